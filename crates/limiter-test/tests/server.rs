@@ -1,0 +1,160 @@
+//! What the tests of every other crate rely on: servers that do as they are told, then vanish.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers outside of test functions fail their test"
+)]
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::panic;
+use std::path::Path;
+use std::time::Instant;
+
+use limiter_test::server::Server;
+
+#[test]
+fn a_started_server_answers() {
+    let server = Server::start();
+    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
+    assert_eq!(server.command(&["ECHO", "é"]).unwrap(), "$2\r\né");
+    assert_eq!(server.url(), format!("redis://127.0.0.1:{}", server.port()));
+}
+
+#[test]
+fn a_started_server_keeps_nothing_on_disk() {
+    let server = Server::start();
+    assert_eq!(setting(&server, "save"), "");
+    assert_eq!(setting(&server, "appendonly"), "no");
+}
+
+#[test]
+fn further_arguments_win() {
+    let server = Server::start_with(&["--maxmemory", "2mb", "--appendonly", "yes"]);
+    assert_eq!(setting(&server, "maxmemory"), "2097152");
+    assert_eq!(setting(&server, "appendonly"), "yes");
+}
+
+#[test]
+fn an_error_reply_is_an_error() {
+    let error = Server::start().command(&["EVALSHA", "0", "0"]).unwrap_err();
+    assert!(error.to_string().starts_with("NOSCRIPT"), "{error}");
+}
+
+#[test]
+fn a_paused_server_is_silent_until_resumed() {
+    let server = Server::start();
+
+    server.pause();
+    let error = server.command(&["PING"]).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        "{error}"
+    );
+
+    server.resume();
+    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
+}
+
+#[test]
+fn a_restart_keeps_the_address_and_nothing_else() {
+    let mut server = Server::start();
+    let (port, process) = (server.port(), server.id());
+    server.command(&["SET", "key", "value"]).unwrap();
+
+    server.restart();
+
+    assert_eq!(server.port(), port);
+    assert_ne!(server.id(), process);
+    assert_eq!(server.command(&["GET", "key"]).unwrap(), "$-1");
+}
+
+#[test]
+fn a_paused_server_restarts() {
+    let mut server = Server::start();
+    server.pause();
+    server.restart();
+    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
+}
+
+#[test]
+fn servers_run_side_by_side() {
+    let servers: Vec<Server> = (0..4).map(|_| Server::start()).collect();
+    for server in &servers {
+        assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
+    }
+}
+
+#[test]
+fn a_dropped_server_leaves_nothing_behind() {
+    let server = Server::start();
+    let remains = Remains::of(&server);
+    drop(server);
+    remains.assert_gone();
+}
+
+#[test]
+fn a_paused_server_leaves_nothing_behind() {
+    let server = Server::start();
+    let remains = Remains::of(&server);
+    server.pause();
+    drop(server);
+    remains.assert_gone();
+}
+
+#[test]
+fn a_panicking_test_leaves_nothing_behind() {
+    let server = Server::start();
+    let remains = Remains::of(&server);
+    let result = panic::catch_unwind(move || {
+        let _server = server;
+        panic!("on purpose, to unwind past a running server");
+    });
+    assert!(result.is_err());
+    remains.assert_gone();
+}
+
+#[test]
+fn a_missing_binary_is_named() {
+    let error = Server::spawn(Path::new("/no/such-server"), &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("/no/such-server"), "{error}");
+}
+
+#[test]
+fn a_failed_start_quotes_the_log_at_once() {
+    let binary = limiter_test::server::binary().unwrap();
+    let begin = Instant::now();
+    let error = Server::spawn(&binary, &["--no-such-option", "1"]).unwrap_err();
+    assert!(error.to_string().contains("no-such-option"), "{error}");
+    assert!(begin.elapsed().as_secs() < 5);
+}
+
+/// What a server occupies while it runs.
+struct Remains {
+    port: u16,
+    process: u32,
+    folder: String,
+}
+
+impl Remains {
+    fn of(server: &Server) -> Self {
+        Self {
+            port: server.port(),
+            process: server.id(),
+            folder: setting(server, "dir"),
+        }
+    }
+
+    fn assert_gone(&self) {
+        assert!(TcpStream::connect(("127.0.0.1", self.port)).is_err());
+        assert!(!Path::new(&format!("/proc/{}", self.process)).exists());
+        assert!(self.folder.contains("limiter-server-") && !Path::new(&self.folder).exists());
+    }
+}
+
+fn setting(server: &Server, name: &str) -> String {
+    let reply = server.command(&["CONFIG", "GET", name]).unwrap();
+    // `*2`, the length of the name, the name, the length of the value, the value.
+    reply.split("\r\n").nth(4).unwrap_or_default().to_owned()
+}
