@@ -1,1 +1,86 @@
-//! x
+//! Rate limiting as pure algorithms, with a bounded, thread-safe in-memory limiter.
+//!
+//! A [`Quota`] says how much is allowed, a [`Policy`] gives it a name and an algorithm, a
+//! [`Limiter`] applies it to a [`Key`] and answers with a [`Decision`]:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+//!
+//! let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(2)?)?)?;
+//!
+//! assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
+//! assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
+//! let refusal = limiter.try_acquire("alice", Cost::ONE);
+//! assert!(!refusal.is_admitted());
+//! assert!(refusal.retry_after() <= Some(std::time::Duration::from_secs(30)));
+//!
+//! assert!(limiter.try_acquire("bob", Cost::ONE).is_admitted());
+//! # }
+//! # Ok::<(), limiter_core::Error>(())
+//! ```
+//!
+//! # What holds for every algorithm and every store
+//!
+//! 1. **Never over.** Admissions in any trailing window stay within the algorithm's published
+//!    bound, however threads, processes and clients interleave.
+//! 2. **A refusal changes nothing**: it charges nothing and makes no later wait longer.
+//! 3. **`retry_after` is exact**: alone, a retry at that moment is admitted, and one tick of the
+//!    store's clock earlier it is not. A cost that can never fit has none.
+//! 4. **Absent = fresh = fully recovered.** A store forgets only what equals a fresh state.
+//! 5. **Time goes forward per key.** A clock that steps back, or a corrupt value, costs a key at
+//!    most one recovery, and never gives it a new allowance.
+//! 6. **All or nothing** over several limits at once.
+//! 7. **Refunds** give back at most what was taken, once.
+//! 8. **Twins agree**: an algorithm's Rust and Lua texts give the same decision and state.
+//! 9. **A changed quota keeps the debt.**
+//! 10. **No panic and no overflow** is reachable from a request, nor from any value that a
+//!     constructor accepted.
+//!
+//! Laws 6, 7 and 9 speak of operations that this version does not have yet.
+//!
+//! # Features
+//!
+//! `std` (default) adds [`MemoryLimiter`] and [`SystemClock`]. Without it the crate is `no_std`
+//! and needs only `alloc`.
+
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod algorithm;
+mod clock;
+mod cost;
+mod decision;
+mod error;
+mod gcra;
+mod key;
+mod limiter;
+#[cfg(feature = "std")]
+mod memory;
+mod meter;
+mod policy;
+mod quota;
+#[cfg(feature = "std")]
+mod table;
+mod timestamp;
+
+pub use algorithm::Algorithm;
+#[cfg(feature = "std")]
+pub use clock::SystemClock;
+pub use clock::{Clock, ManualClock};
+pub use cost::Cost;
+pub use decision::{Decision, Verdict};
+pub use error::{Error, ErrorKind};
+pub use gcra::{Gcra, Tat};
+pub use key::Key;
+pub use limiter::{Check, Limiter};
+#[cfg(feature = "std")]
+pub use memory::MemoryLimiter;
+pub use meter::{Meter, Resolution};
+pub use policy::Policy;
+pub use quota::Quota;
+pub use timestamp::Timestamp;

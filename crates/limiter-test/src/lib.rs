@@ -7,4 +7,9 @@
     reason = "a helper that fails fails its test"
 )]
 
+pub mod conformance;
+pub mod laws;
+pub mod oracle;
+pub mod schedule;
 pub mod server;
+pub mod subject;

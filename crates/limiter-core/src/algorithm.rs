@@ -1,0 +1,33 @@
+//! What every algorithm is: one pure transition.
+
+use crate::{Cost, Decision, Timestamp};
+
+/// A rate-limiting algorithm: a pure transition from a key's state at a moment to a decision.
+///
+/// An algorithm reads no clock, takes no lock, allocates nothing and awaits nothing, so that any
+/// store can run it. A store keeps one state a key and serialises the transitions of that key.
+///
+/// ```
+/// use limiter_core::{Algorithm, Cost, Gcra, Quota, Tat, Timestamp};
+///
+/// let gcra = Gcra::new(&Quota::per_second(1)?)?;
+/// let mut state = Tat::default();
+/// assert!(gcra.decide(&mut state, Timestamp::ZERO, Cost::ONE).is_admitted());
+/// assert!(!gcra.decide(&mut state, Timestamp::ZERO, Cost::ONE).is_admitted());
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+pub trait Algorithm {
+    /// What is remembered of a key. Its default is the fresh state, which an absent key has.
+    type State: Clone + Default + PartialEq;
+
+    /// Decides on `cost` permits at `now`, and charges them to `state` if they are admitted.
+    ///
+    /// A refusal leaves `state` as it was, with one exception: a state that the policy can't have
+    /// produced (a clock that stepped back, a corrupt value) is lowered to the most that the
+    /// policy allows. A store therefore writes whenever the state differs, not whenever the
+    /// decision admits.
+    fn decide(&self, state: &mut Self::State, now: Timestamp, cost: Cost) -> Decision;
+
+    /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
+}

@@ -1,0 +1,61 @@
+//! How many permits one request takes.
+
+use core::{fmt, num::NonZeroU64};
+
+use crate::{Error, ErrorKind};
+
+/// The permits that one request takes: one or more.
+///
+/// ```
+/// use limiter_core::Cost;
+///
+/// assert_eq!(Cost::new(5)?.get(), 5);
+/// assert!(Cost::new(0).is_err());
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cost(NonZeroU64);
+
+impl Cost {
+    /// One permit, the cost of an ordinary request.
+    pub const ONE: Self = Self(NonZeroU64::MIN);
+
+    /// Returns a cost of `permits`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidCost`] if `permits` is zero.
+    pub fn new(permits: u64) -> Result<Self, Error> {
+        match NonZeroU64::new(permits) {
+            Some(permits) => Ok(Self(permits)),
+            None => Err(Error::new(
+                ErrorKind::InvalidCost,
+                "a cost of 0 permits: use at least 1",
+            )),
+        }
+    }
+
+    /// Returns the number of permits.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl From<NonZeroU64> for Cost {
+    fn from(permits: NonZeroU64) -> Self {
+        Self(permits)
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

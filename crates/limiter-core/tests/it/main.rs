@@ -1,0 +1,11 @@
+//! What the crate promises, one file an area.
+
+#![cfg(feature = "std")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod conformance;
+mod keys;
+mod laws;
+mod memory;
+mod threads;
+mod validation;
