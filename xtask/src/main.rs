@@ -1,2 +1,84 @@
-//! x
-fn main() {}
+//! Everything a contributor would otherwise have to remember: `cargo xtask` lists it.
+
+mod ci;
+mod features;
+mod no_std;
+mod servers;
+mod steps;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use xshell::Shell;
+
+/// A word of the command line, what may follow it, what it does, and the doing.
+struct Task {
+    name: &'static str,
+    options: &'static str,
+    purpose: &'static str,
+    run: fn(&Shell, &[String]) -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "test",
+        options: "[--server NAME | --all-servers] [ARGUMENT...]",
+        purpose: "cargo test of everything, with a real server that it fetches when there is none",
+        run: test::run,
+    },
+    Task {
+        name: "ci",
+        options: "[--no-test] [STEP...]",
+        purpose: "all that must hold before a change is merged, or the named steps of it",
+        run: ci::run,
+    },
+    Task {
+        name: "tidy",
+        options: "",
+        purpose: "the house rules that no compiler knows",
+        run: tidy::run,
+    },
+    Task {
+        name: "servers",
+        options: "",
+        purpose: "fetch all the servers to test with, and list them",
+        run: servers::run,
+    },
+    Task { name: "help", options: "", purpose: "this list", run: help },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Err(error) = dispatch(&arguments) else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {error:#}");
+    let tests_failed = error.downcast_ref::<test::Failed>();
+    tests_failed.map_or(ExitCode::FAILURE, test::Failed::exit_code)
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::ROOT);
+    let Some((name, rest)) = arguments.split_first() else {
+        return help(&shell, &[]);
+    };
+    match TASKS.iter().find(|task| task.name == name.trim_start_matches('-')) {
+        Some(task) => (task.run)(&shell, rest),
+        None => bail!("no task `{name}`; `cargo xtask help` lists them"),
+    }
+}
+
+fn help(_: &Shell, _: &[String]) -> Result<()> {
+    println!("cargo xtask TASK\n");
+    for task in TASKS {
+        println!("  {} {}\n      {}", task.name, task.options, task.purpose);
+    }
+    println!("\nServers: {}", servers::names());
+    println!("Steps of ci: {}", ci::names());
+    Ok(())
+}

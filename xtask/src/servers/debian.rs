@@ -1,0 +1,71 @@
+//! The server of Debian and its kin, unpacked from their packages and not installed.
+
+use std::env::consts::ARCH;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use xshell::{Shell, cmd};
+
+/// Returns the `redis-server` on the `PATH`.
+pub(super) fn installed() -> Option<PathBuf> {
+    limiter_test::server::on_path("redis-server".as_ref())
+}
+
+/// Downloads the packages and makes `server` a script that runs the server in them.
+pub(super) fn fetch(shell: &Shell, server: &Path) -> Result<()> {
+    let root = server.parent().context("the server has no folder")?;
+    let _inside = shell.push_dir(root);
+    download(shell, &["redis-server", "redis-tools"])?;
+
+    let libraries = libraries(shell)?;
+    let libraries: Vec<&str> = libraries.iter().map(String::as_str).collect();
+    download(shell, &libraries)?;
+    for package in packages(shell)? {
+        cmd!(shell, "dpkg-deb -x {package} .").quiet().run()?;
+        shell.remove_path(package)?;
+    }
+
+    // `exec`, so that the process started is the server itself.
+    let script = format!(
+        "#!/bin/sh\n\
+         root=$(dirname \"$0\")\n\
+         export LD_LIBRARY_PATH=\"$root/usr/lib/{ARCH}-linux-gnu\"\n\
+         exec \"$root/usr/bin/redis-server\" \"$@\"\n"
+    );
+    shell.write_file(server, script)?;
+    cmd!(shell, "chmod +x {server}").quiet().run()?;
+    Ok(())
+}
+
+/// Downloads packages into the current folder, with fresh package lists if the old ones fail.
+fn download(shell: &Shell, packages: &[&str]) -> Result<()> {
+    // The user that apt would become has no access to the target folder.
+    let user = "APT::Sandbox::User=root";
+    let download = || cmd!(shell, "apt-get download -qq -o {user} {packages...}").quiet().run();
+    if download().is_ok() {
+        return Ok(());
+    }
+    eprintln!("package lists missing or old: apt-get update");
+    let update = cmd!(shell, "apt-get update -qq").quiet().run();
+    update.and_then(|()| download()).context("needs apt-get, with package lists or as root")
+}
+
+/// The libraries that the server is linked to, which a small system lacks.
+fn libraries(shell: &Shell) -> Result<Vec<String>> {
+    let mut libraries = Vec::new();
+    for package in packages(shell)? {
+        let depends = cmd!(shell, "dpkg-deb -f {package} Depends").quiet().read()?;
+        let names = depends.split(',').filter_map(|depend| depend.split_whitespace().next());
+        // The C library must be the one of the system's dynamic loader.
+        libraries.extend(
+            names.filter(|name| name.starts_with("lib") && *name != "libc6").map(str::to_owned),
+        );
+    }
+    Ok(libraries)
+}
+
+fn packages(shell: &Shell) -> Result<Vec<PathBuf>> {
+    let mut files = shell.read_dir(".")?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
+    Ok(files)
+}

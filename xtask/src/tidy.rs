@@ -1,0 +1,142 @@
+//! `cargo xtask tidy`: the house rules that no compiler knows.
+//!
+//! A rule is a function from a file, or from all files, to what is wrong with them. Each has a
+//! test that shows it firing on a bad sample and silent on a good one.
+
+mod algorithm;
+mod code;
+mod krate;
+mod link;
+mod script;
+mod word;
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use xshell::{Shell, cmd};
+
+/// Rules that look at one file.
+const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
+    code::short,
+    code::finished,
+    code::no_silencing,
+    code::no_ignored_tests,
+    code::tests_named_by_outcome,
+    algorithm::pure,
+    script::has_contract,
+    word::none_forbidden,
+];
+
+/// Rules that look at one file beside another.
+const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
+    algorithm::all_present,
+    script::has_twin,
+    script::is_tested,
+    link::resolves,
+    krate::described,
+];
+
+/// A file of the repository, its path relative to the root.
+struct File {
+    path: String,
+    text: String,
+}
+
+/// All text files of the repository.
+struct Tree(Vec<File>);
+
+/// What is wrong where, and what to do about it.
+struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+/// Prints what breaks the rules, and fails if anything does.
+pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    ensure!(arguments.is_empty(), "tidy takes no arguments");
+    let tree = read(shell)?;
+    let mut findings: Vec<Finding> = TREE_RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    for file in &tree.0 {
+        findings.extend(FILE_RULES.iter().flat_map(|rule| rule(file)));
+    }
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+
+    for Finding { path, line, message } in &findings {
+        println!("{path}:{line}: {message}");
+    }
+    ensure!(findings.is_empty(), "{} breaches of the house rules", findings.len());
+    Ok(())
+}
+
+/// Reads what git tracks, or would if asked to.
+fn read(shell: &Shell) -> Result<Tree> {
+    let paths = cmd!(shell, "git ls-files -z -co --exclude-standard").quiet().read()?;
+    let files = paths.split_terminator('\0').filter_map(|path| {
+        // Neither deleted files nor those that hold no text are of interest.
+        let text = fs::read_to_string(shell.current_dir().join(path)).ok()?;
+        Some(File { path: path.to_owned(), text })
+    });
+    Ok(Tree(files.collect()))
+}
+
+impl File {
+    /// The file's extension, without the dot.
+    fn extension(&self) -> &str {
+        self.path.rsplit_once('.').map_or("", |(_, extension)| extension)
+    }
+
+    /// The path split in the folder and the file's name without its extension, if that extension
+    /// is the one given.
+    fn stem(&self, extension: &str) -> Option<(&str, &str)> {
+        let path = self.path.strip_suffix(extension)?.strip_suffix('.')?;
+        Some(path.rsplit_once('/').unwrap_or(("", path)))
+    }
+
+    /// The lines with their numbers.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+    }
+
+    fn finding(&self, line: usize, message: impl Into<String>) -> Finding {
+        Finding { path: self.path.clone(), line, message: message.into() }
+    }
+
+    /// A finding with the same message for each line that is bad.
+    fn lines_where(&self, bad: impl Fn(&str) -> bool, message: &str) -> Vec<Finding> {
+        let bad = self.lines().filter(|(_, line)| bad(line));
+        bad.map(|(number, _)| self.finding(number, message)).collect()
+    }
+}
+
+impl Tree {
+    fn get(&self, path: &str) -> Option<&File> {
+        self.0.iter().find(|file| file.path == path)
+    }
+
+    fn has_folder(&self, path: &str) -> bool {
+        self.0
+            .iter()
+            .any(|file| file.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+    }
+}
+
+#[cfg(test)]
+impl File {
+    fn sample(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+impl Tree {
+    fn sample(files: &[(&str, &str)]) -> Self {
+        Self(files.iter().map(|(path, text)| File::sample(path, text)).collect())
+    }
+}
+
+/// The lines that a rule finds fault with, for tests.
+#[cfg(test)]
+fn found(findings: &[Finding]) -> Vec<(&str, usize)> {
+    findings.iter().map(|finding| (finding.path.as_str(), finding.line)).collect()
+}
