@@ -53,6 +53,7 @@ impl Server {
     ///
     /// When there is no such binary, saying how to get one, or when it does not start.
     #[must_use]
+    #[track_caller]
     pub fn start() -> Self {
         Self::start_with(&[])
     }
@@ -64,9 +65,13 @@ impl Server {
     ///
     /// As [`start`](Self::start).
     #[must_use]
+    #[track_caller]
     pub fn start_with(extra: &[&str]) -> Self {
         let started = binary().and_then(|binary| Self::spawn(&binary, extra));
-        started.unwrap_or_else(|error| panic!("{error}"))
+        match started {
+            Ok(server) => server,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Starts `binary` on a free port and returns once it answers.
@@ -113,9 +118,7 @@ impl Server {
     ///
     /// When the signal can't be sent.
     pub fn pause(&self) {
-        self.process
-            .signal("STOP")
-            .expect("the server can be paused");
+        self.process.signal("STOP").expect("the server can be paused");
     }
 
     /// Lets a paused process go on. It answers what was sent meanwhile.
@@ -124,9 +127,7 @@ impl Server {
     ///
     /// When the signal can't be sent.
     pub fn resume(&self) {
-        self.process
-            .signal("CONT")
-            .expect("the server can be resumed");
+        self.process.signal("CONT").expect("the server can be resumed");
     }
 
     /// Kills the process, as a crash would, and starts it again on the same port, without data,
@@ -153,32 +154,15 @@ impl Server {
 
     fn spawn_on(port: u16, binary: &Path, extra: &[&str]) -> io::Result<Self> {
         let port_text = port.to_string();
-        let own = [
-            "--port",
-            &port_text,
-            "--bind",
-            "127.0.0.1",
-            "--daemonize",
-            "no",
-        ];
+        let own = ["--port", &port_text, "--bind", "127.0.0.1", "--daemonize", "no"];
         let memory_only = ["--save", "", "--appendonly", "no"];
         // The caller's come last: of two values for an option, the server takes the last.
-        let arguments: Vec<String> = own
-            .iter()
-            .chain(&memory_only)
-            .chain(extra)
-            .map(ToString::to_string)
-            .collect();
+        let arguments: Vec<String> =
+            own.iter().chain(&memory_only).chain(extra).map(ToString::to_string).collect();
 
         let folder = Folder::create()?;
         let process = run(binary, &arguments, &folder, port)?;
-        Ok(Self {
-            process,
-            folder,
-            binary: binary.to_owned(),
-            arguments,
-            port,
-        })
+        Ok(Self { process, folder, binary: binary.to_owned(), arguments, port })
     }
 }
 
@@ -207,10 +191,7 @@ pub fn shared_url() -> String {
 /// When there is none, saying how to get one.
 pub fn binary() -> io::Result<PathBuf> {
     let (found, missing) = match env::var_os("LIMITER_SERVER") {
-        Some(name) => (
-            on_path(&name),
-            format!("LIMITER_SERVER names {}, no file", name.display()),
-        ),
+        Some(name) => (on_path(&name), format!("LIMITER_SERVER names {}, no file", name.display())),
         None => (
             on_path("valkey-server".as_ref()).or_else(|| on_path("redis-server".as_ref())),
             "neither valkey-server nor redis-server is on the PATH".to_owned(),
@@ -227,12 +208,12 @@ pub fn binary() -> io::Result<PathBuf> {
     })
 }
 
-fn on_path(name: &OsStr) -> Option<PathBuf> {
+/// Returns the file that a name on the `PATH`, or an absolute path, stands for.
+#[must_use]
+pub fn on_path(name: &OsStr) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     // Joining an absolute path to a folder gives that path, so `name` may be either.
-    env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// A port that is free now, below those that systems give to outgoing connections: while a
@@ -251,11 +232,7 @@ fn run(binary: &Path, arguments: &[String], folder: &Folder, port: u16) -> io::R
     let failed = |kind: io::ErrorKind, what: String| {
         let log = folder.log_tail();
         let in_use = log.contains("Address already in use");
-        let kind = if in_use {
-            io::ErrorKind::AddrInUse
-        } else {
-            kind
-        };
+        let kind = if in_use { io::ErrorKind::AddrInUse } else { kind };
         io::Error::new(kind, format!("{}: {what}\n{log}", binary.display()))
     };
     let mut process = Process::start(binary, arguments, folder)
@@ -266,10 +243,7 @@ fn run(binary: &Path, arguments: &[String], folder: &Folder, port: u16) -> io::R
     let mut answer = "no answer".to_owned();
     while Instant::now() < deadline {
         if process.has_ended()? {
-            return Err(failed(
-                io::ErrorKind::Other,
-                "ended at once; its log:".to_owned(),
-            ));
+            return Err(failed(io::ErrorKind::Other, "ended at once; its log:".to_owned()));
         }
         match resp::call(port, &["INFO", "server"], REPLY_WITHIN) {
             // Another server may hold the port, and answer while this one is still failing.

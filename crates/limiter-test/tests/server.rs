@@ -1,9 +1,6 @@
 //! What the tests of every other crate rely on: servers that do as they are told, then vanish.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers outside of test functions fail their test"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers outside of test functions fail their test")]
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -47,10 +44,7 @@ fn a_paused_server_is_silent_until_resumed() {
 
     server.pause();
     let error = server.command(&["PING"]).unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
-        "{error}"
-    );
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
 
     server.resume();
     assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
@@ -139,11 +133,7 @@ struct Remains {
 
 impl Remains {
     fn of(server: &Server) -> Self {
-        Self {
-            port: server.port(),
-            process: server.id(),
-            folder: setting(server, "dir"),
-        }
+        Self { port: server.port(), process: server.id(), folder: setting(server, "dir") }
     }
 
     fn assert_gone(&self) {

@@ -13,10 +13,7 @@ pub(super) struct Process(Child);
 impl Process {
     /// Starts `binary` inside `folder`, its output appended to the folder's log.
     pub(super) fn start(binary: &Path, arguments: &[String], folder: &Folder) -> io::Result<Self> {
-        let log = File::options()
-            .append(true)
-            .create(true)
-            .open(folder.log())?;
+        let log = File::options().append(true).create(true).open(folder.log())?;
         Command::new(binary)
             .args(arguments)
             .current_dir(&folder.0)
@@ -81,10 +78,7 @@ impl Folder {
         let log = fs::read(self.log()).unwrap_or_default();
         let text = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = text.lines().collect();
-        lines
-            .get(lines.len().saturating_sub(10)..)
-            .unwrap_or_default()
-            .join("\n")
+        lines.get(lines.len().saturating_sub(10)..).unwrap_or_default().join("\n")
     }
 
     fn log(&self) -> PathBuf {

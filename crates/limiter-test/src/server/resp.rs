@@ -29,12 +29,8 @@ pub(super) fn call(port: u16, words: &[&str], timeout: Duration) -> io::Result<S
 }
 
 fn encode(words: &[&str]) -> String {
-    let words_as_bulk = words
-        .iter()
-        .map(|word| format!("${}\r\n{word}\r\n", word.len()));
-    words_as_bulk.fold(format!("*{}\r\n", words.len()), |command, word| {
-        command + &word
-    })
+    let words_as_bulk = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    words_as_bulk.fold(format!("*{}\r\n", words.len()), |command, word| command + &word)
 }
 
 fn read_reply(stream: &mut impl BufRead) -> io::Result<String> {
@@ -43,10 +39,7 @@ fn read_reply(stream: &mut impl BufRead) -> io::Result<String> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     // Negative lengths are nulls: nothing follows them.
-    let length: u64 = reply
-        .get(1..)
-        .and_then(|rest| rest.trim_end().parse().ok())
-        .unwrap_or(0);
+    let length: u64 = reply.get(1..).and_then(|rest| rest.trim_end().parse().ok()).unwrap_or(0);
     match reply.as_bytes().first() {
         Some(b'$') if !reply.starts_with("$-") => {
             stream.take(length + 2).read_to_string(&mut reply)?;
@@ -72,13 +65,9 @@ mod tests {
 
     #[test]
     fn a_reply_is_read_to_its_end_and_no_further() {
-        for reply in [
-            "+OK\r\n",
-            ":-3\r\n",
-            "$-1\r\n",
-            "$0\r\n\r\n",
-            "*2\r\n$3\r\na\nb\r\n*1\r\n:1\r\n",
-        ] {
+        for reply in
+            ["+OK\r\n", ":-3\r\n", "$-1\r\n", "$0\r\n\r\n", "*2\r\n$3\r\na\nb\r\n*1\r\n:1\r\n"]
+        {
             let stream = format!("{reply}+NEXT\r\n");
             assert_eq!(read_reply(&mut stream.as_bytes()).unwrap(), reply);
         }
