@@ -4,9 +4,10 @@
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
-use std::panic;
 use std::path::Path;
-use std::time::Instant;
+use std::process::{self, Command};
+use std::time::{Duration, Instant};
+use std::{env, panic, thread};
 
 use limiter_test::server::Server;
 
@@ -106,6 +107,34 @@ fn a_panicking_test_leaves_nothing_behind() {
     });
     assert!(result.is_err());
     remains.assert_gone();
+}
+
+#[test]
+fn an_aborted_test_leaves_nothing_behind() {
+    const ABORT: &str = "LIMITER_TEST_ABORT";
+    const NAME: &str = "an_aborted_test_leaves_nothing_behind";
+    if env::var_os(ABORT).is_some() {
+        let server = Server::start();
+        println!("remains {} {}", server.port(), setting(&server, "dir"));
+        server.pause();
+        process::abort();
+    }
+
+    // The same test, in another process.
+    let mut again = Command::new(env::current_exe().unwrap());
+    let output = again.args(["--exact", NAME, "--nocapture"]).env(ABORT, "1").output().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let (_, remains) = output.split_once("remains ").unwrap();
+    let mut remains = remains.split_whitespace();
+    let port: u16 = remains.next().unwrap().parse().unwrap();
+    let folder = Path::new(remains.next().unwrap());
+
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while folder.exists() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!folder.exists());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
 }
 
 #[test]

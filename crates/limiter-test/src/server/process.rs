@@ -2,34 +2,44 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A running server. Dropping it kills the process and waits until it is gone.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(super) struct Process {
+    server: Child,
+    guard: Child,
+}
 
 impl Process {
     /// Starts `binary` inside `folder`, its output appended to the folder's log.
     pub(super) fn start(binary: &Path, arguments: &[String], folder: &Folder) -> io::Result<Self> {
         let log = File::options().append(true).create(true).open(folder.log())?;
-        Command::new(binary)
+        let mut server = Command::new(binary)
             .args(arguments)
             .current_dir(&folder.0)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
             .stdout(log)
-            .spawn()
-            .map(Self)
+            .spawn()?;
+        match guard(&server, folder) {
+            Ok(guard) => Ok(Self { server, guard }),
+            Err(error) => {
+                end(&mut server);
+                Err(error)
+            }
+        }
     }
 
     pub(super) fn id(&self) -> u32 {
-        self.0.id()
+        self.server.id()
     }
 
     pub(super) fn has_ended(&mut self) -> io::Result<bool> {
-        Ok(self.0.try_wait()?.is_some())
+        Ok(self.server.try_wait()?.is_some())
     }
 
     /// Sends a signal by its name, such as `STOP`.
@@ -46,9 +56,8 @@ impl Process {
 
     /// Ends the process, also a stopped one, and waits until it is gone.
     pub(super) fn kill(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        end(&mut self.server);
+        end(&mut self.guard);
     }
 }
 
@@ -56,6 +65,28 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Starts a shell that outlives this process, however it ends, to kill the server and remove the
+/// folder: an aborted or interrupted test runs no destructors.
+fn guard(server: &Child, folder: &Folder) -> io::Result<Child> {
+    // Nothing is ever written: reading ends when the system closes the other end of the pipe.
+    Command::new("sh")
+        .args(["-c", r#"read -r line; kill -KILL "$1"; rm -r "$2""#, "guard"])
+        .arg(server.id().to_string())
+        .arg(&folder.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Out of reach of an interrupt from the keyboard.
+        .process_group(0)
+        .spawn()
+}
+
+fn end(child: &mut Child) {
+    // An error means that it has ended already.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// A new folder for temporary files. Dropping it removes it with all that is in it.
