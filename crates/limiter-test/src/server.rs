@@ -191,7 +191,7 @@ pub fn shared_url() -> String {
 /// When there is none, saying how to get one.
 pub fn binary() -> io::Result<PathBuf> {
     let (found, missing) = match env::var_os("LIMITER_SERVER") {
-        Some(name) => (on_path(&name), format!("LIMITER_SERVER names {}, no file", name.display())),
+        Some(name) => (on_path(&name), format!("LIMITER_SERVER names no file: {name:?}")),
         None => (
             on_path("valkey-server".as_ref()).or_else(|| on_path("redis-server".as_ref())),
             "neither valkey-server nor redis-server is on the PATH".to_owned(),
