@@ -28,10 +28,7 @@ impl Cost {
     pub fn new(permits: u64) -> Result<Self, Error> {
         match NonZeroU64::new(permits) {
             Some(permits) => Ok(Self(permits)),
-            None => Err(Error::new(
-                ErrorKind::InvalidCost,
-                "a cost of 0 permits: use at least 1",
-            )),
+            None => Err(Error::new(ErrorKind::InvalidCost, "a cost of 0 permits: use at least 1")),
         }
     }
 

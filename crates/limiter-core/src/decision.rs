@@ -40,13 +40,7 @@ impl Decision {
     #[must_use]
     pub const fn admitted(limit: u64, remaining: u64, reset_after: Duration) -> Self {
         let retry_after = Some(Duration::ZERO);
-        Self {
-            verdict: Verdict::Admitted,
-            limit,
-            remaining,
-            retry_after,
-            reset_after,
-        }
+        Self { verdict: Verdict::Admitted, limit, remaining, retry_after, reset_after }
     }
 
     /// Returns a refusal. `retry_after` is `None` if the cost can never fit.
@@ -57,13 +51,7 @@ impl Decision {
         retry_after: Option<Duration>,
         reset_after: Duration,
     ) -> Self {
-        Self {
-            verdict: Verdict::Refused,
-            limit,
-            remaining,
-            retry_after,
-            reset_after,
-        }
+        Self { verdict: Verdict::Refused, limit, remaining, retry_after, reset_after }
     }
 
     /// Returns whether the request may go on.

@@ -46,11 +46,7 @@ pub enum ErrorKind {
 impl Error {
     /// Returns an error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            source: None,
-        }
+        Self { kind, message: message.into(), source: None }
     }
 
     /// Adds the underlying error.

@@ -46,9 +46,7 @@ impl Gcra {
     /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota's rate can't be
     /// held within 0.1 %: see [`Meter::new`].
     pub fn new(quota: &Quota) -> Result<Self, Error> {
-        Ok(Self {
-            meter: Meter::new(quota, Resolution::Nanos)?,
-        })
+        Ok(Self { meter: Meter::new(quota, Resolution::Nanos)? })
     }
 }
 

@@ -73,30 +73,14 @@ impl<C: Clock> MemoryLimiter<C> {
     /// ones have recovered. Keys that are known are not affected.
     #[must_use]
     pub fn with_capacity(self, keys: usize) -> Self {
-        Self {
-            table: Table::new(self.algorithm, keys),
-            ..self
-        }
+        Self { table: Table::new(self.algorithm, keys), ..self }
     }
 
     /// Reads the time from `clock`.
     #[must_use]
     pub fn with_clock<D: Clock>(self, clock: D) -> MemoryLimiter<D> {
-        let Self {
-            policy,
-            algorithm,
-            table,
-            seed,
-            ..
-        } = self;
-        MemoryLimiter {
-            policy,
-            algorithm,
-            table,
-            seed,
-            start: clock.now(),
-            clock,
-        }
+        let Self { policy, algorithm, table, seed, .. } = self;
+        MemoryLimiter { policy, algorithm, table, seed, start: clock.now(), clock }
     }
 
     /// Takes `cost` permits of `key` if they are there now. Never waits, never fails.

@@ -120,11 +120,7 @@ impl Meter {
     /// Returns the ticks that `cost` adds to a debt, or `None` if it can never fit.
     #[must_use]
     pub const fn price(&self, cost: Cost) -> Option<u64> {
-        if cost.get() <= self.burst {
-            Some(cost.get() * self.increment)
-        } else {
-            None
-        }
+        if cost.get() <= self.burst { Some(cost.get() * self.increment) } else { None }
     }
 
     /// Returns the debt after `cost` is charged to `debt`, or `None` if that is refused.
@@ -134,11 +130,7 @@ impl Meter {
             return None;
         };
         let debt = debt.saturating_add(price);
-        if debt <= self.capacity {
-            Some(debt)
-        } else {
-            None
-        }
+        if debt <= self.capacity { Some(debt) } else { None }
     }
 
     /// Returns the admission that left `debt`.
@@ -156,12 +148,7 @@ impl Meter {
             }
             None => None,
         };
-        Decision::refused(
-            self.burst,
-            self.remaining(debt),
-            retry_after,
-            self.drain_time(debt),
-        )
+        Decision::refused(self.burst, self.remaining(debt), retry_after, self.drain_time(debt))
     }
 
     const fn remaining(&self, debt: u64) -> u64 {

@@ -43,15 +43,9 @@ impl Policy {
         } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
             "only printable ASCII can stand in a header field"
         } else {
-            return Ok(Self {
-                name: name.into(),
-                quota,
-            });
+            return Ok(Self { name: name.into(), quota });
         };
-        Err(Error::new(
-            ErrorKind::InvalidName,
-            format!("the policy name {name:?}: {fault}"),
-        ))
+        Err(Error::new(ErrorKind::InvalidName, format!("the policy name {name:?}: {fault}")))
     }
 
     /// Returns the name.

@@ -87,24 +87,15 @@ impl Quota {
             return invalid(format!("a window of {window:?}: use at least 1ms"));
         }
         if window > Self::MAX_WINDOW {
-            return invalid(format!(
-                "a window of {window:?}: use at most {:?}",
-                Self::MAX_WINDOW
-            ));
+            return invalid(format!("a window of {window:?}: use at most {:?}", Self::MAX_WINDOW));
         }
         if !window.subsec_nanos().is_multiple_of(1_000_000) {
             return invalid(format!("a window of {window:?}: use whole milliseconds"));
         }
         if permits == 0 {
-            return invalid(format!(
-                "a quota of 0 permits per {window:?}: allow at least 1"
-            ));
+            return invalid(format!("a quota of 0 permits per {window:?}: allow at least 1"));
         }
-        Ok(Self {
-            permits,
-            window,
-            burst: permits,
-        })
+        Ok(Self { permits, window, burst: permits })
     }
 
     /// Sets the permits that can be taken at once from a fully recovered key, the first one
@@ -116,9 +107,7 @@ impl Quota {
     /// [`Quota::MAX_RECOVERY`] to recover.
     pub fn with_burst(mut self, burst: u64) -> Result<Self, Error> {
         if burst == 0 {
-            return invalid(format!(
-                "a burst of 0 for a quota of {self}: use at least 1"
-            ));
+            return invalid(format!("a burst of 0 for a quota of {self}: use at least 1"));
         }
         let recovery = u128::from(burst) * self.window.as_nanos();
         let longest = u128::from(self.permits) * Self::MAX_RECOVERY.as_nanos();
@@ -153,11 +142,7 @@ impl Quota {
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} per {:?}, burst {}",
-            self.permits, self.window, self.burst
-        )
+        write!(f, "{} per {:?}, burst {}", self.permits, self.window, self.burst)
     }
 }
 

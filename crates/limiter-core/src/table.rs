@@ -38,10 +38,7 @@ impl<A: Algorithm> Table<A> {
     /// Returns a table for `keys` debtors. It has twice as many slots, so that lines fill evenly.
     pub(crate) fn new(algorithm: A, keys: usize) -> Self {
         let lines = keys.saturating_mul(2).div_ceil(SLOTS).max(1);
-        Self {
-            algorithm,
-            lines: (0..lines).map(|_| Mutex::default()).collect(),
-        }
+        Self { algorithm, lines: (0..lines).map(|_| Mutex::default()).collect() }
     }
 
     /// Decides on `cost` for the key with `hash`, and charges it if it is admitted.
@@ -67,22 +64,12 @@ impl<S: Clone + Default> Line<S> {
         A: Algorithm<State = S>,
     {
         let mine = self.slots.iter().position(|slot| slot.hash == hash);
-        let free = || {
-            self.slots
-                .iter()
-                .position(|slot| algorithm.is_fresh(&slot.state, now))
-        };
-        match mine
-            .or_else(free)
-            .and_then(|index| self.slots.get_mut(index))
-        {
+        let free = || self.slots.iter().position(|slot| algorithm.is_fresh(&slot.state, now));
+        match mine.or_else(free).and_then(|index| self.slots.get_mut(index)) {
             None => &mut self.overflow,
             Some(slot) => {
                 if slot.hash != hash {
-                    *slot = Slot {
-                        hash,
-                        state: self.overflow.clone(),
-                    };
+                    *slot = Slot { hash, state: self.overflow.clone() };
                 }
                 &mut slot.state
             }
@@ -92,14 +79,8 @@ impl<S: Clone + Default> Line<S> {
 
 impl<S: Default> Default for Line<S> {
     fn default() -> Self {
-        let slot = || Slot {
-            hash: 0,
-            state: S::default(),
-        };
-        Self {
-            slots: core::array::from_fn(|_| slot()),
-            overflow: S::default(),
-        }
+        let slot = || Slot { hash: 0, state: S::default() };
+        Self { slots: core::array::from_fn(|_| slot()), overflow: S::default() }
     }
 }
 

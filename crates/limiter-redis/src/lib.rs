@@ -1,1 +1,47 @@
-//! x
+//! One rate limit for many processes: exact, atomic, on Redis or Valkey.
+//!
+//! [`RedisLimiter`] is the limiter in memory with another constructor. Each check is one script
+//! call, so it is atomic whatever else runs; the script reads the server's clock, so the clocks of
+//! the processes don't matter.
+//!
+//! ```no_run
+//! use limiter_core::{Cost, Limiter, Policy, Quota};
+//! use limiter_redis::{RedisLimiter, connect};
+//!
+//! # async fn example() -> Result<(), limiter_core::Error> {
+//! let client = connect("redis://127.0.0.1:6379")?;
+//! let limiter = RedisLimiter::new(client, Policy::gcra("api", Quota::per_second(100)?)?)?;
+//!
+//! let decision = limiter.check(&"alice".into(), Cost::ONE).await?;
+//! println!("{} permits left", decision.remaining());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When the server is slow or gone
+//!
+//! A check ends within its deadline, 50 ms unless [`RedisLimiter::with_deadline`] says otherwise,
+//! with a decision or an error. Nothing is sent twice that may have been executed once: a lost
+//! answer is an error of the kind [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a
+//! second charge. What an error means for the request is the caller's choice; `limiter-tower` asks
+//! for it.
+//!
+//! # Servers
+//!
+//! Redis 6.2 and later, and Valkey. Nothing has to be installed in the server: the script is sent
+//! when the server doesn't have it.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod client;
+mod fred_client;
+mod keys;
+mod limiter;
+mod script;
+mod scripts;
+#[cfg(test)]
+mod tests;
+
+pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
+pub use fred_client::connect;
+pub use limiter::RedisLimiter;

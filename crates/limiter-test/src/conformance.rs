@@ -23,50 +23,20 @@ struct Row {
 }
 
 enum Want {
-    Admitted {
-        remaining: u64,
-        reset: u64,
-    },
-    Refused {
-        remaining: u64,
-        retry: Option<u64>,
-        reset: u64,
-    },
+    Admitted { remaining: u64, reset: u64 },
+    Refused { remaining: u64, retry: Option<u64>, reset: u64 },
 }
 
 const fn yes(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    Row {
-        at,
-        key: "a",
-        cost,
-        want: Want::Admitted { remaining, reset },
-    }
+    Row { at, key: "a", cost, want: Want::Admitted { remaining, reset } }
 }
 
 const fn no(at: u64, cost: u64, remaining: u64, retry: u64, reset: u64) -> Row {
-    Row {
-        at,
-        key: "a",
-        cost,
-        want: Want::Refused {
-            remaining,
-            retry: Some(retry),
-            reset,
-        },
-    }
+    Row { at, key: "a", cost, want: Want::Refused { remaining, retry: Some(retry), reset } }
 }
 
 const fn never(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    Row {
-        at,
-        key: "a",
-        cost,
-        want: Want::Refused {
-            remaining,
-            retry: None,
-            reset,
-        },
-    }
+    Row { at, key: "a", cost, want: Want::Refused { remaining, retry: None, reset } }
 }
 
 const fn of(key: &'static str, row: Row) -> Row {
@@ -101,11 +71,9 @@ impl Row {
             Want::Admitted { remaining, reset } => {
                 Decision::admitted(quota.burst(), remaining, ms(reset))
             }
-            Want::Refused {
-                remaining,
-                retry,
-                reset,
-            } => Decision::refused(quota.burst(), remaining, retry.map(ms), ms(reset)),
+            Want::Refused { remaining, retry, reset } => {
+                Decision::refused(quota.burst(), remaining, retry.map(ms), ms(reset))
+            }
         }
     }
 }
@@ -179,11 +147,7 @@ const GCRA: &[Case] = &[
     Case {
         name: "an_idle_key_saves_up_no_more_than_the_burst",
         quota: (1, 10, 3),
-        rows: &[
-            yes(0, 1, 2, 10),
-            yes(86_400_000, 3, 0, 30),
-            no(86_400_000, 1, 0, 10, 30),
-        ],
+        rows: &[yes(0, 1, 2, 10), yes(86_400_000, 3, 0, 30), no(86_400_000, 1, 0, 10, 30)],
     },
     Case {
         name: "the_bound_is_reached_in_a_trailing_window",
@@ -201,12 +165,7 @@ const GCRA: &[Case] = &[
     Case {
         name: "a_burst_of_one_spaces_requests_evenly",
         quota: (100, 1_000, 1),
-        rows: &[
-            yes(0, 1, 0, 10),
-            no(9, 1, 0, 1, 1),
-            yes(10, 1, 0, 10),
-            no(15, 1, 0, 5, 5),
-        ],
+        rows: &[yes(0, 1, 0, 10), no(9, 1, 0, 1, 1), yes(10, 1, 0, 10), no(15, 1, 0, 5, 5)],
     },
     Case {
         name: "a_clock_that_steps_back_costs_at_most_one_recovery",

@@ -1,9 +1,6 @@
 //! The laws as properties: each takes a limiter and a random scenario, and says what it broke.
 
-#![expect(
-    clippy::missing_errors_doc,
-    reason = "every error is the case that breaks the law"
-)]
+#![expect(clippy::missing_errors_doc, reason = "every error is the case that breaks the law")]
 
 use std::time::Duration;
 
@@ -30,11 +27,7 @@ pub fn never_over(subject: &mut impl Subject, scenario: &Scenario) -> Law {
         bucket.refill(now.saturating_since(latest));
         latest = now;
         if subject.decide(now, KEY, cost).is_admitted() {
-            prop_assert!(
-                bucket.has(cost),
-                "{cost} at {now:?} is over {}",
-                scenario.quota
-            );
+            prop_assert!(bucket.has(cost), "{cost} at {now:?} is over {}", scenario.quota);
             bucket.take(cost);
         }
     }
@@ -52,11 +45,7 @@ pub fn never_stingy(subject: &mut impl Subject, scenario: &Scenario) -> Law {
         if subject.decide(now, KEY, cost).is_admitted() {
             bucket.take(cost);
         } else {
-            prop_assert!(
-                !bucket.has(cost),
-                "{cost} at {now:?} fits {}",
-                scenario.quota
-            );
+            prop_assert!(!bucket.has(cost), "{cost} at {now:?} fits {}", scenario.quota);
         }
     }
     Ok(())
@@ -138,13 +127,8 @@ pub fn no_wait_outlasts_a_recovery(subject: &mut impl Subject, scenario: &Scenar
     let longest = u64::try_from(exact + exact / 1_000).expect("a recovery is within five years");
     for (now, cost) in scenario.requests() {
         let decision = subject.decide(now, KEY, cost);
-        let wait = decision
-            .reset_after()
-            .max(decision.retry_after().unwrap_or_default());
-        prop_assert!(
-            wait <= Duration::from_nanos(longest),
-            "{wait:?} for {quota}"
-        );
+        let wait = decision.reset_after().max(decision.retry_after().unwrap_or_default());
+        prop_assert!(wait <= Duration::from_nanos(longest), "{wait:?} for {quota}");
     }
     Ok(())
 }

@@ -30,12 +30,7 @@ impl Bucket {
         let parts_per_permit = quota.window().as_nanos() * 1_000;
         let capacity = u128::from(quota.burst()) * parts_per_permit;
         let parts_per_nano = u128::from(quota.permits()) * (1_000 - per_mille);
-        Self {
-            level: capacity,
-            capacity,
-            parts_per_permit,
-            parts_per_nano,
-        }
+        Self { level: capacity, capacity, parts_per_permit, parts_per_nano }
     }
 
     /// Lets `time` pass.
@@ -52,8 +47,6 @@ impl Bucket {
 
     /// Takes `cost` permits, or all that are there.
     pub fn take(&mut self, cost: Cost) {
-        self.level = self
-            .level
-            .saturating_sub(u128::from(cost.get()) * self.parts_per_permit);
+        self.level = self.level.saturating_sub(u128::from(cost.get()) * self.parts_per_permit);
     }
 }

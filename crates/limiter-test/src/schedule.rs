@@ -121,8 +121,5 @@ fn step(quota: Quota, resolution: Resolution, time: Time) -> impl Strategy<Value
         1 => burst..=burst.saturating_add(2),
         1 => Just(u64::MAX),
     ];
-    (gap, cost).prop_map(|(gap, cost)| Step {
-        gap,
-        cost: Cost::new(cost).expect("not zero"),
-    })
+    (gap, cost).prop_map(|(gap, cost)| Step { gap, cost: Cost::new(cost).expect("not zero") })
 }

@@ -32,13 +32,8 @@ impl InMemory {
     pub fn new(quota: Quota) -> Self {
         let clock = ManualClock::new();
         let policy = Policy::gcra("test", quota).expect("the name is valid");
-        let limiter = MemoryLimiter::new(policy)
-            .expect("the quota fits")
-            .with_capacity(512);
-        Self {
-            limiter: limiter.with_clock(clock.clone()),
-            clock,
-        }
+        let limiter = MemoryLimiter::new(policy).expect("the quota fits").with_capacity(512);
+        Self { limiter: limiter.with_clock(clock.clone()), clock }
     }
 }
 
@@ -65,11 +60,7 @@ impl<A: Algorithm> Bare<A> {
     /// Returns `algorithm` with no state, on a clock of `tick`.
     #[must_use]
     pub fn new(algorithm: A, tick: Duration) -> Self {
-        Self {
-            algorithm,
-            tick,
-            states: HashMap::new(),
-        }
+        Self { algorithm, tick, states: HashMap::new() }
     }
 }
 

@@ -17,10 +17,7 @@ pub struct SystemClock {
 /// The calibration and the start that all values share.
 static SHARED: LazyLock<SystemClock> = LazyLock::new(|| {
     let source = quanta::Clock::new();
-    SystemClock {
-        start: source.raw(),
-        source,
-    }
+    SystemClock { start: source.raw(), source }
 });
 
 impl SystemClock {

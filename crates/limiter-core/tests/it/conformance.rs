@@ -14,9 +14,6 @@ fn the_memory_limiter_conforms() {
 #[test]
 fn the_bare_algorithm_conforms() {
     conformance::gcra(|quota| {
-        Bare::new(
-            Gcra::new(&quota).unwrap(),
-            std::time::Duration::from_nanos(1),
-        )
+        Bare::new(Gcra::new(&quota).unwrap(), std::time::Duration::from_nanos(1))
     });
 }

@@ -37,10 +37,7 @@ fn no_key_of_a_flood_takes_more_than_its_limit() {
         // One permit comes back in the second half of the whole test.
         clock.advance(Duration::from_secs(if round == 1 { 30 } else { 0 }));
     }
-    assert!(
-        admitted.iter().all(|&admitted| admitted <= 3),
-        "{admitted:?}"
-    );
+    assert!(admitted.iter().all(|&admitted| admitted <= 3), "{admitted:?}");
 }
 
 #[test]
@@ -63,11 +60,7 @@ fn a_full_table_makes_newcomers_wait_but_not_for_ever() {
     }
     assert!(!limiter.try_acquire("newcomer", Cost::ONE).is_admitted());
     clock.advance(Duration::from_secs(60));
-    assert!(
-        limiter
-            .try_acquire("newcomer", Cost::new(2).unwrap())
-            .is_admitted()
-    );
+    assert!(limiter.try_acquire("newcomer", Cost::new(2).unwrap()).is_admitted());
 }
 
 #[test]
@@ -76,17 +69,12 @@ fn a_clock_may_start_anywhere() {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(start));
         let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
-        let limiter = MemoryLimiter::new(policy)
-            .unwrap()
-            .with_clock(clock.clone());
+        let limiter = MemoryLimiter::new(policy).unwrap().with_clock(clock.clone());
         let all = Cost::new(2).unwrap();
         assert!(limiter.try_acquire("key", all).is_admitted());
         assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
         clock.advance(Duration::from_secs(60));
-        assert!(
-            limiter.try_acquire("key", all).is_admitted(),
-            "a start at {start}"
-        );
+        assert!(limiter.try_acquire("key", all).is_admitted(), "a start at {start}");
     }
 }
 
@@ -94,11 +82,7 @@ fn a_clock_may_start_anywhere() {
 fn the_end_of_time_admits_no_more_than_the_burst() {
     let (limiter, clock) = limiter(64);
     clock.set(Timestamp::MAX);
-    assert!(
-        limiter
-            .try_acquire("key", Cost::new(2).unwrap())
-            .is_admitted()
-    );
+    assert!(limiter.try_acquire("key", Cost::new(2).unwrap()).is_admitted());
     assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
 }
 
@@ -117,8 +101,5 @@ fn the_system_clock_agrees_with_the_operating_system() {
     std::thread::sleep(Duration::from_millis(200));
     let ours = SystemClock::new().now().saturating_since(ours);
     let theirs = theirs.elapsed();
-    assert!(
-        ours.abs_diff(theirs) < Duration::from_millis(20),
-        "{ours:?} against {theirs:?}"
-    );
+    assert!(ours.abs_diff(theirs) < Duration::from_millis(20), "{ours:?} against {theirs:?}");
 }

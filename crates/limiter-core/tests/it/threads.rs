@@ -16,9 +16,7 @@ fn sixteen_threads_never_take_more_than_the_limit() {
     const ROUNDS: u64 = 1_000;
     const LIMIT: usize = 100;
     let policy = Policy::gcra("test", Quota::per_hour(LIMIT as u64).unwrap()).unwrap();
-    let limiter = MemoryLimiter::new(policy)
-        .unwrap()
-        .with_clock(ManualClock::new());
+    let limiter = MemoryLimiter::new(policy).unwrap().with_clock(ManualClock::new());
     let admitted: Vec<_> = (0..ROUNDS).map(|_| AtomicUsize::new(0)).collect();
     let together = Barrier::new(THREADS);
 

@@ -13,26 +13,11 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind,
 fn bad_quotas_are_refused() {
     let second = Duration::from_secs(1);
     let rows = [
-        (
-            Quota::per_minute(0),
-            "a quota of 0 permits per 60s: allow at least 1",
-        ),
-        (
-            Quota::per(0, second),
-            "a quota of 0 permits per 1s: allow at least 1",
-        ),
-        (
-            Quota::per(10, Duration::ZERO),
-            "a window of 0ns: use at least 1ms",
-        ),
-        (
-            Quota::per(10, Duration::from_micros(1_500)),
-            "a window of 1.5ms: use whole milliseconds",
-        ),
-        (
-            Quota::per(10, Duration::from_nanos(1)),
-            "a window of 1ns: use whole milliseconds",
-        ),
+        (Quota::per_minute(0), "a quota of 0 permits per 60s: allow at least 1"),
+        (Quota::per(0, second), "a quota of 0 permits per 1s: allow at least 1"),
+        (Quota::per(10, Duration::ZERO), "a window of 0ns: use at least 1ms"),
+        (Quota::per(10, Duration::from_micros(1_500)), "a window of 1.5ms: use whole milliseconds"),
+        (Quota::per(10, Duration::from_nanos(1)), "a window of 1ns: use whole milliseconds"),
         (
             Quota::per(10, Duration::from_secs(367 * 86_400)),
             "a window of 31708800s: use at most 31622400s",
@@ -88,10 +73,7 @@ fn bad_policy_names_are_refused() {
     let long = "x".repeat(65);
     let rows = [
         ("", "the policy name \"\": it is empty".to_owned()),
-        (
-            long.as_str(),
-            format!("the policy name \"{long}\": it is longer than 64 bytes"),
-        ),
+        (long.as_str(), format!("the policy name \"{long}\": it is longer than 64 bytes")),
         (
             "a\nb",
             "the policy name \"a\\nb\": only printable ASCII can stand in a header field"
@@ -113,9 +95,5 @@ fn bad_policy_names_are_refused() {
 
 #[test]
 fn a_cost_of_zero_is_refused() {
-    assert_refused(
-        Cost::new(0),
-        ErrorKind::InvalidCost,
-        "a cost of 0 permits: use at least 1",
-    );
+    assert_refused(Cost::new(0), ErrorKind::InvalidCost, "a cost of 0 permits: use at least 1");
 }

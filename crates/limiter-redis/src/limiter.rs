@@ -1,0 +1,146 @@
+//! The limiter for many processes.
+
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy};
+
+use crate::{
+    client::{RunError, ScriptCall, ScriptClient},
+    keys::Keys,
+    script::{self, Script},
+    scripts::gcra::Gcra,
+};
+
+/// A limiter whose state lives in Redis or Valkey, shared by all processes that use the same
+/// server, prefix and policy name.
+///
+/// It is the exact algorithm of the limiter in memory, in microseconds of the server's clock. A
+/// check is one round trip. A key holds one short string with an expiry, gone once the key has
+/// recovered.
+///
+/// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
+/// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
+/// the key, or a bug).
+#[derive(Clone, Debug)]
+pub struct RedisLimiter<C = Client> {
+    policy: Policy,
+    algorithm: Gcra,
+    script: &'static Script,
+    keys: Keys,
+    client: C,
+    deadline: Duration,
+}
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// How long a check may take unless [`RedisLimiter::with_deadline`] says otherwise.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
+
+    /// The prefix of all keys unless [`RedisLimiter::with_prefix`] says otherwise.
+    pub const DEFAULT_PREFIX: &str = "limiter";
+
+    const MAX_DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Returns a limiter that applies `policy` by the server of `client`.
+    ///
+    /// Nothing is sent until the first check.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`] if the quota can't be counted in microseconds and doubles: see
+    /// [`Meter::new`](limiter_core::Meter::new).
+    pub fn new(client: C, policy: Policy) -> Result<Self, Error> {
+        Ok(Self {
+            algorithm: Gcra::new(policy.quota())?,
+            script: &script::GCRA,
+            keys: Keys::new(Self::DEFAULT_PREFIX, policy.name())?,
+            policy,
+            client,
+            deadline: Self::DEFAULT_DEADLINE,
+        })
+    }
+
+    /// Sets how long a check may take.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] unless it is 1 ms to 60 s.
+    pub fn with_deadline(mut self, deadline: Duration) -> Result<Self, Error> {
+        if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
+            return Err(Error::new(
+                ErrorKind::InvalidSetting,
+                format!("a deadline of {deadline:?}: use 1ms to {:?}", Self::MAX_DEADLINE),
+            ));
+        }
+        self.deadline = deadline;
+        Ok(self)
+    }
+
+    /// Sets what the names of all keys begin with.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] unless it has 1 to 64 bytes.
+    pub fn with_prefix(mut self, prefix: &str) -> Result<Self, Error> {
+        self.keys = Keys::new(prefix, self.policy.name())?;
+        Ok(self)
+    }
+
+    /// Replaces the script, by one that tells another time.
+    #[cfg(test)]
+    pub(crate) fn with_script(mut self, script: &'static Script) -> Self {
+        self.script = script;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn store_key(&self, key: &Key<'_>) -> Vec<u8> {
+        self.keys.of(key)
+    }
+}
+
+impl<C: ScriptClient> Limiter for RedisLimiter<C> {
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
+        let call = ScriptCall {
+            script: self.script.by_digest(),
+            key: self.keys.of(key),
+            arguments: self.algorithm.arguments(cost),
+        };
+        let Self { algorithm, script, deadline, .. } = *self;
+        let client = self.client.clone();
+        Check::pending(async move {
+            let reply = run(&client, script, call, deadline).await?;
+            Ok::<Decision, Error>(algorithm.decision(reply, cost))
+        })
+    }
+}
+
+/// Runs the script by its digest, and once by its source where the server doesn't have it, all
+/// within the deadline.
+async fn run<C: ScriptClient>(
+    client: &C,
+    script: &'static Script,
+    call: ScriptCall,
+    deadline: Duration,
+) -> Result<i64, Error> {
+    let start = Instant::now();
+    let by_source = || ScriptCall { script: script.by_source(), ..call.clone() };
+    let result = match client.run(call.clone(), deadline).await {
+        Err(RunError::NotCached) => match deadline.saturating_sub(start.elapsed()) {
+            Duration::ZERO => Err(RunError::NotCached),
+            left => client.run(by_source(), left).await,
+        },
+        result => result,
+    };
+    result.map_err(|error| match error {
+        RunError::Failed(error) => error,
+        RunError::NotCached => Error::new(
+            ErrorKind::Unavailable,
+            "the server did not have the script, and there was no time left to send it",
+        ),
+    })
+}

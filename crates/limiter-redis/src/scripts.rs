@@ -1,0 +1,3 @@
+//! The scripts, each beside its Rust twin.
+
+pub(crate) mod gcra;

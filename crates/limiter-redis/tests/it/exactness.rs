@@ -1,0 +1,81 @@
+//! Exactly the limit is admitted, and every key goes away by itself.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use limiter_core::{Cost, Limiter, Policy, Quota};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::Server;
+
+use crate::limiter;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_together_take_exactly_the_limit() {
+    let server = Server::start();
+    let checks = (0..8).map(|_| {
+        let limiter = limiter(&server.url(), 100).with_deadline(Duration::from_secs(5)).unwrap();
+        tokio::spawn(async move {
+            let mut admitted = 0;
+            for _ in 0..100 {
+                let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
+                admitted += u32::from(decision.is_admitted());
+            }
+            admitted
+        })
+    });
+    let admitted: u32 = join_all(checks).await.into_iter().map(Result::unwrap).sum();
+    assert_eq!(admitted, 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_script_cache_is_invisible() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 100).with_deadline(Duration::from_secs(5)).unwrap();
+    let mut admitted = 0;
+    for round in 0..200 {
+        if round % 10 == 5 {
+            assert_eq!(server.command(&["SCRIPT", "FLUSH"]).unwrap(), "+OK");
+        }
+        let several = (0..4).map(|_| limiter.check(&"key".into(), Cost::ONE));
+        for decision in join_all(several).await {
+            admitted += u32::from(decision.unwrap().is_admitted());
+        }
+    }
+    assert_eq!(admitted, 100);
+}
+
+#[tokio::test]
+async fn the_wait_is_exact_by_the_servers_clock() {
+    let server = Server::start();
+    // One permit in 200 ms.
+    let policy = Policy::gcra("test", Quota::per_second(5).unwrap().with_burst(1).unwrap());
+    let limiter = RedisLimiter::new(connect(&server.url()).unwrap(), policy.unwrap()).unwrap();
+    let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
+    let key = "key".into();
+    assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
+    for _ in 0..3 {
+        let refusal = limiter.check(&key, Cost::ONE).await.unwrap();
+        assert!(!refusal.is_admitted());
+        tokio::time::sleep(refusal.retry_after().unwrap()).await;
+        assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
+    }
+}
+
+#[tokio::test]
+async fn every_key_expires_once_it_has_recovered_and_not_before() {
+    let server = Server::start();
+    let client = connect(&server.url()).unwrap();
+    let quotas = [Quota::per_second(5_000_000), Quota::per_minute(7), Quota::per_day(1)];
+    for (index, quota) in quotas.into_iter().enumerate() {
+        let policy = Policy::gcra(&format!("p{index}"), quota.unwrap()).unwrap();
+        let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
+        let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
+        let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
+        let life = server.command(&["PTTL", &format!("limiter:p{index}:skey")]).unwrap();
+        let life: i128 = life.trim_start_matches(':').parse().unwrap();
+        let drain = i128::try_from(decision.reset_after().as_millis()).unwrap();
+        // The first is gone within 2 ms, and may be already.
+        assert!(life <= drain + 2, "{life} ms for a drain time of {drain} ms");
+        assert!(life >= drain - 1_000 || life == -2, "{life} ms for a drain time of {drain} ms");
+    }
+}

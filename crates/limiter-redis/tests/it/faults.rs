@@ -1,0 +1,144 @@
+//! A slow, absent or confused server: each check ends in time, with an error that says whether it
+//! may have been charged.
+
+use std::{
+    net::TcpListener,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
+use limiter_redis::RedisLimiter;
+use limiter_test::server::Server;
+
+use crate::limiter;
+
+/// What a check may take beyond its deadline.
+const GRACE: Duration = Duration::from_millis(20);
+
+async fn check(limiter: &RedisLimiter) -> Result<Decision, Error> {
+    let start = Instant::now();
+    let result = limiter.check(&"key".into(), Cost::ONE).await;
+    let took = start.elapsed();
+    assert!(took <= RedisLimiter::<fred::clients::Client>::DEFAULT_DEADLINE + GRACE, "{took:?}");
+    result
+}
+
+/// Checks until the server answers, for ten seconds at most.
+async fn recover(limiter: &RedisLimiter) -> (Decision, Duration) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if let Ok(decision) = check(limiter).await {
+            return (decision, start.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the server was not found again")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_server_delays_no_check_beyond_the_deadline() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 3);
+    let (first, _) = recover(&limiter).await;
+    assert_eq!((first.is_admitted(), first.remaining()), (true, 2));
+
+    server.pause();
+    for _ in 0..30 {
+        for result in join_all((0..10).map(|_| check(&limiter))).await {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Undetermined);
+        }
+    }
+
+    server.resume();
+    let (decision, took) = recover(&limiter).await;
+    assert!(took < Duration::from_secs(2), "recovered only after {took:?}");
+    // What was sent while the server stood still may have been charged, once each: the limit holds.
+    assert_eq!((decision.limit(), decision.is_admitted()), (3, false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_is_found_again() {
+    let mut server = Server::start();
+    let limiter = limiter(&server.url(), 1);
+    let (first, _) = recover(&limiter).await;
+    assert!(first.is_admitted());
+
+    server.restart();
+    // It kept nothing, and the script is gone with the keys.
+    let (again, _) = recover(&limiter).await;
+    assert!(again.is_admitted());
+    assert!(!check(&limiter).await.unwrap().is_admitted());
+}
+
+#[tokio::test]
+async fn an_absent_server_is_an_error_in_time_from_the_first_check() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limiter = limiter(&format!("redis://{nobody}"), 1);
+    for _ in 0..5 {
+        assert!(check(&limiter).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_charges_each_check_at_most_once() {
+    let server = Arc::new(Server::start());
+    let limiter = limiter(&server.url(), 1_000);
+    let (mut made, mut lost, mut taken) = (0, 0, 0);
+    for _ in 0..20 {
+        // Where the cut falls among these is up to chance.
+        let cut = tokio::task::spawn_blocking({
+            let server = Arc::clone(&server);
+            move || server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap()
+        });
+        for _ in 0..20 {
+            made += 1;
+            match check(&limiter).await {
+                Ok(decision) => taken = decision.limit() - decision.remaining(),
+                Err(_) => lost += 1,
+            }
+        }
+        cut.await.unwrap();
+        while check(&limiter).await.is_err() {
+            (made, lost) = (made + 1, lost + 1);
+        }
+        made += 1;
+    }
+    let last = check(&limiter).await.unwrap();
+    taken = taken.max(last.limit() - last.remaining());
+    made += 1;
+    assert!((made - lost..=made).contains(&taken), "{taken} taken by {made} checks, {lost} lost");
+}
+
+#[tokio::test]
+async fn a_foreign_value_is_an_error_and_is_left_alone() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 1);
+    server.command(&["RPUSH", "limiter:test:skey", "theirs"]).unwrap();
+    let error = loop {
+        match check(&limiter).await {
+            // Not connected yet.
+            Err(error) if error.kind() == ErrorKind::Undetermined => {}
+            result => break result.unwrap_err(),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Unexpected);
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    assert_eq!(server.command(&["LLEN", "limiter:test:skey"]).unwrap(), ":1");
+}
+
+#[tokio::test]
+async fn a_full_server_charges_nothing() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 2);
+    let (first, _) = recover(&limiter).await;
+    assert_eq!(first.remaining(), 1);
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let error = check(&limiter).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
+}

@@ -1,0 +1,18 @@
+//! What the crate promises on a real server by its own clock, one file an area.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+
+mod exactness;
+mod faults;
+mod settings;
+
+use limiter_core::{Policy, Quota};
+use limiter_redis::{RedisLimiter, connect};
+
+/// Returns a limiter of `limit` permits a day, all of them at once, on the server at `url`.
+///
+/// Nothing is refilled while a test lasts.
+fn limiter(url: &str, limit: u64) -> RedisLimiter {
+    let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
+    RedisLimiter::new(connect(url).unwrap(), policy).unwrap()
+}

@@ -1,0 +1,64 @@
+//! Settings that can't be served are refused when they are given.
+
+use std::time::Duration;
+
+use limiter_core::{ErrorKind, Policy, Quota};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server;
+
+use crate::limiter;
+
+#[tokio::test]
+async fn a_bad_address_is_refused_without_its_password() {
+    for (url, message) in [
+        ("nonsense", "the server address \"nonsense\": it must begin with redis:// or valkey://"),
+        (
+            "http://user:secret@host:1",
+            "the server address \"http://***@host:1\": it must begin with redis:// or valkey://",
+        ),
+        (
+            "rediss://user:secret@host:1",
+            "the server address \"rediss://***@host:1\": TLS is not supported yet",
+        ),
+        ("redis://", "the server address \"redis://\": Invalid or missing host."),
+    ] {
+        let error = connect(url).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::InvalidSetting, message)
+        );
+    }
+}
+
+#[test]
+fn there_has_to_be_a_runtime() {
+    let error = connect("redis://127.0.0.1:1").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server address \"redis://127.0.0.1:1\": there is no Tokio runtime to connect on"
+    );
+}
+
+#[tokio::test]
+async fn bad_deadlines_are_refused() {
+    for (deadline, message) in [
+        (Duration::ZERO, "a deadline of 0ns: use 1ms to 60s"),
+        (Duration::MAX, "a deadline of 18446744073709551615.999999999s: use 1ms to 60s"),
+    ] {
+        let error = limiter(&server::shared_url(), 1).with_deadline(deadline).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[tokio::test]
+async fn a_quota_too_large_for_doubles_is_refused() {
+    // A capacity of 2^53 ticks even if one permit is a single tick.
+    let quota = Quota::per_second(5_000_000).unwrap().with_burst(1 << 53).unwrap_err();
+    assert_eq!(quota.kind(), ErrorKind::InvalidQuota);
+    let quota = Quota::per_second(4_999_999).unwrap().with_burst(1 << 49).unwrap();
+    let policy = Policy::gcra("test", quota).unwrap();
+    let client = connect(&server::shared_url()).unwrap();
+    let error = RedisLimiter::new(client, policy).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
+    assert!(error.to_string().starts_with("a quota of 4999999 per 1s, burst 562949953421312: "));
+}
