@@ -7,8 +7,7 @@ use core::{fmt, net::IpAddr};
 ///
 /// Keys of different kinds never collide (`7` is not `"7"`), nor do different tuples: `("a", "bc")`
 /// is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers are
-/// equal keys, whatever their types. Borrowed values are borrowed, so that a check allocates
-/// nothing.
+/// equal keys, whatever their types. Borrowed values stay borrowed, so that only a tuple allocates.
 ///
 /// ```
 /// use limiter_core::Key;
@@ -29,20 +28,14 @@ enum Repr<'a> {
     Integer(i128),
     /// Canonical: never an IPv4 address mapped into IPv6.
     Address(IpAddr),
-    Tuple(Cow<'a, [Key<'a>]>),
+    Tuple(Vec<Key<'a>>),
 }
 
 impl<'a> Key<'a> {
     /// Returns the key of several parts, in their order.
     #[must_use]
     pub fn tuple(parts: impl Into<Vec<Self>>) -> Self {
-        Self(Repr::Tuple(Cow::Owned(parts.into())))
-    }
-
-    /// Returns the key of several borrowed parts, in their order.
-    #[must_use]
-    pub const fn tuple_of(parts: &'a [Self]) -> Self {
-        Self(Repr::Tuple(Cow::Borrowed(parts)))
+        Self(Repr::Tuple(parts.into()))
     }
 
     /// Appends the key's encoding to `out`: a tag and the value, readable where the value is.
@@ -71,7 +64,7 @@ impl<'a> Key<'a> {
             Repr::Address(address) => append(out, format_args!("a{address}")),
             Repr::Tuple(parts) => {
                 out.push(b't');
-                for part in parts.iter() {
+                for part in parts {
                     let mut encoded = Vec::new();
                     part.encode(&mut encoded);
                     append(out, format_args!("{}:", encoded.len()));

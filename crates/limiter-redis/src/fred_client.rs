@@ -27,8 +27,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two attempts to reconnect, in milliseconds.
 const RECONNECT_DELAY_MS: u32 = 100;
 
-/// Returns a client for the server at `url`, such as `redis://127.0.0.1:6379`, that connects in
-/// the background.
+/// Returns a client of the server at `url`, such as `redis://127.0.0.1:6379`, once it is connected,
+/// or after a second without.
 ///
 /// The server need not be there: until it is, and whenever it is gone, commands fail and the
 /// client goes on trying to connect. Commands are never sent twice, no more than 4,096 of them
@@ -37,8 +37,8 @@ const RECONNECT_DELAY_MS: u32 = 100;
 /// # Errors
 ///
 /// [`ErrorKind::InvalidSetting`] if `url` can't be understood or asks for TLS, which is not
-/// supported yet, or if there is no Tokio runtime to connect on.
-pub fn connect(url: &str) -> Result<Client, Error> {
+/// supported yet, or if there is no Tokio runtime. A server that is not there is no error.
+pub async fn connect(url: &str) -> Result<Client, Error> {
     let invalid = |why: &str| {
         let message = format!("the server address {:?}: {why}", redacted(url));
         Error::new(ErrorKind::InvalidSetting, message)
@@ -74,7 +74,10 @@ pub fn connect(url: &str) -> Result<Client, Error> {
     // Without a last attempt.
     let reconnect = ReconnectPolicy::new_constant(0, RECONNECT_DELAY_MS);
     let client = Client::new(config, Some(performance), Some(connection), Some(reconnect));
+    // The task that connects goes on by itself.
     drop(client.connect());
+    let connected = client.wait_for_connect();
+    drop(tokio::time::timeout(CONNECTION_TIMEOUT, connected).await);
     Ok(client)
 }
 

@@ -9,7 +9,7 @@
 //! use limiter_redis::{RedisLimiter, connect};
 //!
 //! # async fn example() -> Result<(), limiter_core::Error> {
-//! let client = connect("redis://127.0.0.1:6379")?;
+//! let client = connect("redis://127.0.0.1:6379").await?;
 //! let limiter = RedisLimiter::new(client, Policy::gcra("api", Quota::per_second(100)?)?)?;
 //!
 //! let decision = limiter.check(&"alice".into(), Cost::ONE).await?;

@@ -3,7 +3,7 @@
 use super::{File, Finding, Tree};
 
 const FOLDER: &str = "crates/limiter-redis/src/scripts";
-const TESTS: &str = "crates/limiter-redis/tests";
+const TESTS: &str = "crates/limiter-redis/src/tests";
 
 /// Files that algorithms share, and that are none.
 const SHARED: &[&str] = &["prelude"];
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn script_in_one_suite_only_fires() {
-        let conformance = ("crates/limiter-redis/tests/it/conformance.rs", "suite!(gcra);");
-        let twin = ("crates/limiter-redis/tests/it/twins.rs", "twin(\"gcra\")");
+        let conformance = ("crates/limiter-redis/src/tests/it/conformance.rs", "suite!(gcra);");
+        let twin = ("crates/limiter-redis/src/tests/it/twins.rs", "twin(\"gcra\")");
         let bad = Tree::sample(&[(SCRIPT, ""), conformance, (twin.0, "other")]);
         assert_eq!(found(&is_tested(&bad)), [(SCRIPT, 1)]);
         assert!(is_tested(&Tree::sample(&[(SCRIPT, ""), conformance, twin, PRELUDE])).is_empty());

@@ -50,10 +50,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new() -> Arc<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let client = {
-            let _guard = runtime.enter();
-            connect(&server::shared_url()).unwrap()
-        };
+        let client = runtime.block_on(connect(&server::shared_url())).unwrap();
         let clock = format!("{}:clock", unique());
         let prelude = PRELUDE.replace("CLOCK", &clock);
         let script = Script::new(&prelude, include_str!("../scripts/gcra.lua"));

@@ -12,25 +12,24 @@ use crate::limiter;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_together_take_exactly_the_limit() {
     let server = Server::start();
-    let checks = (0..8).map(|_| {
-        let limiter = limiter(&server.url(), 100).with_deadline(Duration::from_secs(5)).unwrap();
-        tokio::spawn(async move {
-            let mut admitted = 0;
-            for _ in 0..100 {
-                let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
-                admitted += u32::from(decision.is_admitted());
-            }
-            admitted
-        })
+    let checks = (0..8).map(async |_| {
+        let limiter = limiter(&server.url(), 100).await;
+        let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
+        let mut admitted = 0;
+        for _ in 0..100 {
+            let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
+            admitted += u32::from(decision.is_admitted());
+        }
+        admitted
     });
-    let admitted: u32 = join_all(checks).await.into_iter().map(Result::unwrap).sum();
+    let admitted: u32 = join_all(checks).await.into_iter().sum();
     assert_eq!(admitted, 100);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_script_cache_is_invisible() {
     let server = Server::start();
-    let limiter = limiter(&server.url(), 100).with_deadline(Duration::from_secs(5)).unwrap();
+    let limiter = limiter(&server.url(), 100).await.with_deadline(Duration::from_secs(5)).unwrap();
     let mut admitted = 0;
     for round in 0..200 {
         if round % 10 == 5 {
@@ -49,7 +48,8 @@ async fn the_wait_is_exact_by_the_servers_clock() {
     let server = Server::start();
     // One permit in 200 ms.
     let policy = Policy::gcra("test", Quota::per_second(5).unwrap().with_burst(1).unwrap());
-    let limiter = RedisLimiter::new(connect(&server.url()).unwrap(), policy.unwrap()).unwrap();
+    let limiter =
+        RedisLimiter::new(connect(&server.url()).await.unwrap(), policy.unwrap()).unwrap();
     let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
     let key = "key".into();
     assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
@@ -64,7 +64,7 @@ async fn the_wait_is_exact_by_the_servers_clock() {
 #[tokio::test]
 async fn every_key_expires_once_it_has_recovered_and_not_before() {
     let server = Server::start();
-    let client = connect(&server.url()).unwrap();
+    let client = connect(&server.url()).await.unwrap();
     let quotas = [Quota::per_second(5_000_000), Quota::per_minute(7), Quota::per_day(1)];
     for (index, quota) in quotas.into_iter().enumerate() {
         let policy = Policy::gcra(&format!("p{index}"), quota.unwrap()).unwrap();

@@ -12,7 +12,7 @@ use limiter_redis::{RedisLimiter, connect};
 /// Returns a limiter of `limit` permits a day, all of them at once, on the server at `url`.
 ///
 /// Nothing is refilled while a test lasts.
-fn limiter(url: &str, limit: u64) -> RedisLimiter {
+async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
-    RedisLimiter::new(connect(url).unwrap(), policy).unwrap()
+    RedisLimiter::new(connect(url).await.unwrap(), policy).unwrap()
 }

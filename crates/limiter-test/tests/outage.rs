@@ -1,0 +1,68 @@
+//! Redis stands still in the middle of traffic: every request is answered within the deadline plus
+//! 20 ms, as the layer's user chose, and the limit holds again once it goes on.
+//!
+//! The only test of its binary, since it measures time.
+
+use std::{
+    cell::Cell,
+    convert::Infallible,
+    time::{Duration, Instant},
+};
+
+use axum::body::Body;
+use futures::future::join_all;
+use http::{Request, Response};
+use limiter_core::{Policy, Quota};
+use limiter_redis::RedisLimiter;
+use limiter_test::server::Server;
+use limiter_tower::{FixedKey, OnStoreFailure, RateLimitLayer};
+use tower::{Layer, ServiceExt, service_fn};
+
+const DEADLINE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(20);
+const LIMIT: u64 = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_delays_no_request_beyond_the_deadline() {
+    for (choice, during) in [(OnStoreFailure::Allow, 200), (OnStoreFailure::Deny, 503)] {
+        let redis = Server::start();
+        let policy = Policy::gcra("test", Quota::per_day(LIMIT).unwrap()).unwrap();
+        let client = limiter_redis::connect(&redis.url()).await.unwrap();
+        let limiter = RedisLimiter::new(client, policy).unwrap().with_deadline(DEADLINE).unwrap();
+        let layer = RateLimitLayer::new(limiter)
+            .with_key(FixedKey::new("everyone"))
+            .on_store_failure(choice);
+        let service = layer.layer(service_fn(async |_: Request<Body>| {
+            Ok::<_, Infallible>(Response::new(Body::from("hello")))
+        }));
+        let (answers, slowest) = (Cell::new(0), Cell::new(Duration::ZERO));
+        let ask = async || {
+            let start = Instant::now();
+            let response = service.clone().oneshot(Request::new(Body::empty())).await.unwrap();
+            slowest.set(slowest.get().max(start.elapsed()));
+            answers.set(answers.get() + 1);
+            response.status().as_u16()
+        };
+
+        for want in [200, 200, 200, 429] {
+            assert_eq!(ask().await, want, "before the outage");
+        }
+        redis.pause();
+        // Three seconds: beyond the second after which the client takes its connection for dead.
+        let stopped = Instant::now();
+        while stopped.elapsed() < Duration::from_secs(3) {
+            let statuses = join_all((0..10).map(|_| ask())).await;
+            assert!(statuses.iter().all(|status| *status == during), "{statuses:?}");
+        }
+        redis.resume();
+        let resumed = Instant::now();
+        while ask().await != 429 {
+            assert!(resumed.elapsed() < Duration::from_secs(5), "the limit does not hold again");
+        }
+        assert_eq!(ask().await, 429);
+
+        let (answers, slowest) = (answers.get(), slowest.get());
+        println!("{choice:?}: {answers} requests answered, the slowest after {slowest:?}");
+        assert!(slowest <= DEADLINE + GRACE, "answered only after {slowest:?}");
+    }
+}

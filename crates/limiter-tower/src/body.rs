@@ -1,0 +1,77 @@
+//! The body of a response: the inner service's, or an answer in its place.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The body of a response of [`RateLimit`](crate::RateLimit).
+    #[derive(Debug)]
+    pub struct ResponseBody<B> {
+        #[pin]
+        content: Content<B>,
+    }
+}
+
+pin_project! {
+    #[project = ContentProjection]
+    #[derive(Debug)]
+    enum Content<B> {
+        Inner { #[pin] body: B },
+        // Empty once it was read.
+        Answer { bytes: Bytes },
+    }
+}
+
+impl<B> ResponseBody<B> {
+    pub(crate) const fn inner(body: B) -> Self {
+        Self { content: Content::Inner { body } }
+    }
+
+    pub(crate) const fn answer(bytes: Bytes) -> Self {
+        Self { content: Content::Answer { bytes } }
+    }
+}
+
+impl<B: Default> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::inner(B::default())
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project().content.project() {
+            ContentProjection::Inner { body } => body.poll_frame(cx),
+            ContentProjection::Answer { bytes } if bytes.is_empty() => Poll::Ready(None),
+            ContentProjection::Answer { bytes } => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Inner { body } => body.is_end_stream(),
+            Content::Answer { bytes } => bytes.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Inner { body } => body.size_hint(),
+            Content::Answer { bytes } => SizeHint::with_exact(bytes.len() as u64),
+        }
+    }
+}

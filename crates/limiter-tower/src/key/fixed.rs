@@ -1,0 +1,23 @@
+//! One key for all requests.
+
+use http::request::Parts;
+use limiter_core::Key;
+
+use super::{KeyExtractor, MissingKey};
+
+/// Counts all requests under one key: a limit of the whole service.
+#[derive(Clone, Debug)]
+pub struct FixedKey(Key<'static>);
+
+impl FixedKey {
+    /// Returns an extractor of `key`.
+    pub fn new(key: impl Into<Key<'static>>) -> Self {
+        Self(key.into())
+    }
+}
+
+impl KeyExtractor for FixedKey {
+    fn extract<'r>(&self, _: &'r Parts) -> Result<Key<'r>, MissingKey> {
+        Ok(self.0.clone())
+    }
+}

@@ -1,0 +1,104 @@
+//! Admissions and refusals as a client sees them.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::BodyExt;
+use limiter_core::{Decision, Quota};
+use limiter_tower::RateLimitLayer;
+use tower::{Layer, service_fn};
+
+use crate::{header, hello, layer, limiter, request_from, send};
+
+#[tokio::test]
+async fn the_limit_is_admitted_and_the_rest_refused() {
+    let (layer, _) = layer();
+    let service = layer.layer(service_fn(hello));
+    for remaining in (0..10).rev() {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let headers = response.headers();
+        assert_eq!(header(headers, "ratelimit-policy"), Some("\"default\";q=10;w=60"));
+        let window = if remaining == 0 { 6 } else { remaining * 6 };
+        let expected = format!("\"default\";r={remaining};t={window}");
+        assert_eq!(header(headers, "ratelimit"), Some(expected.as_str()));
+        assert_eq!(header(headers, "retry-after"), None);
+    }
+    for _ in 0..15 {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        let headers = response.headers();
+        assert_eq!(header(headers, "ratelimit-policy"), Some("\"default\";q=10;w=60"));
+        assert_eq!(header(headers, "ratelimit"), Some("\"default\";r=0;t=6"));
+        assert_eq!(header(headers, "retry-after"), Some("6"));
+        assert_eq!(header(headers, "cache-control"), Some("no-store"));
+        assert_eq!(header(headers, "content-type"), Some("text/plain; charset=utf-8"));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "too many requests\n");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_after_retry_after_is_admitted_once() {
+    let (layer, clock) = layer();
+    let service = layer.layer(service_fn(hello));
+    for _ in 0..10 {
+        send(&service, request_from("192.0.2.1")).await;
+    }
+    clock.advance(Duration::from_millis(1));
+    let refusal = send(&service, request_from("192.0.2.1")).await;
+    // 5.999 s, rounded up.
+    assert_eq!(header(refusal.headers(), "retry-after"), Some("6"));
+    let wait = refusal.extensions().get::<Decision>().unwrap().retry_after().unwrap();
+    assert_eq!(wait, Duration::from_millis(5_999));
+
+    clock.advance(wait - Duration::from_nanos(1));
+    let early = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(early.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(early.headers(), "retry-after"), Some("1"));
+
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), StatusCode::OK);
+    let again = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(again.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn retry_after_is_never_zero() {
+    let (limiter, _) = limiter(Quota::per_second(1_000).unwrap().with_burst(1).unwrap());
+    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    send(&service, request_from("192.0.2.1")).await;
+    let refusal = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(header(refusal.headers(), "retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_refusal_never_calls_the_inner_service() {
+    let (layer, _) = layer();
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let service = layer.layer(service_fn(|request| {
+        calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        hello(request)
+    }));
+    for _ in 0..25 {
+        send(&service, request_from("192.0.2.1")).await;
+    }
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 10);
+}
+
+#[tokio::test]
+async fn an_inner_limits_fields_are_kept() {
+    let (layer, _) = layer();
+    let (stricter, _) = limiter(Quota::per_minute(5).unwrap());
+    let inner = RateLimitLayer::new(stricter).layer(service_fn(hello));
+    let outer = layer.layer(service_fn(move |request| {
+        let inner = inner.clone();
+        async move {
+            let response = send(&inner, request).await;
+            Ok(response.map(|_| crate::Body::from("hello")))
+        }
+    }));
+    let response = send(&outer, request_from("192.0.2.1")).await;
+    let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(fields, ["\"default\";r=4;t=48", "\"default\";r=9;t=54"]);
+}

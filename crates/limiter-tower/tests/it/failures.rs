@@ -1,0 +1,143 @@
+//! A store that fails: the choice is followed, and each change is reported once.
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use http::StatusCode;
+use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Quota};
+use limiter_tower::{OnStoreFailure, RateLimitLayer};
+use tower::{Layer, service_fn};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::{header, hello, request_from, send};
+
+/// A limiter whose store fails when it is told to, at once or after a while.
+struct Failing {
+    policy: Policy,
+    failing: Arc<AtomicBool>,
+    at_once: bool,
+}
+
+impl Limiter for Failing {
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn check(&self, _: &Key<'_>, _: Cost) -> Check {
+        let result = if self.failing.load(Ordering::Relaxed) {
+            Err(Error::new(ErrorKind::Unavailable, "the plug was pulled"))
+        } else {
+            Ok(Decision::admitted(10, 9, std::time::Duration::from_secs(6)))
+        };
+        if self.at_once {
+            return Check::ready(result);
+        }
+        Check::pending(async {
+            tokio::task::yield_now().await;
+            result
+        })
+    }
+}
+
+fn failing(at_once: bool) -> (Failing, Arc<AtomicBool>) {
+    let failing = Arc::new(AtomicBool::new(true));
+    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    (Failing { policy, failing: Arc::clone(&failing), at_once }, failing)
+}
+
+#[tokio::test]
+async fn the_choice_for_a_failing_store_is_followed() {
+    for at_once in [true, false] {
+        let rows = [
+            (OnStoreFailure::Allow, StatusCode::OK),
+            (OnStoreFailure::Deny, StatusCode::SERVICE_UNAVAILABLE),
+        ];
+        for (choice, status) in rows {
+            let layer = RateLimitLayer::new(failing(at_once).0).on_store_failure(choice);
+            let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
+            assert_eq!(response.status(), status);
+            assert_eq!(header(response.headers(), "ratelimit"), None);
+            let denied = choice == OnStoreFailure::Deny;
+            assert_eq!(header(response.headers(), "cache-control"), denied.then_some("no-store"));
+            assert_eq!(header(response.headers(), "retry-after"), denied.then_some("1"));
+        }
+    }
+    assert_eq!(OnStoreFailure::default(), OnStoreFailure::Allow);
+}
+
+#[tokio::test]
+async fn an_outage_is_reported_once_when_it_begins_and_once_when_it_ends() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(log.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let (limiter, fails) = failing(true);
+    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    for outage in [true, false, true, false] {
+        fails.store(outage, Ordering::Relaxed);
+        for _ in 0..100 {
+            send(&service, request_from("192.0.2.1")).await;
+        }
+    }
+
+    let fails = " WARN limiter_tower::responder: the rate limit's store fails: \
+                 the plug was pulled policy=\"default\" then=Allow";
+    let answers =
+        " WARN limiter_tower::responder: the rate limit's store answers again policy=\"default\"";
+    assert_eq!(log.lines(), [fails, answers, fails, answers]);
+}
+
+#[tokio::test]
+async fn a_missing_address_is_reported_once_in_words_that_say_what_to_do() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let service = crate::layer().0.layer(service_fn(hello));
+    for _ in 0..100 {
+        send(&service, http::Request::new(crate::Body::default())).await;
+    }
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("ERROR"), "{lines:?}");
+    assert!(lines[0].contains("into_make_service_with_connect_info::<SocketAddr>()"), "{lines:?}");
+}
+
+/// What was logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}

@@ -1,0 +1,127 @@
+//! What tower asks of a middleware.
+
+use std::{
+    future::{Future, Ready, ready},
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use http::{Request, Response, StatusCode};
+use http_body::Body as _;
+use limiter_core::{Check, Cost, Decision, Key, Limiter, Policy, Quota};
+use limiter_tower::{RateLimit, RateLimitLayer, ResponseBody};
+use tower::{Layer, Service, ServiceExt};
+
+use crate::{Body, layer, request_from};
+
+/// A limiter that takes a while to admit.
+struct Slow(Policy);
+
+impl Limiter for Slow {
+    fn policy(&self) -> &Policy {
+        &self.0
+    }
+
+    fn check(&self, _: &Key<'_>, _: Cost) -> Check {
+        Check::pending(async {
+            tokio::task::yield_now().await;
+            Ok(Decision::admitted(10, 9, std::time::Duration::from_secs(6)))
+        })
+    }
+}
+
+/// A service that must be polled ready before each call, and whose clones are not ready.
+#[derive(Default)]
+struct Particular {
+    ready: bool,
+    readied: u32,
+}
+
+impl Clone for Particular {
+    fn clone(&self) -> Self {
+        Self { ready: false, readied: self.readied }
+    }
+}
+
+impl Service<Request<Body>> for Particular {
+    type Response = Response<Body>;
+    type Error = &'static str;
+    type Future = Ready<Result<Response<Body>, &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        if self.readied == 3 {
+            return Poll::Ready(Err("three are enough"));
+        }
+        self.ready = true;
+        self.readied += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        assert!(self.ready, "called without being polled ready");
+        self.ready = false;
+        ready(Ok(Response::new(Body::from("hello"))))
+    }
+}
+
+async fn three_calls_and_an_error<L: Limiter>(limiter: L) {
+    let mut service: RateLimit<Particular, L, _> =
+        RateLimitLayer::new(limiter).layer(Particular::default());
+    for _ in 0..3 {
+        let response = service.ready().await.unwrap().call(request_from("192.0.2.1")).await;
+        assert_eq!(response.unwrap().status(), StatusCode::OK);
+    }
+    // The inner service's error, of its own type.
+    assert_eq!(service.ready().await.map(|_| ()).unwrap_err(), "three are enough");
+}
+
+#[tokio::test]
+async fn only_the_service_that_was_polled_ready_is_called() {
+    let quota = Quota::per_minute(10).unwrap();
+    three_calls_and_an_error(crate::limiter(quota).0).await;
+    three_calls_and_an_error(Slow(Policy::gcra("default", quota).unwrap())).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
+    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    let mut service = RateLimitLayer::new(Slow(policy)).layer(Particular::default());
+    let future = service.ready().await.unwrap().call(request_from("192.0.2.1"));
+    {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    let again = service.ready().await.unwrap().call(request_from("192.0.2.1")).await;
+    assert_eq!(again.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_inner_error_is_passed_on_as_it_is() {
+    let inner = tower::service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7_u8)));
+    let result = layer().0.layer(inner).oneshot(request_from("192.0.2.1")).await;
+    assert_eq!(result.map(|_| ()).unwrap_err(), 7);
+}
+
+#[tokio::test]
+async fn bodies_tell_their_length_and_end() {
+    let service = layer().0.layer(tower::service_fn(crate::hello));
+    for (requests, length) in [(1, "hello".len()), (10, "too many requests\n".len())] {
+        let mut last = None;
+        for _ in 0..requests {
+            last = Some(crate::send(&service, request_from("192.0.2.1")).await.into_body());
+        }
+        let mut body = pin!(last.unwrap());
+        assert!(!body.is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(length as u64));
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut context) else {
+            panic!("a frame");
+        };
+        assert_eq!(frame.into_data().unwrap().len(), length);
+        assert!(body.is_end_stream());
+        assert!(matches!(body.as_mut().poll_frame(&mut context), Poll::Ready(None)));
+    }
+    let empty: ResponseBody<Body> = ResponseBody::default();
+    assert!(empty.is_end_stream());
+}
