@@ -84,3 +84,7 @@ pub use meter::{Meter, Resolution};
 pub use policy::Policy;
 pub use quota::Quota;
 pub use timestamp::Timestamp;
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -45,3 +45,7 @@ mod tests;
 pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
 pub use fred_client::connect;
 pub use limiter::RedisLimiter;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

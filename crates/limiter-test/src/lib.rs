@@ -9,3 +9,8 @@ pub mod oracle;
 pub mod schedule;
 pub mod server;
 pub mod subject;
+
+/// The program in the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -62,3 +62,7 @@ pub use key::{FixedKey, HeaderKey, KeyExtractor, KeyFn, MissingKey, PeerAddress,
 pub use layer::RateLimitLayer;
 pub use options::{OnMissingKey, OnStoreFailure};
 pub use service::RateLimit;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
