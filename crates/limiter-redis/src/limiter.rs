@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
-use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy};
+use limiter_core::{Check, Cost, Error, ErrorKind, Key, Limiter, Policy};
 
 use crate::{
     client::{RunError, ScriptCall, ScriptClient},
@@ -111,10 +111,15 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             arguments: self.algorithm.arguments(cost),
         };
         let Self { algorithm, script, deadline, .. } = *self;
-        let client = self.client.clone();
+        let (client, policy) = (self.client.clone(), self.policy.clone());
         Check::pending(async move {
-            let reply = run(&client, script, call, deadline).await?;
-            Ok::<Decision, Error>(algorithm.decision(reply, cost))
+            match run(&client, script, call, deadline).await {
+                Ok(reply) => Ok(algorithm.decision(reply, cost)),
+                Err(error) => {
+                    let message = format!("policy {:?}: {error}", policy.name());
+                    Err(Error::new(error.kind(), message).with_source(error))
+                }
+            }
         })
     }
 }

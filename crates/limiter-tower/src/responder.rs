@@ -88,7 +88,7 @@ impl Responder {
     fn report_missing_key(&self, missing: &MissingKey) {
         let policy = self.policy.name();
         let then = self.on_missing_key;
-        if missing.is_by_server() && !self.missing_key_reported.swap(true, Ordering::Relaxed) {
+        if missing.is_by_server() && set(&self.missing_key_reported, true) {
             tracing::error!(policy, ?then, "requests have no rate limit key: {missing}");
         } else {
             tracing::debug!(policy, ?then, "a request has no rate limit key: {missing}");
@@ -109,22 +109,24 @@ impl Responder {
     }
 
     fn report_failure(&self, error: &Error) {
-        // A load first: while nothing changes, no request writes to the shared cache line.
-        if !self.store_failing.load(Ordering::Relaxed)
-            && !self.store_failing.swap(true, Ordering::Relaxed)
-        {
+        if set(&self.store_failing, true) {
             let (policy, then) = (self.policy.name(), self.on_store_failure);
             tracing::warn!(policy, ?then, "the rate limit's store fails: {error}");
         }
     }
 
     fn report_recovery(&self) {
-        if self.store_failing.load(Ordering::Relaxed)
-            && self.store_failing.swap(false, Ordering::Relaxed)
-        {
+        if set(&self.store_failing, false) {
             tracing::warn!(policy = self.policy.name(), "the rate limit's store answers again");
         }
     }
+}
+
+/// Sets the flag, and returns whether that changed it.
+///
+/// Looks first: while nothing changes, no request writes to the cache line that all share.
+fn set(flag: &AtomicBool, to: bool) -> bool {
+    flag.load(Ordering::Relaxed) != to && flag.swap(to, Ordering::Relaxed) != to
 }
 
 /// Settings are made while a layer is built, before anything is to be reported.
