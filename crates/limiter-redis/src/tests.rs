@@ -4,5 +4,6 @@
 mod conformance;
 mod keys;
 mod laws;
+mod memory;
 mod store;
 mod twin;
