@@ -28,13 +28,8 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
 ];
 
 /// Rules that look at one file beside another.
-const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
-    algorithm::all_present,
-    script::has_twin,
-    script::is_tested,
-    link::resolves,
-    krate::described,
-];
+const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] =
+    &[script::has_twin, script::is_tested, link::resolves, krate::described];
 
 /// A file of the repository, its path relative to the root.
 struct File {

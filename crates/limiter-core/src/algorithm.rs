@@ -1,4 +1,13 @@
-//! What every algorithm is: one pure transition.
+//! Algorithms: each is one pure transition from a key's state at a moment to a decision.
+//!
+//! To limit something, take a [`Policy`](crate::Policy) and a limiter; this module is for those who
+//! write a store.
+
+mod gcra;
+mod meter;
+
+pub use gcra::{Gcra, Tat};
+pub use meter::{Meter, Resolution};
 
 use crate::{Cost, Decision, Timestamp};
 
@@ -8,7 +17,7 @@ use crate::{Cost, Decision, Timestamp};
 /// store can run it. A store keeps one state a key and serialises the transitions of that key.
 ///
 /// ```
-/// use limiter_core::{Algorithm, Cost, Gcra, Quota, Tat, Timestamp};
+/// use limiter_core::{Cost, Quota, Timestamp, algorithm::{Algorithm, Gcra, Tat}};
 ///
 /// let gcra = Gcra::new(&Quota::per_second(1)?)?;
 /// let mut state = Tat::default();

@@ -16,6 +16,7 @@ use core::time::Duration;
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a refusal that no one looks at limits nothing"]
 pub struct Decision {
     verdict: Verdict,
     limit: u64,
@@ -37,14 +38,12 @@ pub enum Verdict {
 
 impl Decision {
     /// Returns an admission. All values are of the moment after the permits were taken.
-    #[must_use]
     pub const fn admitted(limit: u64, remaining: u64, reset_after: Duration) -> Self {
         let retry_after = Some(Duration::ZERO);
         Self { verdict: Verdict::Admitted, limit, remaining, retry_after, reset_after }
     }
 
     /// Returns a refusal. `retry_after` is `None` if the cost can never fit.
-    #[must_use]
     pub const fn refused(
         limit: u64,
         remaining: u64,

@@ -1,7 +1,10 @@
 //! Whose permits are counted.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
-use core::{fmt, net::IpAddr};
+use core::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 /// Whose permits are counted: a string, bytes, an integer, an address, or several of these.
 ///
@@ -123,9 +126,27 @@ impl From<Vec<u8>> for Key<'_> {
     }
 }
 
+impl<'a> From<Cow<'a, str>> for Key<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self(Repr::Str(text))
+    }
+}
+
 impl From<IpAddr> for Key<'_> {
     fn from(address: IpAddr) -> Self {
         Self(Repr::Address(address.to_canonical()))
+    }
+}
+
+impl From<Ipv4Addr> for Key<'_> {
+    fn from(address: Ipv4Addr) -> Self {
+        IpAddr::V4(address).into()
+    }
+}
+
+impl From<Ipv6Addr> for Key<'_> {
+    fn from(address: Ipv6Addr) -> Self {
+        IpAddr::V6(address).into()
     }
 }
 

@@ -51,36 +51,31 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod algorithm;
+pub mod algorithm;
 mod clock;
 mod cost;
 mod decision;
 mod error;
-mod gcra;
 mod key;
 mod limiter;
 #[cfg(feature = "std")]
 mod memory;
-mod meter;
 mod policy;
 mod quota;
 #[cfg(feature = "std")]
 mod table;
 mod timestamp;
 
-pub use algorithm::Algorithm;
 #[cfg(feature = "std")]
 pub use clock::SystemClock;
 pub use clock::{Clock, ManualClock};
 pub use cost::Cost;
 pub use decision::{Decision, Verdict};
 pub use error::{Error, ErrorKind};
-pub use gcra::{Gcra, Tat};
 pub use key::Key;
 pub use limiter::{Check, Limiter};
 #[cfg(feature = "std")]
 pub use memory::MemoryLimiter;
-pub use meter::{Meter, Resolution};
 pub use policy::Policy;
 pub use quota::Quota;
 pub use timestamp::Timestamp;

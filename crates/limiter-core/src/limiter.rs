@@ -42,15 +42,20 @@ pub trait Limiter: Send + Sync {
     fn check(&self, key: &Key<'_>, cost: Cost) -> Check;
 }
 
-impl<L: Limiter + ?Sized> Limiter for Arc<L> {
-    fn policy(&self) -> &Policy {
-        (**self).policy()
-    }
+macro_rules! forward {
+    ($($pointer:ident)*) => {$(
+        impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
+            fn policy(&self) -> &Policy {
+                (**self).policy()
+            }
 
-    fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-        (**self).check(key, cost)
-    }
+            fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
+                (**self).check(key, cost)
+            }
+        }
+    )*};
 }
+forward!(Arc Box);
 
 /// A decision that is there already, or on its way from a store.
 ///

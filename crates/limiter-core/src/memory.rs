@@ -4,8 +4,8 @@ use core::hash::BuildHasher;
 use std::hash::RandomState;
 
 use crate::{
-    Check, Clock, Cost, Decision, Error, Gcra, Key, Limiter, Policy, SystemClock, Timestamp,
-    table::Table,
+    Check, Clock, Cost, Decision, Error, Key, Limiter, Policy, SystemClock, Timestamp,
+    algorithm::Gcra, table::Table,
 };
 
 /// A limiter that keeps its state in this process's memory.
@@ -42,8 +42,8 @@ pub struct MemoryLimiter<C = SystemClock> {
 }
 
 impl MemoryLimiter {
-    /// How many keys in debt a limiter holds unless [`MemoryLimiter::with_capacity`] says
-    /// otherwise: 100,000, in about 4 MB.
+    /// About how many keys in debt a limiter holds apart unless [`MemoryLimiter::with_capacity`]
+    /// says otherwise: 100,000, in about 4 MB.
     pub const DEFAULT_CAPACITY: usize = 100_000;
 
     /// Returns a limiter that applies `policy` by the machine's clock.
@@ -51,7 +51,7 @@ impl MemoryLimiter {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota's rate is too high
-    /// to be told in nanoseconds: see [`Meter::new`](crate::Meter::new).
+    /// to be told in nanoseconds: see [`Meter::new`](crate::algorithm::Meter::new).
     pub fn new(policy: Policy) -> Result<Self, Error> {
         let algorithm = Gcra::new(policy.quota())?;
         let clock = SystemClock::new();
@@ -67,10 +67,12 @@ impl MemoryLimiter {
 }
 
 impl<C: Clock> MemoryLimiter<C> {
-    /// Makes room for `keys` keys in debt at once, at least one.
+    /// Makes room for about `keys` keys in debt at once.
     ///
-    /// Above that, keys that are new share the permits of one key with some others, until earlier
-    /// ones have recovered. Keys that are known are not affected.
+    /// Memory never grows past that. A new key that finds no room has to share the permits of one
+    /// key with other such keys until an earlier key has recovered; keys that have a place keep it.
+    /// Since a key's place depends on its hash, one key in some thousands has to share before the
+    /// limiter is full.
     #[must_use]
     pub fn with_capacity(self, keys: usize) -> Self {
         Self { table: Table::new(self.algorithm, keys), ..self }

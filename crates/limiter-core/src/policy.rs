@@ -28,7 +28,7 @@ impl Policy {
 
     /// Returns a policy that applies `quota` by GCRA, the generic cell rate algorithm.
     ///
-    /// See [`Gcra`](crate::Gcra) for what it does.
+    /// See [`Gcra`](crate::algorithm::Gcra) for what it does.
     ///
     /// # Errors
     ///

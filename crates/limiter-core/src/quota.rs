@@ -87,7 +87,10 @@ impl Quota {
             return invalid(format!("a window of {window:?}: use at least 1ms"));
         }
         if window > Self::MAX_WINDOW {
-            return invalid(format!("a window of {window:?}: use at most {:?}", Self::MAX_WINDOW));
+            return invalid(format!(
+                "a window of {window:?}: use at most {} days",
+                Self::MAX_WINDOW.as_secs() / DAY.as_secs()
+            ));
         }
         if !window.subsec_nanos().is_multiple_of(1_000_000) {
             return invalid(format!("a window of {window:?}: use whole milliseconds"));
@@ -113,8 +116,8 @@ impl Quota {
         let longest = u128::from(self.permits) * Self::MAX_RECOVERY.as_nanos();
         if recovery > longest {
             return invalid(format!(
-                "a burst of {burst} for a quota of {self}: it would take longer than {:?} to recover",
-                Self::MAX_RECOVERY
+                "a burst of {burst} for a quota of {self}: it would take longer than {} days to recover",
+                Self::MAX_RECOVERY.as_secs() / DAY.as_secs()
             ));
         }
         self.burst = burst;

@@ -48,7 +48,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidQuota`] if the quota can't be counted in microseconds and doubles: see
-    /// [`Meter::new`](limiter_core::Meter::new).
+    /// [`Meter::new`](limiter_core::algorithm::Meter::new).
     pub fn new(client: C, policy: Policy) -> Result<Self, Error> {
         Ok(Self {
             algorithm: Gcra::new(policy.quota())?,

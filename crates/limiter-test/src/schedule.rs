@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Meter, Quota, Resolution, Timestamp};
+use limiter_core::{
+    Cost, Quota, Timestamp,
+    algorithm::{Meter, Resolution},
+};
 use proptest::{collection::vec, prelude::*};
 
 const SECOND: u64 = 1_000_000_000;

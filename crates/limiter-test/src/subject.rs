@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use limiter_core::{
-    Algorithm, Cost, Decision, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
+    Cost, Decision, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, algorithm::Algorithm,
 };
 
 /// A limiter whose clock the test sets.

@@ -1,6 +1,6 @@
 //! The rows that every limiter answers alike.
 
-use limiter_core::Gcra;
+use limiter_core::algorithm::Gcra;
 use limiter_test::{
     conformance,
     subject::{Bare, InMemory},

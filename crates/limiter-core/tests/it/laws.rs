@@ -1,6 +1,6 @@
 //! The laws as properties, in memory.
 
-use limiter_core::Resolution::Nanos;
+use limiter_core::algorithm::Resolution::Nanos;
 use limiter_test::{
     laws,
     schedule::{Time, scenarios},

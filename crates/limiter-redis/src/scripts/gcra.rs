@@ -1,6 +1,9 @@
 //! GCRA for one key: what `gcra.lua` is given, what its reply means, and its twin.
 
-use limiter_core::{Cost, Decision, Error, Meter, Quota, Resolution};
+use limiter_core::{
+    Cost, Decision, Error, Quota,
+    algorithm::{Meter, Resolution},
+};
 
 /// The algorithm at the server's resolution: microseconds, with an exact remainder.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +37,7 @@ impl Gcra {
 /// The twin: what `gcra.lua` does, in its words.
 #[cfg(test)]
 pub(crate) mod twin {
-    use limiter_core::{Algorithm, Cost, Decision, Timestamp};
+    use limiter_core::{Cost, Decision, Timestamp, algorithm::Algorithm};
 
     use super::Gcra;
 

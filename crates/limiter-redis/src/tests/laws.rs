@@ -1,6 +1,6 @@
 //! The laws as properties of the script, on a real server.
 
-use limiter_core::Resolution::Micros;
+use limiter_core::algorithm::Resolution::Micros;
 use limiter_test::{
     laws::{self, Law},
     schedule::{Scenario, Time, scenarios},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Quota, Resolution::Micros};
+use limiter_core::{Decision, Quota, algorithm::Resolution::Micros};
 use limiter_test::{
     schedule::{Scenario, Time, scenarios},
     subject::{InMemory, Subject},

@@ -1,6 +1,7 @@
 //! GCRA, the generic cell rate algorithm, in one 64-bit word a key.
 
-use crate::{Algorithm, Cost, Decision, Error, Meter, Quota, Resolution, Timestamp};
+use super::{Algorithm, Meter, Resolution};
+use crate::{Cost, Decision, Error, Quota, Timestamp};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
 ///
@@ -13,7 +14,7 @@ use crate::{Algorithm, Cost, Decision, Error, Meter, Quota, Resolution, Timestam
 ///
 /// ```
 /// use std::time::Duration;
-/// use limiter_core::{Algorithm, Cost, Gcra, Quota, Tat, Timestamp};
+/// use limiter_core::{Cost, Quota, Timestamp, algorithm::{Algorithm, Gcra, Tat}};
 ///
 /// let gcra = Gcra::new(&Quota::per_minute(10)?)?;
 /// let mut state = Tat::default();

@@ -13,11 +13,11 @@ use crate::{Cost, Decision, Error, ErrorKind, Quota};
 /// rounded up: the rate is lower than the quota's by less than 0.1 %, and never higher.
 ///
 /// The state of a key, and how it becomes a debt at a moment, is the business of an
-/// [`Algorithm`](crate::Algorithm) such as [`Gcra`](crate::Gcra); stores outside this crate that
+/// [`Algorithm`](super::Algorithm) such as [`Gcra`](super::Gcra); stores outside this crate that
 /// get a debt back from a script turn it into a [`Decision`] here.
 ///
 /// ```
-/// use limiter_core::{Cost, Meter, Quota, Resolution};
+/// use limiter_core::{Cost, Quota, algorithm::{Meter, Resolution}};
 ///
 /// let meter = Meter::new(&Quota::per_second(3)?.with_burst(2)?, Resolution::Micros)?;
 /// // Three permits in 1,000,000 us: ticks of a third of a microsecond hold that exactly.
@@ -87,10 +87,15 @@ impl Meter {
         let excess = increment * permits - period * ticks_per_unit;
         let capacity = burst * increment;
         if excess * 1_000 >= period * ticks_per_unit || capacity > u128::from(most) {
+            let unit = match resolution {
+                Resolution::Nanos => "nanoseconds",
+                Resolution::Micros => "microseconds",
+            };
             return Err(Error::new(
                 ErrorKind::InvalidQuota,
                 format!(
-                    "a quota of {quota}: its rate can't be held within 0.1 % by a {resolution:?} clock; allow fewer permits, or a rounder number of them"
+                    "a quota of {quota}: its rate can't be held within 0.1 % by a clock of {unit}; \
+                     allow fewer permits, or a rounder number of them"
                 ),
             ));
         }
@@ -134,13 +139,11 @@ impl Meter {
     }
 
     /// Returns the admission that left `debt`.
-    #[must_use]
     pub const fn admitted(&self, debt: u64) -> Decision {
         Decision::admitted(self.burst, self.remaining(debt), self.drain_time(debt))
     }
 
     /// Returns the refusal of `cost` at `debt`.
-    #[must_use]
     pub const fn refused(&self, debt: u64, cost: Cost) -> Decision {
         let retry_after = match self.price(cost) {
             Some(price) => {
