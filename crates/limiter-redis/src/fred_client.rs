@@ -1,11 +1,17 @@
 //! The client library `fred`, set up so that an outage can neither hang nor charge twice.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind as FredErrorKind},
-    interfaces::ClientLike,
+    interfaces::{ClientLike, EventInterface},
     types::{
         ClusterHash, CustomCommand, Value,
         config::{
@@ -32,7 +38,8 @@ const RECONNECT_DELAY_MS: u32 = 100;
 ///
 /// The server need not be there: until it is, and whenever it is gone, commands fail and the
 /// client goes on trying to connect. Commands are never sent twice, no more than 4,096 of them
-/// wait for a connection, and none waits longer than a second.
+/// wait for a connection, and none waits longer than a second. That the server can't be reached,
+/// and why, is logged once when it begins, at the level WARN, and so is its end.
 ///
 /// # Errors
 ///
@@ -74,11 +81,32 @@ pub async fn connect(url: &str) -> Result<Client, Error> {
     // Without a last attempt.
     let reconnect = ReconnectPolicy::new_constant(0, RECONNECT_DELAY_MS);
     let client = Client::new(config, Some(performance), Some(connection), Some(reconnect));
+    report_outages(&client, redacted(url));
     // The task that connects goes on by itself.
     drop(client.connect());
     let connected = client.wait_for_connect();
     drop(tokio::time::timeout(CONNECTION_TIMEOUT, connected).await);
     Ok(client)
+}
+
+/// Logs why the server can't be reached, once an outage, and when it can again.
+fn report_outages(client: &Client, url: String) {
+    let failing = Arc::new(AtomicBool::new(false));
+    drop(client.on_error({
+        let (failing, url) = (Arc::clone(&failing), url.clone());
+        move |(error, _)| {
+            if !failing.swap(true, Ordering::Relaxed) {
+                tracing::warn!(url, "can't reach Redis: {}", error.details());
+            }
+            async { Ok(()) }
+        }
+    }));
+    drop(client.on_reconnect(move |_| {
+        if failing.swap(false, Ordering::Relaxed) {
+            tracing::warn!(url, "reached Redis again");
+        }
+        async { Ok(()) }
+    }));
 }
 
 impl ScriptClient for Client {

@@ -5,14 +5,14 @@
 //! the processes don't matter.
 //!
 //! ```no_run
-//! use limiter_core::{Cost, Limiter, Policy, Quota};
+//! use limiter_core::{Cost, Policy, Quota};
 //! use limiter_redis::{RedisLimiter, connect};
 //!
 //! # async fn example() -> Result<(), limiter_core::Error> {
 //! let client = connect("redis://127.0.0.1:6379").await?;
 //! let limiter = RedisLimiter::new(client, Policy::gcra("api", Quota::per_second(100)?)?)?;
 //!
-//! let decision = limiter.check(&"alice".into(), Cost::ONE).await?;
+//! let decision = limiter.try_acquire("alice", Cost::ONE).await?;
 //! println!("{} permits left", decision.remaining());
 //! # Ok(())
 //! # }
@@ -30,6 +30,10 @@
 //!
 //! Redis 6.2 and later, and Valkey. Nothing has to be installed in the server: the script is sent
 //! when the server doesn't have it.
+//!
+//! A limit is as durable as the server's memory. A key that the server loses, in a restart without
+//! persistence, a failover before it was replicated, or by eviction, starts afresh; so give the
+//! server room for the keys in debt and `maxmemory-policy noeviction`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -43,6 +47,7 @@ mod scripts;
 mod tests;
 
 pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
+pub use fred::clients::Client;
 pub use fred_client::connect;
 pub use limiter::RedisLimiter;
 

@@ -86,6 +86,23 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Ok(self)
     }
 
+    /// Takes `cost` permits of `key` if they are there now: [`Limiter::check`] by another name, for
+    /// keys of any type.
+    ///
+    /// ```no_run
+    /// # async fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// use limiter_core::Cost;
+    ///
+    /// if !limiter.try_acquire("alice", Cost::ONE).await?.is_admitted() {
+    ///     // Too many attempts.
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_acquire<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Check {
+        self.check(&key.into(), cost)
+    }
+
     /// Replaces the script, by one that tells another time.
     #[cfg(test)]
     pub(crate) fn with_script(mut self, script: &'static Script) -> Self {

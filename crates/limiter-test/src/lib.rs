@@ -5,6 +5,7 @@
 
 pub mod conformance;
 pub mod laws;
+pub mod log;
 pub mod oracle;
 pub mod schedule;
 pub mod server;

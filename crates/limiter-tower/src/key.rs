@@ -5,7 +5,7 @@ mod fixed;
 mod header;
 mod peer;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use http::request::Parts;
 use limiter_core::Key;
@@ -17,7 +17,8 @@ pub use peer::PeerAddress;
 
 /// Finds the key under which a request is counted.
 ///
-/// [`PeerAddress`], [`HeaderKey`], [`FixedKey`] and any closure by way of [`key_fn`] are extractors.
+/// [`PeerAddress`], [`HeaderKey`], [`FixedKey`] and any closure by way of [`key_fn`] are extractors;
+/// an `Arc<dyn KeyExtractor>` is one that is chosen at run time.
 ///
 /// ```
 /// use http::request::Parts;
@@ -45,6 +46,12 @@ pub trait KeyExtractor: Send + Sync {
     ///
     /// [`MissingKey`] if the request has none, whose fault that is, and why.
     fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey>;
+}
+
+impl<K: KeyExtractor + ?Sized> KeyExtractor for Arc<K> {
+    fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey> {
+        (**self).extract(request)
+    }
 }
 
 /// A request has no key.

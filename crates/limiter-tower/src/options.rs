@@ -17,7 +17,7 @@ pub enum OnMissingKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreFailure {
-    /// Let it through, uncounted: an outage of the store is none of the service.
+    /// Let it through, uncounted, so that an outage of the store is not an outage of the service.
     #[default]
     Allow,
     /// Answer 503 Service Unavailable: no request goes uncounted.

@@ -9,8 +9,8 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
-use limiter_redis::RedisLimiter;
-use limiter_test::server::Server;
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::{log::Log, server::Server};
 
 use crate::limiter;
 
@@ -142,4 +142,30 @@ async fn a_full_server_charges_nothing() {
 
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
     assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
+}
+
+#[tokio::test]
+async fn an_outage_is_logged_once_with_its_cause() {
+    let log = Log::start();
+    let mut server = Server::start();
+    let url = server.url();
+    let limiter = limiter(&url, 1).await;
+    assert_eq!(log.lines(), [""; 0]);
+
+    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
+    let _locked_out = connect(&url).await.unwrap();
+    let lines = log.lines();
+    let expected = "WARN limiter_redis::fred_client: can't reach Redis: NOAUTH";
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with(expected) && lines[0].contains(&url), "{lines:?}");
+
+    server.restart();
+    let _ = recover(&limiter).await;
+    let start = Instant::now();
+    let reached = || log.lines().iter().filter(|line| line.contains("reached Redis again")).count();
+    while reached() < 2 && start.elapsed() < Duration::from_secs(10) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Both clients: why it can't be reached, once each, and that it is back, once each.
+    assert_eq!((log.lines().len(), reached()), (4, 2), "{:?}", log.lines());
 }

@@ -9,6 +9,9 @@ use super::{KeyExtractor, MissingKey};
 
 /// Returns an extractor that asks `find`, which returns `None` where there is no key.
 ///
+/// Write the closure in the call: one that was bound to a variable before has no lifetimes to
+/// borrow the key from the request with.
+///
 /// ```
 /// use limiter_core::Key;
 /// use limiter_tower::key_fn;

@@ -1,18 +1,15 @@
 //! A store that fails: the choice is followed, and each change is reported once.
 
-use std::{
-    io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use http::StatusCode;
 use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Quota};
+use limiter_test::log::Log;
 use limiter_tower::{OnStoreFailure, RateLimitLayer};
 use tower::{Layer, service_fn};
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{header, hello, request_from, send};
 
@@ -72,15 +69,7 @@ async fn the_choice_for_a_failing_store_is_followed() {
 
 #[tokio::test]
 async fn an_outage_is_reported_once_when_it_begins_and_once_when_it_ends() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
-        .with_ansi(false)
-        .without_time()
-        .with_writer(log.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-
+    let log = Log::start();
     let (limiter, fails) = failing(true);
     let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
     for outage in [true, false, true, false] {
@@ -90,19 +79,16 @@ async fn an_outage_is_reported_once_when_it_begins_and_once_when_it_ends() {
         }
     }
 
-    let fails = " WARN limiter_tower::responder: the rate limit's store fails: \
+    let fails = "WARN limiter_tower::responder: the rate limit's store fails: \
                  the plug was pulled policy=\"default\" then=Allow";
     let answers =
-        " WARN limiter_tower::responder: the rate limit's store answers again policy=\"default\"";
+        "WARN limiter_tower::responder: the rate limit's store answers again policy=\"default\"";
     assert_eq!(log.lines(), [fails, answers, fails, answers]);
 }
 
 #[tokio::test]
 async fn a_missing_address_is_reported_once_in_words_that_say_what_to_do() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-
+    let log = Log::start();
     let service = crate::layer().0.layer(service_fn(hello));
     for _ in 0..100 {
         send(&service, http::Request::new(crate::Body::default())).await;
@@ -111,33 +97,4 @@ async fn a_missing_address_is_reported_once_in_words_that_say_what_to_do() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("ERROR"), "{lines:?}");
     assert!(lines[0].contains("into_make_service_with_connect_info::<SocketAddr>()"), "{lines:?}");
-}
-
-/// What was logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(str::to_owned).collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
 }
