@@ -28,6 +28,10 @@
 //!
 //! The fields are those of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After` is that of
 //! RFC 9110, section 10.2.3, rounded up to whole seconds: a client that comes back then is admitted.
+//! In `RateLimit-Policy`, `q` and `w` are the quota's permits and window; the burst has no parameter
+//! of its own, so `r` in `RateLimit` starts from the burst, and `t` is how long the quota takes to
+//! give out `r` permits. A refusal carries its [`Decision`](limiter_core::Decision) in its
+//! extensions, for layers further out. Each request costs one permit.
 //!
 //! # Where to put the layer
 //!
@@ -35,6 +39,9 @@
 //! in `call`, so an idle connection that waits in `poll_ready` holds nothing. All clones of a layer
 //! and of the services that it made share one state, so one layer put on several routes is one
 //! limit.
+//!
+//! Of two layers, one inside the other, the outer one has charged a request that the inner one
+//! then refuses, and each may wait for its own store as long as its deadline allows.
 //!
 //! # The peer's address
 //!

@@ -94,7 +94,7 @@ impl Meter {
             return Err(Error::new(
                 ErrorKind::InvalidQuota,
                 format!(
-                    "a quota of {quota}: its rate can't be held within 0.1 % by a clock of {unit}; \
+                    "a quota of {quota}: its rate can't be held within 0.1 % in {unit}; \
                      allow fewer permits, or a rounder number of them"
                 ),
             ));

@@ -61,7 +61,7 @@ fn a_rate_that_would_be_rounded_is_refused() {
         let error = Gcra::new(&Quota::per_second(permits).unwrap()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidQuota);
         let quoted = format!(
-            "a quota of {permits} per 1s, burst {permits}: its rate can't be held within 0.1 % by a clock of nanoseconds"
+            "a quota of {permits} per 1s, burst {permits}: its rate can't be held within 0.1 % in nanoseconds"
         );
         assert!(error.to_string().starts_with(&quoted), "{error}");
     }
