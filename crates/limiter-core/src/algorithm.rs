@@ -31,11 +31,13 @@ pub trait Algorithm {
 
     /// Decides on `cost` permits at `now`, and charges them to `state` if they are admitted.
     ///
-    /// A refusal leaves `state` as it was, with one exception: a state that the policy can't have
-    /// produced (a clock that stepped back, a corrupt value) is lowered to the most that the
-    /// policy allows. A store therefore writes whenever the state differs, not whenever the
-    /// decision admits.
+    /// A refusal leaves `state` as it was, or as [`clamp`](Self::clamp) does. A store therefore
+    /// writes whenever the state differs, not whenever the decision admits.
     fn decide(&self, state: &mut Self::State, now: Timestamp, cost: Cost) -> Decision;
+
+    /// Lowers a state that the policy can't have produced by `now`, such as one from before the
+    /// clock stepped back, to the most that the policy allows.
+    fn clamp(&self, state: &mut Self::State, now: Timestamp);
 
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;

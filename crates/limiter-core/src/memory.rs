@@ -1,10 +1,10 @@
 //! The limiter for one process.
 
 use core::hash::BuildHasher;
-use std::hash::RandomState;
+use std::{format, hash::RandomState};
 
 use crate::{
-    Check, Clock, Cost, Decision, Error, Key, Limiter, Policy, SystemClock, Timestamp,
+    Check, Clock, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, SystemClock, Timestamp,
     algorithm::Gcra, table::Table,
 };
 
@@ -46,11 +46,14 @@ impl MemoryLimiter {
     /// says otherwise: 100,000, in about 4 MB.
     pub const DEFAULT_CAPACITY: usize = 100_000;
 
+    /// The largest capacity: 268,435,456 keys, in about 9 GB.
+    pub const MAX_CAPACITY: usize = 1 << 28;
+
     /// Returns a limiter that applies `policy` by the machine's clock.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota's rate is too high
+    /// [`ErrorKind::InvalidQuota`] if the quota's rate is too high
     /// to be told in nanoseconds: see [`Meter::new`](crate::algorithm::Meter::new).
     pub fn new(policy: Policy) -> Result<Self, Error> {
         let algorithm = Gcra::new(policy.quota())?;
@@ -73,12 +76,22 @@ impl<C: Clock> MemoryLimiter<C> {
     /// key with other such keys until an earlier key has recovered; keys that have a place keep it.
     /// Since a key's place depends on its hash, one key in some thousands has to share before the
     /// limiter is full.
-    #[must_use]
-    pub fn with_capacity(self, keys: usize) -> Self {
-        Self { table: Table::new(self.algorithm, keys), ..self }
+    ///
+    /// Whatever was counted before is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] unless `keys` is 1 to [`MemoryLimiter::MAX_CAPACITY`].
+    pub fn with_capacity(self, keys: usize) -> Result<Self, Error> {
+        if !(1..=MemoryLimiter::MAX_CAPACITY).contains(&keys) {
+            let most = MemoryLimiter::MAX_CAPACITY;
+            let message = format!("a capacity of {keys} keys: use 1 to {most}");
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        Ok(Self { table: Table::new(self.algorithm, keys), ..self })
     }
 
-    /// Reads the time from `clock`.
+    /// Reads the time from `clock`. Meant for a limiter that was not used yet.
     #[must_use]
     pub fn with_clock<D: Clock>(self, clock: D) -> MemoryLimiter<D> {
         let Self { policy, algorithm, table, seed, .. } = self;

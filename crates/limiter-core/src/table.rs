@@ -36,9 +36,9 @@ struct Slot<S> {
 }
 
 impl<A: Algorithm> Table<A> {
-    /// Returns a table for `keys` debtors. It has twice as many slots, so that lines fill evenly.
+    /// Returns a table for `keys` debtors, at least one. It has twice as many slots, so that lines fill evenly.
     pub(crate) fn new(algorithm: A, keys: usize) -> Self {
-        let lines = keys.saturating_mul(2).div_ceil(SLOTS).max(1);
+        let lines = (2 * keys).div_ceil(SLOTS);
         Self { algorithm, lines: (0..lines).map(|_| Mutex::default()).collect() }
     }
 
@@ -66,15 +66,18 @@ impl<S: Clone + Default> Line<S> {
     {
         let mine = self.slots.iter().position(|slot| slot.hash == hash);
         let free = || self.slots.iter().position(|slot| algorithm.is_fresh(&slot.state, now));
-        match mine.or_else(free).and_then(|index| self.slots.get_mut(index)) {
-            None => &mut self.overflow,
-            Some(slot) => {
-                if slot.hash != hash {
-                    *slot = Slot { hash, state: self.overflow.clone() };
-                }
-                &mut slot.state
-            }
+        let Some(index) = mine.or_else(free) else {
+            // After a step back of the clock, these would stay until it has caught up: their keys
+            // may never come back to have them clamped.
+            self.slots.iter_mut().for_each(|slot| algorithm.clamp(&mut slot.state, now));
+            return &mut self.overflow;
+        };
+        #[expect(clippy::indexing_slicing, reason = "it was found there")]
+        let slot = &mut self.slots[index];
+        if slot.hash != hash {
+            *slot = Slot { hash, state: self.overflow.clone() };
         }
+        &mut slot.state
     }
 }
 

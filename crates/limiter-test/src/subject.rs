@@ -32,7 +32,8 @@ impl InMemory {
     pub fn new(quota: Quota) -> Self {
         let clock = ManualClock::new();
         let policy = Policy::gcra("test", quota).expect("the name is valid");
-        let limiter = MemoryLimiter::new(policy).expect("the quota fits").with_capacity(512);
+        let limiter = MemoryLimiter::new(policy).expect("the quota fits");
+        let limiter = limiter.with_capacity(512).expect("the capacity fits");
         Self { limiter: limiter.with_clock(clock.clone()), clock }
     }
 }

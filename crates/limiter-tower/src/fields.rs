@@ -62,7 +62,8 @@ impl Fields {
         }
         let seconds = match u128::from(decision.remaining()) {
             0 => {
-                let others = u128::from(decision.limit() - 1) * self.window.as_nanos();
+                let others =
+                    u128::from(decision.limit().saturating_sub(1)) * self.window.as_nanos();
                 let others = Duration::from_nanos(clamp(others / self.permits));
                 whole_seconds(decision.reset_after().saturating_sub(others))
             }

@@ -57,14 +57,9 @@ impl Algorithm for Gcra {
     #[inline]
     fn decide(&self, state: &mut Tat, now: Timestamp, cost: Cost) -> Decision {
         // Advance.
+        self.clamp(state, now);
         let now = ticks(now);
-        let mut debt = state.0.saturating_sub(now);
-        if debt > self.meter.capacity() {
-            debt = self.meter.capacity();
-            // Kept in the state, or a clock that stepped back would hold the key at its capacity
-            // until the clock has caught up, however far that is.
-            state.0 = now + debt;
-        }
+        let debt = state.0.saturating_sub(now);
         // Decide.
         let Some(debt) = self.meter.charge(debt, cost) else {
             return self.meter.refused(debt, cost);
@@ -72,6 +67,13 @@ impl Algorithm for Gcra {
         // Commit.
         state.0 = now + debt;
         self.meter.admitted(debt)
+    }
+
+    /// If it stayed, such a state would hold the key at its capacity until time has caught up with
+    /// it, however far that is.
+    #[inline]
+    fn clamp(&self, state: &mut Tat, now: Timestamp) {
+        state.0 = state.0.min(ticks(now) + self.meter.capacity());
     }
 
     #[inline]

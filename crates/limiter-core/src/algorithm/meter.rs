@@ -80,7 +80,7 @@ impl Meter {
             // `permits` ticks are exact; fewer where the capacity would grow too large.
             Resolution::Micros => {
                 let room = u128::from(most).saturating_mul(permits) / (burst * period);
-                permits.min(room).max(1)
+                permits.min(room).min(u128::from(most)).max(1)
             }
         };
         let increment = (period * ticks_per_unit).div_ceil(permits);
@@ -99,7 +99,7 @@ impl Meter {
                 ),
             ));
         }
-        // All three are at most `capacity` or `u64` permits by now.
+        // All three are at most `most` by now.
         let whole = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
         Ok(Self {
             burst: quota.burst(),

@@ -9,7 +9,7 @@ use limiter_core::{
 fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
-    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(capacity);
+    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(capacity).unwrap();
     (limiter.with_clock(clock.clone()), clock)
 }
 
@@ -62,6 +62,49 @@ fn a_full_table_makes_newcomers_wait_but_not_for_ever() {
     assert!(!limiter.try_acquire("newcomer", Cost::ONE).is_admitted());
     clock.advance(Duration::from_secs(60));
     assert!(limiter.try_acquire("newcomer", Cost::new(2).unwrap()).is_admitted());
+}
+
+/// A key that was charged while its line was full once got a fresh state when a slot was free.
+#[test]
+fn a_key_that_had_to_share_keeps_its_debt_when_it_gets_a_place() {
+    let (limiter, clock) = limiter(1);
+    for key in 0..16_u64 {
+        assert!(limiter.try_acquire(key, Cost::ONE).is_admitted());
+    }
+    clock.advance(Duration::from_secs(1));
+    assert!(limiter.try_acquire("late", Cost::new(2).unwrap()).is_admitted());
+    // The others have recovered, so there are places; the late one has not.
+    clock.advance(Duration::from_secs(29));
+    assert!(!limiter.try_acquire("late", Cost::ONE).is_admitted());
+    clock.advance(Duration::from_secs(1));
+    assert!(limiter.try_acquire("late", Cost::ONE).is_admitted());
+}
+
+/// Debts from before a step back once kept newcomers out until the clock had caught up.
+#[test]
+fn a_clock_that_steps_back_keeps_newcomers_out_for_one_recovery_at_most() {
+    let (limiter, clock) = limiter(1);
+    clock.advance(Duration::from_secs(86_400));
+    let both = Cost::new(2).unwrap();
+    for key in 0..16_u64 {
+        assert!(limiter.try_acquire(key, both).is_admitted());
+    }
+    clock.set(Timestamp::ZERO);
+    let _ = limiter.try_acquire("newcomer", both);
+    clock.advance(Duration::from_secs(60));
+    for newcomer in 16..32_u64 {
+        assert!(limiter.try_acquire(newcomer, both).is_admitted(), "newcomer {newcomer}");
+    }
+}
+
+#[test]
+fn an_impossible_capacity_is_refused() {
+    for capacity in [0, MemoryLimiter::MAX_CAPACITY + 1, usize::MAX] {
+        let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
+        let error = MemoryLimiter::new(policy).unwrap().with_capacity(capacity).unwrap_err();
+        let message = format!("a capacity of {capacity} keys: use 1 to 268435456");
+        assert_eq!(error.to_string(), message);
+    }
 }
 
 #[test]
