@@ -6,8 +6,8 @@ use limiter_core::Error;
 
 /// Runs scripts on a Redis or Valkey server.
 ///
-/// [`fred::clients::Client`] implements it. To use another library, implement it for a type of
-/// yours; clones are expected to share their connections.
+/// [`Connection`](crate::Connection) implements it, over the library `fred`. To use another one,
+/// implement it for a type of yours; clones are expected to share their connections.
 pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// Runs the script once, and returns the integer that it replied.
     ///

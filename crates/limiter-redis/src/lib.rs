@@ -38,6 +38,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
+mod connection;
 mod fred_client;
 mod keys;
 mod limiter;
@@ -47,8 +48,7 @@ mod scripts;
 mod tests;
 
 pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
-pub use fred::clients::Client;
-pub use fred_client::connect;
+pub use connection::{Connection, connect};
 pub use limiter::RedisLimiter;
 
 #[cfg(doctest)]

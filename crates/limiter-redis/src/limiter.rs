@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use fred::clients::Client;
 use limiter_core::{Check, Cost, Error, ErrorKind, Key, Limiter, Policy};
 
 use crate::{
     client::{RunError, ScriptCall, ScriptClient},
+    connection::Connection,
     keys::Keys,
     script::{self, Script},
     scripts::gcra::Gcra,
@@ -23,7 +23,7 @@ use crate::{
 /// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
 /// the key, or a bug).
 #[derive(Clone, Debug)]
-pub struct RedisLimiter<C = Client> {
+pub struct RedisLimiter<C = Connection> {
     policy: Policy,
     algorithm: Gcra,
     script: &'static Script,

@@ -83,6 +83,15 @@ pub(crate) mod twin {
             self.decision(if admitted { debt } else { -debt }, cost)
         }
 
+        fn clamp(&self, state: &mut Tat, now: Timestamp) {
+            let now = u128::from(now.as_nanos() / 1_000);
+            let [_, capacity, scale] = self.arguments(Cost::ONE).map(u128::from);
+            let largest = Tat { at: now + capacity / scale, rem: capacity % scale };
+            if (state.at, state.rem) > (largest.at, largest.rem) {
+                *state = largest;
+            }
+        }
+
         fn is_fresh(&self, state: &Tat, now: Timestamp) -> bool {
             state.at <= u128::from(now.as_nanos() / 1_000) && state.rem == 0
         }
@@ -98,6 +107,10 @@ pub(crate) mod twin {
             }
             let number = |text: &str| text.parse().unwrap_or(BEYOND).min(BEYOND);
             Self { at: number(at), rem: if rem.is_empty() { 0 } else { number(rem) } }
+        }
+
+        pub(crate) const fn has_remainder(&self) -> bool {
+            self.rem > 0
         }
 
         /// Writes a state as the script does.

@@ -12,29 +12,28 @@ use std::{
 use fred::{
     clients::Client,
     interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand, Value},
+    types::{ClusterHash, CustomCommand, Value, config::Config},
 };
 use limiter_core::{Cost, Decision, Key, Limiter, Policy, Quota, Timestamp};
 use limiter_test::{server, subject::Subject};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{RedisLimiter, connect, script::Script};
+use crate::{Connection, RedisLimiter, connect, script::Script};
 
 /// Takes the prelude's place: `now` comes from a key, and states live an hour longer, since the
-/// server's own clock goes on while the test's stands still.
+/// server's own clock goes on while the test's stands still. How long they were to live is kept.
 const PRELUDE: &str = "
 local server = redis
 local now = tonumber(server.call('GET', 'CLOCK'))
 local redis = { call = function(command, ...)
   local arguments = {...}
   if command == 'SET' then
+    server.call('SET', arguments[1] .. ':life', arguments[4])
     arguments[4] = arguments[4] + 3600000
   end
   return server.call(command, unpack(arguments))
 end }
 ";
-
-pub(super) const EXTRA_LIFE_MS: i64 = 3_600_000;
 
 /// The server's time at a test's zero: with as many digits as a real one.
 pub(super) const EPOCH: Duration = Duration::from_micros(1_700_000_000_000_123);
@@ -42,6 +41,7 @@ pub(super) const EPOCH: Duration = Duration::from_micros(1_700_000_000_000_123);
 /// A connection to the server that all tests share, and a clock of its own.
 pub(super) struct Store {
     runtime: Runtime,
+    connection: Connection,
     client: Client,
     script: &'static Script,
     clock: String,
@@ -50,17 +50,20 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new() -> Arc<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let client = runtime.block_on(connect(&server::shared_url())).unwrap();
+        let url = server::shared_url();
+        let connection = runtime.block_on(connect(&url)).unwrap();
+        let client = Client::new(Config::from_url(&url).unwrap(), None, None, None);
+        drop(runtime.block_on(client.init()).unwrap());
         let clock = format!("{}:clock", unique());
         let prelude = PRELUDE.replace("CLOCK", &clock);
         let script = Script::new(&prelude, include_str!("../scripts/gcra.lua"));
-        Arc::new(Self { runtime, client, script: Box::leak(Box::new(script)), clock })
+        Arc::new(Self { runtime, connection, client, script: Box::leak(Box::new(script)), clock })
     }
 
     /// Returns a limiter of `quota` that no one has used.
     pub(super) fn limiter(self: &Arc<Self>, quota: Quota) -> InRedis {
         let policy = Policy::gcra("test", quota).unwrap();
-        let limiter = RedisLimiter::new(self.client.clone(), policy).unwrap();
+        let limiter = RedisLimiter::new(self.connection.clone(), policy).unwrap();
         let limiter = limiter.with_prefix(&unique()).unwrap().with_script(self.script);
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
         InRedis { store: Arc::clone(self), limiter }

@@ -20,6 +20,10 @@ async fn a_bad_address_is_refused_without_its_password() {
             "rediss://user:secret@host:1",
             "the server address \"rediss://***@host:1\": TLS is not supported yet",
         ),
+        (
+            "redis-cluster://host:1",
+            "the server address \"redis-cluster://host:1\": only a single server is supported yet",
+        ),
         ("redis://", "the server address \"redis://\": Invalid or missing host."),
     ] {
         let error = connect(url).await.unwrap_err();
@@ -51,6 +55,11 @@ async fn bad_deadlines_are_refused() {
 
 #[tokio::test]
 async fn a_quota_too_large_for_doubles_is_refused() {
+    // Once accepted, and then every check failed: its ticks do not fit an integer.
+    let quota = Quota::per_second(u64::MAX - 4).unwrap().with_burst(1).unwrap();
+    let policy = Policy::gcra("test", quota).unwrap();
+    let client = connect(&server::shared_url()).await.unwrap();
+    assert!(RedisLimiter::new(client, policy).is_err());
     // A capacity of 2^53 ticks even if one permit is a single tick.
     let quota = Quota::per_second(5_000_000).unwrap().with_burst(1 << 53).unwrap_err();
     assert_eq!(quota.kind(), ErrorKind::InvalidQuota);
