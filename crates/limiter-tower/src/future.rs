@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Response;
+use http::{Request, Response};
 use limiter_core::{Check, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -75,9 +75,17 @@ impl<S: Service<Q>, Q> ResponseFuture<S, Q> {
     }
 }
 
-impl<S, Q, R> Future for ResponseFuture<S, Q>
+/// Lets handlers see the decision.
+pub(crate) fn with_decision<B>(mut request: Request<B>, decision: Option<Decision>) -> Request<B> {
+    if let Some(decision) = decision {
+        request.extensions_mut().insert(decision);
+    }
+    request
+}
+
+impl<S, B, R> Future for ResponseFuture<S, Request<B>>
 where
-    S: Service<Q, Response = Response<R>>,
+    S: Service<Request<B>, Response = Response<R>>,
 {
     type Output = Result<Response<ResponseBody<R>>, S::Error>;
 
@@ -93,7 +101,8 @@ where
                     };
                     state.set(match responder.judge(result) {
                         Judgement::Forward(decision) => {
-                            State::Calling { inner: ready.call(request), decision, responder }
+                            let inner = ready.call(with_decision(request, decision));
+                            State::Calling { inner, decision, responder }
                         }
                         Judgement::Answer(answer) => State::Answered { answer },
                     });
@@ -101,7 +110,7 @@ where
                 StateProjection::Calling { inner, decision, responder } => {
                     let mut response = ready!(inner.poll(cx))?;
                     if let Some(decision) = decision {
-                        responder.describe(decision, &mut response);
+                        responder.describe(*decision, &mut response);
                     }
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }

@@ -30,8 +30,9 @@
 //! RFC 9110, section 10.2.3, rounded up to whole seconds: a client that comes back then is admitted.
 //! In `RateLimit-Policy`, `q` and `w` are the quota's permits and window; the burst has no parameter
 //! of its own, so `r` in `RateLimit` starts from the burst, and `t` is how long the quota takes to
-//! give out `r` permits. A refusal carries its [`Decision`](limiter_core::Decision) in its
-//! extensions, for layers further out. Each request costs one permit.
+//! give out `r` permits. The [`Decision`](limiter_core::Decision) stands in the extensions of
+//! the response, for layers further out, and in those of an admitted request, for handlers. Each
+//! request costs one permit.
 //!
 //! # Where to put the layer
 //!
@@ -62,6 +63,7 @@ mod layer;
 mod options;
 mod responder;
 mod service;
+mod watch;
 
 pub use body::ResponseBody;
 pub use future::ResponseFuture;

@@ -1,6 +1,9 @@
 //! What a client is told: fields on the inner response, or an answer in its place.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use bytes::Bytes;
 use http::{
@@ -13,6 +16,7 @@ use crate::{
     fields::Fields,
     key::MissingKey,
     options::{OnMissingKey, OnStoreFailure},
+    watch::StoreWatch,
 };
 
 /// Turns decisions into responses, and failures into what the user chose.
@@ -24,13 +28,12 @@ pub(crate) struct Responder {
     pub(crate) on_store_failure: OnStoreFailure,
     /// Whether a missing key was reported: once is enough.
     missing_key_reported: AtomicBool,
-    /// Whether the store's last answer was an error: each change is reported once.
-    store_failing: AtomicBool,
+    store: StoreWatch,
 }
 
 /// Where a request goes.
 pub(crate) enum Judgement {
-    /// To the inner service, whose response is to tell the decision; `None` goes uncounted.
+    /// To the inner service, with the decision; `None` goes uncounted.
     Forward(Option<Decision>),
     /// Back to the client.
     Answer(Response<Bytes>),
@@ -44,7 +47,7 @@ impl Responder {
             on_missing_key: OnMissingKey::default(),
             on_store_failure: OnStoreFailure::default(),
             missing_key_reported: AtomicBool::new(false),
-            store_failing: AtomicBool::new(false),
+            store: StoreWatch::default(),
         }
     }
 
@@ -79,16 +82,17 @@ impl Responder {
         }
     }
 
-    /// Adds the fields of an admission to the inner service's response.
-    pub(crate) fn describe<B>(&self, decision: &Decision, response: &mut Response<B>) {
-        self.fields.append(decision, response.headers_mut());
+    /// Adds the decision to a response: as fields for the client, as it is for layers further out.
+    pub(crate) fn describe<B>(&self, decision: Decision, response: &mut Response<B>) {
+        self.fields.append(&decision, response.headers_mut());
+        response.extensions_mut().insert(decision);
     }
 
     /// Reports a key that is missing: loudly once where the server is at fault.
     fn report_missing_key(&self, missing: &MissingKey) {
         let policy = self.policy.name();
         let then = self.on_missing_key;
-        if missing.is_by_server() && set(&self.missing_key_reported, true) {
+        if missing.is_by_server() && !self.missing_key_reported.swap(true, Ordering::Relaxed) {
             tracing::error!(policy, ?then, "requests have no rate limit key: {missing}");
         } else {
             tracing::debug!(policy, ?then, "a request has no rate limit key: {missing}");
@@ -103,30 +107,22 @@ impl Responder {
             None => "the request asks for more than the rate limit can ever admit\n",
         };
         let mut response = answer(StatusCode::TOO_MANY_REQUESTS, text.to_owned());
-        self.describe(&decision, &mut response);
-        response.extensions_mut().insert(decision);
+        self.describe(decision, &mut response);
         response
     }
 
     fn report_failure(&self, error: &Error) {
-        if set(&self.store_failing, true) {
+        if self.store.failed(Instant::now()) {
             let (policy, then) = (self.policy.name(), self.on_store_failure);
             tracing::warn!(policy, ?then, "the rate limit's store fails: {error}");
         }
     }
 
     fn report_recovery(&self) {
-        if set(&self.store_failing, false) {
+        if self.store.answered(Instant::now) {
             tracing::warn!(policy = self.policy.name(), "the rate limit's store answers again");
         }
     }
-}
-
-/// Sets the flag, and returns whether that changed it.
-///
-/// Looks first: while nothing changes, no request writes to the cache line that all share.
-fn set(flag: &AtomicBool, to: bool) -> bool {
-    flag.load(Ordering::Relaxed) != to && flag.swap(to, Ordering::Relaxed) != to
 }
 
 /// Settings are made while a layer is built, before anything is to be reported.

@@ -11,7 +11,10 @@ use limiter_core::{Check, Cost, Key, Limiter};
 use tower_service::Service;
 
 use crate::{
-    body::ResponseBody, future::ResponseFuture, key::KeyExtractor, layer::Shared,
+    body::ResponseBody,
+    future::{ResponseFuture, with_decision},
+    key::KeyExtractor,
+    layer::Shared,
     responder::Judgement,
 };
 
@@ -73,7 +76,8 @@ where
         };
         match judgement {
             Judgement::Forward(decision) => {
-                ResponseFuture::calling(self.inner.call(request), decision, responder)
+                let inner = self.inner.call(with_decision(request, decision));
+                ResponseFuture::calling(inner, decision, responder)
             }
             Judgement::Answer(answer) => ResponseFuture::answered(answer),
         }

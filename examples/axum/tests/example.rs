@@ -6,11 +6,20 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
 
 use limiter_test::server::Server;
+
+/// Held by each test while it runs, so that they do not take each other's time: through Redis, a
+/// request that is not decided within 50 ms passes uncounted.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The program on a free port. Ends with its value.
 struct Example {
@@ -83,17 +92,20 @@ fn ten_pass_and_after_the_wait_one_more(example: &Example) {
 
 #[test]
 fn in_memory_ten_pass_and_after_the_wait_one_more() {
+    let _alone = alone();
     ten_pass_and_after_the_wait_one_more(&Example::start(None));
 }
 
 #[test]
 fn through_redis_ten_pass_and_after_the_wait_one_more() {
+    let _alone = alone();
     let server = Server::start();
     ten_pass_and_after_the_wait_one_more(&Example::start(Some(&server.url())));
 }
 
 #[test]
 fn two_processes_on_one_redis_share_one_limit() {
+    let _alone = alone();
     let server = Server::start();
     let examples = [0, 1].map(|_| Example::start(Some(&server.url())));
     let passed = (0..20).filter(|index| examples[index % 2].get().0 == 200).count();
@@ -102,12 +114,14 @@ fn two_processes_on_one_redis_share_one_limit() {
 
 #[test]
 fn without_its_redis_it_serves_all_the_same() {
+    let _alone = alone();
     let example = Example::start(Some("redis://127.0.0.1:1"));
     assert!((0..15).all(|_| example.get().0 == 200));
 }
 
 #[test]
 fn a_port_that_is_none_is_quoted() {
+    let _alone = alone();
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-axum"));
     let output = command.env("PORT", "http").output().unwrap();
     assert!(!output.status.success());

@@ -156,6 +156,10 @@ async fn an_outage_is_logged_once_with_its_cause() {
 
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
     let locked_out = limiter(&url, 1).await;
+    let start = Instant::now();
+    while log.lines().is_empty() && start.elapsed() < Duration::from_secs(10) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let lines = log.lines();
     let expected = "WARN limiter_redis::connection: can't reach Redis: NOAUTH";
     assert_eq!(lines.len(), 1, "{lines:?}");

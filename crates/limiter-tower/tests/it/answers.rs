@@ -99,6 +99,26 @@ async fn an_inner_limits_fields_are_kept() {
         }
     }));
     let response = send(&outer, request_from("192.0.2.1")).await;
-    let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
-    assert_eq!(fields, ["\"default\";r=4;t=48", "\"default\";r=9;t=54"]);
+    let fields = |name| response.headers().get_all(name).iter().collect::<Vec<_>>();
+    assert_eq!(fields("ratelimit"), ["\"default\";r=4;t=48", "\"default\";r=9;t=54"]);
+    let policies = ["\"default\";q=5;w=60", "\"default\";q=10;w=60"];
+    assert_eq!(fields("ratelimit-policy"), policies);
+}
+
+#[tokio::test]
+async fn the_decision_stands_in_the_extensions() {
+    let (layer, _) = layer();
+    let inner = service_fn(async |request: http::Request<crate::Body>| {
+        let seen = request.extensions().get::<Decision>().unwrap().remaining();
+        Ok(http::Response::new(crate::Body::from(seen.to_string())))
+    });
+    let service = layer.layer(inner);
+    for remaining in (0..10).rev() {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.extensions().get::<Decision>().unwrap().remaining(), remaining);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, remaining.to_string());
+    }
+    let refusal = send(&service, request_from("192.0.2.1")).await;
+    assert!(!refusal.extensions().get::<Decision>().unwrap().is_admitted());
 }

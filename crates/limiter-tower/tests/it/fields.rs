@@ -64,6 +64,13 @@ async fn large_numbers_stay_within_what_a_field_can_carry() {
 }
 
 #[tokio::test]
+async fn a_time_that_is_no_whole_second_is_rounded_up() {
+    // 9 permits at 7 a minute: 77.1 s.
+    let quota = Quota::per_minute(7).unwrap().with_burst(10).unwrap();
+    assert_eq!(fields("p", quota).await.1, member("p", [("r", 9), ("t", 78)]));
+}
+
+#[tokio::test]
 async fn a_burst_above_the_quota_tells_the_same_rate() {
     let quota = Quota::per_second(10).unwrap().with_burst(100).unwrap();
     let (policy, limit) = fields("p", quota).await;
