@@ -2,17 +2,17 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, Limiter};
+use limiter_core::{Cost, ErrorKind, Limiter};
 use limiter_test::server::Server;
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     time::sleep,
 };
@@ -55,8 +55,8 @@ async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     let _ = recover(&limiter).await;
     assert_eq!(proxy.connections(), 1);
 
-    proxy.hang();
-    while limiter.check(&"key".into(), Cost::ONE).await.is_ok() {}
+    proxy.inflict(Fault::Hang).await;
+    assert!(limiter.check(&"key".into(), Cost::ONE).await.is_err());
     let _ = recover(&limiter).await;
     assert_eq!(proxy.connections(), 2);
 }
@@ -77,35 +77,74 @@ async fn a_check_that_was_dropped_while_disconnected_is_never_charged() {
     assert!(decision.remaining() >= 990, "{decision:?}");
 }
 
-/// Stands before a server; its first connection hangs when it is told to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_whose_answer_is_lost_is_charged_once() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port()).await;
+    // Longer than it takes to connect again: there is time enough to send it again.
+    let limiter = limiter(&proxy.url(), 1_000).await.with_deadline(Duration::from_secs(5)).unwrap();
+    let check = async || limiter.check(&"key".into(), Cost::ONE).await;
+    let _ = recover(&limiter).await;
+    let (mut charged, mut unknown) = (1, 0);
+    for _ in 0..10 {
+        proxy.inflict(Fault::Cut).await;
+        assert_eq!(check().await.unwrap_err().kind(), ErrorKind::Undetermined);
+        charged += 1;
+        loop {
+            match check().await {
+                Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(_) => unknown += 1,
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        charged += 1;
+    }
+    let taken = 999 - check().await.unwrap().remaining();
+    assert!((charged..=charged + unknown).contains(&taken), "{taken} taken by {charged} checks");
+}
+
+/// Stands before a server, and does to a connection what it is told to.
 struct Proxy {
     port: u16,
     connections: Arc<AtomicU64>,
-    hangs: Arc<AtomicBool>,
+    fault: Arc<Mutex<Option<Fault>>>,
+}
+
+/// What happens to the connection that there is.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It stays open, and nothing goes through.
+    Hang,
+    /// It is closed once the server has answered the next request, in place of the answer.
+    Cut,
 }
 
 impl Proxy {
     async fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy = Self { port, connections: Arc::default(), hangs: Arc::default() };
-        let (connections, hangs) = (Arc::clone(&proxy.connections), Arc::clone(&proxy.hangs));
+        let proxy = Self { port, connections: Arc::default(), fault: Arc::default() };
+        let (connections, fault) = (Arc::clone(&proxy.connections), Arc::clone(&proxy.fault));
         tokio::spawn(async move {
             loop {
                 let (mut client, _) = listener.accept().await.unwrap();
-                let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-                let hangs = Arc::clone(&hangs);
+                connections.fetch_add(1, Ordering::Relaxed);
+                let fault = Arc::clone(&fault);
                 tokio::spawn(async move {
                     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                    let hang = async {
-                        while !(is_first && hangs.load(Ordering::Relaxed)) {
-                            sleep(Duration::from_millis(1)).await;
-                        }
+                    let fault = tokio::select! {
+                        _ = copy_bidirectional(&mut client, &mut server) => return,
+                        fault = take(&fault) => fault,
                     };
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut client, &mut server) => {}
-                        // With both ends open, and nothing that goes through.
-                        () = hang => std::future::pending().await,
+                    match fault {
+                        Fault::Hang => std::future::pending().await,
+                        Fault::Cut => {
+                            let mut bytes = [0; 4_096];
+                            let length = client.read(&mut bytes).await.unwrap();
+                            server.write_all(&bytes[..length]).await.unwrap();
+                            let _ = server.read(&mut bytes).await.unwrap();
+                        }
                     }
                 });
             }
@@ -121,7 +160,20 @@ impl Proxy {
         self.connections.load(Ordering::Relaxed)
     }
 
-    fn hang(&self) {
-        self.hangs.store(true, Ordering::Relaxed);
+    async fn inflict(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = Some(fault);
+        while self.fault.lock().unwrap().is_some() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Returns the fault once there is one.
+async fn take(fault: &Mutex<Option<Fault>>) -> Fault {
+    loop {
+        if let Some(fault) = fault.lock().unwrap().take() {
+            return fault;
+        }
+        sleep(Duration::from_millis(1)).await;
     }
 }

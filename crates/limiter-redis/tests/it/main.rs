@@ -1,6 +1,11 @@
 //! What the crate promises on a real server by its own clock, one file an area.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper that fails fails its test"
+)]
 
 mod connections;
 mod exactness;
