@@ -9,7 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{ClientState, config::Config},
+};
 use limiter_core::{Error, ErrorKind};
 use tokio::task::JoinHandle;
 
@@ -84,24 +88,19 @@ pub(crate) struct OutageLog {
 }
 
 impl Connection {
-    /// Returns the client to ask, with its number, unless it is not connected.
-    fn client(&self) -> Result<(Client, u64), Error> {
+    /// Returns the client to ask, its number, and whether it is new.
+    fn client(&self) -> (Client, u64, bool) {
         let mut current = self.shared.lock();
         let silent = current.silent_since.is_some_and(|since| since.elapsed() > PATIENCE);
         if silent {
             self.shared.log.begins("it does not answer");
         }
-        if silent || current.task.is_finished() {
+        let is_new = silent || current.task.is_finished();
+        if is_new {
             let number = current.number + 1;
             *current = Current::start(self.shared.config.clone(), &self.shared.log, number);
         }
-        // A command that waits for a connection might be sent when no one waits for it any more.
-        if current.client.state() == fred::types::ClientState::Connected {
-            Ok((current.client.clone(), current.number))
-        } else {
-            let message = format!("not connected to {}", self.shared.log.url);
-            Err(Error::new(ErrorKind::Unavailable, message))
-        }
+        (current.client.clone(), current.number, is_new)
     }
 
     /// Notes whether a call of client `number`, made at `start`, was answered.
@@ -124,9 +123,18 @@ impl Connection {
 
 impl ScriptClient for Connection {
     async fn run(&self, call: ScriptCall, within: Duration) -> Result<i64, RunError> {
-        let (client, number) = self.client().map_err(RunError::Failed)?;
         let start = Instant::now();
-        let (result, heard) = fred_client::call(&client, call, within).await;
+        let (client, number, is_new) = self.client();
+        if is_new {
+            drop(tokio::time::timeout(within, client.wait_for_connect()).await);
+        }
+        let left = within.saturating_sub(start.elapsed());
+        // A command that waits for a connection might be sent when no one waits for it any more.
+        if client.state() != ClientState::Connected || left.is_zero() {
+            let message = format!("not connected to {}", self.shared.log.url);
+            return Err(RunError::Failed(Error::new(ErrorKind::Unavailable, message)));
+        }
+        let (result, heard) = fred_client::call(&client, call, left).await;
         self.note(number, start, heard);
         result
     }

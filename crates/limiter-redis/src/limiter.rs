@@ -21,7 +21,7 @@ use crate::{
 ///
 /// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
 /// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
-/// the key, or a bug).
+/// the key, or a bug). Checks are awaited on a Tokio runtime.
 #[derive(Clone, Debug)]
 pub struct RedisLimiter<C = Connection> {
     policy: Policy,
