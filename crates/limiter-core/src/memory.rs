@@ -74,8 +74,8 @@ impl<C: Clock> MemoryLimiter<C> {
     ///
     /// Memory never grows past that. A new key that finds no room has to share the permits of one
     /// key with other such keys until an earlier key has recovered; keys that have a place keep it.
-    /// Since a key's place depends on its hash, one key in some thousands has to share before the
-    /// limiter is full.
+    /// Since a key's place depends on its hash, about one key in a thousand has to share before
+    /// the limiter is full.
     ///
     /// Whatever was counted before is forgotten.
     ///

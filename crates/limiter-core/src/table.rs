@@ -20,7 +20,7 @@ pub(crate) struct Table<A: Algorithm> {
     lines: Box<[Mutex<Line<A::State>>]>,
 }
 
-/// With half of them in use on average, one key in 2,500 finds its line full.
+/// With half of them in use on average, one key in 1,250 finds its line full.
 const SLOTS: usize = 16;
 
 struct Line<S> {
@@ -36,7 +36,8 @@ struct Slot<S> {
 }
 
 impl<A: Algorithm> Table<A> {
-    /// Returns a table for `keys` debtors, at least one. It has twice as many slots, so that lines fill evenly.
+    /// Returns a table for `keys` debtors, at least one. It has twice as many slots, since lines do
+    /// not fill evenly.
     pub(crate) fn new(algorithm: A, keys: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS);
         Self { algorithm, lines: (0..lines).map(|_| Mutex::default()).collect() }
