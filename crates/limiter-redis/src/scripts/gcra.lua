@@ -7,22 +7,27 @@
 --          negative or zero, without it, if it was refused
 -- Cost     TIME and one read; one write if it admits
 
-local price, capacity, scale = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+-- `+ 0` makes a number of digits, without a call.
+local price, capacity, scale = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local call, format = redis.call, string.format
 
 -- Advance. A state that this policy can't have written (the clock stepped back, the quota was
 -- larger, the value is corrupt) counts as the largest debt there is, and is written as such: if it
 -- stayed, it would hold the key until the clock has caught up with it.
 local debt, impossible = 0, false
-local state = redis.call('GET', KEYS[1])
+local state = call('GET', KEYS[1])
 if state then
   local at, rem = string.match(state, '^(%d+):?(%d*)$')
-  at, rem = at and tonumber(at) or math.huge, rem and tonumber(rem) or 0
+  at, rem = at and at + 0 or math.huge, rem and rem ~= '' and rem + 0 or 0
   if rem >= scale then
     at, rem = at + 1, 0
   end
-  debt = math.max((at - now) * scale + rem, 0)
-  impossible = debt > capacity
-  debt = math.min(debt, capacity)
+  if at >= now then
+    debt = (at - now) * scale + rem
+  end
+  if debt > capacity then
+    debt, impossible = capacity, true
+  end
 end
 
 -- Decide.
@@ -36,10 +41,10 @@ end
 if admitted or impossible then
   local rem = debt % scale
   local drain = (debt - rem) / scale
-  local value = string.format('%.0f', now + drain)
+  local value = format('%.0f', now + drain)
   if rem > 0 then
-    value = string.format('%s:%.0f', value, rem)
+    value = format('%s:%.0f', value, rem)
   end
-  redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', math.floor(drain / 1000) + 2))
+  call('SET', KEYS[1], value, 'PX', format('%.0f', math.floor(drain / 1000) + 2))
 end
 return admitted and debt or -debt

@@ -63,9 +63,13 @@ pub(crate) mod twin {
             if rem >= scale {
                 (at, rem) = (at + 1, 0);
             }
-            let debt = if at < now { 0 } else { (at - now) * scale + rem };
-            let impossible = debt > capacity;
-            let mut debt = debt.min(capacity);
+            let (mut debt, mut impossible) = (0, false);
+            if at >= now {
+                debt = (at - now) * scale + rem;
+            }
+            if debt > capacity {
+                (debt, impossible) = (capacity, true);
+            }
 
             // Decide.
             let admitted = debt + price <= capacity;
