@@ -5,5 +5,6 @@ mod conformance;
 mod keys;
 mod laws;
 mod memory;
+mod noscript;
 mod store;
 mod twin;

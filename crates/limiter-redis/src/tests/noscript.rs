@@ -1,0 +1,50 @@
+//! A server that does not have the script gets it once, in what is left of the deadline.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use limiter_core::{Cost, ErrorKind, Limiter, Policy, Quota};
+
+use crate::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
+
+/// A client that takes a while to say that the script is not there, whatever it is called by.
+#[derive(Clone, Default)]
+struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
+
+const TAKES: Duration = Duration::from_millis(30);
+
+impl ScriptClient for Forgetful {
+    async fn run(&self, call: ScriptCall, within: Duration) -> Result<i64, RunError> {
+        self.0.lock().unwrap().push((call.script, within));
+        tokio::time::sleep(TAKES).await;
+        Err(RunError::NotCached)
+    }
+}
+
+/// Returns how the script was called within `deadline`, and for how long at most.
+async fn calls(deadline: Duration) -> Vec<(ScriptName, Duration)> {
+    let client = Forgetful::default();
+    let policy = Policy::gcra("test", Quota::per_second(1).unwrap()).unwrap();
+    let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
+    let limiter = limiter.with_deadline(deadline).unwrap();
+    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let calls = client.0.lock().unwrap();
+    calls.clone()
+}
+
+#[tokio::test]
+async fn the_script_is_sent_once_and_in_what_is_left_of_the_deadline() {
+    let deadline = Duration::from_secs(5);
+    let calls = calls(deadline).await;
+    assert_eq!(calls.len(), 2);
+    assert!(matches!(calls[0], (ScriptName::Digest(_), within) if within == deadline));
+    assert!(matches!(calls[1], (ScriptName::Source(_), within) if within <= deadline - TAKES));
+}
+
+#[tokio::test]
+async fn the_script_is_not_sent_when_the_deadline_is_over() {
+    assert_eq!(calls(Duration::from_millis(1)).await.len(), 1);
+}
