@@ -1,11 +1,7 @@
 //! What is logged, line by line.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
+use std::{cell::RefCell, io, marker::PhantomData, sync::Once};
 
-use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What was logged on this thread since [`Log::start`], from the level INFO up, without times.
@@ -13,24 +9,35 @@ use tracing_subscriber::fmt::MakeWriter;
 /// A test on a runtime of one thread sees what all its tasks log.
 #[derive(Debug)]
 pub struct Log {
-    lines: Lines,
-    _guard: DefaultGuard,
+    /// Another thread has other lines.
+    not_send: PhantomData<*const ()>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// `None` where no one listens.
+    static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
 impl Log {
     /// Starts to collect.
+    ///
+    /// # Panics
+    ///
+    /// If the process has another global subscriber.
     #[must_use]
     pub fn start() -> Self {
-        let lines = Lines::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .without_time()
-            .with_writer(lines.clone())
-            .finish();
-        Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
+        // One subscriber for all threads: where there is one for this thread alone, an event that
+        // another thread meets first is taken for one that interests no one.
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| {
+            tracing_subscriber::fmt()
+                .with_ansi(false)
+                .without_time()
+                .with_writer(ThisThread)
+                .init();
+        });
+        LINES.with_borrow_mut(|lines| *lines = Some(Vec::new()));
+        Self { not_send: PhantomData }
     }
 
     /// Returns the lines so far.
@@ -40,15 +47,30 @@ impl Log {
     /// If a line is not UTF-8.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let bytes = self.lines.0.lock().expect("no one panics with the lock").clone();
+        let bytes = LINES.with_borrow(|lines| lines.clone().unwrap_or_default());
         let text = String::from_utf8(bytes).expect("lines are text");
         text.lines().map(|line| line.trim().to_owned()).collect()
     }
 }
 
-impl io::Write for Lines {
+impl Drop for Log {
+    fn drop(&mut self) {
+        LINES.with_borrow_mut(|lines| *lines = None);
+    }
+}
+
+/// Writes to the thread's own lines.
+#[derive(Clone, Copy)]
+struct ThisThread;
+
+impl io::Write for ThisThread {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no one panics with the lock").write(bytes)
+        LINES.with_borrow_mut(|lines| {
+            if let Some(lines) = lines {
+                lines.extend_from_slice(bytes);
+            }
+        });
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -56,10 +78,10 @@ impl io::Write for Lines {
     }
 }
 
-impl MakeWriter<'_> for Lines {
+impl MakeWriter<'_> for ThisThread {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
-        self.clone()
+        *self
     }
 }

@@ -66,13 +66,13 @@ async fn a_check_that_was_dropped_while_disconnected_is_never_charged() {
     let mut server = Server::start();
     let limiter = limiter(&server.url(), 1_000).await;
     let _ = recover(&limiter).await;
-    server.restart();
-    // It has forgotten the first charge. The client has noticed once a check fails.
-    while limiter.check(&"key".into(), Cost::ONE).await.is_ok() {}
+    assert!(server.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
+    let check = || limiter.check(&"key".into(), Cost::ONE);
+    while check().await.map_err(|error| error.kind()) != Err(ErrorKind::Unavailable) {}
     for _ in 0..50 {
-        let check = limiter.check(&"key".into(), Cost::ONE);
-        let _ = tokio::time::timeout(Duration::from_micros(100), check).await;
+        let _ = tokio::time::timeout(Duration::from_micros(100), check()).await;
     }
+    server.restart();
     let (decision, _) = recover(&limiter).await;
     assert!(decision.remaining() >= 990, "{decision:?}");
 }
