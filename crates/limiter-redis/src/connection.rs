@@ -26,8 +26,8 @@ use crate::{
 /// or after a second without.
 ///
 /// The server need not be there: until it is, and whenever it is gone, checks fail, and the
-/// connection is tried for again ten times a second. One on which nothing was answered for a second
-/// is given up for a new one. That the server can't be reached, and why, is logged once when it
+/// connection is tried for again ten times a second. One on which nothing was answered for a second,
+/// nor within a check's deadline if that is longer, is given up for a new one. That the server can't be reached, and why, is logged once when it
 /// begins, at the level WARN, and so is its end.
 ///
 /// # Errors

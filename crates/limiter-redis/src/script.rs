@@ -12,7 +12,7 @@ pub(crate) struct Script {
 }
 
 /// Sets `now` from the server's clock.
-pub(crate) const PRELUDE: &str = include_str!("scripts/prelude.lua");
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
 pub(crate) static GCRA: LazyLock<Script> =
     LazyLock::new(|| Script::new(PRELUDE, include_str!("scripts/gcra.lua")));

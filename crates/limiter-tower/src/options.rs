@@ -20,6 +20,7 @@ pub enum OnStoreFailure {
     /// Let it through, uncounted, so that an outage of the store is not an outage of the service.
     #[default]
     Allow,
-    /// Answer 503 Service Unavailable: no request goes uncounted.
+    /// Answer 503 Service Unavailable, with a `Retry-After` of one second: no request goes
+    /// uncounted.
     Deny,
 }

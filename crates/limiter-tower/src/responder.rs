@@ -92,7 +92,12 @@ impl Responder {
     fn report_missing_key(&self, missing: &MissingKey) {
         let policy = self.policy.name();
         let then = self.on_missing_key;
-        if missing.is_by_server() && !self.missing_key_reported.swap(true, Ordering::Relaxed) {
+        // Looks before it writes: requests should not all write to what they share.
+        let reported = &self.missing_key_reported;
+        if missing.is_by_server()
+            && !reported.load(Ordering::Relaxed)
+            && !reported.swap(true, Ordering::Relaxed)
+        {
             tracing::error!(policy, ?then, "requests have no rate limit key: {missing}");
         } else {
             tracing::debug!(policy, ?then, "a request has no rate limit key: {missing}");

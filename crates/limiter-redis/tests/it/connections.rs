@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
@@ -25,6 +25,8 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     let mut server = Server::start();
     let limiter = limiter(&server.url(), 5).await;
     let _ = recover(&limiter).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
 
     server.pause();
     let over = AtomicBool::new(false);
@@ -44,6 +46,12 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
 
     let (decision, _) = recover(&limiter).await;
     assert!(decision.is_admitted());
+    // The connections that were given up leave nothing behind.
+    let start = Instant::now();
+    while tasks() > before && start.elapsed() < Duration::from_secs(10) {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(tasks(), before);
 }
 
 /// A connection on which nothing came back was once kept for as long as there was traffic.
