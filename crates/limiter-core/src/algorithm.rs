@@ -1,44 +1,171 @@
 //! Algorithms: each is one pure transition from a key's state at a moment to a decision.
 //!
 //! To limit something, take a [`Policy`](crate::Policy) and a limiter; this module is for those who
-//! write a store.
+//! write a store, and says how each algorithm works and what it costs.
+//!
+//! | policy | arithmetic | state of a key |
+//! |---|---|---|
+//! | GCRA, token bucket, leaky bucket as meter or queue | [`Gcra`] over [`Meter`] | [`Tat`], 8 bytes |
+//! | fixed window, from the first use or by the clock | [`FixedWindow`] | [`Window`], 8 bytes |
+//! | sliding counter | [`SlidingCounter`] | [`Counts`], 32 bytes |
+//! | sub-windows, exact log | [`Ledger`] | [`Entries`], 48 bytes and 16 an entry |
+//! | several limits at once | [`Several`] | those of all its limits |
 
+mod fixed_window;
 mod gcra;
+mod leaky_bucket;
+mod ledger;
 mod meter;
+mod several;
+mod single;
+mod sliding_counter;
+mod sliding_log;
+mod sub_windows;
+mod token_bucket;
 
+use core::{fmt::Debug, time::Duration};
+
+pub use fixed_window::{FixedWindow, Start, Window};
 pub use gcra::{Gcra, Tat};
+pub use ledger::{Entries, Ledger};
 pub use meter::{Meter, Resolution};
+pub use several::{Several, States};
+pub use single::{Single, State};
+pub use sliding_counter::{Counts, SlidingCounter};
+pub use sub_windows::Slots;
 
-use crate::{Cost, Decision, Timestamp};
+use crate::{Cost, Decision, Timestamp, Usage};
 
 /// A rate-limiting algorithm: a pure transition from a key's state at a moment to a decision.
 ///
-/// An algorithm reads no clock, takes no lock, allocates nothing and awaits nothing, so that any
-/// store can run it. A store keeps one state a key and serialises the transitions of that key.
+/// An algorithm reads no clock, takes no lock and awaits nothing, so that any store can run it. A
+/// store keeps one state a key and serialises the transitions of that key. Each begins with
+/// [`advance`](Self::advance), then decides, then commits:
 ///
 /// ```
 /// use limiter_core::{Cost, Quota, Timestamp, algorithm::{Algorithm, Gcra, Tat}};
 ///
 /// let gcra = Gcra::new(&Quota::per_second(1)?)?;
-/// let mut state = Tat::default();
-/// assert!(gcra.decide(&mut state, Timestamp::ZERO, Cost::ONE).is_admitted());
-/// assert!(!gcra.decide(&mut state, Timestamp::ZERO, Cost::ONE).is_admitted());
+/// let (mut state, now) = (Tat::default(), Timestamp::ZERO);
+/// gcra.advance(&mut state, now, now);
+/// assert!(gcra.decide(&mut state, now, Cost::ONE).is_admitted());
+/// assert!(!gcra.decide(&mut state, now, Cost::ONE).is_admitted());
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
-pub trait Algorithm {
+pub trait Algorithm: Clone + Debug {
     /// What is remembered of a key. Its default is the fresh state, which an absent key has.
-    type State: Clone + Default + PartialEq;
+    type State: Clone + Debug + Default;
 
-    /// Decides on `cost` permits at `now`, and charges them to `state` if they are admitted.
+    /// Brings `state` to `now`: forgets what has expired, and lowers what the policy can't have
+    /// left, such as a state from before the clock stepped back, to the most that it can have.
     ///
-    /// A refusal leaves `state` as it was, or as [`clamp`](Self::clamp) does. A store therefore
-    /// writes whenever the state differs, not whenever the decision admits.
-    fn decide(&self, state: &mut Self::State, now: Timestamp, cost: Cost) -> Decision;
+    /// `promised` is the latest moment for which the store has given out permits: `now`, or the
+    /// end of the longest delay that [`reserve`](Self::reserve) has told.
+    fn advance(&self, state: &mut Self::State, now: Timestamp, promised: Timestamp);
 
-    /// Lowers a state that the policy can't have produced by `now`, such as one from before the
-    /// clock stepped back, to the most that the policy allows.
-    fn clamp(&self, state: &mut Self::State, now: Timestamp);
+    /// Returns how long it takes from `now` until `cost` fits, zero if it fits now, and `None` if
+    /// it never will.
+    fn wait(&self, state: &Self::State, now: Timestamp, cost: Cost) -> Option<Duration>;
+
+    /// Charges `cost` to `state` at the moment `at` at which it fits, now or later.
+    fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Mark;
+
+    /// Takes back `permits` of what was charged, as far as they have not recovered by `now`.
+    fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
+
+    /// Returns how far the permits are used up at `now`.
+    fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
+
+    /// Returns the usage of the limit that makes `cost` wait.
+    fn refusing(&self, state: &Self::State, now: Timestamp, _cost: Cost) -> Usage {
+        self.usage(state, now)
+    }
+
+    /// Returns the longest delay for which permits may be reserved.
+    fn longest_delay(&self) -> Duration {
+        Duration::MAX
+    }
+
+    /// Returns the algorithm for timestamps that count from `origin` on the clock: all the same to
+    /// those that don't look at what the clock shows.
+    #[must_use]
+    fn with_origin(&self, _origin: Timestamp) -> Self {
+        self.clone()
+    }
+
+    /// Rewrites a state that `from` has left, for an algorithm of the same kind with another quota.
+    fn adopt(&self, _state: &mut Self::State, _from: &Self) {}
 
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.usage(state, now).reset_after().is_zero()
+    }
+
+    /// Decides on `cost` permits at `now`, and charges them if they are admitted.
+    #[inline]
+    fn decide(&self, state: &mut Self::State, now: Timestamp, cost: Cost) -> Decision {
+        self.reserve(state, now, cost, Duration::ZERO).0
+    }
+
+    /// Decides on `cost` permits at `now` or `within` some time, and charges them at the moment at
+    /// which they fit. The charge tells that moment; what comes later waits behind it.
+    #[inline]
+    fn reserve(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> (Decision, Option<Charge>) {
+        let wait = self.wait(state, now, cost);
+        match wait {
+            Some(wait) if wait <= within && (wait.is_zero() || wait <= self.longest_delay()) => {
+                let at = now.saturating_add(wait);
+                let mark = self.charge(state, at, cost);
+                (Decision::admitted(self.usage(state, now)), Some(Charge { at, cost, mark }))
+            }
+            _ => (Decision::refused(self.refusing(state, now, cost), wait), None),
+        }
+    }
+}
+
+/// What an admission took, and when: what a refund needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// When the permits may be used.
+    pub at: Timestamp,
+    /// How many they are.
+    pub cost: Cost,
+    /// Where they stand in the state.
+    pub mark: Mark,
+}
+
+/// Where a charge stands in a state: a word of its algorithm's own for each limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark([u64; crate::Policy::MAX_LIMITS]);
+
+impl Mark {
+    const fn one(word: u64) -> Self {
+        let mut words = [0; crate::Policy::MAX_LIMITS];
+        words[0] = word;
+        Self(words)
+    }
+
+    const fn word(&self) -> u64 {
+        self.0[0]
+    }
+}
+
+/// Why a quota of a window can't have a burst, if it has one.
+fn window_without_burst(quota: &crate::Quota) -> Result<(), crate::Error> {
+    if quota.burst() == quota.permits() {
+        return Ok(());
+    }
+    Err(crate::Error::new(
+        crate::ErrorKind::InvalidQuota,
+        alloc::format!(
+            "a quota of {quota} in a window: the permits of a window are its burst; leave the \
+             burst out"
+        ),
+    ))
 }

@@ -1,14 +1,15 @@
 //! Where a limiter in memory reads the time.
 
+mod manual;
 #[cfg(feature = "std")]
 mod system;
 
-use alloc::sync::Arc;
-use core::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+#[cfg(feature = "std")]
+use alloc::boxed::Box;
+#[cfg(feature = "std")]
+use core::{future::Future, pin::Pin, time::Duration};
 
+pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use system::SystemClock;
 
@@ -16,48 +17,55 @@ use crate::Timestamp;
 
 /// Tells the time.
 ///
-/// Any start will do, since a limiter only compares moments of one clock. A clock that steps back
-/// makes keys wait longer, by one recovery at most; one that steps ahead makes them recover.
+/// Any start will do, since a limiter only compares moments of one clock; windows that start by the
+/// clock start at multiples since its zero. A clock that steps back makes keys wait longer, by one
+/// recovery at most; one that steps ahead makes them recover.
 pub trait Clock: Send + Sync {
     /// Returns the present moment.
     fn now(&self) -> Timestamp;
+
+    /// Blocks this thread until it is unparked, or `time` has passed. May return early.
+    #[cfg(feature = "std")]
+    fn park(&self, time: Option<Duration>) {
+        match time {
+            Some(time) => std::thread::park_timeout(time),
+            None => std::thread::park(),
+        }
+    }
 }
 
-/// A clock that stands still until it is told to move, for tests.
+/// A clock that wakes tasks: what `acquire` needs to wait without blocking a thread.
 ///
-/// Clones are one clock.
+/// With the feature `tokio`, [`SystemClock`] is one. For another runtime, give the limiter a clock
+/// of your own, which takes the time from a `SystemClock` and sleeps as the runtime does:
 ///
 /// ```
 /// use std::time::Duration;
-/// use limiter_core::{Clock, ManualClock, Timestamp};
+/// use limiter_core::{Clock, Sleep, SystemClock, Timer, Timestamp};
 ///
-/// let clock = ManualClock::new();
-/// clock.advance(Duration::from_secs(1));
-/// assert_eq!(clock.now(), Timestamp::from_nanos(1_000_000_000));
+/// struct MyClock(SystemClock);
+///
+/// impl Clock for MyClock {
+///     fn now(&self) -> Timestamp {
+///         self.0.now()
+///     }
+/// }
+///
+/// impl Timer for MyClock {
+///     fn sleep(&self, time: Duration) -> Sleep {
+///         Box::pin(async move {
+///             // Here: the runtime's own sleep.
+/// #           let _ = time;
+///         })
+///     }
+/// }
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct ManualClock(Arc<AtomicU64>);
-
-impl ManualClock {
-    /// Returns a clock at [`Timestamp::ZERO`].
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Moves the clock ahead, to [`Timestamp::MAX`] at most.
-    pub fn advance(&self, by: Duration) {
-        self.set(self.now().saturating_add(by));
-    }
-
-    /// Sets the clock, ahead or back.
-    pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_nanos(), Ordering::SeqCst);
-    }
+#[cfg(feature = "std")]
+pub trait Timer: Clock {
+    /// Returns a future that is ready when `time` has passed.
+    fn sleep(&self, time: Duration) -> Sleep;
 }
 
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
-    }
-}
+/// A future that is ready when a time has passed.
+#[cfg(feature = "std")]
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;

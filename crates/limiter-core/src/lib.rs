@@ -63,21 +63,25 @@ mod memory;
 mod policy;
 mod quota;
 #[cfg(feature = "std")]
-mod table;
+mod receipt;
+#[cfg(feature = "std")]
+mod thread_waker;
 mod timestamp;
 
-#[cfg(feature = "std")]
-pub use clock::SystemClock;
 pub use clock::{Clock, ManualClock};
+#[cfg(feature = "std")]
+pub use clock::{Sleep, SystemClock, Timer};
 pub use cost::Cost;
-pub use decision::{Decision, Verdict};
+pub use decision::{Decision, Usage, Verdict};
 pub use error::{Error, ErrorKind};
 pub use key::Key;
 pub use limiter::{Check, Limiter};
 #[cfg(feature = "std")]
-pub use memory::MemoryLimiter;
-pub use policy::Policy;
+pub use memory::{Acquire, MemoryLimiter, UnkeyedLimiter};
+pub use policy::{Kind, Limit, Policy};
 pub use quota::Quota;
+#[cfg(feature = "std")]
+pub use receipt::{Receipt, Reservation};
 pub use timestamp::Timestamp;
 
 #[cfg(all(doctest, feature = "std"))]

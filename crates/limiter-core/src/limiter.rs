@@ -31,7 +31,7 @@ use crate::{Cost, Decision, Error, Key, Policy};
 /// ```
 pub trait Limiter: Send + Sync {
     /// Returns the policy that is applied.
-    fn policy(&self) -> &Policy;
+    fn policy(&self) -> Policy;
 
     /// Takes `cost` permits of `key` if they are there now. Never waits for permits.
     ///
@@ -45,7 +45,7 @@ pub trait Limiter: Send + Sync {
 macro_rules! forward {
     ($($pointer:ident)*) => {$(
         impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
-            fn policy(&self) -> &Policy {
+            fn policy(&self) -> Policy {
                 (**self).policy()
             }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Check, Cost, Error, ErrorKind, Key, Limiter, Policy};
+use limiter_core::{Check, Cost, Error, ErrorKind, Key, Kind, Limiter, Policy};
 
 use crate::{
     client::{RunError, ScriptCall, ScriptClient},
@@ -49,9 +49,23 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::InvalidQuota`] if the quota can't be counted in microseconds and doubles: see
     /// [`Meter::new`](limiter_core::algorithm::Meter::new).
+    ///
+    /// [`ErrorKind::InvalidSetting`] if the policy is another than one limit by GCRA, a token
+    /// bucket or a leaky bucket without a queue: these are what there is a script for.
     pub fn new(client: C, policy: Policy) -> Result<Self, Error> {
+        let quota = match (policy.limits(), policy.tiers()) {
+            ([limit], []) if has_script(limit.kind()) => limit.quota(),
+            _ => {
+                let message = format!(
+                    "the policy {:?}: through Redis there is only one limit, without tiers, by \
+                     GCRA, a token bucket or a leaky bucket without a queue",
+                    policy.name()
+                );
+                return Err(Error::new(ErrorKind::InvalidSetting, message));
+            }
+        };
         Ok(Self {
-            algorithm: Gcra::new(policy.quota())?,
+            algorithm: Gcra::new(quota)?,
             script: &script::GCRA,
             keys: Keys::new(Self::DEFAULT_PREFIX, policy.name())?,
             policy,
@@ -117,8 +131,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
 }
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
-    fn policy(&self) -> &Policy {
-        &self.policy
+    fn policy(&self) -> Policy {
+        self.policy.clone()
     }
 
     fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
@@ -139,6 +153,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             }
         })
     }
+}
+
+const fn has_script(kind: Kind) -> bool {
+    matches!(kind, Kind::Gcra | Kind::TokenBucket | Kind::LeakyBucket)
 }
 
 /// Runs the script by its digest, and once by its source where the server doesn't have it, all

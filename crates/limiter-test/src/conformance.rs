@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Quota, Timestamp};
+use limiter_core::{Cost, Decision, Quota, Timestamp, Usage};
 
 use crate::subject::Subject;
 
@@ -69,10 +69,10 @@ impl Row {
         let ms = Duration::from_millis;
         match self.want {
             Want::Admitted { remaining, reset } => {
-                Decision::admitted(quota.burst(), remaining, ms(reset))
+                Decision::admitted(Usage::new(quota.burst(), remaining, ms(reset)))
             }
             Want::Refused { remaining, retry, reset } => {
-                Decision::refused(quota.burst(), remaining, retry.map(ms), ms(reset))
+                Decision::refused(Usage::new(quota.burst(), remaining, ms(reset)), retry.map(ms))
             }
         }
     }

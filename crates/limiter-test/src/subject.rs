@@ -72,6 +72,7 @@ impl<A: Algorithm> Subject for Bare<A> {
 
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
         let state = self.states.entry(key.to_owned()).or_default();
+        self.algorithm.advance(state, now, now);
         self.algorithm.decide(state, now, cost)
     }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
-use limiter_core::{Decision, Policy};
+use limiter_core::{Decision, Kind, Policy};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -18,47 +18,84 @@ const MAX_INTEGER: u128 = 999_999_999_999_999;
 #[derive(Clone, Debug)]
 pub(crate) struct Fields {
     policy: HeaderValue,
-    /// The policy's name as a structured field's string.
+    /// Not empty.
+    limits: Box<[Limit]>,
+}
+
+/// One of the policy's limits.
+#[derive(Clone, Debug)]
+struct Limit {
+    /// As a structured field's string.
     name: Box<str>,
     permits: u128,
     window: Duration,
+    /// Whether permits come back one by one, at the quota's rate.
+    continuous: bool,
 }
 
 impl Fields {
     pub(crate) fn new(policy: &Policy) -> Self {
-        let name = policy.name().replace('\\', r"\\").replace('"', r#"\""#);
-        let name = format!("\"{name}\"").into_boxed_str();
-        let permits = u128::from(policy.quota().permits());
-        let window = policy.quota().window();
-        // The field's window is in whole seconds, so the quota is told for as many.
-        let seconds = whole_seconds(window);
-        let quota = permits * u128::from(seconds) * 1_000 / window.as_millis();
-        let value = format!("{name};q={};w={seconds}", quota.min(MAX_INTEGER));
-        Self { policy: header_value(&value), name, permits, window }
+        let limits: Box<[_]> = policy.limits().iter().map(Limit::new).collect();
+        let members: Vec<_> = limits.iter().map(Limit::member).collect();
+        Self { policy: header_value(&members.join(", ")), limits }
     }
 
     /// Appends the fields of `decision`, after those that an inner limit may have set.
+    ///
+    /// Of several limits, `RateLimit` tells of the one that decided.
     pub(crate) fn append(&self, decision: &Decision, headers: &mut HeaderMap) {
-        let name = &self.name;
+        let Some(limit) = self.limits.get(decision.limit_index()) else {
+            return;
+        };
+        let name = &limit.name;
         let remaining = u128::from(decision.remaining()).min(MAX_INTEGER);
-        let limit = match self.effective_window(decision) {
+        let value = match limit.effective_window(decision) {
             Some(seconds) => format!("{name};r={remaining};t={seconds}"),
             None => format!("{name};r={remaining}"),
         };
         headers.append(RATELIMIT_POLICY, self.policy.clone());
-        headers.append(RATELIMIT, header_value(&limit));
+        headers.append(RATELIMIT, header_value(&value));
         if let (false, Some(wait)) = (decision.is_admitted(), decision.retry_after()) {
             headers.insert(RETRY_AFTER, whole_seconds(wait).into());
         }
     }
+}
+
+impl Limit {
+    fn new(limit: &limiter_core::Limit) -> Self {
+        let name = limit.name().replace('\\', r"\\").replace('"', r#"\""#);
+        let continuous = matches!(
+            limit.kind(),
+            Kind::Gcra | Kind::TokenBucket | Kind::LeakyBucket | Kind::LeakyQueue { .. }
+        );
+        Self {
+            name: format!("\"{name}\"").into_boxed_str(),
+            permits: limit.quota().permits().into(),
+            window: limit.quota().window(),
+            continuous,
+        }
+    }
+
+    /// Returns the limit as a member of `RateLimit-Policy`.
+    fn member(&self) -> String {
+        let Self { name, permits, window, .. } = self;
+        // The field's window is in whole seconds, so the quota is told for as many.
+        let seconds = whole_seconds(*window);
+        let quota = permits * u128::from(seconds) * 1_000 / window.as_millis();
+        format!("{name};q={};w={seconds}", quota.min(MAX_INTEGER))
+    }
 
     /// Returns for how many seconds the remaining permits have to do, `None` if no time will help.
     ///
-    /// That is how long the quota takes to give out as many; if there are none, how long until
-    /// there is one, so that no client is told to come earlier than a refusal would tell it.
+    /// Where permits come back one by one, that is how long the quota takes to give out as many; if
+    /// there are none, how long until there is one. Else it is how long until all are back. No
+    /// client is told to come earlier than a refusal would tell it.
     fn effective_window(&self, decision: &Decision) -> Option<u64> {
         if !decision.is_admitted() {
             return decision.retry_after().map(whole_seconds);
+        }
+        if !self.continuous {
+            return Some(whole_seconds(decision.reset_after()));
         }
         let seconds = match u128::from(decision.remaining()) {
             0 => {

@@ -41,7 +41,7 @@ pub(crate) struct Shared<L, K> {
 impl<L: Limiter> RateLimitLayer<L> {
     /// Returns a layer that asks `limiter` about each request, under its [`PeerAddress`].
     pub fn new(limiter: L) -> Self {
-        let responder = Arc::new(Responder::new(limiter.policy()));
+        let responder = Arc::new(Responder::new(&limiter.policy()));
         let (limiter, key) = (Arc::new(limiter), Arc::new(PeerAddress::new()));
         Self { shared: Arc::new(Shared { limiter, key, responder }) }
     }

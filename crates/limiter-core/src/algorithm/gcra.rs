@@ -1,7 +1,9 @@
 //! GCRA, the generic cell rate algorithm, in one 64-bit word a key.
 
-use super::{Algorithm, Meter, Resolution};
-use crate::{Cost, Decision, Error, Quota, Timestamp};
+use core::time::Duration;
+
+use super::{Algorithm, Charge, Mark, Meter, Resolution};
+use crate::{Cost, Error, Quota, Timestamp, Usage};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
 ///
@@ -29,6 +31,7 @@ use crate::{Cost, Decision, Error, Quota, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra {
     meter: Meter,
+    longest_delay: Duration,
 }
 
 /// A key's theoretical arrival time, in ticks since the clock's start. Fresh is zero.
@@ -47,33 +50,65 @@ impl Gcra {
     /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota's rate can't be
     /// held within 0.1 %: see [`Meter::new`].
     pub fn new(quota: &Quota) -> Result<Self, Error> {
-        Ok(Self { meter: Meter::new(quota, Resolution::Nanos)? })
+        Ok(Self { meter: Meter::new(quota, Resolution::Nanos)?, longest_delay: Duration::MAX })
+    }
+
+    /// Returns the algorithm with a longest delay, in permits.
+    pub(super) const fn with_depth(self, depth: u64) -> Self {
+        let longest_delay = self.meter.drain_time(depth.saturating_mul(self.meter.increment()));
+        Self { longest_delay, ..self }
+    }
+
+    const fn debt(state: &Tat, now: Timestamp) -> u64 {
+        state.0.saturating_sub(ticks(now))
     }
 }
 
 impl Algorithm for Gcra {
     type State = Tat;
 
+    /// If it stayed, an impossible state would hold the key at its capacity until time has caught
+    /// up with it, however far that is.
     #[inline]
-    fn decide(&self, state: &mut Tat, now: Timestamp, cost: Cost) -> Decision {
-        // Advance.
-        self.clamp(state, now);
-        let now = ticks(now);
-        let debt = state.0.saturating_sub(now);
-        // Decide.
-        let Some(debt) = self.meter.charge(debt, cost) else {
-            return self.meter.refused(debt, cost);
-        };
-        // Commit.
-        state.0 = now + debt;
-        self.meter.admitted(debt)
+    fn advance(&self, state: &mut Tat, now: Timestamp, promised: Timestamp) {
+        state.0 = state.0.min(ticks(now.max(promised)) + self.meter.capacity());
     }
 
-    /// If it stayed, such a state would hold the key at its capacity until time has caught up with
-    /// it, however far that is.
     #[inline]
-    fn clamp(&self, state: &mut Tat, now: Timestamp) {
-        state.0 = state.0.min(ticks(now) + self.meter.capacity());
+    fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
+        self.meter.wait(Self::debt(state, now), cost)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Mark {
+        let debt = Self::debt(state, at).saturating_add(self.meter.price(cost).unwrap_or(0));
+        // Where a wait was rounded up, the debt is below the capacity, never above.
+        state.0 = ticks(at) + debt.min(self.meter.capacity());
+        Mark::one(state.0)
+    }
+
+    /// The charge drains while time goes through the part of the line that it has filled, which
+    /// ends at its mark: what is left of that part is given back.
+    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
+        let mark = charge.mark.word();
+        let taken = permits.min(charge.cost.get()).saturating_mul(self.meter.increment());
+        let last = state.0 == mark;
+        // Permits that were promised for later keep their distance from each other.
+        let promised = Self::debt(state, now) > self.meter.capacity();
+        if last || (state.0 > mark && !promised) {
+            let undrained = if last { taken } else { mark.saturating_sub(ticks(now)) };
+            state.0 = state.0.saturating_sub(taken.min(undrained));
+        }
+    }
+
+    #[inline]
+    fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
+        self.meter.usage(Self::debt(state, now))
+    }
+
+    #[inline]
+    fn longest_delay(&self) -> Duration {
+        self.longest_delay
     }
 
     #[inline]

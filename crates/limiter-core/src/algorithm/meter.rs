@@ -3,7 +3,7 @@
 use alloc::format;
 use core::time::Duration;
 
-use crate::{Cost, Decision, Error, ErrorKind, Quota};
+use crate::{Cost, Decision, Error, ErrorKind, Quota, Usage};
 
 /// A quota in ticks: each permit adds an increment to a key's debt, and time drains the debt.
 ///
@@ -138,20 +138,37 @@ impl Meter {
         if debt <= self.capacity { Some(debt) } else { None }
     }
 
+    /// Returns the usage at `debt`.
+    #[must_use]
+    pub const fn usage(&self, debt: u64) -> Usage {
+        Usage::new(self.burst, self.remaining(debt), self.drain_time(debt))
+    }
+
+    /// Returns how long `debt` has to drain until `cost` fits, or `None` if it can never fit.
+    #[must_use]
+    pub const fn wait(&self, debt: u64, cost: Cost) -> Option<Duration> {
+        match self.price(cost) {
+            Some(price) => {
+                let excess = debt.saturating_add(price).saturating_sub(self.capacity);
+                Some(self.drain_time(excess))
+            }
+            None => None,
+        }
+    }
+
     /// Returns the admission that left `debt`.
     pub const fn admitted(&self, debt: u64) -> Decision {
-        Decision::admitted(self.burst, self.remaining(debt), self.drain_time(debt))
+        Decision::admitted(self.usage(debt))
     }
 
     /// Returns the refusal of `cost` at `debt`.
     pub const fn refused(&self, debt: u64, cost: Cost) -> Decision {
-        let retry_after = match self.price(cost) {
-            Some(price) => {
-                Some(self.drain_time(debt.saturating_add(price).saturating_sub(self.capacity)))
-            }
-            None => None,
-        };
-        Decision::refused(self.burst, self.remaining(debt), retry_after, self.drain_time(debt))
+        Decision::refused(self.usage(debt), self.wait(debt, cost))
+    }
+
+    /// Returns the ticks that one permit adds.
+    pub(super) const fn increment(&self) -> u64 {
+        self.increment
     }
 
     const fn remaining(&self, debt: u64) -> u64 {
@@ -159,7 +176,7 @@ impl Meter {
     }
 
     /// Rounds up: whoever waits this long finds the ticks drained.
-    const fn drain_time(&self, ticks: u64) -> Duration {
+    pub(super) const fn drain_time(&self, ticks: u64) -> Duration {
         let units = ticks.div_ceil(self.ticks_per_unit);
         Duration::from_nanos(units.saturating_mul(self.nanos_per_unit))
     }

@@ -37,7 +37,7 @@ impl Gcra {
 /// The twin: what `gcra.lua` does, in its words.
 #[cfg(test)]
 pub(crate) mod twin {
-    use limiter_core::{Cost, Decision, Timestamp, algorithm::Algorithm};
+    use limiter_core::{Cost, Decision, Timestamp};
 
     use super::Gcra;
 
@@ -51,10 +51,8 @@ pub(crate) mod twin {
         rem: u128,
     }
 
-    impl Algorithm for Gcra {
-        type State = Tat;
-
-        fn decide(&self, state: &mut Tat, now: Timestamp, cost: Cost) -> Decision {
+    impl Gcra {
+        pub(crate) fn decide(&self, state: &mut Tat, now: Timestamp, cost: Cost) -> Decision {
             let now = u128::from(now.as_nanos() / 1_000);
             let [price, capacity, scale] = self.arguments(cost).map(u128::from);
 
@@ -85,19 +83,6 @@ pub(crate) mod twin {
             }
             let debt = i64::try_from(debt).unwrap();
             self.decision(if admitted { debt } else { -debt }, cost)
-        }
-
-        fn clamp(&self, state: &mut Tat, now: Timestamp) {
-            let now = u128::from(now.as_nanos() / 1_000);
-            let [_, capacity, scale] = self.arguments(Cost::ONE).map(u128::from);
-            let largest = Tat { at: now + capacity / scale, rem: capacity % scale };
-            if (state.at, state.rem) > (largest.at, largest.rem) {
-                *state = largest;
-            }
-        }
-
-        fn is_fresh(&self, state: &Tat, now: Timestamp) -> bool {
-            state.at <= u128::from(now.as_nanos() / 1_000) && state.rem == 0
         }
     }
 

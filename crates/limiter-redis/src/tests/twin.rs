@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use fred::types::Value;
-use limiter_core::{
-    Cost, Decision, Quota, Timestamp,
-    algorithm::{Algorithm, Resolution::Micros},
-};
+use limiter_core::{Cost, Decision, Quota, Timestamp, algorithm::Resolution::Micros};
 use limiter_test::{
     laws::Law,
     schedule::{Scenario, Time, quotas, scenarios},

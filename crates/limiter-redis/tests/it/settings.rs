@@ -57,9 +57,7 @@ async fn bad_deadlines_are_refused() {
 async fn a_quota_too_large_for_doubles_is_refused() {
     // Once accepted, and then every check failed: its ticks do not fit an integer.
     let quota = Quota::per_second(u64::MAX - 4).unwrap().with_burst(1).unwrap();
-    let policy = Policy::gcra("test", quota).unwrap();
-    let client = connect(&server::shared_url()).await.unwrap();
-    assert!(RedisLimiter::new(client, policy).is_err());
+    assert!(Policy::gcra("test", quota).is_err());
     // A capacity of 2^53 ticks even if one permit is a single tick.
     let quota = Quota::per_second(5_000_000).unwrap().with_burst(1 << 53).unwrap_err();
     assert_eq!(quota.kind(), ErrorKind::InvalidQuota);
@@ -69,4 +67,22 @@ async fn a_quota_too_large_for_doubles_is_refused() {
     let error = RedisLimiter::new(client, policy).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuota);
     assert!(error.to_string().starts_with("a quota of 4999999 per 1s, burst 562949953421312: "));
+}
+
+#[tokio::test]
+async fn a_policy_without_a_script_is_refused() {
+    let quota = Quota::per_second(10).unwrap();
+    let tier = Policy::gcra("tier", quota).unwrap();
+    let policies = [
+        Policy::sliding_log("test", quota),
+        Policy::leaky_queue("test", 10, quota),
+        Policy::several("test", [Policy::fixed_window("window", quota).unwrap()]),
+        Policy::gcra("test", quota).and_then(|policy| policy.with_tier(tier)),
+    ];
+    for policy in policies {
+        let client = connect(&server::shared_url()).await.unwrap();
+        let error = RedisLimiter::new(client, policy.unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().starts_with("the policy \"test\": "), "{error}");
+    }
 }

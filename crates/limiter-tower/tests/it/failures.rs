@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use http::StatusCode;
-use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Quota};
+use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Quota, Usage};
 use limiter_test::log::Log;
 use limiter_tower::{OnStoreFailure, RateLimitLayer};
 use tower::{Layer, service_fn};
@@ -21,15 +21,15 @@ struct Failing {
 }
 
 impl Limiter for Failing {
-    fn policy(&self) -> &Policy {
-        &self.policy
+    fn policy(&self) -> Policy {
+        self.policy.clone()
     }
 
     fn check(&self, _: &Key<'_>, _: Cost) -> Check {
         let result = if self.failing.load(Ordering::Relaxed) {
             Err(Error::new(ErrorKind::Unavailable, "the plug was pulled"))
         } else {
-            Ok(Decision::admitted(10, 9, std::time::Duration::from_secs(6)))
+            Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         };
         if self.at_once {
             return Check::ready(result);

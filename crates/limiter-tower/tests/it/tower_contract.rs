@@ -8,7 +8,7 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use limiter_core::{Check, Cost, Decision, Key, Limiter, Policy, Quota};
+use limiter_core::{Check, Cost, Decision, Key, Limiter, Policy, Quota, Usage};
 use limiter_tower::{RateLimit, RateLimitLayer, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
 
@@ -18,14 +18,14 @@ use crate::{Body, layer, request_from};
 struct Slow(Policy);
 
 impl Limiter for Slow {
-    fn policy(&self) -> &Policy {
-        &self.0
+    fn policy(&self) -> Policy {
+        self.0.clone()
     }
 
     fn check(&self, _: &Key<'_>, _: Cost) -> Check {
         Check::pending(async {
             tokio::task::yield_now().await;
-            Ok(Decision::admitted(10, 9, std::time::Duration::from_secs(6)))
+            Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         })
     }
 }

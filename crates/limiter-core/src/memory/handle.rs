@@ -1,0 +1,189 @@
+//! A handle on what all clones and tiers of a limiter share, with every operation.
+
+use alloc::{format, sync::Arc};
+use core::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use std::sync::PoisonError;
+
+use super::{
+    engine::Ask,
+    engines::{Compiled, Engines, Shape},
+    place::{Turn, Waiter},
+    queue::Ticket,
+    sync::RwLock,
+};
+use crate::{
+    Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithm::Charge,
+};
+
+/// One tier of a limiter.
+pub(super) struct Handle<K: Shape, C> {
+    shared: Arc<Shared<K, C>>,
+    /// Zero is the policy itself.
+    tier: usize,
+}
+
+struct Shared<K: Shape, C> {
+    /// Tells this limiter's receipts from others'.
+    id: u64,
+    engines: Engines<K>,
+    current: RwLock<Current>,
+    capacity: usize,
+    clock: C,
+    /// When the limiter was made: states count from here, so that any clock leaves them room.
+    origin: Timestamp,
+}
+
+#[derive(Clone)]
+struct Current {
+    policy: Policy,
+    compiled: Compiled,
+}
+
+impl<K: Shape, C: Clock> Handle<K, C> {
+    pub(super) fn new(policy: Policy, capacity: usize, clock: C) -> Result<Self, Error> {
+        let compiled = Compiled::new(&policy)?;
+        Ok(Self::with(Current { policy, compiled }, capacity, clock, 0))
+    }
+
+    fn with(current: Current, capacity: usize, clock: C, tier: usize) -> Self {
+        static LIMITERS: AtomicU64 = AtomicU64::new(0);
+        let origin = clock.now();
+        let shared = Shared {
+            id: LIMITERS.fetch_add(1, Ordering::Relaxed),
+            engines: Engines::new(&current.compiled, origin, capacity),
+            current: RwLock::new(current),
+            capacity,
+            clock,
+            origin,
+        };
+        Self { shared: Arc::new(shared), tier }
+    }
+
+    /// Returns another limiter of the same policy, without states.
+    pub(super) fn renewed<D: Clock>(&self, capacity: usize, clock: D) -> Handle<K, D> {
+        Handle::with(self.current(), capacity, clock, self.tier)
+    }
+
+    pub(super) fn clock(&self) -> &C {
+        &self.shared.clock
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+
+    fn current(&self) -> Current {
+        self.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the policy, or the tier's.
+    pub(super) fn policy(&self) -> Policy {
+        let current = self.shared.current.read().unwrap_or_else(PoisonError::into_inner);
+        let tier = self.tier.checked_sub(1).and_then(|index| current.policy.tiers().get(index));
+        tier.unwrap_or(&current.policy).clone()
+    }
+
+    pub(super) fn tier(&self, name: &str) -> Result<Self, Error> {
+        let policy = self.current().policy;
+        let Some(index) = policy.tier_index(name) else {
+            return Err(Error::new(
+                ErrorKind::InvalidName,
+                format!("the policy {:?} has no tier {name:?}", policy.name()),
+            ));
+        };
+        Ok(Self { shared: Arc::clone(&self.shared), tier: index + 1 })
+    }
+
+    pub(super) fn replace(&self, policy: Policy) -> Result<(), Error> {
+        // Held throughout: of two that come at once, the later one stays.
+        let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
+        let policy = current.policy.replaced_by(policy)?;
+        let compiled = Compiled::new(&policy)?;
+        self.shared.engines.replace(&compiled, self.shared.origin, self.now());
+        *current = Current { policy, compiled };
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn try_acquire(&self, hash: u64, cost: Cost) -> Decision {
+        self.shared.engines.reserve(self.ask(hash), cost, Duration::ZERO).0
+    }
+
+    pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
+        let (decision, charge) = self.shared.engines.reserve(self.ask(hash), cost, within);
+        self.reservation(hash, decision, charge)
+    }
+
+    /// Returns what a decision and its charge mean to the caller.
+    pub(super) fn reservation(
+        &self,
+        hash: u64,
+        decision: Decision,
+        charge: Option<Charge>,
+    ) -> Reservation {
+        let Some(charge) = charge else {
+            return Reservation::refused(decision);
+        };
+        let permits = charge.cost.get();
+        let receipt = Receipt { limiter: self.shared.id, hash, charge, permits };
+        Reservation::admitted(decision, charge.at.saturating_since(self.now()), receipt)
+    }
+
+    pub(super) fn peek(&self, hash: u64) -> Usage {
+        self.shared.engines.peek(self.ask(hash))
+    }
+
+    /// The receipt knows the key.
+    pub(super) fn refund(&self, receipt: Receipt) {
+        let Receipt { limiter, hash, charge, permits } = receipt;
+        if limiter == self.shared.id {
+            self.shared.engines.refund(self.ask(hash), &charge, permits);
+        }
+    }
+
+    pub(super) fn reset(&self, hash: u64) {
+        self.shared.engines.reset(self.ask(hash));
+    }
+
+    pub(super) fn turn(&self, hash: u64, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
+        self.shared.engines.turn(self.ask(hash), ticket, waiter)
+    }
+
+    pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
+        self.shared.engines.leave(self.ask(hash), ticket);
+    }
+
+    /// Returns the present as the engines count it.
+    #[inline]
+    pub(super) fn now(&self) -> Timestamp {
+        let since_origin = self.shared.clock.now().saturating_since(self.shared.origin);
+        Timestamp::ZERO.saturating_add(since_origin)
+    }
+
+    #[inline]
+    fn ask(&self, hash: u64) -> Ask {
+        Ask { hash, tier: self.tier, now: self.now() }
+    }
+}
+
+impl<K: Shape, C> Clone for Handle<K, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), tier: self.tier }
+    }
+}
+
+impl<K: Shape, C> fmt::Debug for Handle<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let current = self.shared.current.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Limiter")
+            .field("policy", &current.policy)
+            .field("tier", &self.tier)
+            .field("capacity", &self.shared.capacity)
+            .finish_non_exhaustive()
+    }
+}
