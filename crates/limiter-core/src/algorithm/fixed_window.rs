@@ -142,7 +142,7 @@ impl Algorithm for FixedWindow {
         let latest = self.units(now.max(promised));
         // From before a step back, or a longer window of another quota.
         if end > latest + self.window {
-            *state = self.layout.word(latest + self.window, count.min(self.limit));
+            *state = self.layout.word(latest + self.window, count);
         }
     }
 
@@ -196,7 +196,7 @@ impl Algorithm for FixedWindow {
         }
         let end = u128::from(end) * u128::from(from.layout.unit);
         let end = end.div_ceil(u128::from(self.layout.unit)).min(self.layout.last_end().into());
-        *state = self.layout.word(u64::try_from(end).unwrap_or(u64::MAX), count.min(self.limit));
+        *state = self.layout.word(u64::try_from(end).unwrap_or(u64::MAX), count);
     }
 
     #[inline]

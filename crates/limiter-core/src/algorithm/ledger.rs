@@ -23,6 +23,8 @@ pub struct Ledger {
     slot: u64,
     /// How long an entry counts: a multiple of the slot.
     span: u64,
+    /// Whether that is the window alone, not a slot more.
+    loose: bool,
     pace: Option<Pace>,
 }
 
@@ -41,20 +43,29 @@ pub struct Entries {
     entries: VecDeque<Entry>,
     /// The sum of the counts.
     total: u64,
-    /// The slot of the quota by which the entries were made.
-    slot: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    /// The start of its slot.
+    /// When the last of its permits was taken. Not the start of its slot: another quota has other
+    /// slots.
     at: u64,
     count: u64,
 }
 
 impl Ledger {
-    pub(super) const fn new(limit: u64, slot: u64, span: u64, pace: Option<Pace>) -> Self {
-        Self { limit, slot, span, pace }
+    /// Returns the ledger of a window of whole slots.
+    pub(super) const fn new(limit: u64, window: u64, slot: u64) -> Self {
+        Self { limit, slot, span: window, loose: true, pace: None }
+    }
+
+    /// Counts each permit for the present slot and the window before it.
+    pub(super) const fn strict(self) -> Self {
+        Self { span: self.span + self.slot, loose: false, ..self }
+    }
+
+    pub(super) const fn paced(self, pace: Pace) -> Self {
+        Self { pace: Some(pace), ..self }
     }
 
     const fn slot_of(&self, at: u64) -> u64 {
@@ -69,9 +80,41 @@ impl Ledger {
         }
     }
 
-    /// Returns how many permits fit into the slot that starts at `at`, where `taken` are taken.
-    fn room_in_slot(&self, at: u64, taken: u64) -> u64 {
-        self.pace.map_or(u64::MAX, |pace| pace.ceiling(at / self.slot).saturating_sub(taken))
+    /// Returns whether an entry does not count any more.
+    const fn is_over(&self, entry: &Entry, now: u64) -> bool {
+        now.saturating_sub(self.slot_of(entry.at)) >= self.span
+    }
+
+    /// Returns when an entry will not count any more.
+    const fn end_of(&self, entry: &Entry) -> u64 {
+        self.slot_of(entry.at).saturating_add(self.span)
+    }
+
+    /// Returns how many permits fit into the slot of `at`, as far as it has a ceiling.
+    fn room_in_slot(&self, state: &Entries, at: u64) -> u64 {
+        let Some(pace) = self.pace else {
+            return u64::MAX;
+        };
+        let entries = state.entries.iter().rev();
+        let own = entries.take_while(|entry| self.slot_of(entry.at) >= self.slot_of(at));
+        let taken = own.map(|entry| entry.count).fold(0, u64::saturating_add);
+        pace.ceiling(at / self.slot).saturating_sub(taken)
+    }
+
+    /// Adds permits at a moment, raised to that of the last entry, and returns the moment.
+    fn enter(&self, state: &mut Entries, at: u64, count: u64) -> u64 {
+        state.total = state.total.saturating_add(count);
+        match state.entries.back_mut() {
+            Some(last) if self.slot_of(last.at) >= self.slot_of(at) => {
+                last.at = last.at.max(at);
+                last.count = last.count.saturating_add(count);
+                last.at
+            }
+            _ => {
+                state.entries.push_back(Entry { at, count });
+                at
+            }
+        }
     }
 }
 
@@ -80,20 +123,25 @@ impl Algorithm for Ledger {
 
     fn advance(&self, state: &mut Entries, now: Timestamp, promised: Timestamp) {
         let (now, latest) = (now.as_nanos(), now.max(promised).as_nanos());
-        if state.slot != self.slot {
-            // Of another quota: a permit was taken at the end of its entry's slot at the latest.
-            let slot = state.slot;
-            state.date(|at| self.slot_of(at.saturating_add(slot.max(1) - 1).min(now.max(at))));
-            state.slot = self.slot;
-        }
         while let Some(first) = state.entries.front()
-            && now.saturating_sub(first.at) >= self.span
+            && self.is_over(first, now)
         {
             state.total = state.total.saturating_sub(first.count);
             state.entries.pop_front();
         }
-        if state.entries.back().is_some_and(|last| last.at > latest) {
-            state.date(|at| self.slot_of(at.min(latest)));
+        // From before a step back. Such permits count for a whole window from now on: in a loose
+        // one, those of the present slot would not.
+        let latest = if self.loose { latest.saturating_add(self.slot - 1) } else { latest };
+        let mut later = 0_u64;
+        while let Some(last) = state.entries.back()
+            && self.slot_of(last.at) > latest
+        {
+            later = later.saturating_add(last.count);
+            state.total = state.total.saturating_sub(last.count);
+            state.entries.pop_back();
+        }
+        if later > 0 {
+            self.enter(state, self.slot_of(latest), later);
         }
     }
 
@@ -102,80 +150,53 @@ impl Algorithm for Ledger {
         if cost > self.largest() {
             return None;
         }
-        let last = state.entries.back();
         // Behind what was promised for later.
-        let mut fits_at = last.map_or(now, |last| last.at.max(now));
+        let mut fits_at = state.entries.back().map_or(now, |last| self.slot_of(last.at).max(now));
         let mut total = state.total;
         for entry in &state.entries {
             if total <= self.limit - cost {
                 break;
             }
             total = total.saturating_sub(entry.count);
-            fits_at = fits_at.max(entry.at.saturating_add(self.span));
+            fits_at = fits_at.max(self.end_of(entry));
         }
-        if let Some(pace) = self.pace {
-            let slot = self.slot_of(fits_at);
-            let taken = last.filter(|last| last.at == slot).map_or(0, |last| last.count);
-            if self.room_in_slot(slot, taken) < cost {
-                let next = pace.next_with(cost, slot / self.slot + 1);
-                fits_at = next.saturating_mul(self.slot);
-            }
+        if let Some(pace) = self.pace
+            && self.room_in_slot(state, fits_at) < cost
+        {
+            let next = pace.next_with(cost, fits_at / self.slot + 1);
+            fits_at = next.saturating_mul(self.slot);
         }
-        Some(Duration::from_nanos(fits_at - now))
+        Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
     fn charge(&self, state: &mut Entries, at: Timestamp, cost: Cost) -> Mark {
-        let slot = self.slot_of(at.as_nanos());
-        state.slot = self.slot;
-        state.total = state.total.saturating_add(cost.get());
-        match state.entries.back_mut() {
-            // Time goes forward: an older moment is raised to the last entry's.
-            Some(last) if last.at >= slot => last.count = last.count.saturating_add(cost.get()),
-            _ => state.entries.push_back(Entry { at: slot, count: cost.get() }),
-        }
-        Mark::one(state.entries.back().map_or(slot, |last| last.at))
+        Mark::one(self.enter(state, at.as_nanos(), cost.get()))
     }
 
     fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) {
-        let permits = permits.min(charge.cost.get());
-        let slot = charge.mark.word();
-        let Ok(index) = state.entries.binary_search_by_key(&slot, |entry| entry.at) else {
-            return;
-        };
+        let taken_at = charge.mark.word();
+        let index = state.entries.partition_point(|entry| entry.at < taken_at);
         let Some(entry) = state.entries.get_mut(index) else {
             return;
         };
-        let permits = permits.min(entry.count);
-        entry.count -= permits;
-        state.total = state.total.saturating_sub(permits);
-        if entry.count == 0 {
-            state.entries.remove(index);
+        // Else its own entry is over, and this is a later one.
+        if self.slot_of(entry.at) == self.slot_of(taken_at) {
+            let permits = permits.min(charge.cost.get()).min(entry.count);
+            entry.count -= permits;
+            state.total = state.total.saturating_sub(permits);
+            if entry.count == 0 {
+                state.entries.remove(index);
+            }
         }
     }
 
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
         let now = now.as_nanos();
         let last = state.entries.back();
-        let end = last.map_or(now, |last| last.at.saturating_add(self.span));
-        let slot = self.slot_of(last.map_or(now, |last| last.at.max(now)));
-        let taken = last.filter(|last| last.at == slot).map_or(0, |last| last.count);
-        let room = self.limit.saturating_sub(state.total).min(self.room_in_slot(slot, taken));
+        let end = last.map_or(now, |last| self.end_of(last));
+        let at = last.map_or(now, |last| last.at.max(now));
+        let room = self.limit.saturating_sub(state.total).min(self.room_in_slot(state, at));
         Usage::new(self.largest(), room, Duration::from_nanos(end.saturating_sub(now)))
-    }
-}
-
-impl Entries {
-    /// Gives each entry another time, in the same order, and joins those that get the same.
-    fn date(&mut self, new: impl Fn(u64) -> u64) {
-        let mut dated = VecDeque::<Entry>::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            let at = new(entry.at);
-            match dated.back_mut() {
-                Some(last) if last.at >= at => last.count = last.count.saturating_add(entry.count),
-                _ => dated.push_back(Entry { at, count: entry.count }),
-            }
-        }
-        self.entries = dated;
     }
 }
 

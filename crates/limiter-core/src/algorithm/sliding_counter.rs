@@ -35,9 +35,9 @@ pub struct SlidingCounter {
 /// A key's window, and the permits that were taken in it and in the one before. Fresh is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// In nanoseconds, like the window.
-    start: u64,
-    /// That of the quota by which the counts were taken.
+    /// When the window after the current one ends, in nanoseconds: nothing counts any more.
+    until: u64,
+    /// In nanoseconds, of the quota by which the permits were counted.
     window: u64,
     current: u64,
     previous: u64,
@@ -52,20 +52,7 @@ impl SlidingCounter {
     /// than its permits.
     pub fn new(quota: &Quota) -> Result<Self, Error> {
         window_without_burst(quota)?;
-        Ok(Self { limit: quota.permits(), window: nanos(quota.window()) })
-    }
-
-    /// Returns how much of the window has passed, zero for one that is yet to come.
-    fn elapsed(state: &Counts, now: Timestamp) -> u64 {
-        now.as_nanos().saturating_sub(state.start)
-    }
-
-    /// Returns how many permits the previous window still counts for, rounded up, when `elapsed`
-    /// of the current one has passed.
-    fn faded(state: &Counts, elapsed: u64) -> u64 {
-        let left = u128::from(state.window.saturating_sub(elapsed));
-        let window = u128::from(state.window).max(1);
-        whole((u128::from(state.previous) * left).div_ceil(window))
+        Ok(Self { limit: quota.permits(), window: whole(quota.window().as_nanos()) })
     }
 
     /// Returns how much of a window has to pass until `count` permits of the one before count for
@@ -79,77 +66,106 @@ impl SlidingCounter {
     }
 }
 
+impl Counts {
+    const fn fresh(window: u64, now: u64) -> Self {
+        let until = now.saturating_add(window.saturating_mul(2));
+        Self { until, window, current: 0, previous: 0 }
+    }
+
+    /// Returns how much time has passed since the window's start, zero if it is yet to come.
+    const fn elapsed(&self, now: u64) -> u64 {
+        now.saturating_add(self.window.saturating_mul(2)).saturating_sub(self.until)
+    }
+
+    /// Enters the window that `now` is in.
+    fn roll(&mut self, now: u64) {
+        match self.elapsed(now).checked_div(self.window) {
+            Some(0) => {}
+            Some(1) => {
+                self.until = self.until.saturating_add(self.window);
+                (self.current, self.previous) = (0, self.current);
+            }
+            _ => (self.current, self.previous) = (0, 0),
+        }
+    }
+
+    /// Returns how many permits count, rounded up.
+    fn counted(&self, now: u64) -> u64 {
+        let left = u128::from(self.window.saturating_sub(self.elapsed(now)));
+        let faded = (u128::from(self.previous) * left).div_ceil(u128::from(self.window).max(1));
+        self.current.saturating_add(whole(faded))
+    }
+
+    /// Returns when nothing will count any more.
+    const fn end(&self, now: u64) -> u64 {
+        match (self.current, self.previous) {
+            (0, 0) => now,
+            (0, _) => self.until.saturating_sub(self.window),
+            _ => self.until,
+        }
+    }
+}
+
 impl Algorithm for SlidingCounter {
     type State = Counts;
 
     fn advance(&self, state: &mut Counts, now: Timestamp, promised: Timestamp) {
-        let latest = now.max(promised).as_nanos();
+        let (now, latest) = (now.as_nanos(), now.max(promised).as_nanos());
+        state.roll(now);
         if state.window != self.window {
-            // Of another quota: all that still counts, counts anew from now on.
-            let counted =
-                state.current.saturating_add(Self::faded(state, Self::elapsed(state, now)));
-            let expired = Self::elapsed(state, now) >= state.window.saturating_mul(2);
-            let current = if expired { 0 } else { counted };
-            *state = Counts { start: now.as_nanos(), window: self.window, current, previous: 0 };
+            // Of another quota. What still counts goes on to count, until it would have been over
+            // by either quota: however often quotas take turns, that comes no later.
+            let latest_end = latest.saturating_add(self.window.saturating_mul(2));
+            let until = state.end(now).min(latest_end);
+            let current = state.counted(now);
+            *state = Counts { until, window: self.window, current, previous: 0 };
+            state.roll(now);
         }
-        state.start = state.start.min(latest);
-        state.current = state.current.min(self.limit);
-        state.previous = state.previous.min(self.limit);
-        match Self::elapsed(state, now) / self.window {
-            0 => {}
-            1 => {
-                state.start += self.window;
-                (state.current, state.previous) = (0, state.current);
-            }
-            _ => (state.current, state.previous) = (0, 0),
-        }
-        if state.current == 0 && Self::faded(state, Self::elapsed(state, now)) == 0 {
-            // Fresh: the next window begins with its first use.
-            *state = Counts { start: now.as_nanos(), window: self.window, current: 0, previous: 0 };
+        // From before a step back.
+        state.until = state.until.min(latest.saturating_add(self.window.saturating_mul(2)));
+        if state.counted(now) == 0 {
+            // The next window begins with its first use.
+            *state = Counts::fresh(self.window, now);
         }
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let Counts { start, current, previous, .. } = *state;
+        let Counts { until, current, previous, .. } = *state;
         let room = self.limit.checked_sub(cost.get())?;
-        let fits_at = if current <= room {
-            start.saturating_add(self.fades_to(room - current, previous))
-        } else {
-            // In the next window, where this one is the previous.
-            start.saturating_add(self.window).saturating_add(self.fades_to(room, current))
+        // In this window, or in the next, where this one is the previous.
+        let (windows_left, passed) = match room.checked_sub(current) {
+            Some(room) => (2, self.fades_to(room, previous)),
+            None => (1, self.fades_to(room, current)),
         };
-        Some(Duration::from_nanos(fits_at.saturating_sub(now.as_nanos())))
+        let since_start = now.as_nanos().saturating_add(self.window.saturating_mul(windows_left));
+        let left = until.saturating_add(passed).saturating_sub(since_start);
+        Some(Duration::from_nanos(left))
     }
 
     fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Mark {
         self.advance(state, at, at);
         state.current = state.current.saturating_add(cost.get());
-        Mark::one(state.start)
+        Mark::one(state.until)
     }
 
     fn refund(&self, state: &mut Counts, _now: Timestamp, charge: &Charge, permits: u64) {
         let permits = permits.min(charge.cost.get());
-        let window = charge.mark.word();
-        if window == state.start {
+        let until = charge.mark.word();
+        if until == state.until {
             state.current = state.current.saturating_sub(permits);
-        } else if window.checked_add(self.window) == Some(state.start) {
+        } else if until.checked_add(self.window) == Some(state.until) {
             state.previous = state.previous.saturating_sub(permits);
         }
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
-        let elapsed = Self::elapsed(state, now);
-        let counted = state.current.saturating_add(Self::faded(state, elapsed));
-        let windows = if state.current > 0 { 2 } else { u64::from(counted > 0) };
-        let end = state.start.saturating_add(self.window.saturating_mul(windows));
-        let reset = if windows == 0 { 0 } else { end.saturating_sub(now.as_nanos()) };
-        let remaining = self.limit.saturating_sub(counted);
-        Usage::new(self.limit, remaining, Duration::from_nanos(reset))
+        let now = now.as_nanos();
+        let mut state = *state;
+        state.roll(now);
+        let remaining = self.limit.saturating_sub(state.counted(now));
+        let reset_after = Duration::from_nanos(state.end(now).saturating_sub(now));
+        Usage::new(self.limit, remaining, reset_after)
     }
-}
-
-fn nanos(window: Duration) -> u64 {
-    whole(window.as_nanos())
 }
 
 fn whole(value: u128) -> u64 {

@@ -42,6 +42,7 @@ impl Ledger {
             ));
         }
         let window = u64::try_from(quota.window().as_nanos()).unwrap_or(u64::MAX);
-        Ok(Self::new(quota.permits(), 1, window, None))
+        // A slot is a moment, and the one at which the window began does not count.
+        Ok(Self::new(quota.permits(), window, 1))
     }
 }

@@ -127,9 +127,13 @@ impl Ledger {
                 format!("a quota of {quota} in {slots}: the window can't be cut so finely"),
             ));
         }
-        let slot = slot * 1_000;
-        let span = slot * (number + u64::from(!slots.loose));
-        let pace = slots.paced.then_some(Pace { permits: quota.permits(), slots: number });
-        Ok(Self::new(quota.permits(), slot, span, pace))
+        let mut ledger = Self::new(quota.permits(), slot * number * 1_000, slot * 1_000);
+        if !slots.loose {
+            ledger = ledger.strict();
+        }
+        if slots.paced {
+            ledger = ledger.paced(Pace { permits: quota.permits(), slots: number });
+        }
+        Ok(ledger)
     }
 }
