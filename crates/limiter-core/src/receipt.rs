@@ -64,6 +64,8 @@ pub struct Receipt {
     pub(crate) limiter: u64,
     /// Of the key.
     pub(crate) hash: u64,
+    /// By which it was taken.
+    pub(crate) tier: usize,
     pub(crate) charge: Charge,
     /// At most what was charged.
     pub(crate) permits: u64,

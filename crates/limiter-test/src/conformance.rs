@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Quota, Timestamp, Usage};
+use limiter_core::{Cost, Decision, Policy, Quota, Timestamp, Usage};
 
 use crate::subject::Subject;
 
@@ -48,13 +48,14 @@ const fn of(key: &'static str, row: Row) -> Row {
 /// # Panics
 ///
 /// At the first row whose answer differs.
-pub fn gcra<S: Subject>(mut make: impl FnMut(Quota) -> S) {
+pub fn gcra<S: Subject>(mut make: impl FnMut(Policy) -> S) {
     for case in GCRA {
         let (permits, window, burst) = case.quota;
         let quota = Quota::per(permits, Duration::from_millis(window))
             .and_then(|quota| quota.with_burst(burst))
             .expect("the cases' quotas are valid");
-        let mut subject = make(quota);
+        let policy = Policy::gcra("test", quota).expect("the cases' quotas can be held");
+        let mut subject = make(policy);
         for (index, row) in case.rows.iter().enumerate() {
             let at = Timestamp::from_nanos(row.at * 1_000_000);
             let cost = Cost::new(row.cost).expect("rows cost something");

@@ -37,10 +37,10 @@ impl<A: Algorithm> Store<A> for Cell<A> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = A::State::default();
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>) {
+    fn replace(&self, new: Arc<Tiers<A>>, now: Timestamp) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, tiers) = &mut *cell;
-        new.of(0).adopt(state, tiers.of(0));
+        new.of(0).adopt(state, tiers.of(0), now);
         *tiers = new;
     }
 }

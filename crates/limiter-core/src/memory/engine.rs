@@ -63,7 +63,7 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     }
 
     pub(super) fn replace(&self, tiers: Tiers<A>, now: Timestamp) {
-        self.states.replace(Arc::new(tiers));
+        self.states.replace(Arc::new(tiers), now);
         for hash in self.queues.hashes() {
             self.reconsider(Ask { hash, tier: 0, now });
         }

@@ -130,7 +130,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
             return Reservation::refused(decision);
         };
         let permits = charge.cost.get();
-        let receipt = Receipt { limiter: self.shared.id, hash, charge, permits };
+        let receipt = Receipt { limiter: self.shared.id, hash, tier: self.tier, charge, permits };
         Reservation::admitted(decision, charge.at.saturating_since(self.now()), receipt)
     }
 
@@ -138,11 +138,12 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         self.shared.engines.peek(self.ask(hash))
     }
 
-    /// The receipt knows the key.
+    /// The receipt knows the key and the tier.
     pub(super) fn refund(&self, receipt: Receipt) {
-        let Receipt { limiter, hash, charge, permits } = receipt;
+        let Receipt { limiter, hash, tier, charge, permits } = receipt;
         if limiter == self.shared.id {
-            self.shared.engines.refund(self.ask(hash), &charge, permits);
+            let ask = Ask { tier, ..self.ask(hash) };
+            self.shared.engines.refund(ask, &charge, permits);
         }
     }
 

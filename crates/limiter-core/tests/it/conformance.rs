@@ -13,7 +13,8 @@ fn the_memory_limiter_conforms() {
 
 #[test]
 fn the_bare_algorithm_conforms() {
-    conformance::gcra(|quota| {
-        Bare::new(Gcra::new(&quota).unwrap(), std::time::Duration::from_nanos(1))
+    conformance::gcra(|policy| {
+        let gcra = Gcra::new(policy.limits()[0].quota()).unwrap();
+        Bare::new(gcra, std::time::Duration::from_nanos(1))
     });
 }
