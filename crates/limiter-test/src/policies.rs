@@ -53,14 +53,23 @@ pub fn any_policy() -> impl Strategy<Value = Policy> {
 pub fn any_two_alike() -> impl Strategy<Value = (Policy, Policy)> {
     let by_rate = (rate_kinds(), quotas(Nanos), quotas(Nanos));
     let by_window = (window_kinds(), windows(), windows());
-    prop_oneof![by_rate, by_window].prop_filter_map("unequal", |(kind, one, other)| {
-        let one = Policy::new("test", kind, one).ok()?;
-        let other = Policy::new("other", kind, other).ok()?;
-        // Held by one state: one may have many permits, and the other a short window.
-        one.clone().with_tier(other.clone()).ok()?;
-        limiter_core::MemoryLimiter::new(one.clone().with_tier(other.clone()).ok()?).ok()?;
+    let single = prop_oneof![by_rate, by_window].prop_filter_map("unfit", |(kind, one, other)| {
+        Some((Policy::new("test", kind, one).ok()?, Policy::new("other", kind, other).ok()?))
+    });
+    let several = any_several().prop_filter_map("unfit", |one| {
+        // The same limits, twice as much in thrice the time.
+        let limits = one.limits().iter().map(|limit| {
+            let quota = limit.quota();
+            let quota = Quota::per(quota.permits() * 2, quota.window() * 3)?;
+            Policy::new(limit.name(), limit.kind(), quota)
+        });
+        let limits = limits.collect::<Result<Vec<_>, _>>().ok()?;
+        let other = Policy::several("other", limits).ok()?;
         Some((one, other))
-    })
+    });
+    let two = prop_oneof![4 => single, 1 => several];
+    (two, any::<bool>())
+        .prop_map(|((one, other), swap)| if swap { (other, one) } else { (one, other) })
 }
 
 fn rate_kinds() -> impl Strategy<Value = Kind> {

@@ -104,8 +104,9 @@ impl Algorithm for Gcra {
         let last = state.0 == mark;
         // Permits that were promised for later keep their distance from each other.
         let promised = Self::debt(state, now) > self.meter.capacity();
-        if last || (state.0 > mark && !promised) {
-            let undrained = if last { taken } else { mark.saturating_sub(ticks(now)) };
+        if last || !promised {
+            let end = mark.min(state.0);
+            let undrained = if last { taken } else { end.saturating_sub(ticks(now)) };
             state.0 = state.0.saturating_sub(taken.min(undrained));
         }
     }
