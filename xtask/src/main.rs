@@ -1,5 +1,6 @@
 //! Everything a contributor would otherwise have to remember: `cargo xtask` lists it.
 
+mod bounds;
 mod ci;
 mod features;
 mod no_std;
@@ -47,6 +48,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "fetch all the servers to test with, and list them",
         run: servers::run,
+    },
+    Task {
+        name: "bounds",
+        options: "",
+        purpose: "what each algorithm promises to admit at most, and what an adversary gets",
+        run: bounds::run,
     },
     Task { name: "help", options: "", purpose: "this list", run: help },
 ];
