@@ -34,8 +34,19 @@ pub struct Effort {
     pub climbs: u32,
     /// Where the random changes start from.
     pub seed: u64,
-    /// Whether it may set the clock back.
-    pub steps_back: bool,
+    /// What it may do beside asking for permits.
+    pub means: Means,
+}
+
+/// What an adversary may do beside asking for permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Reserve permits for later.
+    Reserve,
+    /// Reserve permits for later, and give permits back.
+    Refund,
+    /// Set the clock back.
+    StepBack,
 }
 
 /// Returns the best attack on `policy`, its algorithms alone and in a
@@ -51,7 +62,7 @@ pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) 
     let in_memory = search(|| InMemory::unkeyed(policy), limit, window, effort);
     let best = if in_memory.most > alone.most { in_memory } else { alone };
     // A table takes longer to make.
-    let keyed = play(InMemory::keyed(policy), &best.moves, effort.steps_back);
+    let keyed = play(InMemory::keyed(policy), &best.moves, effort.means == Means::StepBack);
     Attack { most: best.most.max(most_in_a_window(&keyed, window)), ..best }
 }
 
@@ -61,12 +72,12 @@ fn search<T: Target>(
     window: Duration,
     effort: Effort,
 ) -> Attack {
-    let edges = Edges::of(limit);
+    let edges = Edges::of(limit, effort.means);
     let rate = |moves: Vec<Move>| Attack {
-        most: most_in_a_window(&play(make(), &moves, effort.steps_back), window),
+        most: most_in_a_window(&play(make(), &moves, effort.means == Means::StepBack), window),
         moves,
     };
-    let openings = edges.openings(limit).into_iter().map(rate);
+    let openings = edges.openings().into_iter().map(rate);
     let mut best = openings.max_by_key(|attack| attack.most).expect("there are openings");
 
     let mut dice = Dice(effort.seed);
@@ -98,10 +109,11 @@ struct Edges {
     slots: u64,
     interval: u64,
     permits: u64,
+    means: Means,
 }
 
 impl Edges {
-    fn of(limit: &Limit) -> Self {
+    fn of(limit: &Limit, means: Means) -> Self {
         let window = nanos(limit.quota().window());
         let permits = limit.quota().permits();
         let slots = match limit.kind() {
@@ -110,11 +122,11 @@ impl Edges {
         };
         // As long as the algorithm's own.
         let slot = (window / 1_000).div_ceil(slots) * 1_000;
-        Self { window, slot, slots, interval: window.div_ceil(permits), permits }
+        Self { window, slot, slots, interval: window.div_ceil(permits), permits, means }
     }
 
     /// Returns moves that are the best against some algorithm.
-    fn openings(&self, limit: &Limit) -> Vec<Vec<Move>> {
+    fn openings(&self) -> Vec<Vec<Move>> {
         let &Self { window, slot, slots, interval, .. } = self;
         let mut openings = Vec::new();
         let anchors = [0, 1, slot - 1, slot, window / 2, window - 1, window, 10 * window + 7];
@@ -166,8 +178,8 @@ impl Edges {
                 TakeAll,
             ]);
         }
-        if limit.quota().burst() > 1_000_000 {
-            openings.retain(|moves| moves.len() < 1_000);
+        if self.means != Means::Refund {
+            openings.iter_mut().for_each(|moves| moves.retain(|made| *made != GiveBack));
         }
         openings
     }
@@ -194,9 +206,9 @@ impl Edges {
             0..4 => At(self.moment(dice)),
             4 => Take(Cost::new(1 + dice.below(self.permits)).expect("at least 1")),
             5..7 => TakeAll,
-            7 => Reserve,
-            8 => TakeNext,
-            _ => GiveBack,
+            7 if self.means != Means::StepBack => Reserve,
+            8 if self.means == Means::Refund => GiveBack,
+            _ => TakeNext,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Kind, Policy, Quota, algorithm::Slots, algorithm::Start};
 
 use super::{
-    adversary::{Effort, attack},
+    adversary::{Effort, Means, attack},
     published,
 };
 
@@ -24,10 +24,11 @@ pub struct Row {
 
 /// Returns a row for each limit of each case, in the order of the cases.
 #[must_use]
-pub fn rows(effort: Effort) -> Vec<Row> {
+pub fn rows(climbs: u32, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (algorithm, policy) in policies() {
         for limit in policy.limits() {
+            let effort = Effort { climbs, seed, means: means(limit.kind()) };
             let found = attack(&policy, limit, limit.quota().window(), effort).most;
             let quota = limit.quota();
             rows.push(Row {
@@ -43,6 +44,17 @@ pub fn rows(effort: Effort) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Returns the most that an adversary may do for the bound to hold.
+#[must_use]
+pub const fn means(kind: Kind) -> Means {
+    match kind {
+        Kind::FixedWindow(_) | Kind::SubWindows(_) | Kind::SlidingCounter | Kind::SlidingLog => {
+            Means::Refund
+        }
+        _ => Means::Reserve,
+    }
 }
 
 /// Returns each algorithm with a few quotas.
@@ -62,7 +74,7 @@ pub fn policies() -> Vec<(&'static str, Policy)> {
         ("leaky bucket, meter", Kind::LeakyBucket, 4, 60_000, Some(1)),
         ("leaky bucket, queue", queue(10), 5, 1_000, Some(1)),
         ("leaky bucket, queue", queue(2), 4, 1_000, Some(3)),
-        ("fixed window, first use", Kind::FixedWindow(Start::FirstUse), 1, 1_000, None),
+        ("fixed window, first use", Kind::FixedWindow(Start::FirstUse), 2, 1_000, None),
         ("fixed window, first use", Kind::FixedWindow(Start::FirstUse), 5, 1_000, None),
         ("fixed window, aligned", Kind::FixedWindow(Start::Aligned), 1, 1_000, None),
         ("fixed window, aligned", Kind::FixedWindow(Start::Aligned), 5, 60_000, None),

@@ -64,7 +64,9 @@ impl<A: Algorithm> Target for Alone<'_, A> {
         self.advance(now);
         let (decision, charge) = self.algorithm.reserve(&mut self.state, now, cost, within);
         let charge = charge.ok_or(decision.retry_after())?;
-        self.promised = self.promised.max(charge.at);
+        if charge.at > now {
+            self.promised = self.promised.max(charge.at);
+        }
         Ok((charge.at, charge))
     }
 
