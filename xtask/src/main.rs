@@ -4,6 +4,7 @@ mod bounds;
 mod ci;
 mod features;
 mod no_std;
+mod plots;
 mod servers;
 mod steps;
 mod test;
@@ -54,6 +55,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "what each algorithm promises to admit at most, and what an adversary gets",
         run: bounds::run,
+    },
+    Task {
+        name: "plots",
+        options: "[--check]",
+        purpose: "draw each algorithm under the same traffic, or check that the pictures are current",
+        run: plots::run,
     },
     Task { name: "help", options: "", purpose: "this list", run: help },
 ];

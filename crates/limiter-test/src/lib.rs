@@ -12,6 +12,7 @@ pub mod policies;
 pub mod schedule;
 pub mod server;
 pub mod subject;
+pub mod traffic;
 
 /// The program in the repository's README.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Kind, Policy, Quota, algorithm::Slots, algorithm::Start};
+use limiter_core::{Kind, Limit, Policy, Quota, algorithm::Slots, algorithm::Start};
 
 use super::{
     adversary::{Effort, Means, attack},
@@ -30,20 +30,21 @@ pub fn rows(climbs: u32, seed: u64) -> Vec<Row> {
         for limit in policy.limits() {
             let effort = Effort { climbs, seed, means: means(limit.kind()) };
             let found = attack(&policy, limit, limit.quota().window(), effort).most;
-            let quota = limit.quota();
-            rows.push(Row {
-                algorithm,
-                quota: match limit.kind() {
-                    Kind::SubWindows(slots) => format!("{quota}, {slots}"),
-                    Kind::LeakyQueue { depth } => format!("{quota}, depth {depth}"),
-                    _ => quota.to_string(),
-                },
-                bound: published(limit),
-                found,
-            });
+            rows.push(Row { algorithm, quota: quota(limit), bound: published(limit), found });
         }
     }
     rows
+}
+
+/// Returns the quota of `limit` and what else it was given, as it is written.
+#[must_use]
+pub fn quota(limit: &Limit) -> String {
+    let quota = limit.quota();
+    match limit.kind() {
+        Kind::SubWindows(slots) => format!("{quota}, {slots}"),
+        Kind::LeakyQueue { depth } => format!("{quota}, depth {depth}"),
+        _ => quota.to_string(),
+    }
 }
 
 /// Returns the most that an adversary may do for the bound to hold.
