@@ -2,6 +2,7 @@
 
 mod bounds;
 mod ci;
+mod compare;
 mod features;
 mod no_std;
 mod plots;
@@ -55,6 +56,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "what each algorithm promises to admit at most, and what an adversary gets",
         run: bounds::run,
+    },
+    Task {
+        name: "compare",
+        options: "",
+        purpose: "the algorithms side by side: accuracy, memory and time, measured here and now",
+        run: compare::run,
     },
     Task {
         name: "plots",

@@ -79,7 +79,12 @@ fn compact(svg: &str) -> String {
             None => compact += &format!("{line}\n"),
         }
     }
-    compact.replace(" opacity=\"1\"", "")
+    // As wide as there is room for.
+    compact.replace(" opacity=\"1\"", "").replacen(
+        "<svg ",
+        "<svg style=\"max-width:100%;height:auto\" ",
+        1,
+    )
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub struct Contender {
     pub name: &'static str,
     /// Its name in a file's name.
     pub slug: &'static str,
+    /// When to take it.
+    pub when: &'static str,
     /// The algorithm, and its quota.
     pub policy: Policy,
 }
@@ -53,29 +55,72 @@ pub const END: u64 = 60;
 pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
     let slots = |slots: Result<Slots, _>| slots.expect("ten slots");
     let strict = slots(Slots::strict(10));
-    let kinds = [
-        ("GCRA, token bucket, leaky bucket as meter", "gcra", Kind::Gcra),
-        ("leaky bucket as queue", "leaky-queue", Kind::LeakyQueue { depth: permits }),
-        ("fixed window, first use", "fixed-window", Kind::FixedWindow(Start::FirstUse)),
-        ("fixed window, aligned", "fixed-window-aligned", Kind::FixedWindow(Start::Aligned)),
-        ("sliding counter", "sliding-counter", Kind::SlidingCounter),
-        ("sub-windows", "sub-windows", Kind::SubWindows(strict)),
-        ("sub-windows, loose", "sub-windows-loose", Kind::SubWindows(slots(Slots::loose(10)))),
-        ("sub-windows, paced", "sub-windows-paced", Kind::SubWindows(strict.paced())),
-        ("exact log", "exact-log", Kind::SlidingLog),
-    ];
-    let contender = |(name, slug, kind)| {
+    let contender = |name, slug, kind, when| {
         let quota = Quota::per(permits, Duration::from_secs(seconds)).expect("a valid quota");
         let quota = match kind {
             Kind::LeakyQueue { .. } => quota.with_burst(1).expect("a valid burst"),
             _ => quota,
         };
         let policy = Policy::new(slug, kind, quota).expect("every algorithm holds it");
-        Contender { name, slug, policy }
+        Contender { name, slug, when, policy }
     };
-    kinds.map(contender).into()
+    vec![
+        contender(
+            "GCRA, token bucket, leaky bucket as meter",
+            "gcra",
+            Kind::Gcra,
+            "nothing speaks for another",
+        ),
+        contender(
+            "leaky bucket as queue",
+            "leaky-queue",
+            Kind::LeakyQueue { depth: permits },
+            "requests may wait, and have to come out evenly",
+        ),
+        contender(
+            "fixed window, first use",
+            "fixed-window",
+            Kind::FixedWindow(Start::FirstUse),
+            "users are told \"so many, then wait\", and twice as many around an edge do no harm",
+        ),
+        contender(
+            "fixed window, aligned",
+            "fixed-window-aligned",
+            Kind::FixedWindow(Start::Aligned),
+            "the limit is one of calendar time, such as a quota of a day",
+        ),
+        contender(
+            "sliding counter",
+            "sliding-counter",
+            Kind::SlidingCounter,
+            "the limit is large, memory is tight, and an estimate will do",
+        ),
+        contender(
+            "sub-windows",
+            "sub-windows",
+            Kind::SubWindows(strict),
+            "no window may ever exceed the limit, and it is too large for a log",
+        ),
+        contender(
+            "sub-windows, loose",
+            "sub-windows-loose",
+            Kind::SubWindows(slots(Slots::loose(10))),
+            "permits have to be back after a window at the latest, and an excess does no harm",
+        ),
+        contender(
+            "sub-windows, paced",
+            "sub-windows-paced",
+            Kind::SubWindows(strict.paced()),
+            "requests have to be spread over the window, and must not wait",
+        ),
+        contender(
+            "exact log",
+            "exact-log",
+            Kind::SlidingLog,
+            "no window may ever exceed the limit, nothing may be refused below it, and it is small",
+        ),
+    ]
 }
-
 /// Returns the traffic, each for [`QUOTA`] and until [`END`].
 #[must_use]
 pub fn all() -> [Traffic; 3] {
