@@ -34,11 +34,13 @@ fn accuracy() {
     let names: Vec<_> = traffic.iter().map(|traffic| traffic.name).collect();
     let (permits, seconds) = QUOTA;
     println!(
-        "Printed by `cargo xtask compare`.\n\nAccuracy: the most that an adversary got within a window, as a multiple of the limit; at \
-         once, from a fresh key; and, of {permits} permits in {seconds} s, the requests refused \
-         although fewer than the limit had been admitted within the window, of all, by traffic: \
-         {}.\n",
-        names.join("; ")
+        "All figures are printed by `cargo xtask compare`. Sub-windows are ten slots.\n\n\
+         **Accuracy.** First, by a limit `L` of {} permits: the most that an adversary got within \
+         a window, and what a fresh key has at once. Then, by a limit of {permits} permits in \
+         {seconds} s: how many requests were refused although fewer than {permits} had been \
+         admitted within the window, by traffic that is {}.\n",
+        ATTACKED.0,
+        names.join(", in "),
     );
     println!(
         "| algorithm | most in a window | at once | refused below the limit: steady | bursts | edges | take it when |"

@@ -88,8 +88,8 @@
 //! A counter that starts anew with each window. A window starts with the first permit that is taken
 //! after the last one has ended, or at the clock's own minutes, hours or days.
 //!
-//! - **Bound**: `2L`: all at the end of one window, and all at the start of the next. A single
-//!   permit a window that starts with it is never two.
+//! - **Bound**: `2L`: all at the end of one window, and all at the start of the next. Only a window
+//!   of one permit that starts with it admits no second one.
 //! - **Costs** one word a key.
 //! - **Take it** where the limit is a promise to people: "100 a day, from midnight on".
 //! - **Don't** where twice the limit around an edge does harm. Aligned windows end for all keys at
@@ -176,8 +176,8 @@
 //! Each admission is dated, and counts for exactly one window. What is refused is not written.
 //!
 //! - **Bound**: `L`, and nothing is refused below it.
-//! - **Costs** an entry of 16 bytes for each admission that counts, so up to `16 * L` a key, and
-//!   twice that while its memory grows.
+//! - **Costs** an entry of 16 bytes for each admission that counts: memory grows by doubling, so up
+//!   to `32 * L` bytes a key, and stays until another key takes the place.
 //! - **Take it** for small limits that have to be exact: logins, payments, texts.
 //! - **Don't** for limits of thousands with many keys.
 //!

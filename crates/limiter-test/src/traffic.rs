@@ -128,7 +128,7 @@ pub fn all() -> [Traffic; 3] {
     let burst = |at: u64, number: u64| (0..number).map(move |index| at + index * 20);
     [
         Traffic {
-            name: "steady, a fifth above the limit",
+            name: "steady and a fifth above the limit",
             requests: (0..end).step_by(833).collect(),
         },
         Traffic {
@@ -139,11 +139,11 @@ pub fn all() -> [Traffic; 3] {
                 .collect(),
         },
         Traffic {
-            name: "12 just before the edge of a window and 12 just after it",
+            name: "two times 12 at the edges of windows and slots",
             requests: [0]
                 .into_iter()
                 .chain(
-                    [9_750, 10_010, 29_750, 30_010, 49_750, 50_010]
+                    [9_750, 10_010, 29_750, 39_050, 49_750, 50_010]
                         .into_iter()
                         .flat_map(|at| burst(at, 12)),
                 )

@@ -16,7 +16,7 @@ const KEYS: u64 = 10_000;
 /// Prints how many bytes are allocated for a key.
 pub(super) fn table() -> Result<()> {
     println!(
-        "Memory: bytes for each key that there is room for; and what is allocated beside that for \
+        "**Memory.** Bytes for each key that there is room for; and what is allocated beside that for \
          a key that has taken 1 permit, {PERMITS} permits of {PERMITS} in 100 s, one a second, \
          and for one that has recovered.\n"
     );

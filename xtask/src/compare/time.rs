@@ -31,7 +31,7 @@ struct Race {
 pub(super) fn table() -> Result<()> {
     let processors = std::thread::available_parallelism()?;
     println!(
-        "Time of a decision in nanoseconds, on a machine of {processors} processors and by one \
+        "**Time** of a decision in nanoseconds, on a machine of {processors} processors and by one \
          thread: the median of {ROUNDS} rounds of {} decisions, and the \
          range of the middle half of them.\n",
         BATCH * BATCHES
@@ -61,7 +61,7 @@ pub(super) fn table() -> Result<()> {
         }
     }
     for (name, races) in racers {
-        let [one, one_refused, many, many_refused] = races.map(|race| race.summary());
+        let [one, one_refused, many, many_refused] = races.map(Race::summary);
         println!("| {name} | {one} | {one_refused} | {many} | {many_refused} |");
     }
     println!();
