@@ -29,7 +29,7 @@ fn a_window_of_one_permit_from_its_use_on_never_admits_two() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn no_traffic_exceeds_the_bound(policy in policies(kinds()), seed in any::<u64>()) {
