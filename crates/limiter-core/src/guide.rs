@@ -118,7 +118,7 @@
 //! otherwise.
 //!
 //! - **Bound**: `2L - 1`: the last window's permits may all have been taken at its end.
-//! - **Costs** four words a key, whatever the limit. It may refuse below the limit, where the last
+//! - **Costs** three words a key, whatever the limit. It may refuse below the limit, where the last
 //!   window's permits were taken at its start.
 //! - **Take it** for a large limit that should slide, where the exact log would take too much.
 //! - **Don't** where the word "window" has to be exact, in either direction.
