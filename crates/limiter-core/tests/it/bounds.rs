@@ -42,7 +42,7 @@ proptest! {
 
     #[test]
     fn no_traffic_exceeds_the_bound_by_a_clock_that_steps_back(
-        policy in policies(kinds_by_their_own_time()),
+        policy in policies(kinds()),
         seed in any::<u64>(),
     ) {
         let limit = &policy.limits()[0];
@@ -74,7 +74,10 @@ proptest! {
         let quota = |permits, millis| Quota::per(permits, Duration::from_millis(millis)).unwrap();
         let short = Policy::new("short", short, quota(permits, 1_000)).unwrap();
         let long = Policy::new("long", long, quota(permits + more, 3_000)).unwrap();
-        let both = Policy::several("both", [short, long]).unwrap();
+        // No two of them may be paced.
+        let both = Policy::several("both", [short, long]);
+        prop_assume!(both.is_ok());
+        let both = both.unwrap();
         for limit in both.limits() {
             let effort = Effort { climbs: 30, seed, means: Means::Reserve };
             let attack = attack(&both, limit, limit.quota().window(), effort);
@@ -109,18 +112,6 @@ fn kinds() -> impl Strategy<Value = Kind> {
             let slots = slots.unwrap();
             Kind::SubWindows(if paced { slots.paced() } else { slots })
         }),
-        Just(Kind::SlidingCounter),
-        Just(Kind::SlidingLog),
-    ]
-}
-
-/// Those whose windows don't begin at moments of the clock.
-fn kinds_by_their_own_time() -> impl Strategy<Value = Kind> {
-    prop_oneof![
-        debts(),
-        Just(Kind::FixedWindow(Start::FirstUse)),
-        (1..12_u32).prop_map(|number| Kind::SubWindows(Slots::strict(number).unwrap())),
-        (1..12_u32).prop_map(|number| Kind::SubWindows(Slots::strict(number).unwrap().paced())),
         Just(Kind::SlidingCounter),
         Just(Kind::SlidingLog),
     ]
