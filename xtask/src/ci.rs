@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::steps::Steps;
-use crate::{features, no_std, test, tidy};
+use crate::{features, no_std, plots, test, tidy};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
@@ -12,6 +12,7 @@ type Step = (&'static str, fn(&Shell) -> Result<()>);
 const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("tidy", |shell| tidy::run(shell, &[])),
+    ("plots", |shell| plots::run(shell, &["--check".to_owned()])),
     ("clippy", clippy),
     ("docs", docs),
     ("no-std", no_std::check),

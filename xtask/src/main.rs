@@ -1,8 +1,11 @@
 //! Everything a contributor would otherwise have to remember: `cargo xtask` lists it.
 
+mod bounds;
 mod ci;
+mod compare;
 mod features;
 mod no_std;
+mod plots;
 mod servers;
 mod steps;
 mod test;
@@ -47,6 +50,24 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "fetch all the servers to test with, and list them",
         run: servers::run,
+    },
+    Task {
+        name: "bounds",
+        options: "",
+        purpose: "what each algorithm promises to admit at most, and what an adversary gets",
+        run: bounds::run,
+    },
+    Task {
+        name: "compare",
+        options: "",
+        purpose: "the algorithms side by side: accuracy, memory and time, measured here and now",
+        run: compare::run,
+    },
+    Task {
+        name: "plots",
+        options: "[--check]",
+        purpose: "draw each algorithm under the same traffic, or check that the pictures are current",
+        run: plots::run,
     },
     Task { name: "help", options: "", purpose: "this list", run: help },
 ];

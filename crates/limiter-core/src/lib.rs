@@ -20,6 +20,8 @@
 //! # Ok::<(), limiter_core::Error>(())
 //! ```
 //!
+//! Which algorithm to take, and what else there is: see the [`guide`].
+//!
 //! # What holds for every algorithm and every store
 //!
 //! 1. **Never over.** Admissions in any trailing window stay within the algorithm's published
@@ -56,6 +58,7 @@ mod clock;
 mod cost;
 mod decision;
 mod error;
+pub mod guide;
 mod key;
 mod limiter;
 #[cfg(feature = "std")]

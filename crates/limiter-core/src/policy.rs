@@ -23,7 +23,7 @@ use crate::{
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
-/// Which algorithm when: see the [algorithms](crate::algorithm).
+/// Which algorithm when: see the [guide](crate::guide).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy(Arc<Inner>);
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::panic, clippy::expect_used, reason = "a helper that fails fails its test")]
 
+pub mod bounds;
 pub mod conformance;
 pub mod laws;
 pub mod log;
@@ -11,6 +12,7 @@ pub mod policies;
 pub mod schedule;
 pub mod server;
 pub mod subject;
+pub mod traffic;
 
 /// The program in the repository's README.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 #![cfg(feature = "std")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+mod bounds;
 mod conformance;
 mod extremes;
 mod keys;

@@ -1,0 +1,123 @@
+//! The published bounds: no traffic goes beyond them, and some traffic reaches them.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Kind, Policy, Quota,
+    algorithm::{Slots, Start},
+};
+use limiter_test::bounds::{
+    adversary::{Effort, Means, attack},
+    cases, drained, published,
+};
+use proptest::prelude::*;
+
+#[test]
+fn each_bound_is_reached_exactly() {
+    for row in cases::rows(200, 1) {
+        assert_eq!(row.found, row.bound.permits, "{row:?}");
+    }
+}
+
+/// The permit that starts a window lies a whole window before the next one can start.
+#[test]
+fn a_window_of_one_permit_from_its_use_on_never_admits_two() {
+    let quota = Quota::per_second(1).unwrap();
+    let policy = Policy::fixed_window("one", quota).unwrap();
+    let effort = Effort { climbs: 1_000, seed: 1, means: Means::Refund };
+    assert_eq!(attack(&policy, &policy.limits()[0], quota.window(), effort).most, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn no_traffic_exceeds_the_bound(policy in policies(kinds()), seed in any::<u64>()) {
+        let limit = &policy.limits()[0];
+        let effort = Effort { climbs: 60, seed, means: cases::means(limit.kind()) };
+        let attack = attack(&policy, limit, limit.quota().window(), effort);
+        let bound = published(limit);
+        prop_assert!(attack.most <= bound.permits, "{bound:?} for {limit:?}: {attack:?}");
+    }
+
+    #[test]
+    fn no_traffic_exceeds_the_bound_by_a_clock_that_steps_back(
+        policy in policies(kinds()),
+        seed in any::<u64>(),
+    ) {
+        let limit = &policy.limits()[0];
+        let effort = Effort { climbs: 60, seed, means: Means::StepBack };
+        let attack = attack(&policy, limit, limit.quota().window(), effort);
+        let bound = published(limit);
+        prop_assert!(attack.most <= bound.permits, "{bound:?} for {limit:?}: {attack:?}");
+    }
+
+    #[test]
+    fn a_debt_that_drains_holds_its_bound_in_windows_of_any_length(
+        policy in policies(debts()),
+        window in 1..5_000_000_000_u64,
+        seed in any::<u64>(),
+    ) {
+        let (limit, window) = (&policy.limits()[0], Duration::from_nanos(window));
+        let effort = Effort { climbs: 60, seed, means: Means::Reserve };
+        let attack = attack(&policy, limit, window, effort);
+        let bound = drained(limit.quota(), window);
+        prop_assert!(attack.most <= bound, "{bound} in {window:?} for {limit:?}: {attack:?}");
+    }
+
+    #[test]
+    fn no_traffic_exceeds_the_bounds_of_several_limits(
+        (short, long) in (kinds(), kinds()),
+        (permits, more) in (1..5_u64, 1..5_u64),
+        seed in any::<u64>(),
+    ) {
+        let quota = |permits, millis| Quota::per(permits, Duration::from_millis(millis)).unwrap();
+        let short = Policy::new("short", short, quota(permits, 1_000)).unwrap();
+        let long = Policy::new("long", long, quota(permits + more, 3_000)).unwrap();
+        // No two of them may be paced.
+        let both = Policy::several("both", [short, long]);
+        prop_assume!(both.is_ok());
+        let both = both.unwrap();
+        for limit in both.limits() {
+            let effort = Effort { climbs: 30, seed, means: Means::Reserve };
+            let attack = attack(&both, limit, limit.quota().window(), effort);
+            let bound = published(limit);
+            prop_assert!(attack.most <= bound.permits, "{bound:?} for {limit:?}: {attack:?}");
+        }
+    }
+}
+
+/// Policies of few permits, so that an adversary finds what there is.
+fn policies(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = Policy> {
+    let windows = prop_oneof![Just(1_000), Just(7), Just(60_000), 1..2_000_u64];
+    let bursts = prop_oneof![Just(None), (1..12_u64).prop_map(Some)];
+    let quotas = (1..=20_u64, windows, bursts);
+    (kinds, quotas).prop_filter_map("cut too finely", |(kind, (permits, window, burst))| {
+        let quota = Quota::per(permits, Duration::from_millis(window)).unwrap();
+        let quota = match (cases::means(kind), burst) {
+            (Means::Reserve, Some(burst)) => quota.with_burst(burst).unwrap(),
+            _ => quota,
+        };
+        Policy::new("any", kind, quota).ok()
+    })
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        debts(),
+        Just(Kind::FixedWindow(Start::FirstUse)),
+        Just(Kind::FixedWindow(Start::Aligned)),
+        (1..12_u32, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
+            let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
+            let slots = slots.unwrap();
+            Kind::SubWindows(if paced { slots.paced() } else { slots })
+        }),
+        Just(Kind::SlidingCounter),
+        Just(Kind::SlidingLog),
+    ]
+}
+
+fn debts() -> impl Strategy<Value = Kind> {
+    let queue = (0..5_u64).prop_map(|depth| Kind::LeakyQueue { depth });
+    prop_oneof![Just(Kind::Gcra), Just(Kind::TokenBucket), Just(Kind::LeakyBucket), queue]
+}

@@ -1,0 +1,202 @@
+//! The same traffic for every algorithm, for comparisons and pictures.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
+    algorithm::{Slots, Start},
+};
+
+use crate::bounds::measure::Admission;
+
+/// An algorithm that is compared with the others.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// Its name in a table.
+    pub name: &'static str,
+    /// Its name in a file's name.
+    pub slug: &'static str,
+    /// When to take it.
+    pub when: &'static str,
+    /// The algorithm, and its quota.
+    pub policy: Policy,
+}
+
+/// Requests of one permit each.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// What it is.
+    pub name: &'static str,
+    /// When they come, in milliseconds.
+    pub requests: Vec<u64>,
+}
+
+/// One request, and what became of it. Times are in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// When it came.
+    pub at: u64,
+    /// When it may go on, rounded down; `None` if it was refused.
+    pub admitted: Option<u64>,
+}
+
+/// The traffic's limit: so many permits in so many seconds.
+pub const QUOTA: (u64, u64) = (10, 10);
+
+/// How long the traffic lasts, in seconds.
+pub const END: u64 = 60;
+
+/// Returns every algorithm with `permits` per `seconds`, in ten slots where there are slots.
+///
+/// # Panics
+///
+/// If an algorithm can't hold the quota.
+#[must_use]
+pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
+    let slots = |slots: Result<Slots, _>| slots.expect("ten slots");
+    let strict = slots(Slots::strict(10));
+    let contender = |name, slug, kind, when| {
+        let quota = Quota::per(permits, Duration::from_secs(seconds)).expect("a valid quota");
+        let quota = match kind {
+            Kind::LeakyQueue { .. } => quota.with_burst(1).expect("a valid burst"),
+            _ => quota,
+        };
+        let policy = Policy::new(slug, kind, quota).expect("every algorithm holds it");
+        Contender { name, slug, when, policy }
+    };
+    vec![
+        contender(
+            "GCRA, token bucket, leaky bucket as meter",
+            "gcra",
+            Kind::Gcra,
+            "nothing speaks for another",
+        ),
+        contender(
+            "leaky bucket as queue",
+            "leaky-queue",
+            Kind::LeakyQueue { depth: permits },
+            "requests may wait, and have to come out evenly",
+        ),
+        contender(
+            "fixed window, first use",
+            "fixed-window",
+            Kind::FixedWindow(Start::FirstUse),
+            "users are told \"so many, then wait\", and twice as many around an edge do no harm",
+        ),
+        contender(
+            "fixed window, aligned",
+            "fixed-window-aligned",
+            Kind::FixedWindow(Start::Aligned),
+            "the limit is one of calendar time, such as a quota of a day",
+        ),
+        contender(
+            "sliding counter",
+            "sliding-counter",
+            Kind::SlidingCounter,
+            "the limit is large, memory is tight, and an estimate will do",
+        ),
+        contender(
+            "sub-windows",
+            "sub-windows",
+            Kind::SubWindows(strict),
+            "no window may ever exceed the limit, and it is too large for a log",
+        ),
+        contender(
+            "sub-windows, loose",
+            "sub-windows-loose",
+            Kind::SubWindows(slots(Slots::loose(10))),
+            "permits have to be back after a window at the latest, and an excess does no harm",
+        ),
+        contender(
+            "sub-windows, paced",
+            "sub-windows-paced",
+            Kind::SubWindows(strict.paced()),
+            "requests have to be spread over the window, and must not wait",
+        ),
+        contender(
+            "exact log",
+            "exact-log",
+            Kind::SlidingLog,
+            "no window may ever exceed the limit, nothing may be refused below it, and it is small",
+        ),
+    ]
+}
+/// Returns the traffic, each for [`QUOTA`] and until [`END`].
+#[must_use]
+pub fn all() -> [Traffic; 3] {
+    let end = END * 1_000;
+    let burst = |at: u64, number: u64| (0..number).map(move |index| at + index * 20);
+    [
+        Traffic {
+            name: "steady and a fifth above the limit",
+            requests: (0..end).step_by(833).collect(),
+        },
+        Traffic {
+            name: "bursts of 15 after idle time",
+            requests: [3_000, 21_000, 33_000, 52_000]
+                .into_iter()
+                .flat_map(|at| burst(at, 15))
+                .collect(),
+        },
+        Traffic {
+            name: "two times 12 at the edges of windows and slots",
+            requests: [0]
+                .into_iter()
+                .chain(
+                    [9_750, 10_010, 29_750, 39_050, 49_750, 50_010]
+                        .into_iter()
+                        .flat_map(|at| burst(at, 12)),
+                )
+                .collect(),
+        },
+    ]
+}
+
+/// Sends `traffic` to a limiter in memory. Where the policy has a queue, requests wait in it.
+///
+/// # Panics
+///
+/// If the limiter can't hold the policy.
+#[must_use]
+pub fn send(policy: &Policy, traffic: &Traffic) -> Vec<Outcome> {
+    let queue = policy.limits().iter().any(|limit| matches!(limit.kind(), Kind::LeakyQueue { .. }));
+    let within = if queue { Duration::MAX } else { Duration::ZERO };
+    let clock = ManualClock::new();
+    let limiter = MemoryLimiter::new(policy.clone()).expect("the policy fits");
+    let limiter = limiter.with_clock(clock.clone());
+    let requests = traffic.requests.iter().map(|&at| {
+        clock.set(Timestamp::from_nanos(at * 1_000_000));
+        let delay = limiter.reserve("key", Cost::ONE, within).delay();
+        let delay = delay.and_then(|delay| u64::try_from(delay.as_millis()).ok());
+        Outcome { at, admitted: delay.map(|delay| at + delay) }
+    });
+    requests.collect()
+}
+
+/// Returns what was admitted, by time, in milliseconds.
+#[must_use]
+pub fn admissions(outcomes: &[Outcome]) -> Vec<Admission> {
+    let admitted = outcomes.iter().filter_map(|outcome| outcome.admitted);
+    let mut admissions: Vec<_> =
+        admitted.map(|at| Admission { at: at.into(), permits: 1 }).collect();
+    admissions.sort_by_key(|admission| admission.at);
+    admissions
+}
+
+/// Returns how many requests were refused although fewer than `limit` had been admitted in the
+/// `window` that ends with them, in milliseconds: an exact log would have admitted them.
+#[must_use]
+pub fn wrongly_refused(outcomes: &[Outcome], limit: usize, window: u64) -> usize {
+    let mut admitted: Vec<u64> = Vec::new();
+    let mut wrong = 0;
+    for outcome in outcomes {
+        match outcome.admitted {
+            Some(at) => admitted.push(at),
+            None => {
+                let counted = admitted.iter().filter(|at| outcome.at < **at + window).count();
+                wrong += usize::from(counted < limit);
+            }
+        }
+    }
+    wrong
+}
