@@ -52,7 +52,11 @@ impl ManualClock {
 
     /// Moves the clock ahead, to [`Timestamp::MAX`] at most.
     pub fn advance(&self, by: Duration) {
-        self.set(self.now().saturating_add(by));
+        let later = |now| Timestamp::from_nanos(now).saturating_add(by).as_nanos();
+        let moved =
+            self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(later(now)));
+        #[cfg(feature = "std")]
+        self.0.sleepers.wake(Timestamp::from_nanos(moved.map_or_else(later, later)));
     }
 
     /// Sets the clock, ahead or back.
@@ -75,13 +79,12 @@ impl Clock for ManualClock {
         Timestamp::from_nanos(self.0.now.load(Ordering::SeqCst))
     }
 
-    /// Blocks until the clock has been moved by `time`, or another thread has unparked this one.
+    /// Blocks until the clock has been moved to `moment`, or another thread has unparked this one.
     #[cfg(feature = "std")]
-    fn park(&self, time: Option<Duration>) {
-        let Some(time) = time else {
+    fn park_until(&self, moment: Option<Timestamp>) {
+        let Some(until) = moment else {
             return std::thread::park();
         };
-        let until = self.now().saturating_add(time);
         let place = self.0.sleepers.add(until, unpark_this_thread());
         // The clock may have been moved before there was someone to wake.
         if self.now() < until {
@@ -93,9 +96,8 @@ impl Clock for ManualClock {
 
 #[cfg(feature = "std")]
 impl crate::Timer for ManualClock {
-    fn sleep(&self, time: Duration) -> crate::Sleep {
-        let until = self.now().saturating_add(time);
-        alloc::boxed::Box::pin(Nap { clock: self.clone(), until, place: None })
+    fn sleep_until(&self, moment: Timestamp) -> crate::Sleep {
+        alloc::boxed::Box::pin(Nap { clock: self.clone(), until: moment, place: None })
     }
 }
 

@@ -62,8 +62,13 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
         self.reconsider(ask);
     }
 
-    pub(super) fn replace(&self, tiers: Tiers<A>, now: Timestamp) {
+    /// Those who wait have to be told: see [`reconsider_all`](Self::reconsider_all).
+    pub(super) fn replace(&self, tiers: Tiers<A>) {
         self.states.replace(Arc::new(tiers));
+    }
+
+    /// Lets the first in each queue see that the quota has changed.
+    pub(super) fn reconsider_all(&self, now: Timestamp) {
         for hash in self.queues.hashes() {
             self.reconsider(Ask { hash, tier: 0, now });
         }

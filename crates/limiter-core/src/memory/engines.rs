@@ -102,12 +102,12 @@ impl<K: Shape> Engines<K> {
     }
 
     /// Goes on with other quotas, of a policy of the same shape.
-    pub(super) fn replace(&self, compiled: &Compiled, origin: Timestamp, now: Timestamp) {
+    pub(super) fn replace(&self, compiled: &Compiled, origin: Timestamp) {
         macro_rules! replace {
             ($($algorithm:ident)*) => {
                 match (self, compiled) {
                     $((Self::$algorithm(engine), Compiled::$algorithm(tiers)) => {
-                        engine.replace(tiers.with_origin(origin), now);
+                        engine.replace(tiers.with_origin(origin));
                     })*
                     // Policies of one shape compile to one kind of algorithm.
                     _ => {}
@@ -115,6 +115,10 @@ impl<K: Shape> Engines<K> {
             };
         }
         replace!(Gcra FixedWindow SlidingCounter Ledger Several);
+    }
+
+    pub(super) fn reconsider_all(&self, now: Timestamp) {
+        any!(self, engine => engine.reconsider_all(now));
     }
 
     #[inline]

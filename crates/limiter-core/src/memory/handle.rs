@@ -104,8 +104,11 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
         let policy = current.policy.replaced_by(policy)?;
         let compiled = Compiled::new(&policy)?;
-        self.shared.engines.replace(&compiled, self.shared.origin, self.now());
+        self.shared.engines.replace(&compiled, self.shared.origin);
         *current = Current { policy, compiled };
+        // Whoever is woken may ask for the policy.
+        drop(current);
+        self.shared.engines.reconsider_all(self.now());
         Ok(())
     }
 
@@ -163,6 +166,13 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     pub(super) fn now(&self) -> Timestamp {
         let since_origin = self.shared.clock.now().saturating_since(self.shared.origin);
         Timestamp::ZERO.saturating_add(since_origin)
+    }
+
+    /// Returns a moment that the engines have told as the clock shows it, `None` if it never will.
+    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Option<Timestamp> {
+        let since_origin = moment.saturating_since(Timestamp::ZERO);
+        let moment = self.shared.origin.saturating_add(since_origin);
+        (moment < Timestamp::MAX).then_some(moment)
     }
 
     #[inline]

@@ -42,7 +42,8 @@ pub(super) struct Queue<S> {
     /// When the first who waits may have its turn.
     pub(super) due: Timestamp,
     last_ticket: Ticket,
-    /// The state as it will be when all who wait have had their turns. `None` until someone asks.
+    /// The state as it will be when all who wait have had their turns, each when it is due. `None`
+    /// until someone asks.
     forecast: Option<S>,
 }
 
@@ -113,7 +114,7 @@ impl<S> Queue<S> {
 
     /// Returns how long `cost` would have to wait behind all who wait now, `None` for ever.
     ///
-    /// It takes as long as the queue is, the first time and whenever someone has left.
+    /// It takes as long as the queue is, the first time and whenever someone has left or was late.
     pub(super) fn forecast<A, T>(
         &mut self,
         engine: &Engine<A, T>,

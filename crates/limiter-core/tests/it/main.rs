@@ -9,3 +9,4 @@ mod laws;
 mod memory;
 mod threads;
 mod validation;
+mod waiting;

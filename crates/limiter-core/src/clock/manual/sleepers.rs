@@ -29,7 +29,8 @@ impl Sleepers {
     }
 
     pub(super) fn remove(&self, place: Place) {
-        self.lock().wakers.remove(&place);
+        // Dropped after the lock: with its waker, someone else's sleep may go.
+        let _waker = self.lock().wakers.remove(&place);
     }
 
     pub(super) fn next(&self) -> Option<Timestamp> {
