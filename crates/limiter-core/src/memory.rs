@@ -11,6 +11,8 @@ mod queue;
 mod store;
 mod sync;
 mod table;
+#[cfg(test)]
+mod tests;
 mod unkeyed;
 
 pub use acquire::Acquire;

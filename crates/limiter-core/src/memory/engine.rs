@@ -128,6 +128,11 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
         })
     }
 
+    #[cfg(test)]
+    pub(super) const fn queues(&self) -> &Queues<A::State> {
+        &self.queues
+    }
+
     /// Runs `transition` on the state, brought to the present.
     #[inline]
     fn on_state<R>(&self, ask: Ask, transition: impl FnOnce(&A, &mut A::State) -> R) -> R {

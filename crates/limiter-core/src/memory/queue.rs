@@ -77,6 +77,12 @@ impl<S> Queues<S> {
         shards.flat_map(|shard| lock(&shard.queues).keys().copied().collect::<Vec<_>>()).collect()
     }
 
+    /// Returns for how many queues there is room.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.shards.iter().map(|shard| lock(&shard.queues).capacity()).sum()
+    }
+
     pub(super) fn lock(&self, hash: u64) -> Place<'_, S> {
         let shard = self.shard(hash);
         Place::new(hash, &shard.number, lock(&shard.queues))

@@ -7,6 +7,7 @@ mod deadlines;
 mod leaving;
 mod order;
 mod overtaking;
+mod tasks;
 mod threads;
 
 use std::{
