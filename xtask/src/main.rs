@@ -2,6 +2,7 @@
 
 mod ci;
 mod features;
+mod models;
 mod no_std;
 mod servers;
 mod steps;
@@ -35,6 +36,12 @@ const TASKS: &[Task] = &[
         options: "[--no-test] [STEP...]",
         purpose: "all that must hold before a change is merged, or the named steps of it",
         run: ci::run,
+    },
+    Task {
+        name: "models",
+        options: "[MODEL]",
+        purpose: "try every interleaving of what threads share in memory, in small models",
+        run: models::run,
     },
     Task {
         name: "tidy",

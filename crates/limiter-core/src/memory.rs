@@ -6,10 +6,11 @@ mod engine;
 mod engines;
 mod handle;
 mod keyed;
+#[cfg(test)]
+mod models;
 mod place;
 mod queue;
 mod store;
-mod sync;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -4,21 +4,21 @@
 mod sleepers;
 
 use alloc::sync::Arc;
+use core::time::Duration;
 #[cfg(feature = "std")]
 use core::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
-use core::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
 
 use super::Clock;
-use crate::Timestamp;
 #[cfg(feature = "std")]
 use crate::thread_waker::unpark_this_thread;
+use crate::{
+    Timestamp,
+    sync::{AtomicU64, Ordering},
+};
 
 /// A clock that stands still until it is told to move, for tests.
 ///
@@ -52,11 +52,11 @@ impl ManualClock {
 
     /// Moves the clock ahead, to [`Timestamp::MAX`] at most.
     pub fn advance(&self, by: Duration) {
-        let later = |now| Timestamp::from_nanos(now).saturating_add(by).as_nanos();
-        let moved =
-            self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(later(now)));
+        let later = |now| Some(Timestamp::from_nanos(now).saturating_add(by).as_nanos());
+        // Always some: two who move the clock at once both move it.
+        let _ = self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         #[cfg(feature = "std")]
-        self.0.sleepers.wake(Timestamp::from_nanos(moved.map_or_else(later, later)));
+        self.0.sleepers.wake(self.now());
     }
 
     /// Sets the clock, ahead or back.

@@ -3,11 +3,8 @@
 use alloc::sync::Arc;
 use std::{fmt, sync::PoisonError};
 
-use super::{
-    store::{Promised, Store, Tiers},
-    sync::Mutex,
-};
-use crate::{Timestamp, algorithm::Algorithm};
+use super::store::{Promised, Store, Tiers};
+use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// One state under a lock.
 pub(super) struct Cell<A: Algorithm>(Mutex<(A::State, Arc<Tiers<A>>)>);

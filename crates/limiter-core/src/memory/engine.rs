@@ -128,7 +128,7 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
         })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) const fn queues(&self) -> &Queues<A::State> {
         &self.queues
     }

@@ -13,11 +13,10 @@ use super::{
     engines::{Compiled, Engines, Shape},
     place::{Turn, Waiter},
     queue::Ticket,
-    sync::RwLock,
 };
 use crate::{
     Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithm::Charge,
+    algorithm::Charge, sync::RwLock,
 };
 
 /// One tier of a limiter.

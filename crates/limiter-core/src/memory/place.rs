@@ -14,9 +14,12 @@ use super::{
     engine::{Ask, Engine},
     queue::{Outcome, Queue, Ticket, Waiting},
     store::Store,
+};
+use crate::{
+    Cost, Decision, Timestamp,
+    algorithm::Algorithm,
     sync::{AtomicUsize, MutexGuard, Ordering},
 };
-use crate::{Cost, Decision, Timestamp, algorithm::Algorithm};
 
 /// The queue of one key, or where it would be, under its lock.
 pub(super) struct Place<'a, S> {

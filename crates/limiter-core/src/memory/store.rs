@@ -3,8 +3,11 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::iter;
 
-use super::sync::{AtomicU64, Ordering};
-use crate::{Timestamp, algorithm::Algorithm};
+use crate::{
+    Timestamp,
+    algorithm::Algorithm,
+    sync::{AtomicU64, Ordering},
+};
 
 /// States by the hash of their keys, each changed by one thread at a time.
 pub(super) trait Store<A: Algorithm> {

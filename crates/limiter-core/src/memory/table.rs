@@ -3,11 +3,8 @@
 use alloc::{boxed::Box, sync::Arc};
 use std::{fmt, sync::PoisonError};
 
-use super::{
-    store::{Promised, Store, Tiers},
-    sync::Mutex,
-};
-use crate::{Timestamp, algorithm::Algorithm};
+use super::store::{Promised, Store, Tiers};
+use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///

@@ -2,9 +2,12 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::task::Waker;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
-use crate::Timestamp;
+use crate::{
+    Timestamp,
+    sync::{Mutex, MutexGuard},
+};
 
 /// Who waits until when.
 #[derive(Debug, Default)]
