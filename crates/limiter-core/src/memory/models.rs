@@ -27,14 +27,14 @@ use crate::{Clock, Cost, ManualClock, Policy, Quota, Receipt, Timer, Timestamp, 
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Tries all interleavings of two threads.
+/// Tries all interleavings.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     loom::model(model);
 }
 
-/// Tries all interleavings of three threads in which so few of them are interrupted: with one
-/// more, it takes minutes.
-fn check_three(interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
+/// Tries all interleavings in which threads are interrupted no more than so often: with one more
+/// interruption, it would take many seconds.
+fn check_with(interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
     builder.check(model);
@@ -126,8 +126,23 @@ fn another_quota_reaches_one_who_is_about_to_wait() {
 }
 
 #[test]
+fn the_next_is_told_the_time_when_the_first_leaves() {
+    check_with(4, || {
+        let (limiter, clock) = limiter(hourly());
+        assert!(take(&limiter, 0).is_some());
+        let waiter = thread::spawn({
+            let limiter = limiter.clone();
+            move || wait(&limiter)
+        });
+        assert!(look(&limiter).is_none());
+        clock.advance(HOUR);
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
 fn the_next_is_called_when_the_first_leaves() {
-    check_three(3, || {
+    check_with(3, || {
         let (limiter, _) = limiter(hourly());
         let receipt = take(&limiter, 0).unwrap();
         let [leaver, waiter] = [(); 2].map(|()| limiter.clone());
@@ -145,7 +160,7 @@ fn the_next_is_called_when_the_first_leaves() {
 
 #[test]
 fn two_who_wait_both_go_when_time_goes_by() {
-    check_three(2, || {
+    check_with(2, || {
         let (limiter, clock) = limiter(hourly());
         assert!(take(&limiter, 0).is_some());
         let waiters = [(); 2].map(|()| {
