@@ -117,32 +117,37 @@ impl<K: Shape> Engines<K> {
         replace!(Gcra FixedWindow SlidingCounter Ledger Several);
     }
 
-    pub(super) fn reconsider_all(&self, now: Timestamp) {
-        any!(self, engine => engine.reconsider_all(now));
+    pub(super) fn reconsider_all(&self, clock: &dyn Fn() -> Timestamp) {
+        any!(self, engine => engine.reconsider_all(clock));
     }
 
     #[inline]
-    pub(super) fn reserve(&self, ask: Ask, cost: Cost, within: Duration) -> Outcome {
+    pub(super) fn reserve(&self, ask: Ask<'_>, cost: Cost, within: Duration) -> Outcome {
         any!(self, engine => engine.reserve(ask, cost, within))
     }
 
-    pub(super) fn peek(&self, ask: Ask) -> Usage {
+    pub(super) fn peek(&self, ask: Ask<'_>) -> Usage {
         any!(self, engine => engine.peek(ask))
     }
 
-    pub(super) fn refund(&self, ask: Ask, charge: &Charge, permits: u64) {
+    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
         any!(self, engine => engine.refund(ask, charge, permits));
     }
 
-    pub(super) fn reset(&self, ask: Ask) {
+    pub(super) fn reset(&self, ask: Ask<'_>) {
         any!(self, engine => engine.reset(ask));
     }
 
-    pub(super) fn turn(&self, ask: Ask, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
+    pub(super) fn turn(
+        &self,
+        ask: Ask<'_>,
+        ticket: &mut Option<Ticket>,
+        waiter: Waiter<'_>,
+    ) -> Turn {
         any!(self, engine => engine.turn(ask, ticket, waiter))
     }
 
-    pub(super) fn leave(&self, ask: Ask, ticket: Ticket) {
+    pub(super) fn leave(&self, ask: Ask<'_>, ticket: Ticket) {
         any!(self, engine => engine.leave(ask, ticket));
     }
 }

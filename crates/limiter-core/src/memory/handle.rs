@@ -13,6 +13,7 @@ use super::{
     engines::{Compiled, Engines, Shape},
     place::{Turn, Waiter},
     queue::Ticket,
+    store::Moment,
 };
 use crate::{
     Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
@@ -107,17 +108,18 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         *current = Current { policy, compiled };
         // Whoever is woken may ask for the policy.
         drop(current);
-        self.shared.engines.reconsider_all(self.now());
+        self.shared.engines.reconsider_all(&|| self.now());
         Ok(())
     }
 
     #[inline]
     pub(super) fn try_acquire(&self, hash: u64, cost: Cost) -> Decision {
-        self.shared.engines.reserve(self.ask(hash), cost, Duration::ZERO).0
+        self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, Duration::ZERO).0
     }
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let (decision, charge) = self.shared.engines.reserve(self.ask(hash), cost, within);
+        let (decision, charge) =
+            self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, within);
         self.reservation(hash, decision, charge)
     }
 
@@ -137,27 +139,27 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
-        self.shared.engines.peek(self.ask(hash))
+        self.shared.engines.peek(self.ask(hash, &|| self.now()))
     }
 
     /// The receipt knows the key.
     pub(super) fn refund(&self, receipt: Receipt) {
         let Receipt { limiter, hash, charge, permits } = receipt;
         if limiter == self.shared.id {
-            self.shared.engines.refund(self.ask(hash), &charge, permits);
+            self.shared.engines.refund(self.ask(hash, &|| self.now()), &charge, permits);
         }
     }
 
     pub(super) fn reset(&self, hash: u64) {
-        self.shared.engines.reset(self.ask(hash));
+        self.shared.engines.reset(self.ask(hash, &|| self.now()));
     }
 
     pub(super) fn turn(&self, hash: u64, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
-        self.shared.engines.turn(self.ask(hash), ticket, waiter)
+        self.shared.engines.turn(self.ask(hash, &|| self.now()), ticket, waiter)
     }
 
     pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
-        self.shared.engines.leave(self.ask(hash), ticket);
+        self.shared.engines.leave(self.ask(hash, &|| self.now()), ticket);
     }
 
     /// Returns the present as the engines count it.
@@ -175,8 +177,8 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     #[inline]
-    fn ask(&self, hash: u64) -> Ask {
-        Ask { hash, tier: self.tier, now: self.now() }
+    fn ask<'a>(&self, hash: u64, clock: &'a dyn Fn() -> Timestamp) -> Ask<'a> {
+        Ask { hash, tier: self.tier, moment: Moment::by(clock) }
     }
 }
 

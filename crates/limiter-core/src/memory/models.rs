@@ -20,7 +20,7 @@ use super::{
     engine::{Ask, Engine},
     engines::{Keyed, Shape, Unkeyed},
     handle::Handle,
-    store::Tiers,
+    store::{Moment, Tiers},
     table::Table,
 };
 use crate::{Clock, Cost, ManualClock, Policy, Quota, Receipt, Timer, Timestamp, algorithm::Gcra};
@@ -189,6 +189,21 @@ fn no_one_takes_what_one_who_arrives_takes() {
     });
 }
 
+/// One who had looked at the clock before it had the lock once took the state for one from before
+/// a step back of the clock, and lowered it.
+#[test]
+fn one_who_is_held_up_lowers_nothing() {
+    check(|| {
+        let (limiter, clock) = limiter(hourly());
+        let other = limiter.clone();
+        let held_up = thread::spawn(move || take(&other, 0).is_some());
+        clock.advance(HOUR);
+        let taken = [(); 2].map(|()| take(&limiter, 0).is_some());
+        assert_ne!(taken, [true; 2], "two permits at once");
+        held_up.join().unwrap();
+    });
+}
+
 #[test]
 fn nothing_overtakes_one_who_waits() {
     check(|| {
@@ -229,7 +244,7 @@ fn what_was_promised_is_never_lowered() {
         let gcra = Gcra::new(&Quota::per_hour(1).unwrap()).unwrap();
         let table = Table::new(Arc::new(Tiers::new(gcra, [])), 1);
         let engine = Arc::new(Engine::new(table));
-        let ask = |hash| Ask { hash, tier: 0, now: Timestamp::ZERO };
+        let ask = |hash| Ask { hash, tier: 0, moment: Moment::by(&|| Timestamp::ZERO) };
         let promising = Arc::clone(&engine);
         let promising = thread::spawn(move || {
             [0, 1, 2].map(|_| promising.reserve(ask(1), Cost::ONE, 2 * HOUR).1.is_some())

@@ -66,7 +66,7 @@ impl<'a, S> Place<'a, S> {
     pub(super) fn reserve<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         cost: Cost,
         within: Duration,
     ) -> Outcome
@@ -74,13 +74,14 @@ impl<'a, S> Place<'a, S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        self.call_due(engine, ask.now, None);
+        self.call_due(engine, ask, None);
+        let now = ask.moment.now;
         match self.queue() {
             Some(queue) if !queue.waiting.is_empty() => {
-                let wait = queue.forecast(engine, ask, cost);
+                let wait = queue.forecast(engine, ask, now, cost);
                 (Decision::refused(engine.peek(ask), wait), None)
             }
-            _ => engine.take(ask, cost, within),
+            _ => engine.take(ask, cost, within).1,
         }
     }
 
@@ -88,7 +89,7 @@ impl<'a, S> Place<'a, S> {
     pub(super) fn turn<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         ticket: &mut Option<Ticket>,
         waiter: Waiter<'_>,
     ) -> Turn
@@ -99,7 +100,7 @@ impl<'a, S> Place<'a, S> {
         let Some(own) = *ticket else {
             return self.arrive(engine, ask, ticket, waiter);
         };
-        self.call_due(engine, ask.now, Some(own));
+        self.call_due(engine, ask, Some(own));
         if let Some(outcome) = self.queue().and_then(|queue| queue.done.remove(&own)) {
             *ticket = None;
             self.remove_if_empty();
@@ -119,7 +120,7 @@ impl<'a, S> Place<'a, S> {
     }
 
     /// Gives up a place, and what may have been taken for it.
-    pub(super) fn leave<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask, own: Ticket)
+    pub(super) fn leave<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Ticket)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
@@ -136,27 +137,27 @@ impl<'a, S> Place<'a, S> {
             engine.give_back(ask, charge, charge.cost.get());
         }
         if is_first || charged.is_some() {
-            self.call_next(engine, ask.now, None);
+            self.call_next(engine, ask, None);
         }
         self.remove_if_empty();
     }
 
     /// Lets the first see that the state has changed.
-    pub(super) fn reconsider<A, T>(&mut self, engine: &Engine<A, T>, now: Timestamp)
+    pub(super) fn reconsider<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
     {
         if let Some(queue) = self.queue() {
             queue.forget_forecast();
-            self.call_next(engine, now, None);
+            self.call_next(engine, ask, None);
         }
     }
 
     fn arrive<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         ticket: &mut Option<Ticket>,
         waiter: Waiter<'_>,
     ) -> Turn
@@ -164,21 +165,23 @@ impl<'a, S> Place<'a, S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        self.call_due(engine, ask.now, None);
+        self.call_due(engine, ask, None);
+        let now = ask.moment.now;
         let Waiter { cost, deadline, waker } = waiter;
-        let in_time = |wait| in_time(ask.now, wait, deadline, engine.longest_delay(ask));
+        let in_time = |now, wait| in_time(now, wait, deadline, engine.longest_delay(ask));
         // Before anything is asked: who gives permits back after that shall find the queue.
         let queue = self.queue_or_new();
         let outcome = if queue.waiting.is_empty() {
-            let (decision, charge) = engine.take(ask, cost, Duration::ZERO);
-            let waits = charge.is_none() && decision.retry_after().is_some_and(in_time);
-            queue.due = ask.now.saturating_add(decision.retry_after().unwrap_or_default());
+            let (now, (decision, charge)) = engine.take(ask, cost, Duration::ZERO);
+            let waits =
+                charge.is_none() && decision.retry_after().is_some_and(|wait| in_time(now, wait));
+            queue.tell_first(now, decision.retry_after().unwrap_or_default());
             // Those who have had their turns but have not looked yet may have left one.
             queue.forget_forecast();
             (!waits).then_some((decision, charge))
         } else if deadline.is_some() || !engine.always_queues(ask, cost) {
-            let wait = queue.forecast(engine, ask, cost);
-            let waits = wait.is_some_and(in_time);
+            let wait = queue.forecast(engine, ask, now, cost);
+            let waits = wait.is_some_and(|wait| in_time(now, wait));
             (!waits).then(|| (Decision::refused(engine.peek(ask), wait), None))
         } else {
             None
@@ -187,7 +190,7 @@ impl<'a, S> Place<'a, S> {
             self.remove_if_empty();
             return Turn::Done(outcome);
         }
-        queue.extend_forecast(engine, ask, cost);
+        queue.extend_forecast(engine, ask, now, cost);
         let is_first = queue.waiting.is_empty();
         let waker = waker.clone();
         *ticket = Some(queue.push(Waiting { tier: ask.tier, cost, deadline, waker }));
@@ -195,25 +198,26 @@ impl<'a, S> Place<'a, S> {
     }
 
     /// Lets the first have its turn if it is due, and those behind it.
-    fn call_due<A, T>(&mut self, engine: &Engine<A, T>, now: Timestamp, own: Option<Ticket>)
+    fn call_due<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Option<Ticket>)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        let Some(queue) = self.queue().filter(|queue| queue.due <= now) else {
+        let now = ask.moment.now;
+        let Some(queue) = self.queue().filter(|queue| queue.is_due(now)) else {
             return;
         };
-        if queue.due < now {
+        if queue.due != now {
             // It had been foreseen to go when it was due.
             queue.forget_forecast();
         }
-        self.call_next(engine, now, own);
+        self.call_next(engine, ask, own);
     }
 
     /// Lets the first have its turn, and those behind it, until one has to wait.
     ///
     /// Whoever is concerned is woken, but for `own`, who is looking.
-    fn call_next<A, T>(&mut self, engine: &Engine<A, T>, now: Timestamp, own: Option<Ticket>)
+    fn call_next<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Option<Ticket>)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
@@ -224,22 +228,22 @@ impl<'a, S> Place<'a, S> {
         while let Some(first) = queue.waiting.first_entry() {
             let is_own = own == Some(*first.key());
             let Waiting { tier, cost, deadline, .. } = *first.get();
-            let ask = Ask { hash: self.hash, tier, now };
-            let (decision, charge) = engine.take(ask, cost, Duration::ZERO);
+            let ask = Ask { tier, ..ask };
+            let (now, (decision, charge)) = engine.take(ask, cost, Duration::ZERO);
             if let Some(wait) = decision.retry_after()
                 && charge.is_none()
                 && in_time(now, wait, deadline, Duration::MAX)
             {
-                queue.due = now.saturating_add(wait);
                 if !is_own {
                     self.wake.0.push(first.get().waker.clone());
                 }
+                queue.tell_first(now, wait);
                 return;
             }
             let (ticket, Waiting { waker, .. }) = first.remove_entry();
             queue.done.insert(ticket, (decision, charge));
-            if charge.is_none() {
-                // It had been foreseen to take something.
+            if charge.is_none() || now != queue.due {
+                // It had been foreseen to take something, and when it was due.
                 queue.forget_forecast();
             }
             if is_own {

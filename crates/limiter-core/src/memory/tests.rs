@@ -13,7 +13,7 @@ use super::{
     cell::Cell,
     engine::{Ask, Engine},
     place::{Turn, Waiter},
-    store::Tiers,
+    store::{Moment, Tiers},
 };
 use crate::{
     Cost, Decision, Quota, Timestamp, Usage,
@@ -83,7 +83,7 @@ fn engine(burst: u64) -> (Engine<Counted, Cell<Counted>>, Arc<AtomicUsize>) {
 fn a_thousand_wait(engine: &Engine<Counted, Cell<Counted>>) -> Vec<Timestamp> {
     const TASKS: usize = 1_000;
     let mut now = Timestamp::ZERO;
-    let ask = |now| Ask { hash: 0, tier: 0, now };
+
     let flags: Vec<_> = (0..TASKS).map(|_| Arc::new(Flag(AtomicUsize::new(1)))).collect();
     let mut tickets = [const { None }; TASKS];
     let mut due = [None; TASKS];
@@ -96,7 +96,11 @@ fn a_thousand_wait(engine: &Engine<Counted, Cell<Counted>>) -> Vec<Timestamp> {
             }
             let waker = Waker::from(Arc::clone(&flags[index]));
             let waiter = Waiter { cost: Cost::ONE, deadline: None, waker: &waker };
-            match engine.turn(ask(now), &mut tickets[index], waiter) {
+            match engine.turn(
+                Ask { hash: 0, tier: 0, moment: Moment::by(&|| now) },
+                &mut tickets[index],
+                waiter,
+            ) {
                 Turn::Done((decision, _)) => {
                     assert!(decision.is_admitted());
                     admitted[index] = Some(now);
@@ -132,7 +136,7 @@ fn no_queue_is_left_when_no_one_waits() {
     a_thousand_wait(&engine);
     let waker = Waker::noop();
     let mut tickets: Vec<_> = (0..1_000).map(|hash| (hash, None)).collect();
-    let ask = |hash| Ask { hash, tier: 0, now: Timestamp::ZERO };
+    let ask = |hash| Ask { hash, tier: 0, moment: Moment::by(&|| Timestamp::ZERO) };
     for (hash, ticket) in &mut tickets {
         let waiter = Waiter { cost: Cost::ONE, deadline: None, waker };
         let _ = engine.turn(ask(*hash), ticket, waiter);

@@ -13,7 +13,9 @@ fn a_refund_lets_the_first_go_earlier() {
         crowd.join(limiter.acquire("key", Cost::ONE));
     }
     crowd.run_until(ms(20));
+    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(ms(280)));
     limiter.refund(taken);
+    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(ms(200)));
     crowd.run();
     assert_eq!(crowd.admitted, [(0, ms(20)), (1, ms(120))]);
 }

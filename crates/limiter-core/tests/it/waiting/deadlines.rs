@@ -148,16 +148,16 @@ fn a_first_waiter_that_was_late_delays_those_who_come_later() {
 /// foreseen.
 #[test]
 fn what_is_taken_while_all_have_had_their_turns_counts_for_the_deadline() {
-    let policy = Policy::gcra("test", Quota::per_second(10).unwrap().with_burst(3).unwrap());
-    let (limiter, clock) = keyed(policy.unwrap());
+    let policy = Policy::fixed_window("test", Quota::per_second(3).unwrap()).unwrap();
+    let (limiter, clock) = keyed(policy);
     let mut crowd = Crowd::new(&clock);
     crowd.join(limiter.acquire("key", cost(3)));
     let [first, _] = [(); 2].map(|()| crowd.join(limiter.acquire("key", Cost::ONE)));
     assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
-    clock.advance(ms(300));
+    clock.advance(ms(1_000));
     // Both have had their turns, and one has looked.
     crowd.poll(first);
     assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
     crowd.join(limiter.acquire("key", Cost::ONE));
-    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(ms(200)));
+    assert_eq!(limiter.try_acquire("key", cost(3)).retry_after(), Some(ms(2_000)));
 }

@@ -98,3 +98,18 @@ fn other_keys_are_not_held_up() {
         assert!(limiter.try_acquire(key, Cost::ONE).is_admitted(), "{key}");
     }
 }
+
+/// A clock that stepped back once held those who wait until it had caught up.
+#[test]
+fn a_clock_that_steps_back_costs_those_who_wait_one_recovery_at_most() {
+    let (limiter, clock) = keyed(super::evenly(10));
+    clock.advance(ms(3_600_000));
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..3 {
+        crowd.join(limiter.acquire("key", Cost::ONE));
+    }
+    clock.set(limiter_core::Timestamp::ZERO);
+    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(ms(300)));
+    crowd.run();
+    assert_eq!(crowd.admitted[1..], [(1, ms(100)), (2, ms(200))]);
+}
