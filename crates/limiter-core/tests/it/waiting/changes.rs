@@ -28,7 +28,9 @@ fn a_refund_that_is_not_enough_lets_the_first_go_as_early_as_it_fits() {
     let mut crowd = Crowd::new(&clock);
     crowd.join(limiter.acquire(cost(10)));
     crowd.settle();
+    assert_eq!(limiter.try_acquire(Cost::ONE).retry_after(), Some(ms(1_100)));
     limiter.refund(taken.keep(6));
+    assert_eq!(limiter.try_acquire(Cost::ONE).retry_after(), Some(ms(700)));
     crowd.run();
     assert_eq!(crowd.admitted, [(0, ms(600))]);
 }
