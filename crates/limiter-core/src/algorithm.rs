@@ -10,6 +10,7 @@
 //! | sliding counter | [`SlidingCounter`] | [`Counts`], 32 bytes |
 //! | sub-windows, exact log | [`Ledger`] | [`Entries`], 48 bytes and 16 an entry |
 //! | several limits at once | [`Several`] | those of all its limits |
+//! | with tiers | [`Tiered`] | those of all its tiers |
 
 mod fixed_window;
 mod gcra;
@@ -21,6 +22,7 @@ mod single;
 mod sliding_counter;
 mod sliding_log;
 mod sub_windows;
+mod tiered;
 mod token_bucket;
 
 use core::{fmt::Debug, time::Duration};
@@ -33,6 +35,7 @@ pub use several::{Several, States};
 pub use single::{Single, State};
 pub use sliding_counter::{Counts, SlidingCounter};
 pub use sub_windows::Slots;
+pub use tiered::{TierStates, Tiered};
 
 use crate::{Cost, Decision, Timestamp, Usage};
 
@@ -64,11 +67,15 @@ pub trait Algorithm: Clone + Debug {
     fn advance(&self, state: &mut Self::State, now: Timestamp, promised: Timestamp);
 
     /// Returns how long it takes from `now` until `cost` fits, zero if it fits now, and `None` if
-    /// it never will.
+    /// it never will. `now` may be later than the moment to which the state was brought.
     fn wait(&self, state: &Self::State, now: Timestamp, cost: Cost) -> Option<Duration>;
 
     /// Charges `cost` to `state` at the moment `at` at which it fits, now or later.
     fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Mark;
+
+    /// Charges `cost` whether or not it fits, as far as this quota can be owed: what another tier
+    /// has admitted.
+    fn owe(&self, state: &mut Self::State, at: Timestamp, cost: Cost);
 
     /// Takes back `permits` of what was charged, as far as they have not recovered by `now`.
     fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
@@ -93,8 +100,9 @@ pub trait Algorithm: Clone + Debug {
         self.clone()
     }
 
-    /// Rewrites a state that `from` has left, for an algorithm of the same kind with another quota.
-    fn adopt(&self, _state: &mut Self::State, _from: &Self) {}
+    /// Rewrites a state that `from` has left, for an algorithm of the same kind with another quota:
+    /// the permits that were taken stay taken, as far as this quota remembers any.
+    fn adopt(&self, state: &mut Self::State, from: &Self, now: Timestamp);
 
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {

@@ -76,8 +76,8 @@ impl Policy {
     /// The most limits of one policy.
     pub const MAX_LIMITS: usize = 8;
 
-    /// The most tiers of one policy.
-    pub const MAX_TIERS: usize = 255;
+    /// The most tiers of one policy, beside its own: each keeps an account of every key.
+    pub const MAX_TIERS: usize = 15;
 
     /// Returns a policy that applies `quota` by the algorithm `kind`.
     ///
@@ -194,8 +194,9 @@ impl Policy {
     /// [`ErrorKind::InvalidName`] as [`Policy::new`], or if two limits have the same name.
     ///
     /// [`ErrorKind::InvalidSetting`] if there are none or more than [`Policy::MAX_LIMITS`], if one
-    /// of `policies` has several limits or tiers itself, or if one can never be the one that
-    /// refuses: a shorter window needs fewer permits than a longer one.
+    /// of `policies` has several limits or tiers itself, if two are paced, whose slots might never
+    /// agree, or if one can never be the one that refuses: a shorter window needs fewer permits than
+    /// a longer one.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         validate_name(name)?;
         let mut limits = Vec::new();
@@ -213,6 +214,13 @@ impl Policy {
             let (number, most) = (limits.len(), Self::MAX_LIMITS);
             return Err(invalid(format!(
                 "the policy {name:?} of {number} limits: use 1 to {most}"
+            )));
+        }
+        let paced =
+            |limit: &&Limit| matches!(limit.kind, Kind::SubWindows(slots) if slots.is_paced());
+        if limits.iter().filter(paced).count() > 1 {
+            return Err(invalid(format!(
+                "the policy {name:?} has more than one paced limit: their slots might never agree"
             )));
         }
         limits.sort_by_key(|limit| limit.quota.window());
@@ -238,8 +246,8 @@ impl Policy {
 
     /// Adds another tier: the same limits with other quotas, for some of the keys.
     ///
-    /// A key has one state, whichever tier it is asked for by: a key that changes its tier keeps
-    /// its debt. See [`MemoryLimiter::tier`](crate::MemoryLimiter::tier).
+    /// What a key takes by one tier is taken from all: a key that changes its tier keeps its debt.
+    /// See [`MemoryLimiter::tier`](crate::MemoryLimiter::tier).
     ///
     /// # Errors
     ///

@@ -57,13 +57,16 @@ impl Reservation {
 /// What was taken of which key: it can be given back once.
 ///
 /// A receipt is good for the limiter that gave it out, and for as long as what was taken counts;
-/// after that, and after a reset of the key, it gives back nothing.
+/// after that it gives back nothing. Nor should it be used after a reset of the key: what was taken
+/// since might come back in its place.
 #[derive(Debug)]
 pub struct Receipt {
     /// Of the limiter that gave it out.
     pub(crate) limiter: u64,
     /// Of the key.
     pub(crate) hash: u64,
+    /// By which it was taken.
+    pub(crate) tier: usize,
     pub(crate) charge: Charge,
     /// At most what was charged.
     pub(crate) permits: u64,

@@ -1,181 +1,227 @@
 //! What every limiter answers, row by row.
 
+mod gcra;
+mod operations;
+mod several;
+mod windows;
+
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Quota, Timestamp, Usage};
+use limiter_core::{Cost, Decision, Kind, Policy, Quota, Receipt, Timestamp, Usage};
 
-use crate::subject::Subject;
+use crate::subject::{Operations, Subject};
 
-/// A quota, and what is asked of it in turn.
+/// A policy, and what is asked of it in turn.
 struct Case {
     name: &'static str,
-    /// Permits, window in milliseconds, burst.
-    quota: (u64, u64, u64),
+    policy: fn() -> Policy,
     rows: &'static [Row],
 }
 
 /// One request and the whole answer. Times are in milliseconds.
+#[derive(Clone, Copy)]
 struct Row {
     at: u64,
     key: &'static str,
-    cost: u64,
+    ask: Ask,
     want: Want,
 }
 
+#[derive(Clone, Copy)]
+enum Ask {
+    Check(u64),
+    /// By a tier of the policy.
+    CheckBy(&'static str, u64),
+    Peek,
+    /// The cost, and within how long.
+    Reserve(u64, u64),
+    /// The reservation, counted from the first, and how much of it is kept.
+    Refund(usize, u64),
+    Reset,
+    Replace(fn() -> Policy),
+}
+
+#[derive(Clone, Copy)]
 enum Want {
-    Admitted { remaining: u64, reset: u64 },
-    Refused { remaining: u64, retry: Option<u64>, reset: u64 },
+    Admitted {
+        remaining: u64,
+        reset: u64,
+    },
+    Refused {
+        remaining: u64,
+        retry: Option<u64>,
+        reset: u64,
+    },
+    Usage {
+        remaining: u64,
+        reset: u64,
+    },
+    Delay(Option<u64>),
+    Nothing,
+    /// Whatever is wanted, by the limit with this index.
+    By(u8, &'static Want),
+}
+
+const fn row(at: u64, ask: Ask, want: Want) -> Row {
+    Row { at, key: "a", ask, want }
 }
 
 const fn yes(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    Row { at, key: "a", cost, want: Want::Admitted { remaining, reset } }
+    row(at, Ask::Check(cost), Want::Admitted { remaining, reset })
 }
 
 const fn no(at: u64, cost: u64, remaining: u64, retry: u64, reset: u64) -> Row {
-    Row { at, key: "a", cost, want: Want::Refused { remaining, retry: Some(retry), reset } }
+    row(at, Ask::Check(cost), Want::Refused { remaining, retry: Some(retry), reset })
 }
 
 const fn never(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    Row { at, key: "a", cost, want: Want::Refused { remaining, retry: None, reset } }
+    row(at, Ask::Check(cost), Want::Refused { remaining, retry: None, reset })
 }
 
 const fn of(key: &'static str, row: Row) -> Row {
     Row { key, ..row }
 }
 
-/// Runs every case of GCRA on a limiter that `make` makes for its quota.
+/// Runs the rows of GCRA on limiters that `make` makes for their policies.
 ///
 /// # Panics
 ///
-/// At the first row whose answer differs.
-pub fn gcra<S: Subject>(mut make: impl FnMut(Quota) -> S) {
-    for case in GCRA {
-        let (permits, window, burst) = case.quota;
-        let quota = Quota::per(permits, Duration::from_millis(window))
-            .and_then(|quota| quota.with_burst(burst))
-            .expect("the cases' quotas are valid");
-        let mut subject = make(quota);
+/// Like all others here, at the first row whose answer differs.
+pub fn gcra<S: Subject>(make: impl FnMut(Policy) -> S) {
+    checks(gcra::ROWS, make);
+}
+
+/// Runs the rows of the token bucket and of the leaky bucket, which are those of GCRA.
+pub fn buckets<S: Subject>(mut make: impl FnMut(Policy) -> S) {
+    for kind in [Kind::TokenBucket, Kind::LeakyBucket, Kind::LeakyQueue { depth: 1 }] {
+        checks(gcra::ROWS, |policy| {
+            let limit = policy.limits().first().expect("a policy has a limit");
+            make(policy_of(kind, *limit.quota()))
+        });
+    }
+}
+
+/// Runs the rows of the algorithms with windows.
+pub fn windows<S: Subject>(make: impl FnMut(Policy) -> S) {
+    checks(windows::ROWS, make);
+}
+
+/// Runs the rows of several limits at once.
+pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
+    checks(several::ROWS, make);
+}
+
+/// Runs the rows of all that is not a check.
+pub fn operations<S: Operations>(mut make: impl FnMut(Policy) -> S) {
+    for case in operations::ROWS {
+        let mut subject = make((case.policy)());
+        let mut receipts = Vec::new();
         for (index, row) in case.rows.iter().enumerate() {
-            let at = Timestamp::from_nanos(row.at * 1_000_000);
-            let cost = Cost::new(row.cost).expect("rows cost something");
-            let answer = subject.decide(at, row.key, cost);
-            assert_eq!(answer, row.answer(quota), "{}, row {index}", case.name);
+            row.operate(&mut subject, &mut receipts, &format!("{}, row {index}", case.name));
+        }
+    }
+}
+
+fn checks<S: Subject>(cases: &[Case], mut make: impl FnMut(Policy) -> S) {
+    for case in cases {
+        let mut subject = make((case.policy)());
+        for (index, row) in case.rows.iter().enumerate() {
+            row.check(&mut subject, &format!("{}, row {index}", case.name));
         }
     }
 }
 
 impl Row {
-    fn answer(&self, quota: Quota) -> Decision {
-        let ms = Duration::from_millis;
-        match self.want {
-            Want::Admitted { remaining, reset } => {
-                Decision::admitted(Usage::new(quota.burst(), remaining, ms(reset)))
+    fn check(&self, subject: &mut impl Subject, place: &str) {
+        let Ask::Check(cost) = self.ask else {
+            panic!("{place}: not a check");
+        };
+        let answer = subject.decide(self.now(), self.key, costing(cost));
+        self.want.of_decision(&answer, place);
+    }
+
+    fn operate(
+        &self,
+        subject: &mut impl Operations,
+        receipts: &mut Vec<Option<Receipt>>,
+        place: &str,
+    ) {
+        let now = self.now();
+        match self.ask {
+            Ask::Check(_) => self.check(subject, place),
+            Ask::CheckBy(tier, cost) => {
+                let answer = subject.decide_by(now, tier, self.key, costing(cost));
+                self.want.of_decision(&answer, place);
             }
-            Want::Refused { remaining, retry, reset } => {
-                Decision::refused(Usage::new(quota.burst(), remaining, ms(reset)), retry.map(ms))
+            Ask::Peek => self.want.of_usage(&subject.peek(now, self.key), place),
+            Ask::Reserve(cost, within) => {
+                let within = Duration::from_millis(within);
+                let reservation = subject.reserve(now, self.key, costing(cost), within);
+                let Want::Delay(delay) = self.want else {
+                    panic!("{place}: a reservation has a delay");
+                };
+                assert_eq!(reservation.delay(), delay.map(Duration::from_millis), "{place}");
+                receipts.push(reservation.into_receipt());
             }
+            Ask::Refund(index, kept) => {
+                let receipt = receipts.get_mut(index).and_then(Option::take);
+                let receipt = receipt.unwrap_or_else(|| panic!("{place}: no such receipt"));
+                subject.refund(now, receipt.keep(kept));
+            }
+            Ask::Reset => subject.reset(now, self.key),
+            Ask::Replace(policy) => subject.replace(now, policy()),
         }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.at * 1_000_000)
     }
 }
 
-const GCRA: &[Case] = &[
-    Case {
-        name: "the_burst_is_admitted_and_no_more",
-        quota: (3, 3_000, 3),
-        rows: &[
-            yes(0, 1, 2, 1_000),
-            yes(0, 1, 1, 2_000),
-            yes(0, 1, 0, 3_000),
-            no(0, 1, 0, 1_000, 3_000),
-        ],
-    },
-    Case {
-        name: "permits_return_one_at_a_time",
-        quota: (2, 1_000, 2),
-        rows: &[
-            yes(0, 2, 0, 1_000),
-            no(499, 1, 0, 1, 501),
-            yes(500, 1, 0, 1_000),
-            no(999, 1, 0, 1, 501),
-            yes(1_000, 1, 0, 1_000),
-        ],
-    },
-    Case {
-        name: "refusal_does_not_charge",
-        quota: (1, 1_000, 1),
-        rows: &[
-            yes(0, 1, 0, 1_000),
-            no(100, 1, 0, 900, 900),
-            no(200, 1, 0, 800, 800),
-            no(999, 1, 0, 1, 1),
-            yes(1_000, 1, 0, 1_000),
-        ],
-    },
-    Case {
-        name: "a_cost_takes_all_its_permits_or_none",
-        quota: (10, 10_000, 10),
-        rows: &[
-            yes(0, 7, 3, 7_000),
-            no(0, 4, 3, 1_000, 7_000),
-            yes(0, 3, 0, 10_000),
-            no(4_000, 5, 4, 1_000, 6_000),
-            yes(5_000, 5, 0, 10_000),
-        ],
-    },
-    Case {
-        name: "a_cost_above_the_burst_has_no_retry",
-        quota: (5, 5_000, 5),
-        rows: &[
-            never(0, 6, 5, 0),
-            yes(0, 5, 0, 5_000),
-            never(1_000, u64::MAX, 1, 4_000),
-            yes(1_000, 1, 0, 5_000),
-        ],
-    },
-    Case {
-        name: "keys_do_not_share_permits",
-        quota: (1, 60_000, 1),
-        rows: &[
-            yes(0, 1, 0, 60_000),
-            of("b", yes(0, 1, 0, 60_000)),
-            of("", yes(0, 1, 0, 60_000)),
-            no(1, 1, 0, 59_999, 59_999),
-            of("b", no(1, 1, 0, 59_999, 59_999)),
-            of("A", yes(1, 1, 0, 60_000)),
-        ],
-    },
-    Case {
-        name: "an_idle_key_saves_up_no_more_than_the_burst",
-        quota: (1, 10, 3),
-        rows: &[yes(0, 1, 2, 10), yes(86_400_000, 3, 0, 30), no(86_400_000, 1, 0, 10, 30)],
-    },
-    Case {
-        name: "the_bound_is_reached_in_a_trailing_window",
-        // Burst 2 and 4 a second: 6 within the second that starts at 0, the published most.
-        quota: (4, 1_000, 2),
-        rows: &[
-            yes(0, 2, 0, 500),
-            yes(250, 1, 0, 500),
-            yes(500, 1, 0, 500),
-            yes(750, 1, 0, 500),
-            yes(1_000, 1, 0, 500),
-            no(1_000, 1, 0, 250, 500),
-        ],
-    },
-    Case {
-        name: "a_burst_of_one_spaces_requests_evenly",
-        quota: (100, 1_000, 1),
-        rows: &[yes(0, 1, 0, 10), no(9, 1, 0, 1, 1), yes(10, 1, 0, 10), no(15, 1, 0, 5, 5)],
-    },
-    Case {
-        name: "a_clock_that_steps_back_costs_at_most_one_recovery",
-        quota: (2, 2_000, 2),
-        rows: &[
-            yes(3_600_000, 2, 0, 2_000),
-            // An hour back: the debt is what it can be at most, not an hour.
-            no(1_000, 1, 0, 1_000, 2_000),
-            no(1_999, 1, 0, 1, 1_001),
-            yes(2_000, 1, 0, 2_000),
-        ],
-    },
-];
+impl Want {
+    fn of_decision(&self, decision: &Decision, place: &str) {
+        match *self {
+            Self::Admitted { remaining, reset } => {
+                assert!(decision.is_admitted(), "{place}: {decision:?}");
+                assert_eq!(decision.retry_after(), Some(Duration::ZERO), "{place}");
+                Self::Usage { remaining, reset }.of_usage(&decision.usage(), place);
+            }
+            Self::Refused { remaining, retry, reset } => {
+                assert!(!decision.is_admitted(), "{place}: {decision:?}");
+                let retry = retry.map(Duration::from_millis);
+                assert_eq!(decision.retry_after(), retry, "{place}");
+                Self::Usage { remaining, reset }.of_usage(&decision.usage(), place);
+            }
+            Self::By(index, want) => {
+                assert_eq!(decision.limit_index(), usize::from(index), "{place}: {decision:?}");
+                want.of_decision(decision, place);
+            }
+            _ => panic!("{place}: a check is admitted or refused"),
+        }
+    }
+
+    fn of_usage(&self, usage: &Usage, place: &str) {
+        let Self::Usage { remaining, reset } = *self else {
+            panic!("{place}: a look tells what is used");
+        };
+        let want = (remaining, Duration::from_millis(reset));
+        assert_eq!((usage.remaining(), usage.reset_after()), want, "{place}");
+    }
+}
+
+fn costing(permits: u64) -> Cost {
+    Cost::new(permits).expect("rows cost something")
+}
+
+fn quota(permits: u64, window_ms: u64) -> Quota {
+    Quota::per(permits, Duration::from_millis(window_ms)).expect("the rows' quotas are valid")
+}
+
+fn policy_of(kind: Kind, quota: Quota) -> Policy {
+    Policy::new("test", kind, quota).expect("the rows' quotas can be held")
+}
+
+fn gcra_of(permits: u64, window_ms: u64, burst: u64) -> Policy {
+    let quota = quota(permits, window_ms).with_burst(burst).expect("the rows' bursts are valid");
+    policy_of(Kind::Gcra, quota)
+}

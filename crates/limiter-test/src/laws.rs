@@ -2,14 +2,23 @@
 
 #![expect(clippy::missing_errors_doc, reason = "every error is the case that breaks the law")]
 
+mod operations;
+mod waits;
+
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Timestamp};
+use limiter_core::{Cost, Decision, Kind, Limit, Policy, Timestamp};
 use proptest::{prelude::*, test_runner::TestCaseError};
 
+pub use operations::{
+    a_changed_quota_keeps_the_debt, a_refund_gives_back_what_was_taken,
+    refunds_never_lift_above_the_bound, reservations_keep_the_bound, tiers_never_add_up,
+};
+pub use waits::{no_wait_outlasts_a_recovery, recovered_equals_absent, retry_after_is_exact};
+
 use crate::{
-    oracle::Bucket,
-    schedule::{self, Scenario},
+    oracle::{Admitted, Bucket, Model},
+    schedule::Scenario,
     subject::Subject,
 };
 
@@ -18,26 +27,29 @@ pub type Law = Result<(), TestCaseError>;
 
 const KEY: &str = "key";
 
-/// Law 1, and law 5 where the clock steps back: admissions stay within the burst plus the quota's
-/// rate, over every stretch of time that has passed, however the clock jumps.
+/// Law 1, and law 5 where the clock steps back: admissions stay within the published bound of each
+/// limit, over every stretch of time that has passed, however the clock jumps.
 pub fn never_over(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let mut bucket = Bucket::exact(&scenario.quota);
+    let mut admitted = Admitted::default();
     let mut latest = Timestamp::ZERO;
     for (now, cost) in scenario.requests() {
-        bucket.refill(now.saturating_since(latest));
+        admitted.pass(now.saturating_since(latest));
         latest = now;
         if subject.decide(now, KEY, cost).is_admitted() {
-            prop_assert!(bucket.has(cost), "{cost} at {now:?} is over {}", scenario.quota);
-            bucket.take(cost);
+            admitted.add(cost);
         }
+    }
+    for limit in scenario.policy.limits() {
+        let over = admitted.over(limit);
+        prop_assert!(over.is_none(), "{over:?} is over {limit:?}");
     }
     Ok(())
 }
 
-/// The other side of law 1: what is refused would not have fitted at a rate one in a thousand
-/// lower. For clocks that do not step back.
+/// The other side of law 1, for limits by a rate: what is refused would not have fitted at a rate
+/// one in a thousand lower. For clocks that do not step back.
 pub fn never_stingy(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let mut bucket = Bucket::slower(&scenario.quota, 1);
+    let mut bucket = Bucket::slower(&scenario.quota(), 1);
     let mut latest = Timestamp::ZERO;
     for (now, cost) in scenario.requests() {
         bucket.refill(now.saturating_since(latest));
@@ -45,10 +57,42 @@ pub fn never_stingy(subject: &mut impl Subject, scenario: &Scenario) -> Law {
         if subject.decide(now, KEY, cost).is_admitted() {
             bucket.take(cost);
         } else {
-            prop_assert!(!bucket.has(cost), "{cost} at {now:?} fits {}", scenario.quota);
+            prop_assert!(!bucket.has(cost), "{cost} at {now:?} fits {}", scenario.quota());
         }
     }
     Ok(())
+}
+
+/// Law 1 from both sides, for limits with windows: each decision is that of the definition, and
+/// what remains is what would fit. For clocks that do not step back.
+pub fn windows_follow_their_definition(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+    let models = scenario.policy.limits().iter().filter(|limit| !is_coarse(limit)).map(Model::new);
+    let Some(mut models) = models.collect::<Option<Vec<_>>>() else {
+        return Err(TestCaseError::reject("a limit without a model"));
+    };
+    prop_assume!(models.len() == scenario.policy.limits().len());
+    for (now, cost) in scenario.requests() {
+        let fits = models.iter().all(|model| model.fits(now, cost));
+        let decision = subject.decide(now, KEY, cost);
+        prop_assert_eq!(decision.is_admitted(), fits, "{} at {:?}", cost, now);
+        if fits {
+            models.iter_mut().for_each(|model| model.take(now, cost));
+        }
+        if let [model] = models.as_slice() {
+            if let Ok(rest) = Cost::new(decision.remaining()) {
+                prop_assert!(model.fits(now, rest), "{rest} do not remain at {now:?}");
+            }
+            let more = Cost::new(decision.remaining() + 1).expect("not zero");
+            prop_assert!(!model.fits(now, more), "{more} remain at {now:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a limit's windows begin a bit earlier than their first use.
+fn is_coarse(limit: &Limit) -> bool {
+    let by_first_use = limit.kind() == Kind::FixedWindow(limiter_core::algorithm::Start::FirstUse);
+    by_first_use && limit.quota().permits() > 15
 }
 
 /// Law 2: traffic decides alike with its refused requests left out.
@@ -66,96 +110,101 @@ pub fn refusal_changes_nothing(subject: &mut impl Subject, scenario: &Scenario) 
     Ok(())
 }
 
-/// Law 3: the wait that a refusal tells is enough, and one tick less is not.
-///
-/// Time goes on from each retry. A clock that steps back before a request must not matter.
-pub fn retry_after_is_exact(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let tick = subject.tick();
-    let burst = scenario.quota.burst();
-    let mut offset = Duration::ZERO;
-    for (now, cost) in scenario.requests() {
-        let now = now.saturating_add(offset);
-        if now > schedule::END {
-            break;
-        }
-        let decision = subject.decide(now, KEY, cost);
-        prop_assert_eq!(decision.retry_after().is_none(), cost.get() > burst);
-        if let (false, Some(wait)) = (decision.is_admitted(), decision.retry_after()) {
-            prop_assert!(wait >= tick, "a refusal with a wait of {wait:?}");
-            let early = subject.decide(now.saturating_add(wait - tick), KEY, cost);
-            prop_assert!(!early.is_admitted(), "admitted a tick before {wait:?}");
-            prop_assert_eq!(early.retry_after(), Some(tick));
-            let due = subject.decide(now.saturating_add(wait), KEY, cost);
-            prop_assert!(due.is_admitted(), "refused after {wait:?}: {due:?}");
-            offset += wait;
-        }
-    }
-    Ok(())
-}
-
-/// Law 4: a key is fresh `reset_after` later, like a key that was never seen, and not a tick
-/// earlier.
-pub fn recovered_equals_absent(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let tick = subject.tick();
-    let burst = Cost::new(scenario.quota.burst()).expect("a burst is not zero");
-    let mut offset = Duration::ZERO;
+/// Law 6: several limits admit what each of them admits, and charge all or none; the refusal names
+/// the one with the longest wait. `alone` makes a limiter of one limit.
+pub fn all_or_nothing<S: Subject>(
+    subject: &mut impl Subject,
+    alone: impl Fn(Policy) -> S,
+    scenario: &Scenario,
+) -> Law {
+    let limits = scenario.policy.limits().iter();
+    let policy = |limit: &Limit| Policy::new(limit.name(), limit.kind(), *limit.quota());
+    let mut singles: Vec<_> =
+        limits.map(|limit| alone(policy(limit).expect("it was held before"))).collect();
+    // What each limit has admitted, to ask it again without leaving a trace.
+    let mut admitted: Vec<(Timestamp, Cost)> = Vec::new();
     for (index, (now, cost)) in scenario.requests().enumerate() {
-        let now = now.saturating_add(offset);
-        if now > schedule::END {
-            break;
+        let key = index.to_string();
+        let mut longest = (Some(Duration::ZERO), 0);
+        for (limit, single) in singles.iter_mut().enumerate() {
+            for (then, cost) in &admitted {
+                prop_assert!(single.decide(*then, &key, *cost).is_admitted());
+            }
+            let wait = single.decide(now, &key, cost).retry_after();
+            let longer = match (wait, longest.0) {
+                (_, None) => false,
+                (None, _) => true,
+                // Of equal ones, the last.
+                (Some(wait), Some(longest)) => wait >= longest,
+            };
+            if longer {
+                longest = (wait, limit);
+            }
         }
-        let reset = subject.decide(now, KEY, cost).reset_after();
-        if reset >= tick {
-            let early = subject.decide(now.saturating_add(reset - tick), KEY, burst);
-            prop_assert!(!early.is_admitted(), "recovered a tick before {reset:?}");
-        }
-        let later = now.saturating_add(reset);
-        let recovered = subject.decide(later, KEY, burst);
-        let absent = subject.decide(later, &format!("never seen {index}"), burst);
-        prop_assert_eq!(recovered, absent);
-        offset += reset;
-    }
-    Ok(())
-}
-
-/// Law 5: however the clock has stepped, no wait is longer than one recovery.
-pub fn no_wait_outlasts_a_recovery(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let quota = &scenario.quota;
-    let nanos = quota.window().as_nanos() * u128::from(quota.burst());
-    // One in a thousand for the rounding of the rate, and a tick for that of the wait.
-    let exact = nanos.div_ceil(u128::from(quota.permits())) + subject.tick().as_nanos();
-    let longest = u64::try_from(exact + exact / 1_000).expect("a recovery is within five years");
-    for (now, cost) in scenario.requests() {
         let decision = subject.decide(now, KEY, cost);
-        let wait = decision.reset_after().max(decision.retry_after().unwrap_or_default());
-        prop_assert!(wait <= Duration::from_nanos(longest), "{wait:?} for {quota}");
+        if scenario.policy.limits().iter().any(is_paced) {
+            // Its slots may miss the moment at which the others admit.
+            let none_earlier = decision.retry_after().is_none() == longest.0.is_none();
+            prop_assert!(none_earlier && decision.retry_after() >= longest.0);
+        } else {
+            prop_assert_eq!(decision.retry_after(), longest.0);
+        }
+        prop_assert_eq!(decision.is_admitted(), longest.0 == Some(Duration::ZERO));
+        if decision.is_admitted() {
+            admitted.push((now, cost));
+        } else if longest.0.is_some() {
+            prop_assert_eq!(decision.limit_index(), longest.1);
+        }
     }
     Ok(())
 }
 
 /// Law 10, beside what all the others try: a decision makes sense, whatever was asked.
 pub fn decisions_are_coherent(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let burst = scenario.quota.burst();
+    let policy = &scenario.policy;
     let mut before: Option<(Timestamp, Decision)> = None;
     for (now, cost) in scenario.requests() {
         let decision = subject.decide(now, KEY, cost);
-        prop_assert_eq!(decision.limit(), burst);
-        prop_assert!(decision.remaining() <= burst);
-        prop_assert!(!decision.reset_after().is_zero() || decision.remaining() == burst);
+        let Some(limit) = policy.limits().get(decision.limit_index()) else {
+            return Err(TestCaseError::fail("a limit that there is not"));
+        };
+        let largest = largest(limit);
+        prop_assert_eq!(decision.limit(), largest);
+        prop_assert!(decision.remaining() <= largest);
+        if !decision.reset_after().is_zero() || is_paced(limit) {
+            prop_assert!(decision.remaining() <= largest);
+        } else {
+            prop_assert_eq!(decision.remaining(), largest);
+        }
         if decision.is_admitted() {
             prop_assert_eq!(decision.retry_after(), Some(Duration::ZERO));
             prop_assert!(!decision.reset_after().is_zero());
-            prop_assert!(decision.remaining() <= burst - cost.get());
+            prop_assert!(decision.remaining() <= largest - cost.get());
         } else {
             prop_assert!(cost.get() > decision.remaining());
         }
         if let Some((then, last)) = before
             && then == now
             && decision.is_admitted()
+            && policy.limits().len() == 1
         {
             prop_assert_eq!(decision.remaining(), last.remaining() - cost.get());
         }
         before = Some((now, decision));
     }
     Ok(())
+}
+
+/// Returns the most permits that `limit` can ever give at once.
+fn largest(limit: &Limit) -> u64 {
+    match limit.kind() {
+        Kind::SubWindows(slots) if slots.is_paced() => {
+            limit.quota().permits().div_ceil(slots.number().into())
+        }
+        _ => limit.quota().burst(),
+    }
+}
+
+fn is_paced(limit: &Limit) -> bool {
+    matches!(limit.kind(), Kind::SubWindows(slots) if slots.is_paced())
 }

@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod laws;
 pub mod log;
 pub mod oracle;
+pub mod policies;
 pub mod schedule;
 pub mod server;
 pub mod subject;

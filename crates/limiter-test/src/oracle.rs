@@ -1,8 +1,13 @@
-//! The obviously right limiter: a bucket of permits in exact fractions.
+//! The obviously right limiters: slow, and without any cleverness.
+
+mod admitted;
+mod window;
 
 use std::time::Duration;
 
+pub use admitted::Admitted;
 use limiter_core::{Cost, Quota};
+pub use window::Model;
 
 /// A bucket that starts full with the burst, is refilled continuously with the quota's permits per
 /// window, and never holds more than the burst.

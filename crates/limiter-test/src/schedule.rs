@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, Quota, Timestamp,
+    Cost, Kind, Limit, Policy, Quota, Timestamp,
     algorithm::{Meter, Resolution},
 };
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, strategy::Union};
 
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
@@ -24,16 +24,26 @@ pub struct Step {
     pub cost: Cost,
 }
 
-/// A quota and the traffic that tries it.
+/// A policy and the traffic that tries it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The quota.
-    pub quota: Quota,
+    /// The policy.
+    pub policy: Policy,
     /// The requests, in order.
     pub steps: Vec<Step>,
 }
 
 impl Scenario {
+    /// Returns the quota of the policy's limit with the shortest window.
+    ///
+    /// # Panics
+    ///
+    /// Never: a policy has at least one limit.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        *self.policy.limits().first().expect("a policy has a limit").quota()
+    }
+
     /// Returns each request with the moment at which it comes. The clock starts an hour after its
     /// zero, and stays within 20 years.
     pub fn requests(&self) -> impl Iterator<Item = (Timestamp, Cost)> {
@@ -54,7 +64,7 @@ pub enum Time {
     AnyWay,
 }
 
-/// Returns quotas that `resolution` can hold, with up to `most` requests each.
+/// Returns policies of GCRA that `resolution` can hold, with up to `most` requests each.
 ///
 /// Rates are from one a week to 5,000,000 a second, gaps from none to years in whole ticks of the
 /// resolution, costs from one to above the burst.
@@ -63,9 +73,24 @@ pub fn scenarios(
     time: Time,
     most: usize,
 ) -> impl Strategy<Value = Scenario> {
-    quotas(resolution).prop_flat_map(move |quota| {
-        vec(step(quota, resolution, time), 1..=most)
-            .prop_map(move |steps| Scenario { quota, steps })
+    let policies = quotas(resolution)
+        .prop_map(|quota| Policy::gcra("test", quota).expect("the quota can be held"));
+    traffic(policies, resolution, time, most)
+}
+
+/// Returns `policies` with up to `most` requests each, whose moments aim at the edges of windows
+/// and slots.
+pub fn traffic(
+    policies: impl Strategy<Value = Policy>,
+    resolution: Resolution,
+    time: Time,
+    most: usize,
+) -> impl Strategy<Value = Scenario> {
+    policies.prop_flat_map(move |policy| {
+        // Each request aims at one of the limits.
+        let steps = policy.limits().iter().map(|limit| step(limit, resolution, time).boxed());
+        let steps = Union::new(steps);
+        vec(steps, 1..=most).prop_map(move |steps| Scenario { policy: policy.clone(), steps })
     })
 }
 
@@ -97,13 +122,23 @@ pub fn quotas(resolution: Resolution) -> impl Strategy<Value = Quota> {
     )
 }
 
-fn step(quota: Quota, resolution: Resolution, time: Time) -> impl Strategy<Value = Step> {
+fn step(limit: &Limit, resolution: Resolution, time: Time) -> impl Strategy<Value = Step> + use<> {
+    let quota = *limit.quota();
     let window = u64::try_from(quota.window().as_nanos()).expect("a window is within 366 days");
+    let slots = match limit.kind() {
+        Kind::SubWindows(slots) => u64::from(slots.number()),
+        _ => 1,
+    };
+    let slot = (window / 1_000).div_ceil(slots) * 1_000;
     let interval = (window / quota.permits()).max(1);
+    let edge = (prop_oneof![Just(slot), Just(window), Just(window + slot)], 0..=2_u64)
+        .prop_map(|(edge, around)| edge + around - 1);
     let forward = prop_oneof![
         4 => Just(0),
         4 => 0..=interval.saturating_mul(2),
         2 => 0..=window,
+        2 => edge,
+        1 => 0..=slot,
         1 => 0..=interval.saturating_mul(quota.burst()).min(END.as_nanos()),
         1 => 0..=3 * 365 * DAY,
     ];

@@ -3,7 +3,8 @@
 use std::{collections::HashMap, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, algorithm::Algorithm,
+    Cost, Decision, ManualClock, MemoryLimiter, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithm::Algorithm,
 };
 
 /// A limiter whose clock the test sets.
@@ -15,6 +16,27 @@ pub trait Subject {
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision;
 }
 
+/// A limiter with all operations, whose clock the test sets.
+pub trait Operations: Subject {
+    /// Sets the clock to `now`, and asks how far the permits of `key` are used up.
+    fn peek(&mut self, now: Timestamp, key: &str) -> Usage;
+
+    /// Sets the clock to `now`, and takes permits of `key` that are there `within` some time.
+    fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation;
+
+    /// Sets the clock to `now`, and gives permits back.
+    fn refund(&mut self, now: Timestamp, receipt: Receipt);
+
+    /// Sets the clock to `now`, and makes `key` a fresh one.
+    fn reset(&mut self, now: Timestamp, key: &str);
+
+    /// Sets the clock to `now`, and replaces the policy.
+    fn replace(&mut self, now: Timestamp, policy: Policy);
+
+    /// Sets the clock to `now`, and asks for permits of `key` by a tier of the policy.
+    fn decide_by(&mut self, now: Timestamp, tier: &str, key: &str, cost: Cost) -> Decision;
+}
+
 /// A [`MemoryLimiter`] on a [`ManualClock`].
 #[derive(Debug)]
 pub struct InMemory {
@@ -23,16 +45,15 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// Returns a limiter of `quota` with nothing in it.
+    /// Returns a limiter of `policy` with nothing in it.
     ///
     /// # Panics
     ///
-    /// If the limiter can't hold the quota.
+    /// If the limiter can't hold the policy.
     #[must_use]
-    pub fn new(quota: Quota) -> Self {
+    pub fn new(policy: Policy) -> Self {
         let clock = ManualClock::new();
-        let policy = Policy::gcra("test", quota).expect("the name is valid");
-        let limiter = MemoryLimiter::new(policy).expect("the quota fits");
+        let limiter = MemoryLimiter::new(policy).expect("the policy can be held");
         let limiter = limiter.with_capacity(512).expect("the capacity fits");
         Self { limiter: limiter.with_clock(clock.clone()), clock }
     }
@@ -46,6 +67,39 @@ impl Subject for InMemory {
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
         self.clock.set(now);
         self.limiter.try_acquire(key, cost)
+    }
+}
+
+impl Operations for InMemory {
+    fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
+        self.clock.set(now);
+        self.limiter.peek(key)
+    }
+
+    fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
+        self.clock.set(now);
+        self.limiter.reserve(key, cost, within)
+    }
+
+    fn refund(&mut self, now: Timestamp, receipt: Receipt) {
+        self.clock.set(now);
+        self.limiter.refund(receipt);
+    }
+
+    fn reset(&mut self, now: Timestamp, key: &str) {
+        self.clock.set(now);
+        self.limiter.reset(key);
+    }
+
+    fn replace(&mut self, now: Timestamp, policy: Policy) {
+        self.clock.set(now);
+        self.limiter.replace(policy).expect("the policy can take over");
+    }
+
+    fn decide_by(&mut self, now: Timestamp, tier: &str, key: &str, cost: Cost) -> Decision {
+        self.clock.set(now);
+        let tier = self.limiter.tier(tier).expect("there is such a tier");
+        tier.try_acquire(key, cost)
     }
 }
 

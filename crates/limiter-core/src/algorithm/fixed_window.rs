@@ -1,6 +1,6 @@
 //! The fixed window, in one 64-bit word a key.
 
-use alloc::{format, vec::Vec};
+use alloc::format;
 use core::time::Duration;
 
 use super::{Algorithm, Charge, Mark, window_without_burst};
@@ -60,7 +60,7 @@ struct Layout {
 
 /// How far the ends of windows that start with the first use reach from the timestamp zero: 36
 /// years. Time stands still there.
-const REACH: u64 = 1 << 60;
+const REACH: u64 = (1 << 60) - 1;
 
 impl FixedWindow {
     /// Returns the algorithm for `quota`.
@@ -74,21 +74,8 @@ impl FixedWindow {
     /// [`ErrorKind::InvalidQuota`] if the quota has a burst other than its permits, or so many
     /// permits that a count and an end don't fit into the word: at 8,000,000 a second all do.
     pub fn new(quota: &Quota, start: Start) -> Result<Self, Error> {
-        Self::with_layout(quota, start, Layout::of(core::slice::from_ref(quota), start))
-    }
-
-    /// Returns the algorithms for several quotas that may be applied to one and the same state.
-    ///
-    /// # Errors
-    ///
-    /// As [`FixedWindow::new`], where the most permits of all have to be counted in each window.
-    pub fn family(quotas: &[Quota], start: Start) -> Result<Vec<Self>, Error> {
-        let layout = Layout::of(quotas, start);
-        quotas.iter().map(|quota| Self::with_layout(quota, start, layout)).collect()
-    }
-
-    fn with_layout(quota: &Quota, start: Start, layout: Layout) -> Result<Self, Error> {
         window_without_burst(quota)?;
+        let layout = Layout::of(quota, start);
         let coarsest = match start {
             Start::FirstUse => nanos(quota) / 1_000,
             Start::Aligned => u64::MAX,
@@ -140,9 +127,13 @@ impl Algorithm for FixedWindow {
     fn advance(&self, state: &mut Window, now: Timestamp, promised: Timestamp) {
         let (end, count) = self.layout.read(*state);
         let latest = self.units(now.max(promised));
-        // From before a step back, or a longer window of another quota.
-        if end > latest + self.window {
-            *state = self.layout.word(latest + self.window, count);
+        // From before a step back. Aligned, an end a window from now is none; the next one is.
+        let latest_end = match self.start {
+            Start::FirstUse => latest + self.window,
+            Start::Aligned => self.end_from(latest) + self.window,
+        };
+        if end > latest_end {
+            *state = self.layout.word(latest_end, count);
         }
     }
 
@@ -164,6 +155,12 @@ impl Algorithm for FixedWindow {
         Mark::one(end)
     }
 
+    fn owe(&self, state: &mut Window, at: Timestamp, cost: Cost) {
+        self.charge(state, at, cost);
+        let (end, count) = self.layout.read(*state);
+        *state = self.layout.word(end, count.min(self.limit));
+    }
+
     fn refund(&self, state: &mut Window, _now: Timestamp, charge: &Charge, permits: u64) {
         let (end, count) = self.layout.read(*state);
         if end == charge.mark.word() {
@@ -178,8 +175,10 @@ impl Algorithm for FixedWindow {
         if end <= self.units(now) {
             return Usage::new(self.limit, self.limit, Duration::ZERO);
         }
-        let reset = Duration::from_nanos(self.until(end, now));
-        Usage::new(self.limit, self.limit.saturating_sub(count), reset)
+        // Nothing is left of the present where a later window has begun.
+        let is_present = self.start_of(end) <= self.units(now);
+        let remaining = if is_present { self.limit.saturating_sub(count) } else { 0 };
+        Usage::new(self.limit, remaining, Duration::from_nanos(self.until(end, now)))
     }
 
     fn with_origin(&self, origin: Timestamp) -> Self {
@@ -189,14 +188,16 @@ impl Algorithm for FixedWindow {
         }
     }
 
-    fn adopt(&self, state: &mut Window, from: &Self) {
+    /// The window goes on, but not beyond the end that one of its own would have.
+    fn adopt(&self, state: &mut Window, from: &Self, now: Timestamp) {
         let (end, count) = from.layout.read(*state);
-        if end == 0 {
+        if end <= from.units(now) {
+            *state = Window::default();
             return;
         }
-        let end = u128::from(end) * u128::from(from.layout.unit);
-        let end = end.div_ceil(u128::from(self.layout.unit)).min(self.layout.last_end().into());
-        *state = self.layout.word(u64::try_from(end).unwrap_or(u64::MAX), count);
+        let end = end.saturating_mul(from.layout.unit).saturating_sub(from.origin);
+        let end = end.saturating_add(self.origin).div_ceil(self.layout.unit);
+        *state = self.layout.word(end.min(self.units(now) + self.window), count);
     }
 
     #[inline]
@@ -206,13 +207,13 @@ impl Algorithm for FixedWindow {
 }
 
 impl Layout {
-    fn of(quotas: &[Quota], start: Start) -> Self {
-        let largest = quotas.iter().map(Quota::permits).max().unwrap_or(1);
-        let layout = Self { count_bits: u64::BITS - largest.leading_zeros(), unit: 1 };
+    fn of(quota: &Quota, start: Start) -> Self {
+        let count_bits = u64::BITS - quota.permits().leading_zeros();
+        let layout = Self { count_bits, unit: 1 };
         let unit = match start {
             Start::FirstUse => layout.finest_unit(start),
             // Windows end at its multiples only.
-            Start::Aligned => quotas.iter().map(nanos).fold(0, gcd),
+            Start::Aligned => nanos(quota),
         };
         Self { unit, ..layout }
     }
@@ -248,11 +249,4 @@ impl Layout {
 
 fn nanos(quota: &Quota) -> u64 {
     u64::try_from(quota.window().as_nanos()).unwrap_or(u64::MAX)
-}
-
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

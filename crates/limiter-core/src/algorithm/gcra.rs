@@ -87,16 +87,26 @@ impl Algorithm for Gcra {
         Mark::one(state.0)
     }
 
+    fn owe(&self, state: &mut Tat, at: Timestamp, cost: Cost) {
+        let price = self.meter.price(cost).unwrap_or(self.meter.capacity());
+        let debt = Self::debt(state, at).saturating_add(price);
+        state.0 = ticks(at) + debt.min(self.meter.capacity());
+    }
+
     /// The charge drains while time goes through the part of the line that it has filled, which
     /// ends at its mark: what is left of that part is given back.
+    ///
+    /// Where something before it was given back, its part has moved on, and more of it may be given
+    /// back than is left: by as much, at most, as was given back before.
     fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
         let mark = charge.mark.word();
         let taken = permits.min(charge.cost.get()).saturating_mul(self.meter.increment());
         let last = state.0 == mark;
         // Permits that were promised for later keep their distance from each other.
         let promised = Self::debt(state, now) > self.meter.capacity();
-        if last || (state.0 > mark && !promised) {
-            let undrained = if last { taken } else { mark.saturating_sub(ticks(now)) };
+        if last || !promised {
+            let end = mark.min(state.0);
+            let undrained = if last { taken } else { end.saturating_sub(ticks(now)) };
             state.0 = state.0.saturating_sub(taken.min(undrained));
         }
     }
@@ -109,6 +119,17 @@ impl Algorithm for Gcra {
     #[inline]
     fn longest_delay(&self) -> Duration {
         self.longest_delay
+    }
+
+    fn adopt(&self, state: &mut Tat, from: &Self, now: Timestamp) {
+        if self == from {
+            return;
+        }
+        let debt = u128::from(Self::debt(state, now)) * u128::from(self.meter.increment());
+        let debt = debt.div_ceil(u128::from(from.meter.increment()));
+        // What was promised for later keeps its place in the line, as far as time reaches.
+        let debt = u64::try_from(debt).unwrap_or(u64::MAX);
+        state.0 = ticks(now).saturating_add(debt);
     }
 
     #[inline]

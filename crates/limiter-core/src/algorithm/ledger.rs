@@ -190,13 +190,33 @@ impl Algorithm for Ledger {
         }
     }
 
+    /// The newest permits, as many as there are at all.
+    fn owe(&self, state: &mut Entries, at: Timestamp, cost: Cost) {
+        self.enter(state, at.as_nanos(), cost.get().min(self.limit));
+        while state.total > self.limit
+            && let Some(first) = state.entries.front_mut()
+        {
+            let surplus = first.count.min(state.total - self.limit);
+            first.count -= surplus;
+            state.total -= surplus;
+            if first.count == 0 {
+                state.entries.pop_front();
+            }
+        }
+    }
+
+    /// Entries know when their permits were taken; which of them still count shows by itself.
+    fn adopt(&self, _state: &mut Entries, _from: &Self, _now: Timestamp) {}
+
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
         let now = now.as_nanos();
         let last = state.entries.back();
         let end = last.map_or(now, |last| self.end_of(last));
-        let at = last.map_or(now, |last| last.at.max(now));
-        let room = self.limit.saturating_sub(state.total).min(self.room_in_slot(state, at));
-        Usage::new(self.largest(), room, Duration::from_nanos(end.saturating_sub(now)))
+        // Nothing is left of the present where a later slot has begun.
+        let is_present = last.is_none_or(|last| self.slot_of(last.at) <= now);
+        let room = self.limit.saturating_sub(state.total).min(self.room_in_slot(state, now));
+        let remaining = if is_present { room } else { 0 };
+        Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
 }
 

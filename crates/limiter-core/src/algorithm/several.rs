@@ -1,6 +1,6 @@
 //! Several limits on one subject, all or nothing.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::{cmp::Reverse, time::Duration};
 
 use super::{Algorithm, Charge, Mark, Single, State};
@@ -35,12 +35,16 @@ use crate::{Cost, Error, Limit, Policy, Timestamp, Usage};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Several {
     /// No more than [`Policy::MAX_LIMITS`].
-    limits: Box<[Single]>,
+    limits: Vec<Single>,
 }
 
 /// The states of several limits, in their order. Fresh has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States(Vec<State>);
+
+impl States {
+    pub(super) const FRESH: Self = Self(Vec::new());
+}
 
 impl Several {
     /// Returns the algorithm for `limits`, of which those beyond [`Policy::MAX_LIMITS`] are left
@@ -55,8 +59,21 @@ impl Several {
         Ok(Self { limits: limits.collect::<Result<_, _>>()? })
     }
 
-    pub(crate) fn of(limits: Vec<Single>) -> Self {
-        Self { limits: limits.into() }
+    /// Returns the algorithms of the limits, in their order.
+    #[must_use]
+    pub fn limits(&self) -> &[Single] {
+        &self.limits
+    }
+
+    pub(super) const NONE: Self = Self { limits: Vec::new() };
+
+    pub(crate) const fn of(limits: Vec<Single>) -> Self {
+        Self { limits }
+    }
+
+    fn longest_wait(&self, states: &States, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let waits = self.each(states).map(|(_, limit, state)| limit.wait(state, now, cost));
+        waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(Duration::ZERO))
     }
 
     /// Returns each limit with its index and its state.
@@ -84,11 +101,11 @@ impl Algorithm for Several {
     }
 
     fn wait(&self, states: &States, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let mut longest = Duration::ZERO;
-        for (_, limit, state) in self.each(states) {
-            longest = longest.max(limit.wait(state, now, cost)?);
-        }
-        Some(longest)
+        let longest = self.longest_wait(states, now, cost)?;
+        // A paced limit, of which there is one at most, has slots that the longest wait may miss.
+        // What the others admit, they admit from then on.
+        let more = self.longest_wait(states, now.saturating_add(longest), cost)?;
+        Some(longest.saturating_add(more))
     }
 
     fn charge(&self, states: &mut States, at: Timestamp, cost: Cost) -> Mark {
@@ -97,6 +114,10 @@ impl Algorithm for Several {
             *word = limit.charge(state, at, cost).word();
         }
         mark
+    }
+
+    fn owe(&self, states: &mut States, at: Timestamp, cost: Cost) {
+        self.each_mut(states).for_each(|(limit, state)| limit.owe(state, at, cost));
     }
 
     fn refund(&self, states: &mut States, now: Timestamp, charge: &Charge, permits: u64) {
@@ -131,9 +152,9 @@ impl Algorithm for Several {
         Self::of(self.limits.iter().map(|limit| limit.with_origin(origin)).collect())
     }
 
-    fn adopt(&self, states: &mut States, from: &Self) {
+    fn adopt(&self, states: &mut States, from: &Self, now: Timestamp) {
         for ((limit, state), old) in self.each_mut(states).zip(&from.limits) {
-            limit.adopt(state, old);
+            limit.adopt(state, old, now);
         }
     }
 

@@ -1,6 +1,5 @@
 //! One limit by any of the algorithms, chosen at run time.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
@@ -55,21 +54,6 @@ impl Single {
             Kind::SlidingCounter => Self::SlidingCounter(SlidingCounter::new(quota)?),
             Kind::SlidingLog => Self::Ledger(Ledger::sliding_log(quota)?),
         })
-    }
-
-    /// Returns the algorithms for several quotas, of one kind, that may be applied to one and the
-    /// same state.
-    ///
-    /// # Errors
-    ///
-    /// As [`Single::new`] and [`FixedWindow::family`].
-    pub fn family(limits: &[(Kind, Quota)]) -> Result<Vec<Self>, Error> {
-        if let [(Kind::FixedWindow(start), _), ..] = limits {
-            let quotas: Vec<_> = limits.iter().map(|(_, quota)| *quota).collect();
-            let family = FixedWindow::family(&quotas, *start)?;
-            return Ok(family.into_iter().map(Self::FixedWindow).collect());
-        }
-        limits.iter().map(|(kind, quota)| Self::new(*kind, quota)).collect()
     }
 }
 
@@ -128,6 +112,10 @@ impl Algorithm for Single {
         with!(self, &mut state, |algorithm, own| algorithm.charge(own, at, cost))
     }
 
+    fn owe(&self, state: &mut State, at: Timestamp, cost: Cost) {
+        with!(self, &mut state, |algorithm, own| algorithm.owe(own, at, cost));
+    }
+
     fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) {
         with!(self, &mut state, |algorithm, own| algorithm.refund(own, now, charge, permits));
     }
@@ -150,11 +138,20 @@ impl Algorithm for Single {
         }
     }
 
-    fn adopt(&self, state: &mut State, from: &Self) {
-        if let (Self::FixedWindow(new), Self::FixedWindow(old), State::Window(window)) =
-            (self, from, state)
-        {
-            new.adopt(window, old);
+    fn adopt(&self, state: &mut State, from: &Self, now: Timestamp) {
+        match (self, from, state) {
+            (Self::Gcra(new), Self::Gcra(old), State::Tat(tat)) => new.adopt(tat, old, now),
+            (Self::FixedWindow(new), Self::FixedWindow(old), State::Window(window)) => {
+                new.adopt(window, old, now);
+            }
+            (Self::SlidingCounter(new), Self::SlidingCounter(old), State::Counts(counts)) => {
+                new.adopt(counts, old, now);
+            }
+            (Self::Ledger(new), Self::Ledger(old), State::Entries(entries)) => {
+                new.adopt(entries, old, now);
+            }
+            // Fresh, or of another kind, which no store hands out.
+            _ => {}
         }
     }
 }

@@ -37,8 +37,6 @@ pub struct SlidingCounter {
 pub struct Counts {
     /// When the window after the current one ends, in nanoseconds: nothing counts any more.
     until: u64,
-    /// In nanoseconds, of the quota by which the permits were counted.
-    window: u64,
     current: u64,
     previous: u64,
 }
@@ -64,44 +62,47 @@ impl SlidingCounter {
         let window = u128::from(self.window);
         whole(window - u128::from(room) * window / u128::from(count))
     }
-}
 
-impl Counts {
-    const fn fresh(window: u64, now: u64) -> Self {
-        let until = now.saturating_add(window.saturating_mul(2));
-        Self { until, window, current: 0, previous: 0 }
+    /// Returns the end of the window after one that starts now.
+    const fn until(&self, now: u64) -> u64 {
+        now.saturating_add(self.window.saturating_mul(2))
     }
 
-    /// Returns how much time has passed since the window's start, zero if it is yet to come.
-    const fn elapsed(&self, now: u64) -> u64 {
-        now.saturating_add(self.window.saturating_mul(2)).saturating_sub(self.until)
+    /// Returns how much of the window has passed, zero if it is yet to come.
+    const fn elapsed(&self, state: &Counts, now: u64) -> u64 {
+        self.until(now).saturating_sub(state.until)
     }
 
-    /// Enters the window that `now` is in.
-    fn roll(&mut self, now: u64) {
-        match self.elapsed(now).checked_div(self.window) {
-            Some(0) => {}
-            Some(1) => {
-                self.until = self.until.saturating_add(self.window);
-                (self.current, self.previous) = (0, self.current);
+    /// Returns the counts in the window that `now` is in.
+    fn at(&self, mut state: Counts, now: u64) -> Counts {
+        match self.elapsed(&state, now) / self.window {
+            0 => {}
+            1 => {
+                state.until = state.until.saturating_add(self.window);
+                (state.current, state.previous) = (0, state.current);
             }
-            _ => (self.current, self.previous) = (0, 0),
+            _ => (state.current, state.previous) = (0, 0),
         }
+        if self.counted(&state, now) == 0 {
+            // The next window begins with its first use.
+            state = Counts { until: self.until(now), current: 0, previous: 0 };
+        }
+        state
     }
 
-    /// Returns how many permits count, rounded up.
-    fn counted(&self, now: u64) -> u64 {
-        let left = u128::from(self.window.saturating_sub(self.elapsed(now)));
-        let faded = (u128::from(self.previous) * left).div_ceil(u128::from(self.window).max(1));
-        self.current.saturating_add(whole(faded))
+    /// Returns how many permits count in the window that `now` is in, rounded up.
+    fn counted(&self, state: &Counts, now: u64) -> u64 {
+        let left = u128::from(self.window.saturating_sub(self.elapsed(state, now)));
+        let faded = (u128::from(state.previous) * left).div_ceil(u128::from(self.window));
+        state.current.saturating_add(whole(faded))
     }
 
     /// Returns when nothing will count any more.
-    const fn end(&self, now: u64) -> u64 {
-        match (self.current, self.previous) {
+    const fn end(&self, state: &Counts, now: u64) -> u64 {
+        match (state.current, state.previous) {
             (0, 0) => now,
-            (0, _) => self.until.saturating_sub(self.window),
-            _ => self.until,
+            (0, _) => state.until.saturating_sub(self.window),
+            _ => state.until,
         }
     }
 }
@@ -110,23 +111,10 @@ impl Algorithm for SlidingCounter {
     type State = Counts;
 
     fn advance(&self, state: &mut Counts, now: Timestamp, promised: Timestamp) {
-        let (now, latest) = (now.as_nanos(), now.max(promised).as_nanos());
-        state.roll(now);
-        if state.window != self.window {
-            // Of another quota. What still counts goes on to count, until it would have been over
-            // by either quota: however often quotas take turns, that comes no later.
-            let latest_end = latest.saturating_add(self.window.saturating_mul(2));
-            let until = state.end(now).min(latest_end);
-            let current = state.counted(now);
-            *state = Counts { until, window: self.window, current, previous: 0 };
-            state.roll(now);
-        }
         // From before a step back.
-        state.until = state.until.min(latest.saturating_add(self.window.saturating_mul(2)));
-        if state.counted(now) == 0 {
-            // The next window begins with its first use.
-            *state = Counts::fresh(self.window, now);
-        }
+        let latest = self.until(now.max(promised).as_nanos());
+        state.until = state.until.min(latest);
+        *state = self.at(*state, now.as_nanos());
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -158,13 +146,31 @@ impl Algorithm for SlidingCounter {
         }
     }
 
+    fn owe(&self, state: &mut Counts, at: Timestamp, cost: Cost) {
+        self.charge(state, at, cost);
+        state.current = state.current.min(self.limit);
+    }
+
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
         let now = now.as_nanos();
-        let mut state = *state;
-        state.roll(now);
-        let remaining = self.limit.saturating_sub(state.counted(now));
-        let reset_after = Duration::from_nanos(state.end(now).saturating_sub(now));
+        let state = self.at(*state, now);
+        // Nothing is left of the present where a later window has begun.
+        let is_present = state.until <= self.until(now);
+        let room = self.limit.saturating_sub(self.counted(&state, now));
+        let remaining = if is_present { room } else { 0 };
+        let reset_after = Duration::from_nanos(self.end(&state, now).saturating_sub(now));
         Usage::new(self.limit, remaining, reset_after)
+    }
+
+    /// What still counts begins to count anew.
+    fn adopt(&self, state: &mut Counts, from: &Self, now: Timestamp) {
+        if self == from {
+            return;
+        }
+        let now = now.as_nanos();
+        let old = from.at(*state, now);
+        let current = from.counted(&old, now);
+        *state = Counts { until: self.until(now), current, previous: 0 };
     }
 }
 

@@ -41,10 +41,10 @@ impl<A: Algorithm> Store<A> for Cell<A> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).state = A::State::default();
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inner { state, tiers, .. } = &mut *cell;
-        new.of(0).adopt(state, tiers.of(0));
+        let Inner { state, tiers, latest } = &mut *cell;
+        new.of(0).adopt(state, tiers.of(0), moment.after(latest));
         *tiers = new;
     }
 }

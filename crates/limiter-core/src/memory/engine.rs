@@ -65,8 +65,8 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     }
 
     /// Those who wait have to be told: see [`reconsider_all`](Self::reconsider_all).
-    pub(super) fn replace(&self, tiers: Tiers<A>) {
-        self.states.replace(Arc::new(tiers));
+    pub(super) fn replace(&self, tiers: Tiers<A>, moment: Moment<'_>) {
+        self.states.replace(Arc::new(tiers), moment);
     }
 
     /// Lets the first in each queue see that the quota has changed.

@@ -1,19 +1,21 @@
 //! The engine that a policy asks for.
 
 use alloc::vec::Vec;
-use core::{iter, time::Duration};
+use core::time::Duration;
 
 use super::{
     cell::Cell,
     engine::{Ask, Engine},
     place::{Turn, Waiter},
     queue::{Outcome, Ticket},
-    store::{Store, Tiers},
+    store::{Moment, Store, Tiers},
     table::Table,
 };
 use crate::{
     Cost, Error, Policy, Timestamp, Usage,
-    algorithm::{Algorithm, Charge, FixedWindow, Gcra, Ledger, Several, Single, SlidingCounter},
+    algorithm::{
+        Algorithm, Charge, FixedWindow, Gcra, Ledger, Several, Single, SlidingCounter, Tiered,
+    },
 };
 
 /// Whether there are keys.
@@ -49,74 +51,60 @@ impl Shape for Unkeyed {
     }
 }
 
-/// An engine of the algorithm that a policy asks for.
-pub(super) enum Engines<K: Shape> {
-    Gcra(Engine<Gcra, K::Store<Gcra>>),
-    FixedWindow(Engine<FixedWindow, K::Store<FixedWindow>>),
-    SlidingCounter(Engine<SlidingCounter, K::Store<SlidingCounter>>),
-    Ledger(Engine<Ledger, K::Store<Ledger>>),
-    Several(Engine<Several, K::Store<Several>>),
-}
-
-/// The algorithms of a policy and its tiers.
-#[derive(Clone)]
-pub(super) enum Compiled {
-    Gcra(Tiers<Gcra>),
-    FixedWindow(Tiers<FixedWindow>),
-    SlidingCounter(Tiers<SlidingCounter>),
-    Ledger(Tiers<Ledger>),
-    Several(Tiers<Several>),
-}
-
-macro_rules! any {
-    ($engines:expr, $engine:ident => $call:expr) => {
-        match $engines {
-            Engines::Gcra($engine) => $call,
-            Engines::FixedWindow($engine) => $call,
-            Engines::SlidingCounter($engine) => $call,
-            Engines::Ledger($engine) => $call,
-            Engines::Several($engine) => $call,
+macro_rules! engines {
+    ($($algorithm:ident)*) => {
+        /// An engine of the algorithm that a policy asks for.
+        pub(super) enum Engines<K: Shape> {
+            $($algorithm(Engine<$algorithm, K::Store<$algorithm>>),)*
         }
-    };
-}
 
-impl<K: Shape> Engines<K> {
-    /// Returns an engine without states, for timestamps that count from `origin` on the clock.
-    pub(super) fn new(compiled: &Compiled, origin: Timestamp, capacity: usize) -> Self {
-        fn new<K: Shape, A: Algorithm>(
-            tiers: &Tiers<A>,
-            origin: Timestamp,
-            capacity: usize,
-        ) -> Engine<A, K::Store<A>> {
-            Engine::new(K::store(tiers.with_origin(origin), capacity))
+        /// The algorithms of a policy and its tiers.
+        #[derive(Clone)]
+        pub(super) enum Compiled {
+            $($algorithm(Tiers<$algorithm>),)*
         }
-        match compiled {
-            Compiled::Gcra(tiers) => Self::Gcra(new::<K, _>(tiers, origin, capacity)),
-            Compiled::FixedWindow(tiers) => Self::FixedWindow(new::<K, _>(tiers, origin, capacity)),
-            Compiled::SlidingCounter(tiers) => {
-                Self::SlidingCounter(new::<K, _>(tiers, origin, capacity))
+
+        impl<K: Shape> Engines<K> {
+            /// Returns an engine without states, for timestamps that count from `origin` on the
+            /// clock.
+            pub(super) fn new(compiled: &Compiled, origin: Timestamp, capacity: usize) -> Self {
+                match compiled {
+                    $(Compiled::$algorithm(tiers) => {
+                        Self::$algorithm(Engine::new(K::store(tiers.with_origin(origin), capacity)))
+                    })*
+                }
             }
-            Compiled::Ledger(tiers) => Self::Ledger(new::<K, _>(tiers, origin, capacity)),
-            Compiled::Several(tiers) => Self::Several(new::<K, _>(tiers, origin, capacity)),
-        }
-    }
 
-    /// Goes on with other quotas, of a policy of the same shape.
-    pub(super) fn replace(&self, compiled: &Compiled, origin: Timestamp) {
-        macro_rules! replace {
-            ($($algorithm:ident)*) => {
+            /// Goes on with other quotas, of a policy of the same shape.
+            pub(super) fn replace(
+                &self,
+                compiled: &Compiled,
+                origin: Timestamp,
+                moment: Moment<'_>,
+            ) {
                 match (self, compiled) {
                     $((Self::$algorithm(engine), Compiled::$algorithm(tiers)) => {
-                        engine.replace(tiers.with_origin(origin));
+                        engine.replace(tiers.with_origin(origin), moment);
                     })*
                     // Policies of one shape compile to one kind of algorithm.
                     _ => {}
                 }
+            }
+        }
+
+        /// Calls the engine, whichever it is.
+        macro_rules! any {
+            ($engines:expr, $engine:ident => $call:expr) => {
+                match $engines {
+                    $(Engines::$algorithm($engine) => $call,)*
+                }
             };
         }
-        replace!(Gcra FixedWindow SlidingCounter Ledger Several);
-    }
+    };
+}
+engines!(Gcra FixedWindow SlidingCounter Ledger Several Tiered);
 
+impl<K: Shape> Engines<K> {
     pub(super) fn reconsider_all(&self, clock: &dyn Fn() -> Timestamp) {
         any!(self, engine => engine.reconsider_all(clock));
     }
@@ -154,31 +142,18 @@ impl<K: Shape> Engines<K> {
 
 impl Compiled {
     pub(super) fn new(policy: &Policy) -> Result<Self, Error> {
-        // The algorithms of each limit, that of the policy first, then those of the tiers.
-        let mut limits = Vec::new();
-        for (index, limit) in policy.limits().iter().enumerate() {
-            let tiers = policy.tiers().iter().filter_map(|tier| tier.limits().get(index));
-            let family = iter::once(limit).chain(tiers).map(|limit| (limit.kind(), *limit.quota()));
-            limits.push(Single::family(&family.collect::<Vec<_>>())?);
+        let own = Several::new(policy.limits())?;
+        if !policy.tiers().is_empty() {
+            let others = policy.tiers().iter().map(|tier| Several::new(tier.limits()));
+            let others = others.collect::<Result<Vec<_>, _>>()?;
+            return Ok(Self::Tiered(Tiered::all(own, others).into()));
         }
-        macro_rules! only {
-            ($($algorithm:ident)*) => {
-                match limits.as_slice() {
-                    $([only] if let Some(Single::$algorithm(policy)) = only.first() => {
-                        let others = only.iter().skip(1).filter_map(|other| match other {
-                            Single::$algorithm(other) => Some(*other),
-                            _ => None,
-                        });
-                        Self::$algorithm(Tiers::new(*policy, others))
-                    })*
-                    several => {
-                        let tier = |index| several.iter().filter_map(move |limit| limit.get(index));
-                        let tier = |index| Several::of(tier(index).copied().collect());
-                        Self::Several(Tiers::new(tier(0), (1..=policy.tiers().len()).map(tier)))
-                    }
-                }
-            };
-        }
-        Ok(only!(Gcra FixedWindow SlidingCounter Ledger))
+        Ok(match own.limits() {
+            [Single::Gcra(gcra)] => Self::Gcra((*gcra).into()),
+            [Single::FixedWindow(window)] => Self::FixedWindow((*window).into()),
+            [Single::SlidingCounter(counter)] => Self::SlidingCounter((*counter).into()),
+            [Single::Ledger(ledger)] => Self::Ledger((*ledger).into()),
+            _ => Self::Several(own.into()),
+        })
     }
 }

@@ -104,11 +104,12 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
         let policy = current.policy.replaced_by(policy)?;
         let compiled = Compiled::new(&policy)?;
-        self.shared.engines.replace(&compiled, self.shared.origin);
+        let clock = || self.now();
+        self.shared.engines.replace(&compiled, self.shared.origin, Moment::by(&clock));
         *current = Current { policy, compiled };
         // Whoever is woken may ask for the policy.
         drop(current);
-        self.shared.engines.reconsider_all(&|| self.now());
+        self.shared.engines.reconsider_all(&clock);
         Ok(())
     }
 
@@ -134,7 +135,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
             return Reservation::refused(decision);
         };
         let permits = charge.cost.get();
-        let receipt = Receipt { limiter: self.shared.id, hash, charge, permits };
+        let receipt = Receipt { limiter: self.shared.id, hash, tier: self.tier, charge, permits };
         Reservation::admitted(decision, charge.at.saturating_since(self.now()), receipt)
     }
 
@@ -142,11 +143,13 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         self.shared.engines.peek(self.ask(hash, &|| self.now()))
     }
 
-    /// The receipt knows the key.
+    /// The receipt knows the key and the tier.
     pub(super) fn refund(&self, receipt: Receipt) {
-        let Receipt { limiter, hash, charge, permits } = receipt;
+        let Receipt { limiter, hash, tier, charge, permits } = receipt;
         if limiter == self.shared.id {
-            self.shared.engines.refund(self.ask(hash, &|| self.now()), &charge, permits);
+            let clock = || self.now();
+            let ask = Ask { tier, ..self.ask(hash, &clock) };
+            self.shared.engines.refund(ask, &charge, permits);
         }
     }
 

@@ -102,7 +102,7 @@ impl<C: Clock> MemoryLimiter<C> {
 
     /// Returns the limiter as it is for the keys of another tier of its policy.
     ///
-    /// Both are one limiter: a key's debt is the same, whichever of them is asked.
+    /// Both are one limiter: what a key takes by one of them, it has taken from the other too.
     ///
     /// ```
     /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
@@ -126,8 +126,8 @@ impl<C: Clock> MemoryLimiter<C> {
 
     /// Applies `policy` from now on, to all keys, by all clones and tiers. Keys keep their debts.
     ///
-    /// What is owed stays owed: by GCRA as the time until it has drained, by the algorithms with
-    /// windows as the number of permits, in either case no more than the new quota could be owed.
+    /// The permits that were taken stay taken, as far as the new quota remembers any: a key waits no
+    /// longer than that can make it wait.
     ///
     /// # Errors
     ///
@@ -165,7 +165,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Gives back what `receipt` tells, as far as it still counts.
     ///
     /// Permits that have recovered since are not given back, nor those that were promised for later
-    /// where others were promised after them.
+    /// where others were promised after them. By GCRA, which remembers a debt and not what it is
+    /// made of, permits that are given back one after the other may come back as if the later ones
+    /// had recovered nothing yet.
     pub fn refund(&self, receipt: Receipt) {
         self.handle.refund(receipt);
     }

@@ -242,7 +242,7 @@ fn a_key_is_charged_exactly_by_all_threads() {
 fn what_was_promised_is_never_lowered() {
     check(|| {
         let gcra = Gcra::new(&Quota::per_hour(1).unwrap()).unwrap();
-        let table = Table::new(Arc::new(Tiers::new(gcra, [])), 1);
+        let table = Table::new(Arc::new(Tiers::from(gcra)), 1);
         let engine = Arc::new(Engine::new(table));
         let ask = |hash| Ask { hash, tier: 0, moment: Moment::by(&|| Timestamp::ZERO) };
         let promising = Arc::clone(&engine);

@@ -1,7 +1,6 @@
 //! What keeps states in memory.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::iter;
+use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     Timestamp,
@@ -24,8 +23,9 @@ pub(super) trait Store<A: Algorithm> {
     /// Makes the state of `hash` a fresh one.
     fn reset(&self, hash: u64, moment: Moment<'_>);
 
-    /// Replaces the algorithms of all tiers, and rewrites the states for them.
-    fn replace(&self, tiers: Arc<Tiers<A>>);
+    /// Replaces the algorithms of all tiers, and rewrites the states for them: whichever tier is
+    /// taken rewrites for all.
+    fn replace(&self, tiers: Arc<Tiers<A>>, moment: Moment<'_>);
 }
 
 /// The present, for someone who may be held up until the state is held.
@@ -58,40 +58,38 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// A policy's algorithm, and those of its other tiers.
+/// A policy's algorithm, and those of its other tiers, all for the same states.
 #[derive(Clone, Debug)]
 pub(super) struct Tiers<A> {
     policy: A,
-    others: Box<[A]>,
+    others: Vec<A>,
 }
 
 impl<A> Tiers<A> {
-    pub(super) fn new(policy: A, others: impl IntoIterator<Item = A>) -> Self {
-        Self { policy, others: others.into_iter().collect::<Vec<_>>().into() }
-    }
-
     /// Returns the algorithm of a tier: zero is the policy's own.
     #[inline]
     pub(super) fn of(&self, tier: usize) -> &A {
         tier.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.policy)
     }
 
-    #[inline]
-    pub(super) fn all(&self) -> impl Iterator<Item = &A> {
-        iter::once(&self.policy).chain(&self.others)
-    }
-
     pub(super) fn with_origin(&self, origin: Timestamp) -> Self
     where
         A: Algorithm,
     {
-        let others = self.others.iter().map(|other| other.with_origin(origin));
-        Self::new(self.policy.with_origin(origin), others)
+        let others = self.others.iter().map(|other| other.with_origin(origin)).collect();
+        Self { policy: self.policy.with_origin(origin), others }
     }
+}
 
-    /// Returns the only one there is.
-    pub(super) fn only(&self) -> Option<&A> {
-        self.others.is_empty().then_some(&self.policy)
+impl<A> From<A> for Tiers<A> {
+    fn from(policy: A) -> Self {
+        Self { policy, others: Vec::new() }
+    }
+}
+
+impl<A> From<(A, Vec<A>)> for Tiers<A> {
+    fn from((policy, others): (A, Vec<A>)) -> Self {
+        Self { policy, others }
     }
 }
 

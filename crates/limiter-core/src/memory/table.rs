@@ -79,7 +79,8 @@ impl<A: Algorithm> Store<A> for Table<A> {
                 // After a step back of the clock, these would stay until it has caught up: their
                 // keys may never come back to have them lowered.
                 let promised = promised.by(now);
-                slots.iter_mut().for_each(|slot| lower(&mut slot.state, tiers, now, promised));
+                let states = slots.iter_mut().map(|slot| &mut slot.state);
+                states.for_each(|state| tiers.of(0).advance(state, now, promised));
                 overflow
             }
         };
@@ -95,12 +96,13 @@ impl<A: Algorithm> Store<A> for Table<A> {
         }
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         for line in &self.lines {
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            let Line { slots, overflow, tiers, .. } = &mut *line;
+            let Line { slots, overflow, tiers, latest } = &mut *line;
+            let now = moment.after(latest);
             let states = slots.iter_mut().map(|slot| &mut slot.state);
-            states.chain([overflow]).for_each(|state| new.of(0).adopt(state, tiers.of(0)));
+            states.chain([overflow]).for_each(|state| new.of(0).adopt(state, tiers.of(0), now));
             *tiers = Arc::clone(&new);
         }
     }
@@ -114,30 +116,10 @@ fn find<'a, A: Algorithm>(
     hash: u64,
     now: Timestamp,
 ) -> Option<&'a mut Slot<A::State>> {
-    let free = |slot: &Slot<A::State>| tiers.all().all(|tier| tier.is_fresh(&slot.state, now));
+    let free = |slot: &Slot<A::State>| tiers.of(0).is_fresh(&slot.state, now);
     let mine = slots.iter().position(|slot| slot.hash == hash);
     let index = mine.or_else(|| slots.iter().position(free))?;
     slots.get_mut(index)
-}
-
-/// Lowers a state to the most that it can be by any tier.
-fn lower<A: Algorithm>(
-    state: &mut A::State,
-    tiers: &Tiers<A>,
-    now: Timestamp,
-    promised: Timestamp,
-) {
-    if let Some(only) = tiers.only() {
-        return only.advance(state, now, promised);
-    }
-    let by_tier = tiers.all().map(|tier| {
-        let mut lowered = state.clone();
-        tier.advance(&mut lowered, now, promised);
-        (tier.usage(&lowered, now).reset_after(), lowered)
-    });
-    if let Some((_, lowered)) = by_tier.max_by_key(|(reset_after, _)| *reset_after) {
-        *state = lowered;
-    }
 }
 
 impl<A: Algorithm> Line<A> {

@@ -38,6 +38,14 @@ impl Algorithm for Counted {
         self.gcra.wait(state, now, cost)
     }
 
+    fn owe(&self, state: &mut Tat, at: Timestamp, cost: Cost) {
+        self.gcra.owe(state, at, cost);
+    }
+
+    fn adopt(&self, state: &mut Tat, from: &Self, now: Timestamp) {
+        self.gcra.adopt(state, &from.gcra, now);
+    }
+
     fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Mark {
         self.gcra.charge(state, at, cost)
     }
@@ -75,7 +83,7 @@ fn engine(burst: u64) -> (Engine<Counted, Cell<Counted>>, Arc<AtomicUsize>) {
     let quota = Quota::per_second(100).unwrap().with_burst(burst).unwrap();
     let decisions = Arc::new(AtomicUsize::new(0));
     let counted = Counted { gcra: Gcra::new(&quota).unwrap(), decisions: Arc::clone(&decisions) };
-    (Engine::new(Cell::new(Arc::new(Tiers::new(counted, [])))), decisions)
+    (Engine::new(Cell::new(Arc::new(Tiers::from(counted)))), decisions)
 }
 
 /// Lets a thousand wait, each looking again when it is woken and when it is due, and returns when

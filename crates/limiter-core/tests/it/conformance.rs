@@ -1,6 +1,8 @@
 //! The rows that every limiter answers alike.
 
-use limiter_core::algorithm::Gcra;
+use std::time::Duration;
+
+use limiter_core::algorithm::Single;
 use limiter_test::{
     conformance,
     subject::{Bare, InMemory},
@@ -9,11 +11,23 @@ use limiter_test::{
 #[test]
 fn the_memory_limiter_conforms() {
     conformance::gcra(InMemory::new);
+    conformance::buckets(InMemory::new);
+    conformance::windows(InMemory::new);
+    conformance::several(InMemory::new);
 }
 
 #[test]
-fn the_bare_algorithm_conforms() {
-    conformance::gcra(|quota| {
-        Bare::new(Gcra::new(&quota).unwrap(), std::time::Duration::from_nanos(1))
-    });
+fn the_memory_limiter_conforms_in_every_operation() {
+    conformance::operations(InMemory::new);
+}
+
+#[test]
+fn the_bare_algorithms_conform() {
+    let bare = |policy: limiter_core::Policy| {
+        let limit = &policy.limits()[0];
+        let algorithm = Single::new(limit.kind(), limit.quota()).unwrap();
+        Bare::new(algorithm, Duration::from_nanos(1))
+    };
+    conformance::gcra(bare);
+    conformance::windows(bare);
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use limiter_core::{Cost, Decision, Quota, Timestamp};
+use limiter_core::{Cost, Decision, Policy, Timestamp};
 use limiter_test::{conformance, subject::Subject};
 
 use super::store::Store;
@@ -11,7 +11,7 @@ use crate::scripts::gcra::{Gcra, twin::Tat};
 #[test]
 fn the_gcra_script_conforms() {
     let store = Store::new();
-    conformance::gcra(|quota| store.limiter(quota));
+    conformance::gcra(|policy| store.limiter(policy));
 }
 
 #[test]
@@ -26,8 +26,9 @@ struct Twin {
 }
 
 impl Twin {
-    fn new(quota: Quota) -> Self {
-        Self { gcra: Gcra::new(&quota).unwrap(), states: HashMap::new() }
+    #[expect(clippy::needless_pass_by_value, reason = "limiters are made of their policies")]
+    fn new(policy: Policy) -> Self {
+        Self { gcra: Gcra::new(policy.limits()[0].quota()).unwrap(), states: HashMap::new() }
     }
 }
 

@@ -14,7 +14,7 @@ fn holds(time: Time, most: usize, law: fn(&mut InRedis, &Scenario) -> Law) {
     let config = ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() };
     TestRunner::new(config)
         .run(&scenarios(Micros, time, most), |scenario| {
-            law(&mut store.limiter(scenario.quota), &scenario)
+            law(&mut store.limiter(scenario.policy.clone()), &scenario)
         })
         .unwrap();
 }

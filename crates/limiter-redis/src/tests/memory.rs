@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Quota, algorithm::Resolution::Micros};
+use limiter_core::{Decision, Policy, Quota, algorithm::Resolution::Micros};
 use limiter_test::{
     schedule::{Scenario, Time, scenarios},
     subject::{InMemory, Subject},
@@ -41,12 +41,13 @@ fn rounded(decision: &Decision) -> (bool, u64, u64, Option<Duration>, Duration) 
 fn memory_and_redis_agree_step_by_step() {
     let store = Store::new();
     let scenarios = scenarios(Micros, Time::AnyWay, 60).prop_filter_map("inexact", |scenario| {
-        Some(Scenario { quota: exact_in_memory(scenario.quota)?, steps: scenario.steps })
+        let policy = Policy::gcra("test", exact_in_memory(scenario.quota())?).ok()?;
+        Some(Scenario { policy, steps: scenario.steps })
     });
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() };
     let law = |scenario: Scenario| {
-        let mut memory = InMemory::new(scenario.quota);
-        let mut redis = store.limiter(scenario.quota);
+        let mut memory = InMemory::new(scenario.policy.clone());
+        let mut redis = store.limiter(scenario.policy.clone());
         for (now, cost) in scenario.requests() {
             let by_memory = memory.decide(now, "key", cost);
             let by_redis = redis.decide(now, "key", cost);

@@ -61,8 +61,12 @@ impl Store {
     }
 
     /// Returns a limiter of `quota` that no one has used.
-    pub(super) fn limiter(self: &Arc<Self>, quota: Quota) -> InRedis {
-        let policy = Policy::gcra("test", quota).unwrap();
+    pub(super) fn limiter_of(self: &Arc<Self>, quota: Quota) -> InRedis {
+        self.limiter(Policy::gcra("test", quota).unwrap())
+    }
+
+    /// Returns a limiter of `policy` that no one has used.
+    pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
         let limiter = RedisLimiter::new(self.connection.clone(), policy).unwrap();
         let limiter = limiter.with_prefix(&unique()).unwrap().with_script(self.script);
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();

@@ -27,7 +27,7 @@ struct Pair {
 
 impl Pair {
     fn new(store: &Arc<Store>, quota: Quota) -> Self {
-        let script = store.limiter(quota);
+        let script = store.limiter_of(quota);
         let key = script.store_key("key");
         let life = Value::Bytes([&key[..], b":life"].concat().into());
         let key = Value::Bytes(key.into());
@@ -65,7 +65,7 @@ fn cases<S: Strategy>(cases: u32, strategy: &S, law: impl Fn(S::Value) -> Law) {
 fn gcra_twins_agree_on_random_traffic() {
     let store = Store::new();
     cases(400, &scenarios(Micros, Time::AnyWay, 60), |scenario: Scenario| {
-        let mut pair = Pair::new(&store, scenario.quota);
+        let mut pair = Pair::new(&store, scenario.quota());
         for (now, cost) in scenario.requests() {
             let _ = pair.step(now, cost)?;
         }
@@ -112,7 +112,7 @@ fn a_changed_quota_keeps_the_debt() {
     let debt = pair.step(Timestamp::from_nanos(second), Cost::ONE).unwrap().reset_after();
 
     pair.twin = Gcra::new(&Quota::per_second(1).unwrap().with_burst(2).unwrap()).unwrap();
-    let mut other = store.limiter(Quota::per_second(1).unwrap().with_burst(2).unwrap());
+    let mut other = store.limiter_of(Quota::per_second(1).unwrap().with_burst(2).unwrap());
     let state = store.command("GET", vec![pair.key.clone()]);
     let key = Value::Bytes(other.store_key("key").into());
     store.command("SET", vec![key, state]);
