@@ -164,6 +164,14 @@ impl Mark {
     }
 }
 
+/// The last moment in nanoseconds to which a few of the longest windows can be added: 575 years
+/// after the clock's start. Time stands still there.
+const LAST: u64 = u64::MAX - (1 << 58);
+
+fn nanos(at: Timestamp) -> u64 {
+    at.as_nanos().min(LAST)
+}
+
 /// Why a quota of a window can't have a burst, if it has one.
 fn window_without_burst(quota: &crate::Quota) -> Result<(), crate::Error> {
     if quota.burst() == quota.permits() {

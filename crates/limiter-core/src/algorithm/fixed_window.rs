@@ -3,7 +3,7 @@
 use alloc::format;
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark, window_without_burst};
+use super::{Algorithm, Charge, LAST, Mark, window_without_burst};
 use crate::{Cost, Error, ErrorKind, Quota, Timestamp, Usage};
 
 /// A counter that starts anew with each window.
@@ -93,17 +93,24 @@ impl FixedWindow {
         Ok(Self { limit: quota.permits(), window, start, origin: 0, layout })
     }
 
-    /// Returns `now` in units, rounded down, and early enough that a window can end in the word.
+    /// Returns what the clock shows at `now`, early enough that windows can still end in the word.
+    /// Time stands still there.
+    const fn shown(&self, now: Timestamp) -> u64 {
+        let shown = now.as_nanos().saturating_add(self.origin);
+        let last = self.layout.last_end().saturating_sub(4 * self.window);
+        let last = last.saturating_mul(self.layout.unit);
+        let last = if last < LAST { last } else { LAST };
+        if shown < last { shown } else { last }
+    }
+
+    /// Returns `now` in units, rounded down.
     const fn units(&self, now: Timestamp) -> u64 {
-        let now = now.as_nanos().saturating_add(self.origin) / self.layout.unit;
-        let last = self.layout.last_end().saturating_sub(2 * self.window);
-        if now < last { now } else { last }
+        self.shown(now) / self.layout.unit
     }
 
     /// Returns how long it is from `now` until a moment in units.
     const fn until(&self, units: u64, now: Timestamp) -> u64 {
-        let now = now.as_nanos().saturating_add(self.origin);
-        units.saturating_mul(self.layout.unit).saturating_sub(now)
+        units.saturating_mul(self.layout.unit).saturating_sub(self.shown(now))
     }
 
     /// Returns the first moment of a window that ends at `end`.

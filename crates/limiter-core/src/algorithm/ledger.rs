@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark};
+use super::{Algorithm, Charge, Mark, nanos};
 use crate::{Cost, Timestamp, Usage};
 
 /// Permits by the time at which they were taken, as long as they count.
@@ -122,7 +122,7 @@ impl Algorithm for Ledger {
     type State = Entries;
 
     fn advance(&self, state: &mut Entries, now: Timestamp, promised: Timestamp) {
-        let (now, latest) = (now.as_nanos(), now.max(promised).as_nanos());
+        let (now, latest) = (nanos(now), nanos(now.max(promised)));
         while let Some(first) = state.entries.front()
             && self.is_over(first, now)
         {
@@ -146,7 +146,7 @@ impl Algorithm for Ledger {
     }
 
     fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let (now, cost) = (now.as_nanos(), cost.get());
+        let (now, cost) = (nanos(now), cost.get());
         if cost > self.largest() {
             return None;
         }
@@ -170,7 +170,7 @@ impl Algorithm for Ledger {
     }
 
     fn charge(&self, state: &mut Entries, at: Timestamp, cost: Cost) -> Mark {
-        Mark::one(self.enter(state, at.as_nanos(), cost.get()))
+        Mark::one(self.enter(state, nanos(at), cost.get()))
     }
 
     fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) {
@@ -192,7 +192,7 @@ impl Algorithm for Ledger {
 
     /// The newest permits, as many as there are at all.
     fn owe(&self, state: &mut Entries, at: Timestamp, cost: Cost) {
-        self.enter(state, at.as_nanos(), cost.get().min(self.limit));
+        self.enter(state, nanos(at), cost.get().min(self.limit));
         while state.total > self.limit
             && let Some(first) = state.entries.front_mut()
         {
@@ -209,7 +209,7 @@ impl Algorithm for Ledger {
     fn adopt(&self, _state: &mut Entries, _from: &Self, _now: Timestamp) {}
 
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
-        let now = now.as_nanos();
+        let now = nanos(now);
         let last = state.entries.back();
         let end = last.map_or(now, |last| self.end_of(last));
         // Nothing is left of the present where a later slot has begun.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark, window_without_burst};
+use super::{Algorithm, Charge, Mark, nanos, window_without_burst};
 use crate::{Cost, Error, Quota, Timestamp, Usage};
 
 /// Two windows' counts in place of a log: the previous window counts by the part of it that a
@@ -112,9 +112,9 @@ impl Algorithm for SlidingCounter {
 
     fn advance(&self, state: &mut Counts, now: Timestamp, promised: Timestamp) {
         // From before a step back.
-        let latest = self.until(now.max(promised).as_nanos());
+        let latest = self.until(nanos(now.max(promised)));
         state.until = state.until.min(latest);
-        *state = self.at(*state, now.as_nanos());
+        *state = self.at(*state, nanos(now));
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -125,7 +125,7 @@ impl Algorithm for SlidingCounter {
             Some(room) => (2, self.fades_to(room, previous)),
             None => (1, self.fades_to(room, current)),
         };
-        let since_start = now.as_nanos().saturating_add(self.window.saturating_mul(windows_left));
+        let since_start = nanos(now).saturating_add(self.window.saturating_mul(windows_left));
         let left = until.saturating_add(passed).saturating_sub(since_start);
         Some(Duration::from_nanos(left))
     }
@@ -152,7 +152,7 @@ impl Algorithm for SlidingCounter {
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
-        let now = now.as_nanos();
+        let now = nanos(now);
         let state = self.at(*state, now);
         // Nothing is left of the present where a later window has begun.
         let is_present = state.until <= self.until(now);
@@ -167,7 +167,7 @@ impl Algorithm for SlidingCounter {
         if self == from {
             return;
         }
-        let now = now.as_nanos();
+        let now = nanos(now);
         let old = from.at(*state, now);
         let current = from.counted(&old, now);
         *state = Counts { until: self.until(now), current, previous: 0 };
