@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::steps::Steps;
-use crate::{features, no_std, plots, test, tidy};
+use crate::{features, models, no_std, plots, test, tidy};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
@@ -17,6 +17,7 @@ const STEPS: &[Step] = &[
     ("docs", docs),
     ("no-std", no_std::check),
     ("features", features::check),
+    ("models", |shell| models::run(shell, &[])),
     ("test", |shell| test::run(shell, &[])),
 ];
 

@@ -4,6 +4,7 @@ mod bounds;
 mod ci;
 mod compare;
 mod features;
+mod models;
 mod no_std;
 mod plots;
 mod servers;
@@ -38,6 +39,12 @@ const TASKS: &[Task] = &[
         options: "[--no-test] [STEP...]",
         purpose: "all that must hold before a change is merged, or the named steps of it",
         run: ci::run,
+    },
+    Task {
+        name: "models",
+        options: "[MODEL]",
+        purpose: "try every interleaving of what threads share in memory, in small models",
+        run: models::run,
     },
     Task {
         name: "tidy",

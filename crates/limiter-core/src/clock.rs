@@ -7,7 +7,7 @@ mod system;
 #[cfg(feature = "std")]
 use alloc::boxed::Box;
 #[cfg(feature = "std")]
-use core::{future::Future, pin::Pin, time::Duration};
+use core::{future::Future, pin::Pin};
 
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
@@ -24,11 +24,11 @@ pub trait Clock: Send + Sync {
     /// Returns the present moment.
     fn now(&self) -> Timestamp;
 
-    /// Blocks this thread until it is unparked, or `time` has passed. May return early.
+    /// Blocks this thread until it is unparked, or it is `moment`. May return early.
     #[cfg(feature = "std")]
-    fn park(&self, time: Option<Duration>) {
-        match time {
-            Some(time) => std::thread::park_timeout(time),
+    fn park_until(&self, moment: Option<Timestamp>) {
+        match moment {
+            Some(moment) => std::thread::park_timeout(moment.saturating_since(self.now())),
             None => std::thread::park(),
         }
     }
@@ -40,7 +40,6 @@ pub trait Clock: Send + Sync {
 /// of your own, which takes the time from a `SystemClock` and sleeps as the runtime does:
 ///
 /// ```
-/// use std::time::Duration;
 /// use limiter_core::{Clock, Sleep, SystemClock, Timer, Timestamp};
 ///
 /// struct MyClock(SystemClock);
@@ -52,7 +51,8 @@ pub trait Clock: Send + Sync {
 /// }
 ///
 /// impl Timer for MyClock {
-///     fn sleep(&self, time: Duration) -> Sleep {
+///     fn sleep_until(&self, moment: Timestamp) -> Sleep {
+///         let time = moment.saturating_since(self.now());
 ///         Box::pin(async move {
 ///             // Here: the runtime's own sleep.
 /// #           let _ = time;
@@ -62,10 +62,10 @@ pub trait Clock: Send + Sync {
 /// ```
 #[cfg(feature = "std")]
 pub trait Timer: Clock {
-    /// Returns a future that is ready when `time` has passed.
-    fn sleep(&self, time: Duration) -> Sleep;
+    /// Returns a future that is ready when it is `moment` by this clock.
+    fn sleep_until(&self, moment: Timestamp) -> Sleep;
 }
 
-/// A future that is ready when a time has passed.
+/// A future that is ready at a moment.
 #[cfg(feature = "std")]
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;

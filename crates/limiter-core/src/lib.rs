@@ -67,6 +67,7 @@ mod policy;
 mod quota;
 #[cfg(feature = "std")]
 mod receipt;
+mod sync;
 #[cfg(feature = "std")]
 mod thread_waker;
 mod timestamp;

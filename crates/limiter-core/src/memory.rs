@@ -6,11 +6,14 @@ mod engine;
 mod engines;
 mod handle;
 mod keyed;
+#[cfg(test)]
+mod models;
 mod place;
 mod queue;
 mod store;
-mod sync;
 mod table;
+#[cfg(test)]
+mod tests;
 mod unkeyed;
 
 pub use acquire::Acquire;

@@ -4,21 +4,21 @@
 mod sleepers;
 
 use alloc::sync::Arc;
+use core::time::Duration;
 #[cfg(feature = "std")]
 use core::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
-use core::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
 
 use super::Clock;
-use crate::Timestamp;
 #[cfg(feature = "std")]
 use crate::thread_waker::unpark_this_thread;
+use crate::{
+    Timestamp,
+    sync::{AtomicU64, Ordering},
+};
 
 /// A clock that stands still until it is told to move, for tests.
 ///
@@ -52,7 +52,11 @@ impl ManualClock {
 
     /// Moves the clock ahead, to [`Timestamp::MAX`] at most.
     pub fn advance(&self, by: Duration) {
-        self.set(self.now().saturating_add(by));
+        let later = |now| Some(Timestamp::from_nanos(now).saturating_add(by).as_nanos());
+        // Always some: two who move the clock at once both move it.
+        let _ = self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        #[cfg(feature = "std")]
+        self.0.sleepers.wake(self.now());
     }
 
     /// Sets the clock, ahead or back.
@@ -75,13 +79,12 @@ impl Clock for ManualClock {
         Timestamp::from_nanos(self.0.now.load(Ordering::SeqCst))
     }
 
-    /// Blocks until the clock has been moved by `time`, or another thread has unparked this one.
+    /// Blocks until the clock has been moved to `moment`, or another thread has unparked this one.
     #[cfg(feature = "std")]
-    fn park(&self, time: Option<Duration>) {
-        let Some(time) = time else {
+    fn park_until(&self, moment: Option<Timestamp>) {
+        let Some(until) = moment else {
             return std::thread::park();
         };
-        let until = self.now().saturating_add(time);
         let place = self.0.sleepers.add(until, unpark_this_thread());
         // The clock may have been moved before there was someone to wake.
         if self.now() < until {
@@ -93,9 +96,8 @@ impl Clock for ManualClock {
 
 #[cfg(feature = "std")]
 impl crate::Timer for ManualClock {
-    fn sleep(&self, time: Duration) -> crate::Sleep {
-        let until = self.now().saturating_add(time);
-        alloc::boxed::Box::pin(Nap { clock: self.clone(), until, place: None })
+    fn sleep_until(&self, moment: Timestamp) -> crate::Sleep {
+        alloc::boxed::Box::pin(Nap { clock: self.clone(), until: moment, place: None })
     }
 }
 

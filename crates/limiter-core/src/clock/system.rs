@@ -53,7 +53,7 @@ impl Clock for SystemClock {
 /// Must be polled within a tokio runtime that has its timer enabled.
 #[cfg(feature = "tokio")]
 impl crate::Timer for SystemClock {
-    fn sleep(&self, time: core::time::Duration) -> crate::Sleep {
-        alloc::boxed::Box::pin(tokio::time::sleep(time))
+    fn sleep_until(&self, moment: Timestamp) -> crate::Sleep {
+        alloc::boxed::Box::pin(tokio::time::sleep(moment.saturating_since(self.now())))
     }
 }

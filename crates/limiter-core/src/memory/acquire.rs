@@ -81,9 +81,7 @@ impl<K: Shape, C: Timer> Asleep<K, C> {
                 return Poll::Pending;
             };
             if self.sleep.as_ref().is_none_or(|(until, _)| *until != due) {
-                let handle = &self.waiting.handle;
-                let time = due.saturating_since(handle.now());
-                self.sleep = Some((due, handle.clock().sleep(time)));
+                self.sleep = Some((due, self.waiting.handle.clock().sleep_until(due)));
             }
             if let Some((_, sleep)) = &mut self.sleep {
                 if sleep.as_mut().poll(cx).is_pending() {
@@ -99,7 +97,7 @@ impl<K: Shape, C: Timer> Asleep<K, C> {
 /// What one who waits does next.
 enum Next {
     Done(Reservation),
-    /// Look again when woken, and at that moment where there is one.
+    /// Look again when woken, and where there is a moment by the clock, then.
     Wait(Option<Timestamp>),
 }
 
@@ -120,7 +118,7 @@ impl<K: Shape, C: Clock> Waiting<K, C> {
             Turn::Done((decision, charge)) => {
                 Next::Done(self.handle.reservation(self.hash, decision, charge))
             }
-            Turn::Wait(due) => Next::Wait(due),
+            Turn::Wait(due) => Next::Wait(due.and_then(|due| self.handle.by_the_clock(due))),
         }
     }
 
@@ -130,10 +128,7 @@ impl<K: Shape, C: Clock> Waiting<K, C> {
         loop {
             match self.turn(&waker) {
                 Next::Done(reservation) => return reservation,
-                Next::Wait(due) => {
-                    let now = self.handle.now();
-                    self.handle.clock().park(due.map(|due| due.saturating_since(now)));
-                }
+                Next::Wait(due) => self.handle.clock().park_until(due),
             }
         }
     }

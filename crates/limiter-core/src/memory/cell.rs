@@ -3,18 +3,22 @@
 use alloc::sync::Arc;
 use std::{fmt, sync::PoisonError};
 
-use super::{
-    store::{Promised, Store, Tiers},
-    sync::Mutex,
-};
-use crate::{Timestamp, algorithm::Algorithm};
+use super::store::{Moment, Promised, Store, Tiers};
+use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// One state under a lock.
-pub(super) struct Cell<A: Algorithm>(Mutex<(A::State, Arc<Tiers<A>>)>);
+pub(super) struct Cell<A: Algorithm>(Mutex<Inner<A>>);
+
+struct Inner<A: Algorithm> {
+    state: A::State,
+    tiers: Arc<Tiers<A>>,
+    /// When someone was here last.
+    latest: Timestamp,
+}
 
 impl<A: Algorithm> Cell<A> {
     pub(super) fn new(tiers: Arc<Tiers<A>>) -> Self {
-        Self(Mutex::new((A::State::default(), tiers)))
+        Self(Mutex::new(Inner { state: A::State::default(), tiers, latest: Timestamp::ZERO }))
     }
 }
 
@@ -23,24 +27,24 @@ impl<A: Algorithm> Store<A> for Cell<A> {
     fn with<R>(
         &self,
         _hash: u64,
-        _now: Timestamp,
+        moment: Moment<'_>,
         _promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
     ) -> R {
         // A transition is complete or has not begun, so what a panic poisoned is whole.
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (state, tiers) = &mut *cell;
-        transition(tiers, state)
+        let Inner { state, tiers, latest } = &mut *cell;
+        transition(tiers, state, moment.after(latest))
     }
 
-    fn reset(&self, _hash: u64, _now: Timestamp) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = A::State::default();
+    fn reset(&self, _hash: u64, _moment: Moment<'_>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).state = A::State::default();
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>, now: Timestamp) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (state, tiers) = &mut *cell;
-        new.of(0).adopt(state, tiers.of(0), now);
+        let Inner { state, tiers, latest } = &mut *cell;
+        new.of(0).adopt(state, tiers.of(0), moment.after(latest));
         *tiers = new;
     }
 }

@@ -5,11 +5,11 @@ use core::time::Duration;
 
 use super::{
     place::{Turn, Waiter},
-    queue::{Queues, Ticket},
-    store::{Promised, Store, Tiers},
+    queue::{Outcome, Queues, Ticket},
+    store::{Moment, Promised, Store, Tiers},
 };
 use crate::{
-    Cost, Decision, Timestamp, Usage,
+    Cost, Timestamp, Usage,
     algorithm::{Algorithm, Charge},
 };
 
@@ -22,11 +22,18 @@ pub(super) struct Engine<A: Algorithm, S> {
 }
 
 /// Who asks, by which tier, and when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
     pub(super) hash: u64,
     pub(super) tier: usize,
-    pub(super) now: Timestamp,
+    pub(super) moment: Moment<'a>,
+}
+
+impl Ask<'_> {
+    /// Asks at the present moment, which may have become a later one.
+    fn again(self) -> Self {
+        Self { moment: self.moment.again(), ..self }
+    }
 }
 
 impl<A: Algorithm, S: Store<A>> Engine<A, S> {
@@ -36,106 +43,115 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
 
     /// Takes permits now or `within` some time, unless others wait for them.
     #[inline]
-    pub(super) fn reserve(
-        &self,
-        ask: Ask,
-        cost: Cost,
-        within: Duration,
-    ) -> (Decision, Option<Charge>) {
+    pub(super) fn reserve(&self, ask: Ask<'_>, cost: Cost, within: Duration) -> Outcome {
         if self.queues.are_empty_for(ask.hash) {
-            return self.take(ask, cost, within);
+            return self.take(ask, cost, within).1;
         }
-        self.queues.lock(ask.hash).reserve(self, ask, cost, within)
+        self.queues.lock(ask.hash).reserve(self, ask.again(), cost, within)
     }
 
-    pub(super) fn peek(&self, ask: Ask) -> Usage {
-        self.on_state(ask, |algorithm, state| algorithm.usage(state, ask.now))
+    pub(super) fn peek(&self, ask: Ask<'_>) -> Usage {
+        self.on_state(ask, |algorithm, state, now| algorithm.usage(state, now))
     }
 
-    pub(super) fn refund(&self, ask: Ask, charge: &Charge, permits: u64) {
+    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
         self.give_back(ask, charge, permits);
         self.reconsider(ask);
     }
 
-    pub(super) fn reset(&self, ask: Ask) {
-        self.states.reset(ask.hash, ask.now);
+    pub(super) fn reset(&self, ask: Ask<'_>) {
+        self.states.reset(ask.hash, ask.moment);
         self.reconsider(ask);
     }
 
-    pub(super) fn replace(&self, tiers: Tiers<A>, now: Timestamp) {
-        self.states.replace(Arc::new(tiers), now);
+    /// Those who wait have to be told: see [`reconsider_all`](Self::reconsider_all).
+    pub(super) fn replace(&self, tiers: Tiers<A>, moment: Moment<'_>) {
+        self.states.replace(Arc::new(tiers), moment);
+    }
+
+    /// Lets the first in each queue see that the quota has changed.
+    pub(super) fn reconsider_all(&self, clock: &dyn Fn() -> Timestamp) {
         for hash in self.queues.hashes() {
-            self.reconsider(Ask { hash, tier: 0, now });
+            self.reconsider(Ask { hash, tier: 0, moment: Moment::by(clock) });
         }
     }
 
     /// Lets a waiter have its turn; one without a ticket takes a place in the queue if it has to.
-    pub(super) fn turn(&self, ask: Ask, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
-        self.queues.lock(ask.hash).turn(self, ask, ticket, waiter)
+    pub(super) fn turn(
+        &self,
+        ask: Ask<'_>,
+        ticket: &mut Option<Ticket>,
+        waiter: Waiter<'_>,
+    ) -> Turn {
+        self.queues.lock(ask.hash).turn(self, ask.again(), ticket, waiter)
     }
 
     /// Gives up a place in the queue, and what may have been taken for it.
-    pub(super) fn leave(&self, ask: Ask, ticket: Ticket) {
-        self.queues.lock(ask.hash).leave(self, ask, ticket);
+    pub(super) fn leave(&self, ask: Ask<'_>, ticket: Ticket) {
+        self.queues.lock(ask.hash).leave(self, ask.again(), ticket);
     }
 
     /// Lets the first in the queue see that permits may have come back.
-    fn reconsider(&self, ask: Ask) {
+    fn reconsider(&self, ask: Ask<'_>) {
         if !self.queues.are_empty_for(ask.hash) {
-            self.queues.lock(ask.hash).reconsider(self, ask.now);
+            self.queues.lock(ask.hash).reconsider(self, ask.again());
         }
     }
 
-    /// Takes permits now or `within` some time, whoever waits.
+    /// Takes permits now or `within` some time, whoever waits, and tells when that was.
     #[inline]
-    pub(super) fn take(
-        &self,
-        ask: Ask,
-        cost: Cost,
-        within: Duration,
-    ) -> (Decision, Option<Charge>) {
-        self.on_state(ask, |algorithm, state| {
-            let (decision, charge) = algorithm.reserve(state, ask.now, cost, within);
+    pub(super) fn take(&self, ask: Ask<'_>, cost: Cost, within: Duration) -> (Timestamp, Outcome) {
+        self.on_state(ask, |algorithm, state, now| {
+            let (decision, charge) = algorithm.reserve(state, now, cost, within);
             if let Some(charge) = charge
-                && charge.at > ask.now
+                && charge.at > now
             {
                 self.promised.note(charge.at);
             }
-            (decision, charge)
+            (now, (decision, charge))
         })
     }
 
     /// Gives permits back, whoever waits.
-    pub(super) fn give_back(&self, ask: Ask, charge: &Charge, permits: u64) {
-        self.on_state(ask, |algorithm, state| algorithm.refund(state, ask.now, charge, permits));
+    pub(super) fn give_back(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
+        self.on_state(ask, |algorithm, state, now| algorithm.refund(state, now, charge, permits));
     }
 
     /// Returns the longest that anyone may wait.
-    pub(super) fn longest_delay(&self, ask: Ask) -> Duration {
-        self.on_state(ask, |algorithm, _| algorithm.longest_delay())
+    pub(super) fn longest_delay(&self, ask: Ask<'_>) -> Duration {
+        self.on_state(ask, |algorithm, _, _| algorithm.longest_delay())
     }
 
     /// Returns whether `cost` may join a queue without a look at how long that is.
-    pub(super) fn always_queues(&self, ask: Ask, cost: Cost) -> bool {
-        self.on_state(ask, |algorithm, _| {
-            let can_fit = algorithm.wait(&A::State::default(), ask.now, cost).is_some();
+    pub(super) fn always_queues(&self, ask: Ask<'_>, cost: Cost) -> bool {
+        self.on_state(ask, |algorithm, _, now| {
+            let can_fit = algorithm.wait(&A::State::default(), now, cost).is_some();
             can_fit && algorithm.longest_delay() == Duration::MAX
         })
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(super) const fn queues(&self) -> &Queues<A::State> {
+        &self.queues
+    }
+
     /// Runs `transition` on the state, brought to the present.
     #[inline]
-    fn on_state<R>(&self, ask: Ask, transition: impl FnOnce(&A, &mut A::State) -> R) -> R {
-        self.states.with(ask.hash, ask.now, &self.promised, |tiers, state| {
+    fn on_state<R>(
+        &self,
+        ask: Ask<'_>,
+        transition: impl FnOnce(&A, &mut A::State, Timestamp) -> R,
+    ) -> R {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, now| {
             let algorithm = tiers.of(ask.tier);
-            algorithm.advance(state, ask.now, self.promised.by(ask.now));
-            transition(algorithm, state)
+            algorithm.advance(state, now, self.promised.by(now));
+            transition(algorithm, state, now)
         })
     }
 
     /// Returns a copy of the state, and the algorithms that may be applied to it.
-    pub(super) fn snapshot(&self, ask: Ask) -> (Arc<Tiers<A>>, A::State) {
-        self.states.with(ask.hash, ask.now, &self.promised, |tiers, state| {
+    pub(super) fn snapshot(&self, ask: Ask<'_>) -> (Arc<Tiers<A>>, A::State) {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, _| {
             (Arc::clone(tiers), state.clone())
         })
     }

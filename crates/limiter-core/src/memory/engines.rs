@@ -8,7 +8,7 @@ use super::{
     engine::{Ask, Engine},
     place::{Turn, Waiter},
     queue::{Outcome, Ticket},
-    store::{Store, Tiers},
+    store::{Moment, Store, Tiers},
     table::Table,
 };
 use crate::{
@@ -76,10 +76,15 @@ macro_rules! engines {
             }
 
             /// Goes on with other quotas, of a policy of the same shape.
-            pub(super) fn replace(&self, compiled: &Compiled, origin: Timestamp, now: Timestamp) {
+            pub(super) fn replace(
+                &self,
+                compiled: &Compiled,
+                origin: Timestamp,
+                moment: Moment<'_>,
+            ) {
                 match (self, compiled) {
                     $((Self::$algorithm(engine), Compiled::$algorithm(tiers)) => {
-                        engine.replace(tiers.with_origin(origin), now);
+                        engine.replace(tiers.with_origin(origin), moment);
                     })*
                     // Policies of one shape compile to one kind of algorithm.
                     _ => {}
@@ -100,28 +105,37 @@ macro_rules! engines {
 engines!(Gcra FixedWindow SlidingCounter Ledger Several Tiered);
 
 impl<K: Shape> Engines<K> {
+    pub(super) fn reconsider_all(&self, clock: &dyn Fn() -> Timestamp) {
+        any!(self, engine => engine.reconsider_all(clock));
+    }
+
     #[inline]
-    pub(super) fn reserve(&self, ask: Ask, cost: Cost, within: Duration) -> Outcome {
+    pub(super) fn reserve(&self, ask: Ask<'_>, cost: Cost, within: Duration) -> Outcome {
         any!(self, engine => engine.reserve(ask, cost, within))
     }
 
-    pub(super) fn peek(&self, ask: Ask) -> Usage {
+    pub(super) fn peek(&self, ask: Ask<'_>) -> Usage {
         any!(self, engine => engine.peek(ask))
     }
 
-    pub(super) fn refund(&self, ask: Ask, charge: &Charge, permits: u64) {
+    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
         any!(self, engine => engine.refund(ask, charge, permits));
     }
 
-    pub(super) fn reset(&self, ask: Ask) {
+    pub(super) fn reset(&self, ask: Ask<'_>) {
         any!(self, engine => engine.reset(ask));
     }
 
-    pub(super) fn turn(&self, ask: Ask, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
+    pub(super) fn turn(
+        &self,
+        ask: Ask<'_>,
+        ticket: &mut Option<Ticket>,
+        waiter: Waiter<'_>,
+    ) -> Turn {
         any!(self, engine => engine.turn(ask, ticket, waiter))
     }
 
-    pub(super) fn leave(&self, ask: Ask, ticket: Ticket) {
+    pub(super) fn leave(&self, ask: Ask<'_>, ticket: Ticket) {
         any!(self, engine => engine.leave(ask, ticket));
     }
 }

@@ -13,11 +13,11 @@ use super::{
     engines::{Compiled, Engines, Shape},
     place::{Turn, Waiter},
     queue::Ticket,
-    sync::RwLock,
+    store::Moment,
 };
 use crate::{
     Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithm::Charge,
+    algorithm::Charge, sync::RwLock,
 };
 
 /// One tier of a limiter.
@@ -104,18 +104,23 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
         let policy = current.policy.replaced_by(policy)?;
         let compiled = Compiled::new(&policy)?;
-        self.shared.engines.replace(&compiled, self.shared.origin, self.now());
+        let clock = || self.now();
+        self.shared.engines.replace(&compiled, self.shared.origin, Moment::by(&clock));
         *current = Current { policy, compiled };
+        // Whoever is woken may ask for the policy.
+        drop(current);
+        self.shared.engines.reconsider_all(&clock);
         Ok(())
     }
 
     #[inline]
     pub(super) fn try_acquire(&self, hash: u64, cost: Cost) -> Decision {
-        self.shared.engines.reserve(self.ask(hash), cost, Duration::ZERO).0
+        self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, Duration::ZERO).0
     }
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let (decision, charge) = self.shared.engines.reserve(self.ask(hash), cost, within);
+        let (decision, charge) =
+            self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, within);
         self.reservation(hash, decision, charge)
     }
 
@@ -135,28 +140,29 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
-        self.shared.engines.peek(self.ask(hash))
+        self.shared.engines.peek(self.ask(hash, &|| self.now()))
     }
 
     /// The receipt knows the key and the tier.
     pub(super) fn refund(&self, receipt: Receipt) {
         let Receipt { limiter, hash, tier, charge, permits } = receipt;
         if limiter == self.shared.id {
-            let ask = Ask { tier, ..self.ask(hash) };
+            let clock = || self.now();
+            let ask = Ask { tier, ..self.ask(hash, &clock) };
             self.shared.engines.refund(ask, &charge, permits);
         }
     }
 
     pub(super) fn reset(&self, hash: u64) {
-        self.shared.engines.reset(self.ask(hash));
+        self.shared.engines.reset(self.ask(hash, &|| self.now()));
     }
 
     pub(super) fn turn(&self, hash: u64, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
-        self.shared.engines.turn(self.ask(hash), ticket, waiter)
+        self.shared.engines.turn(self.ask(hash, &|| self.now()), ticket, waiter)
     }
 
     pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
-        self.shared.engines.leave(self.ask(hash), ticket);
+        self.shared.engines.leave(self.ask(hash, &|| self.now()), ticket);
     }
 
     /// Returns the present as the engines count it.
@@ -166,9 +172,16 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         Timestamp::ZERO.saturating_add(since_origin)
     }
 
+    /// Returns a moment that the engines have told as the clock shows it, `None` if it never will.
+    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Option<Timestamp> {
+        let since_origin = moment.saturating_since(Timestamp::ZERO);
+        let moment = self.shared.origin.saturating_add(since_origin);
+        (moment < Timestamp::MAX).then_some(moment)
+    }
+
     #[inline]
-    fn ask(&self, hash: u64) -> Ask {
-        Ask { hash, tier: self.tier, now: self.now() }
+    fn ask<'a>(&self, hash: u64, clock: &'a dyn Fn() -> Timestamp) -> Ask<'a> {
+        Ask { hash, tier: self.tier, moment: Moment::by(clock) }
     }
 }
 

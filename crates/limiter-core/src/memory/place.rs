@@ -1,28 +1,35 @@
 //! What happens in a queue.
 //!
 //! Only the first of a queue is ever told when to come back. When it has had its turn, the next is
-//! told: so each is woken once to wait and once to go, and no one polls. One who leaves makes room
-//! for all behind it, since none of them was promised anything yet.
+//! told: so each is woken once to wait and once to go, and no one polls. Whoever comes and sees that
+//! the first is due lets it have its turn, so that what is foreseen doesn't depend on how long it
+//! takes the first to wake up. One who leaves makes room for all behind it, since none of them was
+//! promised anything yet.
 
 use alloc::vec::Vec;
-use core::{task::Waker, time::Duration};
+use core::{mem, task::Waker, time::Duration};
 use std::collections::HashMap;
 
 use super::{
     engine::{Ask, Engine},
     queue::{Outcome, Queue, Ticket, Waiting},
     store::Store,
+};
+use crate::{
+    Cost, Decision, Timestamp,
+    algorithm::Algorithm,
     sync::{AtomicUsize, MutexGuard, Ordering},
 };
-use crate::{Cost, Decision, Timestamp, algorithm::Algorithm};
 
 /// The queue of one key, or where it would be, under its lock.
 pub(super) struct Place<'a, S> {
     hash: u64,
     number: &'a AtomicUsize,
     queues: MutexGuard<'a, HashMap<u64, Queue<S>>>,
-    // After the guard: fields are dropped in this order, and whoever is woken may want the lock.
+    // After the guard: fields are dropped in this order, and whoever is woken may want the lock, as
+    // may whoever is dropped with the last of its wakers.
     wake: Wake,
+    retired: Option<Waker>,
 }
 
 /// Who is woken when this is dropped.
@@ -52,14 +59,14 @@ impl<'a, S> Place<'a, S> {
         number: &'a AtomicUsize,
         queues: MutexGuard<'a, HashMap<u64, Queue<S>>>,
     ) -> Self {
-        Self { hash, number, queues, wake: Wake(Vec::new()) }
+        Self { hash, number, queues, wake: Wake(Vec::new()), retired: None }
     }
 
     /// Takes permits, or tells how long it will take until all who wait have had their turns.
     pub(super) fn reserve<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         cost: Cost,
         within: Duration,
     ) -> Outcome
@@ -67,12 +74,14 @@ impl<'a, S> Place<'a, S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
+        self.call_due(engine, ask, None);
+        let now = ask.moment.now;
         match self.queue() {
             Some(queue) if !queue.waiting.is_empty() => {
-                let wait = queue.forecast(engine, ask, cost);
+                let wait = queue.forecast(engine, ask, now, cost);
                 (Decision::refused(engine.peek(ask), wait), None)
             }
-            _ => engine.take(ask, cost, within),
+            _ => engine.take(ask, cost, within).1,
         }
     }
 
@@ -80,7 +89,7 @@ impl<'a, S> Place<'a, S> {
     pub(super) fn turn<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         ticket: &mut Option<Ticket>,
         waiter: Waiter<'_>,
     ) -> Turn
@@ -91,9 +100,7 @@ impl<'a, S> Place<'a, S> {
         let Some(own) = *ticket else {
             return self.arrive(engine, ask, ticket, waiter);
         };
-        if self.is_first(own) && self.queue().is_some_and(|queue| queue.due <= ask.now) {
-            self.call_next(engine, ask.now, Some(own));
-        }
+        self.call_due(engine, ask, Some(own));
         if let Some(outcome) = self.queue().and_then(|queue| queue.done.remove(&own)) {
             *ticket = None;
             self.remove_if_empty();
@@ -103,14 +110,17 @@ impl<'a, S> Place<'a, S> {
         let Some(queue) = self.queue() else {
             return Turn::Wait(None);
         };
-        if let Some(waiting) = queue.waiting.get_mut(&own) {
-            waiting.waker.clone_from(waiter.waker);
+        let due = is_first.then_some(queue.due);
+        if let Some(waiting) = queue.waiting.get_mut(&own)
+            && !waiting.waker.will_wake(waiter.waker)
+        {
+            self.retired = Some(mem::replace(&mut waiting.waker, waiter.waker.clone()));
         }
-        Turn::Wait(is_first.then_some(queue.due))
+        Turn::Wait(due)
     }
 
     /// Gives up a place, and what may have been taken for it.
-    pub(super) fn leave<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask, own: Ticket)
+    pub(super) fn leave<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Ticket)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
@@ -120,33 +130,34 @@ impl<'a, S> Place<'a, S> {
             return;
         };
         queue.forget_forecast();
-        queue.waiting.remove(&own);
+        let waiting = queue.waiting.remove(&own);
         let charged = queue.done.remove(&own).and_then(|(_, charge)| charge);
+        self.retired = waiting.map(|waiting| waiting.waker);
         if let Some(charge) = &charged {
             engine.give_back(ask, charge, charge.cost.get());
         }
         if is_first || charged.is_some() {
-            self.call_next(engine, ask.now, None);
+            self.call_next(engine, ask, None);
         }
         self.remove_if_empty();
     }
 
     /// Lets the first see that the state has changed.
-    pub(super) fn reconsider<A, T>(&mut self, engine: &Engine<A, T>, now: Timestamp)
+    pub(super) fn reconsider<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
     {
         if let Some(queue) = self.queue() {
             queue.forget_forecast();
-            self.call_next(engine, now, None);
+            self.call_next(engine, ask, None);
         }
     }
 
     fn arrive<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
         ticket: &mut Option<Ticket>,
         waiter: Waiter<'_>,
     ) -> Turn
@@ -154,18 +165,23 @@ impl<'a, S> Place<'a, S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
+        self.call_due(engine, ask, None);
+        let now = ask.moment.now;
         let Waiter { cost, deadline, waker } = waiter;
-        let in_time = |wait| in_time(ask.now, wait, deadline, engine.longest_delay(ask));
+        let in_time = |now, wait| in_time(now, wait, deadline, engine.longest_delay(ask));
         // Before anything is asked: who gives permits back after that shall find the queue.
         let queue = self.queue_or_new();
         let outcome = if queue.waiting.is_empty() {
-            let (decision, charge) = engine.take(ask, cost, Duration::ZERO);
-            let waits = charge.is_none() && decision.retry_after().is_some_and(in_time);
-            queue.due = ask.now.saturating_add(decision.retry_after().unwrap_or_default());
+            let (now, (decision, charge)) = engine.take(ask, cost, Duration::ZERO);
+            let waits =
+                charge.is_none() && decision.retry_after().is_some_and(|wait| in_time(now, wait));
+            queue.tell_first(now, decision.retry_after().unwrap_or_default());
+            // Those who have had their turns but have not looked yet may have left one.
+            queue.forget_forecast();
             (!waits).then_some((decision, charge))
         } else if deadline.is_some() || !engine.always_queues(ask, cost) {
-            let wait = queue.forecast(engine, ask, cost);
-            let waits = wait.is_some_and(in_time);
+            let wait = queue.forecast(engine, ask, now, cost);
+            let waits = wait.is_some_and(|wait| in_time(now, wait));
             (!waits).then(|| (Decision::refused(engine.peek(ask), wait), None))
         } else {
             None
@@ -174,48 +190,68 @@ impl<'a, S> Place<'a, S> {
             self.remove_if_empty();
             return Turn::Done(outcome);
         }
-        queue.extend_forecast(engine, ask, cost);
+        queue.extend_forecast(engine, ask, now, cost);
         let is_first = queue.waiting.is_empty();
         let waker = waker.clone();
         *ticket = Some(queue.push(Waiting { tier: ask.tier, cost, deadline, waker }));
         Turn::Wait(is_first.then_some(queue.due))
     }
 
-    /// Lets the first have its turn, and those behind it, until one has to wait.
-    ///
-    /// Whoever is concerned is woken, but for `own`, who is looking.
-    fn call_next<A, T>(&mut self, engine: &Engine<A, T>, now: Timestamp, own: Option<Ticket>)
+    /// Lets the first have its turn if it is due, and those behind it.
+    fn call_due<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Option<Ticket>)
     where
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        let hash = self.hash;
-        let mut wake = Vec::new();
-        if let Some(queue) = self.queue() {
-            while let Some(first) = queue.waiting.first_entry() {
-                let ticket = *first.key();
-                let Waiting { tier, cost, deadline, waker } = first.get();
-                let ask = Ask { hash, tier: *tier, now };
-                let (decision, charge) = engine.take(ask, *cost, Duration::ZERO);
-                if own != Some(ticket) {
-                    wake.push(waker.clone());
+        let now = ask.moment.now;
+        let Some(queue) = self.queue().filter(|queue| queue.is_due(now)) else {
+            return;
+        };
+        if queue.due != now {
+            // It had been foreseen to go when it was due.
+            queue.forget_forecast();
+        }
+        self.call_next(engine, ask, own);
+    }
+
+    /// Lets the first have its turn, and those behind it, until one has to wait.
+    ///
+    /// Whoever is concerned is woken, but for `own`, who is looking.
+    fn call_next<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask<'_>, own: Option<Ticket>)
+    where
+        A: Algorithm<State = S>,
+        T: Store<A>,
+    {
+        let Some(queue) = self.queues.get_mut(&self.hash) else {
+            return;
+        };
+        while let Some(first) = queue.waiting.first_entry() {
+            let is_own = own == Some(*first.key());
+            let Waiting { tier, cost, deadline, .. } = *first.get();
+            let ask = Ask { tier, ..ask };
+            let (now, (decision, charge)) = engine.take(ask, cost, Duration::ZERO);
+            if let Some(wait) = decision.retry_after()
+                && charge.is_none()
+                && in_time(now, wait, deadline, Duration::MAX)
+            {
+                if !is_own {
+                    self.wake.0.push(first.get().waker.clone());
                 }
-                if let Some(wait) = decision.retry_after()
-                    && charge.is_none()
-                    && in_time(now, wait, *deadline, Duration::MAX)
-                {
-                    queue.due = now.saturating_add(wait);
-                    break;
-                }
-                first.remove();
-                if charge.is_none() {
-                    // It had been foreseen to take something.
-                    queue.forget_forecast();
-                }
-                queue.done.insert(ticket, (decision, charge));
+                queue.tell_first(now, wait);
+                return;
+            }
+            let (ticket, Waiting { waker, .. }) = first.remove_entry();
+            queue.done.insert(ticket, (decision, charge));
+            if charge.is_none() || now != queue.due {
+                // It had been foreseen to take something, and when it was due.
+                queue.forget_forecast();
+            }
+            if is_own {
+                self.retired = Some(waker);
+            } else {
+                self.wake.0.push(waker);
             }
         }
-        self.wake.0.append(&mut wake);
     }
 
     fn is_first(&mut self, own: Ticket) -> bool {
@@ -239,6 +275,9 @@ impl<'a, S> Place<'a, S> {
         if self.queue().is_some_and(|queue| queue.waiting.is_empty() && queue.done.is_empty()) {
             self.queues.remove(&self.hash);
             self.number.fetch_sub(1, Ordering::Release);
+            if self.queues.is_empty() {
+                self.queues.shrink_to_fit();
+            }
         }
     }
 }

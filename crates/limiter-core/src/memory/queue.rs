@@ -10,11 +10,11 @@ use super::{
     engine::{Ask, Engine},
     place::Place,
     store::Store,
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
 };
 use crate::{
     Cost, Decision, Timestamp,
     algorithm::{Algorithm, Charge},
+    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
 };
 
 /// The queues of all keys that someone waits for.
@@ -23,7 +23,8 @@ pub(super) struct Queues<S> {
     shards: [Shard<S>; SHARDS],
 }
 
-const SHARDS: usize = 32;
+/// The model checker's time grows with their number.
+const SHARDS: usize = if cfg!(loom) { 2 } else { 32 };
 
 #[derive(Debug)]
 struct Shard<S> {
@@ -39,10 +40,12 @@ pub(super) struct Queue<S> {
     pub(super) waiting: BTreeMap<Ticket, Waiting>,
     /// Those who have had their turn and not yet seen it.
     pub(super) done: BTreeMap<Ticket, Outcome>,
-    /// When the first who waits may have its turn.
+    /// When the first who waits may have its turn, and when that was found out.
     pub(super) due: Timestamp,
+    found_out: Timestamp,
     last_ticket: Ticket,
-    /// The state as it will be when all who wait have had their turns. `None` until someone asks.
+    /// The state as it will be when all who wait have had their turns, each when it is due. `None`
+    /// until someone asks.
     forecast: Option<S>,
 }
 
@@ -74,6 +77,12 @@ impl<S> Queues<S> {
     pub(super) fn hashes(&self) -> Vec<u64> {
         let shards = self.shards.iter();
         shards.flat_map(|shard| lock(&shard.queues).keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    /// Returns for how many queues there is room.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn capacity(&self) -> usize {
+        self.shards.iter().map(|shard| lock(&shard.queues).capacity()).sum()
     }
 
     pub(super) fn lock(&self, hash: u64) -> Place<'_, S> {
@@ -111,13 +120,26 @@ impl<S> Queue<S> {
         self.last_ticket
     }
 
+    /// Notes how long the first has to wait from `now` on.
+    pub(super) fn tell_first(&mut self, now: Timestamp, wait: Duration) {
+        self.found_out = now;
+        self.due = now.saturating_add(wait);
+    }
+
+    /// Returns whether the first may have its turn, or has to ask again since the clock was set
+    /// back.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.due <= now || now < self.found_out
+    }
+
     /// Returns how long `cost` would have to wait behind all who wait now, `None` for ever.
     ///
-    /// It takes as long as the queue is, the first time and whenever someone has left.
+    /// It takes as long as the queue is, the first time and whenever someone has left or was late.
     pub(super) fn forecast<A, T>(
         &mut self,
         engine: &Engine<A, T>,
-        ask: Ask,
+        ask: Ask<'_>,
+        now: Timestamp,
         cost: Cost,
     ) -> Option<Duration>
     where
@@ -129,24 +151,29 @@ impl<S> Queue<S> {
         let state = self.forecast.get_or_insert_with(|| {
             let mut state = present;
             for waiting in waiting.values() {
-                foresee(tiers.of(waiting.tier), &mut state, ask.now, waiting.cost);
+                foresee(tiers.of(waiting.tier), &mut state, now, waiting.cost);
             }
             state
         });
         let algorithm = tiers.of(ask.tier);
-        algorithm.advance(state, ask.now, Timestamp::MAX);
-        algorithm.wait(state, ask.now, cost)
+        algorithm.advance(state, now, Timestamp::MAX);
+        algorithm.wait(state, now, cost)
     }
 
     /// Notes in the forecast, if there is one, that `cost` has taken the last place.
-    pub(super) fn extend_forecast<A, T>(&mut self, engine: &Engine<A, T>, ask: Ask, cost: Cost)
-    where
+    pub(super) fn extend_forecast<A, T>(
+        &mut self,
+        engine: &Engine<A, T>,
+        ask: Ask<'_>,
+        now: Timestamp,
+        cost: Cost,
+    ) where
         A: Algorithm<State = S>,
         T: Store<A>,
     {
         if let Some(state) = &mut self.forecast {
             let (tiers, _) = engine.snapshot(ask);
-            foresee(tiers.of(ask.tier), state, ask.now, cost);
+            foresee(tiers.of(ask.tier), state, now, cost);
         }
     }
 
@@ -170,6 +197,7 @@ impl<S> Default for Queue<S> {
             waiting: BTreeMap::new(),
             done: BTreeMap::new(),
             due: Timestamp::ZERO,
+            found_out: Timestamp::ZERO,
             last_ticket: Ticket::default(),
             forecast: None,
         }

@@ -2,26 +2,60 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::sync::{AtomicU64, Ordering};
-use crate::{Timestamp, algorithm::Algorithm};
+use crate::{
+    Timestamp,
+    algorithm::Algorithm,
+    sync::{AtomicU64, Ordering},
+};
 
 /// States by the hash of their keys, each changed by one thread at a time.
 pub(super) trait Store<A: Algorithm> {
-    /// Runs `transition` on the state of `hash` alone, with the algorithms of all tiers.
+    /// Runs `transition` on the state of `hash` alone, with the algorithms of all tiers, at the
+    /// present moment.
     fn with<R>(
         &self,
         hash: u64,
-        now: Timestamp,
+        moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
     ) -> R;
 
     /// Makes the state of `hash` a fresh one.
-    fn reset(&self, hash: u64, now: Timestamp);
+    fn reset(&self, hash: u64, moment: Moment<'_>);
 
     /// Replaces the algorithms of all tiers, and rewrites the states for them: whichever tier is
     /// taken rewrites for all.
-    fn replace(&self, tiers: Arc<Tiers<A>>, now: Timestamp);
+    fn replace(&self, tiers: Arc<Tiers<A>>, moment: Moment<'_>);
+}
+
+/// The present, for someone who may be held up until the state is held.
+///
+/// What others have done since would look like a state from before a step back of the clock, and
+/// be lowered. So whoever finds that someone was there later looks at the clock again, while the
+/// state is held.
+#[derive(Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub(super) now: Timestamp,
+    clock: &'a dyn Fn() -> Timestamp,
+}
+
+impl<'a> Moment<'a> {
+    #[inline]
+    pub(super) fn by(clock: &'a dyn Fn() -> Timestamp) -> Self {
+        Self { now: clock(), clock }
+    }
+
+    /// Looks at the clock again.
+    pub(super) fn again(self) -> Self {
+        Self::by(self.clock)
+    }
+
+    /// Returns the present of a state that is held, where others were last at `latest`.
+    #[inline]
+    pub(super) fn after(self, latest: &mut Timestamp) -> Timestamp {
+        *latest = if self.now < *latest { self.again().now } else { self.now };
+        *latest
+    }
 }
 
 /// A policy's algorithm, and those of its other tiers, all for the same states.

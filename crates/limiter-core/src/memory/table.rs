@@ -3,11 +3,8 @@
 use alloc::{boxed::Box, sync::Arc};
 use std::{fmt, sync::PoisonError};
 
-use super::{
-    store::{Promised, Store, Tiers},
-    sync::Mutex,
-};
-use crate::{Timestamp, algorithm::Algorithm};
+use super::store::{Moment, Promised, Store, Tiers};
+use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///
@@ -30,6 +27,8 @@ struct Line<A: Algorithm> {
     overflow: A::State,
     /// All lines have the same, but for the moment in which they are replaced one by one.
     tiers: Arc<Tiers<A>>,
+    /// When someone was here last.
+    latest: Timestamp,
 }
 
 struct Slot<S> {
@@ -62,13 +61,14 @@ impl<A: Algorithm> Store<A> for Table<A> {
     fn with<R>(
         &self,
         hash: u64,
-        now: Timestamp,
+        moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
     ) -> R {
         // A transition is complete or has not begun, so a line that a panic poisoned is whole.
         let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, overflow, tiers } = &mut *line;
+        let Line { slots, overflow, tiers, latest } = &mut *line;
+        let now = moment.after(latest);
         let state = match find(slots, tiers, hash, now) {
             Some(slot) if slot.hash == hash => &mut slot.state,
             Some(slot) => {
@@ -84,22 +84,23 @@ impl<A: Algorithm> Store<A> for Table<A> {
                 overflow
             }
         };
-        transition(tiers, state)
+        transition(tiers, state, now)
     }
 
-    fn reset(&self, hash: u64, now: Timestamp) {
+    fn reset(&self, hash: u64, moment: Moment<'_>) {
         let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, tiers, .. } = &mut *line;
+        let Line { slots, tiers, latest, .. } = &mut *line;
         // A key without a slot of its own shares what it owes with others.
-        if let Some(slot) = find(slots, tiers, hash, now) {
+        if let Some(slot) = find(slots, tiers, hash, moment.after(latest)) {
             *slot = Slot { hash, state: A::State::default() };
         }
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>, now: Timestamp) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         for line in &self.lines {
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            let Line { slots, overflow, tiers } = &mut *line;
+            let Line { slots, overflow, tiers, latest } = &mut *line;
+            let now = moment.after(latest);
             let states = slots.iter_mut().map(|slot| &mut slot.state);
             states.chain([overflow]).for_each(|state| new.of(0).adopt(state, tiers.of(0), now));
             *tiers = Arc::clone(&new);
@@ -128,6 +129,7 @@ impl<A: Algorithm> Line<A> {
             slots: core::array::from_fn(|_| slot()),
             overflow: A::State::default(),
             tiers: Arc::clone(tiers),
+            latest: Timestamp::ZERO,
         }
     }
 }

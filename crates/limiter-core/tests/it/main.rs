@@ -1,6 +1,6 @@
 //! What the crate promises, one file an area.
 
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", not(loom)))]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod bounds;
@@ -11,3 +11,4 @@ mod laws;
 mod memory;
 mod threads;
 mod validation;
+mod waiting;

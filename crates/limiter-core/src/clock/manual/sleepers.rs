@@ -2,9 +2,12 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::task::Waker;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
-use crate::Timestamp;
+use crate::{
+    Timestamp,
+    sync::{Mutex, MutexGuard},
+};
 
 /// Who waits until when.
 #[derive(Debug, Default)]
@@ -29,7 +32,8 @@ impl Sleepers {
     }
 
     pub(super) fn remove(&self, place: Place) {
-        self.lock().wakers.remove(&place);
+        // Dropped after the lock: with its waker, someone else's sleep may go.
+        let _waker = self.lock().wakers.remove(&place);
     }
 
     pub(super) fn next(&self) -> Option<Timestamp> {

@@ -1,0 +1,205 @@
+//! Waiting for permits, on a clock that moves only when everyone is idle.
+
+#![expect(clippy::indexing_slicing, reason = "a helper that fails fails its test")]
+
+mod changes;
+mod deadlines;
+mod leaving;
+mod order;
+mod overtaking;
+mod tasks;
+mod threads;
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use limiter_core::{
+    Acquire, Clock, Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Reservation, Timestamp,
+    UnkeyedLimiter,
+    algorithm::{Slots, Start},
+};
+
+type Keyed = MemoryLimiter<ManualClock>;
+type Unkeyed = UnkeyedLimiter<ManualClock>;
+
+/// Tasks that wait by one clock.
+struct Crowd {
+    clock: ManualClock,
+    tasks: Vec<Task>,
+    woken: Arc<Mutex<VecDeque<usize>>>,
+    /// Who was admitted, and when.
+    admitted: Vec<(usize, Duration)>,
+    /// Who was refused, and when.
+    refused: Vec<(usize, Duration)>,
+}
+
+struct Task {
+    acquire: Option<Acquire<ManualClock>>,
+    signal: Arc<Signal>,
+}
+
+/// Counts how often a task is woken.
+struct Signal {
+    index: usize,
+    wakes: AtomicUsize,
+    woken: Arc<Mutex<VecDeque<usize>>>,
+}
+
+impl Crowd {
+    fn new(clock: &ManualClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            tasks: Vec::new(),
+            woken: Arc::default(),
+            admitted: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Adds a task and polls it once.
+    fn join(&mut self, acquire: Acquire<ManualClock>) -> usize {
+        let index = self.tasks.len();
+        let woken = Arc::clone(&self.woken);
+        let signal = Arc::new(Signal { index, wakes: AtomicUsize::new(0), woken });
+        self.tasks.push(Task { acquire: Some(acquire), signal });
+        self.poll(index);
+        index
+    }
+
+    /// Drops a task's future.
+    fn leave(&mut self, index: usize) {
+        self.tasks[index].acquire = None;
+    }
+
+    fn poll(&mut self, index: usize) {
+        let now = now(&self.clock);
+        let task = &mut self.tasks[index];
+        let Some(acquire) = &mut task.acquire else { return };
+        let waker = Waker::from(Arc::clone(&task.signal));
+        if let Poll::Ready(reservation) = Pin::new(acquire).poll(&mut Context::from_waker(&waker)) {
+            task.acquire = None;
+            let admitted = is_admitted(&reservation);
+            let log = if admitted { &mut self.admitted } else { &mut self.refused };
+            log.push((index, now));
+        }
+    }
+
+    /// Polls those who were woken, until no one is.
+    fn settle(&mut self) {
+        while let Some(index) = { self.woken.lock().unwrap().pop_front() } {
+            self.poll(index);
+        }
+    }
+
+    /// Moves the clock from one moment that someone waits for to the next, up to a moment.
+    fn run_until(&mut self, end: Duration) {
+        let end = Timestamp::ZERO.saturating_add(end);
+        self.settle();
+        while let Some(next) = self.clock.next_wake().filter(|next| *next <= end) {
+            self.clock.set(next);
+            self.settle();
+        }
+        self.clock.set(end);
+    }
+
+    /// Runs until no one waits.
+    fn run(&mut self) {
+        self.settle();
+        while let Some(next) = self.clock.next_wake() {
+            self.clock.set(next);
+            self.settle();
+        }
+        assert!(self.tasks.iter().all(|task| task.acquire.is_none()), "someone waits for ever");
+    }
+
+    fn wakes(&self, index: usize) -> usize {
+        self.tasks[index].signal.wakes.load(Ordering::Relaxed)
+    }
+
+    /// Returns who was admitted, in order.
+    fn order(&self) -> Vec<usize> {
+        self.admitted.iter().map(|(index, _)| *index).collect()
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        self.woken.lock().unwrap().push_back(self.index);
+    }
+}
+
+fn is_admitted(reservation: &Reservation) -> bool {
+    let admitted = reservation.decision().is_admitted();
+    assert_eq!(reservation.delay(), admitted.then_some(Duration::ZERO), "no delay is left");
+    admitted
+}
+
+/// Returns the time since the clock's start.
+fn now(clock: &ManualClock) -> Duration {
+    clock.now().saturating_since(Timestamp::ZERO)
+}
+
+fn keyed(policy: Policy) -> (Keyed, ManualClock) {
+    let clock = ManualClock::new();
+    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(64).unwrap();
+    (limiter.with_clock(clock.clone()), clock)
+}
+
+fn unkeyed(policy: Policy) -> (Unkeyed, ManualClock) {
+    let clock = ManualClock::new();
+    (UnkeyedLimiter::new(policy).unwrap().with_clock(clock.clone()), clock)
+}
+
+/// Permits evenly, one at a time, at a rate per second.
+fn evenly(rate: u64) -> Policy {
+    Policy::gcra("test", Quota::per_second(rate).unwrap().with_burst(1).unwrap()).unwrap()
+}
+
+fn cost(permits: u64) -> Cost {
+    Cost::new(permits).unwrap()
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// One policy of each kind, of which a cost of three fits.
+fn every_kind() -> Vec<Policy> {
+    let quota = Quota::per_second(6).unwrap();
+    let slots = [
+        Slots::strict(5).unwrap(),
+        Slots::loose(5).unwrap(),
+        Slots::strict(2).unwrap().paced(),
+        Slots::loose(2).unwrap().paced(),
+    ];
+    let several = Policy::several(
+        "several",
+        [
+            Policy::gcra("burst", Quota::per_second(4).unwrap()).unwrap(),
+            Policy::sliding_log("minute", Quota::per_minute(20).unwrap()).unwrap(),
+            Policy::fixed_window("hour", Quota::per_hour(30).unwrap()).unwrap(),
+        ],
+    );
+    let kinds = [
+        Kind::Gcra,
+        Kind::LeakyQueue { depth: 1_000 },
+        Kind::FixedWindow(Start::FirstUse),
+        Kind::FixedWindow(Start::Aligned),
+        Kind::SlidingCounter,
+        Kind::SlidingLog,
+    ];
+    let kinds = kinds.into_iter().chain(slots.map(Kind::SubWindows));
+    let single = kinds.map(|kind| Policy::new("test", kind, quota).unwrap());
+    let tight = Policy::gcra("tight", quota.with_burst(3).unwrap()).unwrap();
+    single.chain([tight, several.unwrap()]).collect()
+}

@@ -1,0 +1,160 @@
+//! Those who give up waiting.
+
+use limiter_core::{Acquire, Clock, Cost, ManualClock, Policy, Quota};
+
+use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+
+const TASKS: u64 = 40;
+
+/// Lets forty wait, of which `leaves` leave when the second of those has become the first.
+fn run(
+    acquire: impl Fn(Cost) -> Acquire<ManualClock>,
+    clock: &ManualClock,
+    comes: impl Fn(u64) -> bool,
+    leaves: impl Fn(u64) -> bool,
+) -> Crowd {
+    let mut crowd = Crowd::new(clock);
+    for index in 0..TASKS {
+        // Those who don't come have a number all the same.
+        let index = crowd.join(acquire(cost(1 + index % 3)));
+        if !comes(index as u64) {
+            crowd.leave(index);
+        }
+    }
+    crowd.run_until(ms(1_100));
+    for index in (0..TASKS).filter(|index| leaves(*index)) {
+        crowd.leave(usize::try_from(index).unwrap());
+    }
+    crowd.run();
+    crowd
+}
+
+#[test]
+fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
+    for policy in every_kind() {
+        let name = format!("{policy:?}");
+        // By the time half of them leave, some were admitted; the first who waits stays.
+        let (limiter, clock) = keyed(policy.clone());
+        let all = run(|cost| limiter.acquire("key", cost), &clock, |_| true, |_| false);
+        let admitted = all.admitted.iter().filter(|(_, at)| *at <= ms(1_100)).count() as u64;
+        assert!(admitted > 0 && admitted + 10 < TASKS, "{name}: {admitted} at first");
+        let leaver = |index| index > admitted && index % 2 == 0;
+
+        let (limiter, clock) = keyed(policy.clone());
+        let with = run(|cost| limiter.acquire("key", cost), &clock, |_| true, leaver);
+        let (limiter, clock) = keyed(policy.clone());
+        let without =
+            run(|cost| limiter.acquire("key", cost), &clock, |index| !leaver(index), |_| false);
+        assert_eq!(with.admitted, without.admitted, "{name}");
+
+        let (limiter, clock) = unkeyed(policy);
+        let with = run(|cost| limiter.acquire(cost), &clock, |_| true, leaver);
+        assert_eq!(with.admitted, without.admitted, "{name}, unkeyed");
+        assert!(with.admitted.is_sorted_by_key(|(index, _)| *index), "{name}");
+    }
+}
+
+#[test]
+fn a_first_waiter_that_leaves_makes_way_at_once() {
+    let policy = Policy::gcra("test", Quota::per_second(3).unwrap()).unwrap();
+    let (limiter, clock) = keyed(policy);
+    assert!(limiter.try_acquire("key", cost(2)).is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    let large = crowd.join(limiter.acquire("key", cost(3)));
+    let small = crowd.join(limiter.acquire("key", Cost::ONE));
+    let next = crowd.join(limiter.acquire("key", Cost::ONE));
+    assert_eq!(crowd.admitted, []);
+
+    crowd.leave(large);
+    crowd.settle();
+    assert_eq!(crowd.admitted, [(small, ms(0))]);
+    crowd.run();
+    assert_eq!(crowd.order(), [small, next]);
+    let third = std::time::Duration::from_nanos(333_333_334);
+    assert_eq!(crowd.admitted[1].1, third);
+}
+
+#[test]
+fn permits_of_one_who_was_granted_and_leaves_come_back() {
+    for policy in every_kind() {
+        let name = format!("{policy:?}");
+        let (limiter, clock) = keyed(policy.clone());
+        let mut crowd = Crowd::new(&clock);
+        while crowd.admitted.len() == crowd.tasks.len() {
+            crowd.join(limiter.acquire("key", Cost::ONE));
+        }
+        let first = crowd.tasks.len() - 1;
+        // Far enough that the first and the second go at once; the second does not look.
+        let granted = crowd.join(limiter.acquire("key", Cost::ONE));
+        let third = crowd.join(limiter.acquire("key", cost(3)));
+        clock.advance(ms(1_000_000));
+        let full = limiter.peek("key").remaining();
+        crowd.poll(first);
+        crowd.leave(third);
+        assert!(crowd.wakes(granted) > 0, "{name}");
+        assert_eq!(limiter.peek("key").remaining(), full - 2, "{name}");
+        crowd.leave(granted);
+        assert_eq!(limiter.peek("key").remaining(), full - 1, "{name}");
+    }
+}
+
+#[test]
+fn permits_that_come_back_go_to_the_next_at_once() {
+    let (limiter, clock) = unkeyed(evenly(10));
+    let mut crowd = Crowd::new(&clock);
+    let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire(Cost::ONE)));
+    let third = crowd.join(limiter.acquire(Cost::ONE));
+    // Another one who comes late sees that the first is due, and lets it have its turn.
+    clock.advance(ms(100));
+    assert!(!limiter.try_acquire(Cost::ONE).is_admitted());
+    crowd.leave(first);
+    crowd.settle();
+    assert_eq!(crowd.admitted[1..], [(second, ms(100))]);
+    crowd.run();
+    assert_eq!(crowd.admitted[2..], [(third, ms(200))]);
+}
+
+#[test]
+fn an_acquire_that_was_never_polled_takes_nothing() {
+    let (limiter, clock) = keyed(evenly(10));
+    drop(limiter.acquire("key", Cost::ONE));
+    let later = limiter.acquire("key", Cost::ONE);
+    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    clock.advance(ms(100));
+    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    drop(later);
+    assert_eq!(limiter.peek("key").remaining(), 0);
+}
+
+#[test]
+fn those_who_all_leave_take_nothing() {
+    for policy in every_kind() {
+        let (limiter, clock) = keyed(policy.clone());
+        let mut crowd = Crowd::new(&clock);
+        while crowd.admitted.len() == crowd.tasks.len() {
+            crowd.join(limiter.acquire("key", Cost::ONE));
+        }
+        let alone = limiter.peek("key");
+        for _ in 0..10 {
+            crowd.join(limiter.acquire("key", cost(2)));
+        }
+        (0..crowd.tasks.len()).for_each(|index| crowd.leave(index));
+        assert_eq!(limiter.peek("key"), alone, "{policy:?}");
+        assert_eq!(clock.next_wake(), None, "a timer is left: {policy:?}");
+        let wait = limiter.try_acquire("key", Cost::ONE).retry_after().unwrap();
+        clock.set(clock.now().saturating_add(wait));
+        assert!(limiter.try_acquire("key", Cost::ONE).is_admitted(), "{policy:?}");
+    }
+}
+
+#[test]
+fn who_waits_may_outlive_the_limiter() {
+    let (limiter, clock) = keyed(evenly(10));
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..3 {
+        crowd.join(limiter.acquire("key", Cost::ONE));
+    }
+    drop(limiter);
+    crowd.run();
+    assert_eq!(crowd.order(), [0, 1, 2]);
+}

@@ -1,0 +1,114 @@
+//! First come, first served, at the rate of the quota.
+
+use std::time::Duration;
+
+use limiter_core::{Acquire, Cost, ManualClock, Policy, Quota};
+
+use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+
+/// A thousand wait at a hundred a second, of which a burst goes at once. Each is woken once to
+/// set its timer, and once by it.
+fn a_thousand_wait(acquire: impl Fn() -> Acquire<ManualClock>, clock: &ManualClock, burst: usize) {
+    const TASKS: usize = 1_000;
+    let mut crowd = Crowd::new(clock);
+    for _ in 0..TASKS {
+        crowd.join(acquire());
+    }
+    assert_eq!(crowd.admitted.len(), burst);
+    crowd.run();
+
+    let turn = |index: usize| ms(10) * u32::try_from((index + 1).saturating_sub(burst)).unwrap();
+    let expected: Vec<(usize, Duration)> = (0..TASKS).map(|index| (index, turn(index))).collect();
+    assert_eq!(crowd.admitted, expected);
+    for index in 0..TASKS {
+        assert!(crowd.wakes(index) <= 2, "task {index} was woken {} times", crowd.wakes(index));
+    }
+}
+
+#[test]
+fn a_thousand_go_in_order_and_evenly() {
+    let (limiter, clock) = keyed(evenly(100));
+    a_thousand_wait(|| limiter.acquire("key", Cost::ONE), &clock, 1);
+    let (limiter, clock) = unkeyed(evenly(100));
+    a_thousand_wait(|| limiter.acquire(Cost::ONE), &clock, 1);
+}
+
+#[test]
+fn a_thousand_go_in_order_and_evenly_after_a_burst() {
+    let policy = Policy::gcra("test", Quota::per_second(100).unwrap()).unwrap();
+    let (limiter, clock) = keyed(policy.clone());
+    a_thousand_wait(|| limiter.acquire("key", Cost::ONE), &clock, 100);
+    let (limiter, clock) = unkeyed(policy);
+    a_thousand_wait(|| limiter.acquire(Cost::ONE), &clock, 100);
+}
+
+#[test]
+fn order_is_kept_whatever_the_costs() {
+    for policy in every_kind() {
+        let (limiter, clock) = keyed(policy.clone());
+        let mut crowd = Crowd::new(&clock);
+        for index in 0..30 {
+            crowd.join(limiter.acquire("key", cost(1 + index % 3)));
+        }
+        crowd.run();
+        assert_eq!(crowd.order(), (0..30).collect::<Vec<_>>(), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_cost_that_fits_waits_behind_one_that_does_not() {
+    let policy = Policy::gcra("test", Quota::per_second(3).unwrap()).unwrap();
+    let (limiter, clock) = keyed(policy);
+    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    crowd.join(limiter.acquire("key", cost(3)));
+    crowd.join(limiter.acquire("key", Cost::ONE));
+    crowd.run();
+    assert_eq!(crowd.order(), [0, 1]);
+}
+
+#[test]
+fn keys_wait_apart() {
+    let (limiter, clock) = keyed(evenly(100));
+    let mut crowd = Crowd::new(&clock);
+    for index in 0..300_u64 {
+        crowd.join(limiter.acquire(index % 3, Cost::ONE));
+    }
+    crowd.run();
+    let together = (0..300).map(|index| (index, ms(10) * u32::try_from(index / 3).unwrap()));
+    crowd.admitted.sort_unstable();
+    assert_eq!(crowd.admitted, together.collect::<Vec<_>>());
+}
+
+#[test]
+fn tiers_wait_in_one_queue() {
+    let policy = evenly(10).with_tier(
+        Policy::gcra("twice", Quota::per_second(20).unwrap().with_burst(1).unwrap()).unwrap(),
+    );
+    let (limiter, clock) = keyed(policy.unwrap());
+    let twice = limiter.tier("twice").unwrap();
+    let mut crowd = Crowd::new(&clock);
+    for index in 0..6 {
+        let limiter = if index % 2 == 0 { &limiter } else { &twice };
+        crowd.join(limiter.acquire("key", Cost::ONE));
+    }
+    crowd.run();
+    // After any permit, whichever tier took it, one tier waits for 100 ms and the other for 50.
+    let times = [0, 50, 150, 200, 300, 350].map(ms);
+    assert_eq!(crowd.admitted, (0..6).zip(times).collect::<Vec<_>>());
+}
+
+#[test]
+fn who_is_polled_without_being_woken_keeps_its_place() {
+    let (limiter, clock) = keyed(evenly(10));
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..4 {
+        crowd.join(limiter.acquire("key", Cost::ONE));
+    }
+    for step in 1..=35 {
+        (0..4).rev().for_each(|index| crowd.poll(index));
+        crowd.run_until(ms(10) * step);
+    }
+    let expected = [(0, ms(0)), (1, ms(100)), (2, ms(200)), (3, ms(300))];
+    assert_eq!(crowd.admitted, expected);
+}
