@@ -60,6 +60,7 @@ mod key;
 mod limiter;
 #[cfg(feature = "std")]
 mod memory;
+mod notation;
 mod policy;
 mod quota;
 #[cfg(feature = "std")]

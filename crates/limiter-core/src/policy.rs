@@ -1,6 +1,13 @@
 //! Which algorithms apply which quotas, under a name.
 
-use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
+use alloc::{
+    borrow::ToOwned,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec,
+    vec::Vec,
+};
 use core::mem;
 
 use crate::{
@@ -45,6 +52,12 @@ pub struct Limit {
 }
 
 /// Which algorithm applies a quota.
+///
+/// # Notation
+///
+/// `gcra`, `token-bucket`, `leaky-bucket`, `leaky-queue depth 50`, `fixed-window`,
+/// `fixed-window aligned`, `sub-windows 60 slots`, and then `loose`, `paced` or `loose paced`;
+/// `sliding-counter`, `sliding-log`. A kind prints so, and is read so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -310,10 +323,13 @@ impl Policy {
         if self.limits().len() == other.limits().len() && pairs.into_iter().all(same) {
             return Ok(());
         }
-        let kinds =
-            |policy: &Self| policy.limits().iter().map(|limit| limit.kind).collect::<Vec<_>>();
+        let kinds = |policy: &Self| {
+            let kinds: Vec<_> =
+                policy.limits().iter().map(|limit| limit.kind.to_string()).collect();
+            kinds.join(" and ")
+        };
         Err(invalid(format!(
-            "{:?} limits by {:?}, and {:?} by {:?}: a key's state can't serve both",
+            "{:?} limits by {}, and {:?} by {}: a key's state can't serve both",
             self.name(),
             kinds(self),
             other.name(),

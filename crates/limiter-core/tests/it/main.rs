@@ -8,5 +8,6 @@ mod extremes;
 mod keys;
 mod laws;
 mod memory;
+mod notation;
 mod threads;
 mod validation;
