@@ -43,6 +43,11 @@
 //!
 //! `std` (default) adds [`MemoryLimiter`] and [`SystemClock`]. Without it the crate is `no_std`
 //! and needs only `alloc`.
+//!
+//! `serde` adds `Policies`, for configuration files, and lets policies, quotas, kinds and costs be
+//! read and written; it needs no `std`.
+//!
+//! `tokio` lets [`SystemClock`] wait by tokio's timer.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -53,6 +58,8 @@ extern crate std;
 
 pub mod algorithm;
 mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod cost;
 mod decision;
 mod error;
@@ -72,6 +79,8 @@ mod timestamp;
 pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{Sleep, SystemClock, Timer};
+#[cfg(feature = "serde")]
+pub use config::Policies;
 pub use cost::Cost;
 pub use decision::{Decision, Usage, Verdict};
 pub use error::{Error, ErrorKind};

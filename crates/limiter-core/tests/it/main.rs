@@ -9,5 +9,7 @@ mod keys;
 mod laws;
 mod memory;
 mod notation;
+#[cfg(feature = "serde")]
+mod serde;
 mod threads;
 mod validation;
