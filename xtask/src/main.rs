@@ -2,6 +2,7 @@
 
 mod ci;
 mod features;
+mod fuzz;
 mod no_std;
 mod servers;
 mod steps;
@@ -35,6 +36,12 @@ const TASKS: &[Task] = &[
         options: "[--no-test] [STEP...]",
         purpose: "all that must hold before a change is merged, or the named steps of it",
         run: ci::run,
+    },
+    Task {
+        name: "fuzz",
+        options: "[--seconds N] [TARGET...]",
+        purpose: "random bytes against the notation and the operations, 60 s each; needs nightly",
+        run: fuzz::run,
     },
     Task {
         name: "tidy",

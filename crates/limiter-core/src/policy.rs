@@ -1,13 +1,6 @@
 //! Which algorithms apply which quotas, under a name.
 
-use alloc::{
-    borrow::ToOwned,
-    format,
-    string::{String, ToString},
-    sync::Arc,
-    vec,
-    vec::Vec,
-};
+use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::mem;
 
 use crate::{
@@ -325,7 +318,7 @@ impl Policy {
         }
         let kinds = |policy: &Self| {
             let kinds: Vec<_> =
-                policy.limits().iter().map(|limit| limit.kind.to_string()).collect();
+                policy.limits().iter().map(|limit| format!("{}", limit.kind)).collect();
             kinds.join(" and ")
         };
         Err(invalid(format!(
