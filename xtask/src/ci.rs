@@ -49,7 +49,8 @@ pub(crate) fn names() -> String {
 }
 
 fn fmt(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo fmt --all --check").quiet().run()?)
+    cmd!(shell, "cargo fmt --all --check").quiet().run()?;
+    Ok(cmd!(shell, "cargo fmt --manifest-path fuzz/Cargo.toml --check").quiet().run()?)
 }
 
 // Warnings are denied by arguments of the last tool in line: RUSTFLAGS would make Cargo build

@@ -4,6 +4,7 @@ mod bounds;
 mod ci;
 mod compare;
 mod features;
+mod fuzz;
 mod models;
 mod no_std;
 mod plots;
@@ -45,6 +46,12 @@ const TASKS: &[Task] = &[
         options: "[MODEL]",
         purpose: "try every interleaving of what threads share in memory, in small models",
         run: models::run,
+    },
+    Task {
+        name: "fuzz",
+        options: "[--seconds N] [TARGET...]",
+        purpose: "random bytes against the notation and the operations, 60 s each; needs nightly",
+        run: fuzz::run,
     },
     Task {
         name: "tidy",

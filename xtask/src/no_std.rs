@@ -14,9 +14,11 @@ extern crate limiter_core;
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
 ";
 
-/// Builds the core without features, and the probe on top of it.
+/// Builds the core with all features that need no `std`, and the probe on top of it.
 pub(crate) fn check(shell: &Shell) -> Result<()> {
-    cmd!(shell, "cargo build -p limiter-core --no-default-features").quiet().run()?;
+    cmd!(shell, "cargo build -p limiter-core --no-default-features --features serde")
+        .quiet()
+        .run()?;
 
     let built = workspace::target_folder(shell)?.join("debug");
     let (core, dependencies) = (built.join("liblimiter_core.rlib"), built.join("deps"));
@@ -30,7 +32,7 @@ pub(crate) fn check(shell: &Shell) -> Result<()> {
         .arg(format!("dependency={}", dependencies.display()))
         .quiet()
         .run()
-        .context("limiter-core without features links the standard library")?;
+        .context("limiter-core without `std` links the standard library")?;
     eprintln!("proved by a crate on top that brings its own panic handler");
     Ok(())
 }

@@ -45,6 +45,11 @@
 //!
 //! `std` (default) adds [`MemoryLimiter`] and [`SystemClock`]. Without it the crate is `no_std`
 //! and needs only `alloc`.
+//!
+//! `serde` adds `Policies`, for configuration files, and lets policies, quotas, kinds and costs be
+//! read and written; it needs no `std`.
+//!
+//! `tokio` lets [`SystemClock`] wait by tokio's timer.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -55,6 +60,8 @@ extern crate std;
 
 pub mod algorithm;
 mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod cost;
 mod decision;
 mod error;
@@ -63,6 +70,7 @@ mod key;
 mod limiter;
 #[cfg(feature = "std")]
 mod memory;
+mod notation;
 mod policy;
 mod quota;
 #[cfg(feature = "std")]
@@ -75,6 +83,8 @@ mod timestamp;
 pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{Sleep, SystemClock, Timer};
+#[cfg(feature = "serde")]
+pub use config::Policies;
 pub use cost::Cost;
 pub use decision::{Decision, Usage, Verdict};
 pub use error::{Error, ErrorKind};

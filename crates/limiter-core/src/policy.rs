@@ -45,6 +45,12 @@ pub struct Limit {
 }
 
 /// Which algorithm applies a quota.
+///
+/// # Notation
+///
+/// `gcra`, `token-bucket`, `leaky-bucket`, `leaky-queue depth 50`, `fixed-window`,
+/// `fixed-window aligned`, `sub-windows 60 slots`, and then `loose`, `paced` or `loose paced`;
+/// `sliding-counter`, `sliding-log`. A kind prints so, and is read so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -310,10 +316,13 @@ impl Policy {
         if self.limits().len() == other.limits().len() && pairs.into_iter().all(same) {
             return Ok(());
         }
-        let kinds =
-            |policy: &Self| policy.limits().iter().map(|limit| limit.kind).collect::<Vec<_>>();
+        let kinds = |policy: &Self| {
+            let kinds: Vec<_> =
+                policy.limits().iter().map(|limit| format!("{}", limit.kind)).collect();
+            kinds.join(" and ")
+        };
         Err(invalid(format!(
-            "{:?} limits by {:?}, and {:?} by {:?}: a key's state can't serve both",
+            "{:?} limits by {}, and {:?} by {}: a key's state can't serve both",
             self.name(),
             kinds(self),
             other.name(),

@@ -1,7 +1,7 @@
 //! How much is allowed.
 
 use alloc::format;
-use core::{fmt, time::Duration};
+use core::time::Duration;
 
 use crate::{Error, ErrorKind};
 
@@ -20,9 +20,18 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// assert_eq!((steady.permits(), steady.window(), steady.burst()), (5, Duration::from_secs(1), 5));
 ///
 /// let bursty = Quota::per(1_000, Duration::from_secs(3_600))?.with_burst(50)?;
-/// assert_eq!(bursty.to_string(), "1000 per 3600s, burst 50");
+/// assert_eq!(bursty, "1_000/h burst 50".parse()?);
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
+///
+/// # Notation
+///
+/// Permits, a slash, a time, and a burst if it differs from the permits: `5/s`, `10/500ms`,
+/// `1_000/h`, `3/2d`, `100/min burst 20`. A time is a whole number, left out if it is one, and a
+/// unit: `ms`, `s` (or `sec`, `second`), `min` (`m`, `minute`), `h` (`hour`) or `d` (`day`). Spaces
+/// may stand around the slash and before the unit, and `_` between digits.
+///
+/// A quota prints in this notation, as short as it can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     /// At least 1.
@@ -140,12 +149,6 @@ impl Quota {
     #[must_use]
     pub const fn burst(&self) -> u64 {
         self.burst
-    }
-}
-
-impl fmt::Display for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {:?}, burst {}", self.permits, self.window, self.burst)
     }
 }
 

@@ -9,6 +9,9 @@ mod extremes;
 mod keys;
 mod laws;
 mod memory;
+mod notation;
+#[cfg(feature = "serde")]
+mod serde;
 mod threads;
 mod validation;
 mod waiting;

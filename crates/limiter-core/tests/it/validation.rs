@@ -28,15 +28,15 @@ fn bad_quotas_are_refused() {
         ),
         (
             Quota::per_second(5).and_then(|quota| quota.with_burst(0)),
-            "a burst of 0 for a quota of 5 per 1s, burst 5: use at least 1",
+            "a burst of 0 for a quota of 5/s: use at least 1",
         ),
         (
             Quota::per_day(1).and_then(|quota| quota.with_burst(1_831)),
-            "a burst of 1831 for a quota of 1 per 86400s, burst 1: it would take longer than 1830 days to recover",
+            "a burst of 1831 for a quota of 1/d: it would take longer than 1830 days to recover",
         ),
         (
             Quota::per_second(1).and_then(|quota| quota.with_burst(u64::MAX)),
-            "a burst of 18446744073709551615 for a quota of 1 per 1s, burst 1: it would take longer than 1830 days to recover",
+            "a burst of 18446744073709551615 for a quota of 1/s: it would take longer than 1830 days to recover",
         ),
     ];
     for (result, message) in rows {
@@ -60,9 +60,8 @@ fn a_rate_that_would_be_rounded_is_refused() {
     for permits in [333_333_333, u64::MAX] {
         let error = Gcra::new(&Quota::per_second(permits).unwrap()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-        let quoted = format!(
-            "a quota of {permits} per 1s, burst {permits}: its rate can't be held within 0.1 % in nanoseconds"
-        );
+        let quoted =
+            format!("a quota of {permits}/s: its rate can't be held within 0.1 % in nanoseconds");
         assert!(error.to_string().starts_with(&quoted), "{error}");
     }
 }

@@ -66,7 +66,7 @@ async fn a_quota_too_large_for_doubles_is_refused() {
     let client = connect(&server::shared_url()).await.unwrap();
     let error = RedisLimiter::new(client, policy).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-    assert!(error.to_string().starts_with("a quota of 4999999 per 1s, burst 562949953421312: "));
+    assert!(error.to_string().starts_with("a quota of 4999999/s burst 562949953421312: "));
 }
 
 #[tokio::test]
