@@ -6,8 +6,8 @@ mod time;
 use anyhow::{Result, ensure};
 use limiter_test::{
     bounds::{
+        adversary::Means,
         adversary::{Effort, attack},
-        cases::means,
     },
     traffic::{self, Contender, Outcome, QUOTA, contenders},
 };
@@ -71,7 +71,7 @@ fn refused_below(outcomes: &[Outcome]) -> usize {
 /// Returns what the adversary got, with two decimals.
 fn most(contender: &Contender) -> String {
     let most = contender.policy.limits().iter().map(|limit| {
-        let effort = Effort { climbs: 200, seed: 1, means: means(limit.kind()) };
+        let effort = Effort { climbs: 200, seed: 1, means: Means::Refund };
         attack(&contender.policy, limit, limit.quota().window(), effort).most
     });
     let hundredths = most.max().unwrap_or(0) * 100 / u128::from(ATTACKED.0);

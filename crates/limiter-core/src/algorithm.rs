@@ -78,7 +78,16 @@ pub trait Algorithm: Clone + Debug {
     fn owe(&self, state: &mut Self::State, at: Timestamp, cost: Cost);
 
     /// Takes back `permits` of what was charged, as far as they have not recovered by `now`.
-    fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
+    ///
+    /// Returns whether that has moved what was charged later away from its marks: a store then sets
+    /// [`Charge::moved`] before it gives that back.
+    fn refund(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> bool;
 
     /// Returns how far the permits are used up at `now`.
     fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
@@ -130,7 +139,10 @@ pub trait Algorithm: Clone + Debug {
             Some(wait) if wait <= within && (wait.is_zero() || wait <= self.longest_delay()) => {
                 let at = now.saturating_add(wait);
                 let mark = self.charge(state, at, cost);
-                (Decision::admitted(self.usage(state, now)), Some(Charge { at, cost, mark }))
+                (
+                    Decision::admitted(self.usage(state, now)),
+                    Some(Charge { at, cost, mark, moved: false }),
+                )
             }
             _ => (Decision::refused(self.refusing(state, now, cost), wait), None),
         }
@@ -146,6 +158,8 @@ pub struct Charge {
     pub cost: Cost,
     /// Where they stand in the state.
     pub mark: Mark,
+    /// Whether they have moved from there: see [`Algorithm::refund`].
+    pub moved: bool,
 }
 
 /// Where a charge stands in a state: a word of its algorithm's own for each limit.

@@ -18,4 +18,5 @@ mod unkeyed;
 
 pub use acquire::Acquire;
 pub use keyed::MemoryLimiter;
+pub(crate) use store::Dated;
 pub use unkeyed::UnkeyedLimiter;

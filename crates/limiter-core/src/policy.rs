@@ -260,7 +260,7 @@ impl Policy {
     /// [`ErrorKind::InvalidName`] if the policy or one of its tiers has the tier's name.
     ///
     /// [`ErrorKind::InvalidSetting`] if the tier has tiers itself, other kinds of limits than the
-    /// policy, or is one more than [`Policy::MAX_TIERS`].
+    /// policy or other names of several, or is one more than [`Policy::MAX_TIERS`].
     pub fn with_tier(self, tier: Self) -> Result<Self, Error> {
         let name = self.name();
         if name == tier.name() || self.tier_index(tier.name()).is_some() {
@@ -306,20 +306,25 @@ impl Policy {
     }
 
     /// Checks that `other` can take over the states of this policy: it has as many limits, of the
-    /// same kinds.
+    /// same kinds, and of the same names where there are several.
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), Error> {
-        let same = |(one, other): (&Limit, &Limit)| match (one.kind, other.kind) {
+        let several = self.limits().len() > 1;
+        let same_kind = |one: &Limit, other: &Limit| match (one.kind, other.kind) {
             (Kind::FixedWindow(one), Kind::FixedWindow(other)) => one == other,
             (one, other) => mem::discriminant(&one) == mem::discriminant(&other),
         };
-        let pairs = self.limits().iter().zip(other.limits());
-        if self.limits().len() == other.limits().len() && pairs.into_iter().all(same) {
+        let mut pairs = self.limits().iter().zip(other.limits());
+        let same =
+            pairs.all(|(one, other)| same_kind(one, other) && (!several || one.name == other.name));
+        if self.limits().len() == other.limits().len() && same {
             return Ok(());
         }
         let kinds = |policy: &Self| {
-            let kinds: Vec<_> =
-                policy.limits().iter().map(|limit| format!("{}", limit.kind)).collect();
-            kinds.join(" and ")
+            let kind = |limit: &Limit| match several {
+                true => format!("{} ({:?})", limit.kind, limit.name),
+                false => format!("{}", limit.kind),
+            };
+            policy.limits().iter().map(kind).collect::<Vec<_>>().join(" and ")
         };
         Err(invalid(format!(
             "{:?} limits by {}, and {:?} by {}: a key's state can't serve both",

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{Decision, algorithm::Charge};
+use crate::{Decision, memory::Dated};
 
 /// Permits that were taken for now or for later, or the refusal to take them.
 ///
@@ -57,8 +57,7 @@ impl Reservation {
 /// What was taken of which key: it can be given back once.
 ///
 /// A receipt is good for the limiter that gave it out, and for as long as what was taken counts;
-/// after that it gives back nothing. Nor should it be used after a reset of the key: what was taken
-/// since might come back in its place.
+/// after that, and after a reset of the key, it gives back nothing.
 #[derive(Debug)]
 pub struct Receipt {
     /// Of the limiter that gave it out.
@@ -67,7 +66,7 @@ pub struct Receipt {
     pub(crate) hash: u64,
     /// By which it was taken.
     pub(crate) tier: usize,
-    pub(crate) charge: Charge,
+    pub(crate) charge: Dated,
     /// At most what was charged.
     pub(crate) permits: u64,
 }

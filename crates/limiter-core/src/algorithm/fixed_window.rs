@@ -168,12 +168,16 @@ impl Algorithm for FixedWindow {
         *state = self.layout.word(end, count.min(self.limit));
     }
 
-    fn refund(&self, state: &mut Window, _now: Timestamp, charge: &Charge, permits: u64) {
+    fn refund(&self, state: &mut Window, now: Timestamp, charge: &Charge, permits: u64) -> bool {
         let (end, count) = self.layout.read(*state);
         if end == charge.mark.word() {
             let count = count.saturating_sub(permits.min(charge.cost.get()));
-            *state = if count == 0 { Window::default() } else { self.layout.word(end, count) };
+            // A window that is yet to begin has taken the place of the present one, which was full.
+            let is_present = self.start_of(end) <= self.units(now);
+            let empty = count == 0 && is_present;
+            *state = if empty { Window::default() } else { self.layout.word(end, count) };
         }
+        false
     }
 
     #[inline]

@@ -94,21 +94,26 @@ impl Algorithm for Gcra {
     }
 
     /// The charge drains while time goes through the part of the line that it has filled, which
-    /// ends at its mark: what is left of that part is given back.
-    ///
-    /// Where something before it was given back, its part has moved on, and more of it may be given
-    /// back than is left: by as much, at most, as was given back before.
-    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
+    /// ends at its mark: what is left of that part is given back, and what has filled the line
+    /// behind it moves up. Where the charge itself has moved up, as when something before it was
+    /// given back, its part ends no earlier than if it had been alone.
+    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> bool {
         let mark = charge.mark.word();
-        let taken = permits.min(charge.cost.get()).saturating_mul(self.meter.increment());
-        let last = state.0 == mark;
-        // Permits that were promised for later keep their distance from each other.
-        let promised = Self::debt(state, now) > self.meter.capacity();
-        if last || !promised {
-            let end = mark.min(state.0);
-            let undrained = if last { taken } else { end.saturating_sub(ticks(now)) };
-            state.0 = state.0.saturating_sub(taken.min(undrained));
+        let price = charge.cost.get().saturating_mul(self.meter.increment());
+        let taken = permits.saturating_mul(self.meter.increment()).min(price);
+        if state.0 == mark && !charge.moved {
+            // The last of the line: nothing else moves.
+            state.0 = state.0.saturating_sub(taken);
+            return false;
         }
+        if Self::debt(state, now) > self.meter.capacity() {
+            // Permits that were promised for later keep their distance from each other.
+            return false;
+        }
+        let end = if charge.moved { ticks(charge.at).saturating_add(price) } else { mark };
+        let undrained = taken.min(end.min(state.0).saturating_sub(ticks(now)));
+        state.0 = state.0.saturating_sub(undrained);
+        undrained > 0
     }
 
     #[inline]

@@ -41,8 +41,8 @@ pub(super) struct Pace {
 pub struct Entries {
     /// By time, each later than the one before, none with a count of zero.
     entries: VecDeque<Entry>,
-    /// The sum of the counts.
-    total: u64,
+    /// The sum of the counts. What was promised for later may be the limit several times over.
+    total: u128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,16 @@ impl Ledger {
         self.slot_of(entry.at).saturating_add(self.span)
     }
 
+    /// Returns how many permits fit into the sum.
+    fn room(&self, state: &Entries) -> u64 {
+        u64::try_from(u128::from(self.limit).saturating_sub(state.total)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns how many permits are above what fits into the sum.
+    fn surplus(&self, state: &Entries) -> u64 {
+        u64::try_from(state.total.saturating_sub(self.limit.into())).unwrap_or(u64::MAX)
+    }
+
     /// Returns how many permits fit into the slot of `at`, as far as it has a ceiling.
     fn room_in_slot(&self, state: &Entries, at: u64) -> u64 {
         let Some(pace) = self.pace else {
@@ -103,14 +113,16 @@ impl Ledger {
 
     /// Adds permits at a moment, raised to that of the last entry, and returns the moment.
     fn enter(&self, state: &mut Entries, at: u64, count: u64) -> u64 {
-        state.total = state.total.saturating_add(count);
         match state.entries.back_mut() {
             Some(last) if self.slot_of(last.at) >= self.slot_of(at) => {
+                let count = count.min(u64::MAX - last.count);
+                state.total += u128::from(count);
                 last.at = last.at.max(at);
-                last.count = last.count.saturating_add(count);
+                last.count += count;
                 last.at
             }
             _ => {
+                state.total += u128::from(count);
                 state.entries.push_back(Entry { at, count });
                 at
             }
@@ -126,7 +138,7 @@ impl Algorithm for Ledger {
         while let Some(first) = state.entries.front()
             && self.is_over(first, now)
         {
-            state.total = state.total.saturating_sub(first.count);
+            state.total -= u128::from(first.count);
             state.entries.pop_front();
         }
         // From before a step back. Such permits count for a whole window from now on: in a loose
@@ -137,7 +149,7 @@ impl Algorithm for Ledger {
             && self.slot_of(last.at) > latest
         {
             later = later.saturating_add(last.count);
-            state.total = state.total.saturating_sub(last.count);
+            state.total -= u128::from(last.count);
             state.entries.pop_back();
         }
         if later > 0 {
@@ -154,10 +166,10 @@ impl Algorithm for Ledger {
         let mut fits_at = state.entries.back().map_or(now, |last| self.slot_of(last.at).max(now));
         let mut total = state.total;
         for entry in &state.entries {
-            if total <= self.limit - cost {
+            if total <= u128::from(self.limit - cost) {
                 break;
             }
-            total = total.saturating_sub(entry.count);
+            total -= u128::from(entry.count);
             fits_at = fits_at.max(self.end_of(entry));
         }
         if let Some(pace) = self.pace
@@ -173,32 +185,33 @@ impl Algorithm for Ledger {
         Mark::one(self.enter(state, nanos(at), cost.get()))
     }
 
-    fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) {
+    fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) -> bool {
         let taken_at = charge.mark.word();
         let index = state.entries.partition_point(|entry| entry.at < taken_at);
         let Some(entry) = state.entries.get_mut(index) else {
-            return;
+            return false;
         };
         // Else its own entry is over, and this is a later one.
         if self.slot_of(entry.at) == self.slot_of(taken_at) {
             let permits = permits.min(charge.cost.get()).min(entry.count);
             entry.count -= permits;
-            state.total = state.total.saturating_sub(permits);
+            state.total -= u128::from(permits);
             if entry.count == 0 {
                 state.entries.remove(index);
             }
         }
+        false
     }
 
     /// The newest permits, as many as there are at all.
     fn owe(&self, state: &mut Entries, at: Timestamp, cost: Cost) {
         self.enter(state, nanos(at), cost.get().min(self.limit));
-        while state.total > self.limit
+        while let surplus @ 1.. = self.surplus(state)
             && let Some(first) = state.entries.front_mut()
         {
-            let surplus = first.count.min(state.total - self.limit);
+            let surplus = surplus.min(first.count);
             first.count -= surplus;
-            state.total -= surplus;
+            state.total -= u128::from(surplus);
             if first.count == 0 {
                 state.entries.pop_front();
             }
@@ -214,7 +227,7 @@ impl Algorithm for Ledger {
         let end = last.map_or(now, |last| self.end_of(last));
         // Nothing is left of the present where a later slot has begun.
         let is_present = last.is_none_or(|last| self.slot_of(last.at) <= now);
-        let room = self.limit.saturating_sub(state.total).min(self.room_in_slot(state, now));
+        let room = self.room(state).min(self.room_in_slot(state, now));
         let remaining = if is_present { room } else { 0 };
         Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))
     }

@@ -120,11 +120,13 @@ impl Algorithm for Several {
         self.each_mut(states).for_each(|(limit, state)| limit.owe(state, at, cost));
     }
 
-    fn refund(&self, states: &mut States, now: Timestamp, charge: &Charge, permits: u64) {
+    fn refund(&self, states: &mut States, now: Timestamp, charge: &Charge, permits: u64) -> bool {
+        let mut moved = false;
         for ((limit, state), word) in self.each_mut(states).zip(charge.mark.0) {
             let charge = Charge { mark: Mark::one(word), ..*charge };
-            limit.refund(state, now, &charge, permits);
+            moved |= limit.refund(state, now, &charge, permits);
         }
+        moved
     }
 
     fn usage(&self, states: &States, now: Timestamp) -> Usage {

@@ -116,8 +116,8 @@ impl Algorithm for Single {
         with!(self, &mut state, |algorithm, own| algorithm.owe(own, at, cost));
     }
 
-    fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) {
-        with!(self, &mut state, |algorithm, own| algorithm.refund(own, now, charge, permits));
+    fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) -> bool {
+        with!(self, &mut state, |algorithm, own| algorithm.refund(own, now, charge, permits))
     }
 
     fn usage(&self, state: &State, now: Timestamp) -> Usage {

@@ -83,7 +83,9 @@ impl SlidingCounter {
             }
             _ => (state.current, state.previous) = (0, 0),
         }
-        if self.counted(&state, now) == 0 {
+        // One that is yet to begin has taken the place of the present one, which was full.
+        let is_present = state.until <= self.until(now);
+        if is_present && self.counted(&state, now) == 0 {
             // The next window begins with its first use.
             state = Counts { until: self.until(now), current: 0, previous: 0 };
         }
@@ -100,6 +102,8 @@ impl SlidingCounter {
     /// Returns when nothing will count any more.
     const fn end(&self, state: &Counts, now: u64) -> u64 {
         match (state.current, state.previous) {
+            // A window that is yet to begin.
+            (0, 0) if state.until > self.until(now) => now + (state.until - self.until(now)),
             (0, 0) => now,
             (0, _) => state.until.saturating_sub(self.window),
             _ => state.until,
@@ -136,7 +140,7 @@ impl Algorithm for SlidingCounter {
         Mark::one(state.until)
     }
 
-    fn refund(&self, state: &mut Counts, _now: Timestamp, charge: &Charge, permits: u64) {
+    fn refund(&self, state: &mut Counts, _now: Timestamp, charge: &Charge, permits: u64) -> bool {
         let permits = permits.min(charge.cost.get());
         let until = charge.mark.word();
         if until == state.until {
@@ -144,6 +148,7 @@ impl Algorithm for SlidingCounter {
         } else if until.checked_add(self.window) == Some(state.until) {
             state.previous = state.previous.saturating_sub(permits);
         }
+        false
     }
 
     fn owe(&self, state: &mut Counts, at: Timestamp, cost: Cost) {

@@ -79,11 +79,15 @@ impl Algorithm for Tiered {
     }
 
     /// The other tiers keep it: they were never the ones to give it.
-    fn refund(&self, states: &mut TierStates, now: Timestamp, charge: &Charge, permits: u64) {
+    fn refund(
+        &self,
+        states: &mut TierStates,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> bool {
         let own = self.each_mut(states).find(|(index, ..)| *index == self.own);
-        if let Some((_, tier, state)) = own {
-            tier.refund(state, now, charge, permits);
-        }
+        own.is_some_and(|(_, tier, state)| tier.refund(state, now, charge, permits))
     }
 
     fn usage(&self, states: &TierStates, now: Timestamp) -> Usage {

@@ -71,7 +71,7 @@ impl<C: Timer> Future for Acquire<C> {
 
 impl<K: Shape, C: Timer> Asleep<K, C> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reservation> {
-        loop {
+        for _ in 0..2 {
             let due = match self.waiting.turn(cx.waker()) {
                 Next::Done(reservation) => return Poll::Ready(reservation),
                 Next::Wait(due) => due,
@@ -91,6 +91,9 @@ impl<K: Shape, C: Timer> Asleep<K, C> {
                 self.sleep = None;
             }
         }
+        // A timer that is early all the time must not keep the thread.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -115,8 +118,8 @@ impl<K: Shape, C: Clock> Waiting<K, C> {
     fn turn(&mut self, waker: &Waker) -> Next {
         let waiter = Waiter { cost: self.cost, deadline: self.deadline, waker };
         match self.handle.turn(self.hash, &mut self.ticket, waiter) {
-            Turn::Done((decision, charge)) => {
-                Next::Done(self.handle.reservation(self.hash, decision, charge))
+            Turn::Done(outcome) => {
+                Next::Done(self.handle.reservation(self.hash, outcome, Duration::ZERO))
             }
             Turn::Wait(due) => Next::Wait(due.and_then(|due| self.handle.by_the_clock(due))),
         }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use std::{fmt, sync::PoisonError};
 
-use super::store::{Moment, Promised, Store, Tiers};
+use super::store::{Moment, Past, Promised, Store, Tiers};
 use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// One state under a lock.
@@ -12,13 +12,12 @@ pub(super) struct Cell<A: Algorithm>(Mutex<Inner<A>>);
 struct Inner<A: Algorithm> {
     state: A::State,
     tiers: Arc<Tiers<A>>,
-    /// When someone was here last.
-    latest: Timestamp,
+    past: Past,
 }
 
 impl<A: Algorithm> Cell<A> {
     pub(super) fn new(tiers: Arc<Tiers<A>>) -> Self {
-        Self(Mutex::new(Inner { state: A::State::default(), tiers, latest: Timestamp::ZERO }))
+        Self(Mutex::new(Inner { state: A::State::default(), tiers, past: Past::default() }))
     }
 }
 
@@ -29,22 +28,26 @@ impl<A: Algorithm> Store<A> for Cell<A> {
         _hash: u64,
         moment: Moment<'_>,
         _promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
     ) -> R {
         // A transition is complete or has not begun, so what a panic poisoned is whole.
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inner { state, tiers, latest } = &mut *cell;
-        transition(tiers, state, moment.after(latest))
+        let Inner { state, tiers, past } = &mut *cell;
+        let now = past.pass(moment);
+        transition(tiers, state, now, past)
     }
 
     fn reset(&self, _hash: u64, _moment: Moment<'_>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).state = A::State::default();
+        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cell.past.reset();
+        cell.state = A::State::default();
     }
 
     fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inner { state, tiers, latest } = &mut *cell;
-        new.of(0).adopt(state, tiers.of(0), moment.after(latest));
+        let Inner { state, tiers, past } = &mut *cell;
+        new.of(0).adopt(state, tiers.of(0), past.pass(moment));
+        past.moved();
         *tiers = new;
     }
 }

@@ -6,12 +6,9 @@ use core::time::Duration;
 use super::{
     place::{Turn, Waiter},
     queue::{Outcome, Queues, Ticket},
-    store::{Moment, Promised, Store, Tiers},
+    store::{Dated, Moment, Past, Promised, Store, Tiers},
 };
-use crate::{
-    Cost, Timestamp, Usage,
-    algorithm::{Algorithm, Charge},
-};
+use crate::{Cost, Timestamp, Usage, algorithm::Algorithm};
 
 /// One kind of algorithm with all its states, and those who wait for them.
 #[derive(Debug)]
@@ -51,10 +48,10 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     }
 
     pub(super) fn peek(&self, ask: Ask<'_>) -> Usage {
-        self.on_state(ask, |algorithm, state, now| algorithm.usage(state, now))
+        self.on_state(ask, |algorithm, state, now, _| algorithm.usage(state, now))
     }
 
-    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
+    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Dated, permits: u64) {
         self.give_back(ask, charge, permits);
         self.reconsider(ask);
     }
@@ -101,30 +98,32 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     /// Takes permits now or `within` some time, whoever waits, and tells when that was.
     #[inline]
     pub(super) fn take(&self, ask: Ask<'_>, cost: Cost, within: Duration) -> (Timestamp, Outcome) {
-        self.on_state(ask, |algorithm, state, now| {
+        self.on_state(ask, |algorithm, state, now, past| {
             let (decision, charge) = algorithm.reserve(state, now, cost, within);
             if let Some(charge) = charge
                 && charge.at > now
             {
                 self.promised.note(charge.at);
             }
-            (now, (decision, charge))
+            (now, (decision, charge.map(|charge| past.date(charge))))
         })
     }
 
     /// Gives permits back, whoever waits.
-    pub(super) fn give_back(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
-        self.on_state(ask, |algorithm, state, now| algorithm.refund(state, now, charge, permits));
+    pub(super) fn give_back(&self, ask: Ask<'_>, charge: &Dated, permits: u64) {
+        self.on_state(ask, |algorithm, state, now, past| {
+            past.refund(algorithm, state, now, charge, permits);
+        });
     }
 
     /// Returns the longest that anyone may wait.
     pub(super) fn longest_delay(&self, ask: Ask<'_>) -> Duration {
-        self.on_state(ask, |algorithm, _, _| algorithm.longest_delay())
+        self.on_state(ask, |algorithm, _, _, _| algorithm.longest_delay())
     }
 
     /// Returns whether `cost` may join a queue without a look at how long that is.
     pub(super) fn always_queues(&self, ask: Ask<'_>, cost: Cost) -> bool {
-        self.on_state(ask, |algorithm, _, now| {
+        self.on_state(ask, |algorithm, _, now, _| {
             let can_fit = algorithm.wait(&A::State::default(), now, cost).is_some();
             can_fit && algorithm.longest_delay() == Duration::MAX
         })
@@ -140,18 +139,18 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     fn on_state<R>(
         &self,
         ask: Ask<'_>,
-        transition: impl FnOnce(&A, &mut A::State, Timestamp) -> R,
+        transition: impl FnOnce(&A, &mut A::State, Timestamp, &mut Past) -> R,
     ) -> R {
-        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, now| {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, now, past| {
             let algorithm = tiers.of(ask.tier);
             algorithm.advance(state, now, self.promised.by(now));
-            transition(algorithm, state, now)
+            transition(algorithm, state, now, past)
         })
     }
 
     /// Returns a copy of the state, and the algorithms that may be applied to it.
     pub(super) fn snapshot(&self, ask: Ask<'_>) -> (Arc<Tiers<A>>, A::State) {
-        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, _| {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, _, _| {
             (Arc::clone(tiers), state.clone())
         })
     }

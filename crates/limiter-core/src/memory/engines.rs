@@ -8,14 +8,12 @@ use super::{
     engine::{Ask, Engine},
     place::{Turn, Waiter},
     queue::{Outcome, Ticket},
-    store::{Moment, Store, Tiers},
+    store::{Dated, Moment, Store, Tiers},
     table::Table,
 };
 use crate::{
     Cost, Error, Policy, Timestamp, Usage,
-    algorithm::{
-        Algorithm, Charge, FixedWindow, Gcra, Ledger, Several, Single, SlidingCounter, Tiered,
-    },
+    algorithm::{Algorithm, FixedWindow, Gcra, Ledger, Several, Single, SlidingCounter, Tiered},
 };
 
 /// Whether there are keys.
@@ -118,7 +116,7 @@ impl<K: Shape> Engines<K> {
         any!(self, engine => engine.peek(ask))
     }
 
-    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Charge, permits: u64) {
+    pub(super) fn refund(&self, ask: Ask<'_>, charge: &Dated, permits: u64) {
         any!(self, engine => engine.refund(ask, charge, permits));
     }
 

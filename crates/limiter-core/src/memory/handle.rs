@@ -12,12 +12,12 @@ use super::{
     engine::Ask,
     engines::{Compiled, Engines, Shape},
     place::{Turn, Waiter},
-    queue::Ticket,
+    queue::{Outcome, Ticket},
     store::Moment,
 };
 use crate::{
     Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithm::Charge, sync::RwLock,
+    sync::RwLock,
 };
 
 /// One tier of a limiter.
@@ -119,24 +119,20 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let (decision, charge) =
-            self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, within);
-        self.reservation(hash, decision, charge)
+        let outcome = self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, within);
+        let at = outcome.1.map(|dated| dated.charge.at);
+        let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
+        self.reservation(hash, outcome, delay)
     }
 
-    /// Returns what a decision and its charge mean to the caller.
-    pub(super) fn reservation(
-        &self,
-        hash: u64,
-        decision: Decision,
-        charge: Option<Charge>,
-    ) -> Reservation {
-        let Some(charge) = charge else {
-            return Reservation::refused(decision);
+    /// Returns what an outcome means to the caller.
+    pub(super) fn reservation(&self, hash: u64, outcome: Outcome, delay: Duration) -> Reservation {
+        let (decision, Some(charge)) = outcome else {
+            return Reservation::refused(outcome.0);
         };
-        let permits = charge.cost.get();
+        let permits = charge.charge.cost.get();
         let receipt = Receipt { limiter: self.shared.id, hash, tier: self.tier, charge, permits };
-        Reservation::admitted(decision, charge.at.saturating_since(self.now()), receipt)
+        Reservation::admitted(decision, delay, receipt)
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {

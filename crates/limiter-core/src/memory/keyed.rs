@@ -166,8 +166,8 @@ impl<C: Clock> MemoryLimiter<C> {
     ///
     /// Permits that have recovered since are not given back, nor those that were promised for later
     /// where others were promised after them. By GCRA, which remembers a debt and not what it is
-    /// made of, permits that are given back one after the other may come back as if the later ones
-    /// had recovered nothing yet.
+    /// made of, less may come back than is left where something that was taken before was given
+    /// back too, and never more.
     pub fn refund(&self, receipt: Receipt) {
         self.handle.refund(receipt);
     }

@@ -133,8 +133,8 @@ impl<'a, S> Place<'a, S> {
         let waiting = queue.waiting.remove(&own);
         let charged = queue.done.remove(&own).and_then(|(_, charge)| charge);
         self.retired = waiting.map(|waiting| waiting.waker);
-        if let Some(charge) = &charged {
-            engine.give_back(ask, charge, charge.cost.get());
+        if let Some(dated) = &charged {
+            engine.give_back(ask, dated, dated.charge.cost.get());
         }
         if is_first || charged.is_some() {
             self.call_next(engine, ask, None);

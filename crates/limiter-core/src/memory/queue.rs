@@ -9,11 +9,11 @@ use std::{collections::HashMap, sync::PoisonError};
 use super::{
     engine::{Ask, Engine},
     place::Place,
-    store::Store,
+    store::{Dated, Store},
 };
 use crate::{
     Cost, Decision, Timestamp,
-    algorithm::{Algorithm, Charge},
+    algorithm::Algorithm,
     sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
 };
 
@@ -64,7 +64,7 @@ pub(super) struct Waiting {
 }
 
 /// A decision, and what was charged by it.
-pub(super) type Outcome = (Decision, Option<Charge>);
+pub(super) type Outcome = (Decision, Option<Dated>);
 
 impl<S> Queues<S> {
     /// Returns whether no one waits for this key, and maybe some others.

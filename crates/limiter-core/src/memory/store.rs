@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     Timestamp,
-    algorithm::Algorithm,
+    algorithm::{Algorithm, Charge},
     sync::{AtomicU64, Ordering},
 };
 
@@ -17,7 +17,7 @@ pub(super) trait Store<A: Algorithm> {
         hash: u64,
         moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
     ) -> R;
 
     /// Makes the state of `hash` a fresh one.
@@ -39,6 +39,65 @@ pub(super) struct Moment<'a> {
     clock: &'a dyn Fn() -> Timestamp,
 }
 
+/// What has happened to the states that are held together, of whichever key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    /// When someone was there last.
+    latest: Timestamp,
+    /// How often a charge was given back before others that came later, or a quota changed.
+    moved: u32,
+    /// How often a key was made a fresh one.
+    resets: u32,
+}
+
+/// A charge, and what had happened to its state by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dated {
+    pub(crate) charge: Charge,
+    past: Past,
+}
+
+impl Past {
+    /// Returns the present of what is held.
+    #[inline]
+    pub(super) fn pass(&mut self, moment: Moment<'_>) -> Timestamp {
+        let behind = moment.now < self.latest;
+        self.latest = if behind { moment.again().now } else { moment.now };
+        self.latest
+    }
+
+    /// To be called when states have been rewritten: what was charged is not where it was.
+    pub(super) const fn moved(&mut self) {
+        self.moved = self.moved.wrapping_add(1);
+    }
+
+    pub(super) const fn reset(&mut self) {
+        self.resets = self.resets.wrapping_add(1);
+    }
+
+    #[inline]
+    pub(super) const fn date(&self, charge: Charge) -> Dated {
+        Dated { charge, past: *self }
+    }
+
+    /// Gives permits back by `algorithm`, unless it may be that a reset has done so already.
+    pub(super) fn refund<A: Algorithm>(
+        &mut self,
+        algorithm: &A,
+        state: &mut A::State,
+        now: Timestamp,
+        dated: &Dated,
+        permits: u64,
+    ) {
+        if dated.past.resets == self.resets {
+            let charge = Charge { moved: dated.past.moved != self.moved, ..dated.charge };
+            if algorithm.refund(state, now, &charge, permits) {
+                self.moved();
+            }
+        }
+    }
+}
+
 impl<'a> Moment<'a> {
     #[inline]
     pub(super) fn by(clock: &'a dyn Fn() -> Timestamp) -> Self {
@@ -48,13 +107,6 @@ impl<'a> Moment<'a> {
     /// Looks at the clock again.
     pub(super) fn again(self) -> Self {
         Self::by(self.clock)
-    }
-
-    /// Returns the present of a state that is held, where others were last at `latest`.
-    #[inline]
-    pub(super) fn after(self, latest: &mut Timestamp) -> Timestamp {
-        *latest = if self.now < *latest { self.again().now } else { self.now };
-        *latest
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc};
 use std::{fmt, sync::PoisonError};
 
-use super::store::{Moment, Promised, Store, Tiers};
+use super::store::{Moment, Past, Promised, Store, Tiers};
 use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// States by the hash of their keys, never more than there was room for at the start.
@@ -27,8 +27,7 @@ struct Line<A: Algorithm> {
     overflow: A::State,
     /// All lines have the same, but for the moment in which they are replaced one by one.
     tiers: Arc<Tiers<A>>,
-    /// When someone was here last.
-    latest: Timestamp,
+    past: Past,
 }
 
 struct Slot<S> {
@@ -63,12 +62,12 @@ impl<A: Algorithm> Store<A> for Table<A> {
         hash: u64,
         moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
     ) -> R {
         // A transition is complete or has not begun, so a line that a panic poisoned is whole.
         let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, overflow, tiers, latest } = &mut *line;
-        let now = moment.after(latest);
+        let Line { slots, overflow, tiers, past } = &mut *line;
+        let now = past.pass(moment);
         let state = match find(slots, tiers, hash, now) {
             Some(slot) if slot.hash == hash => &mut slot.state,
             Some(slot) => {
@@ -84,14 +83,16 @@ impl<A: Algorithm> Store<A> for Table<A> {
                 overflow
             }
         };
-        transition(tiers, state, now)
+        transition(tiers, state, now, past)
     }
 
     fn reset(&self, hash: u64, moment: Moment<'_>) {
         let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, tiers, latest, .. } = &mut *line;
+        let Line { slots, tiers, past, .. } = &mut *line;
+        let now = past.pass(moment);
         // A key without a slot of its own shares what it owes with others.
-        if let Some(slot) = find(slots, tiers, hash, moment.after(latest)) {
+        if let Some(slot) = find(slots, tiers, hash, now) {
+            past.reset();
             *slot = Slot { hash, state: A::State::default() };
         }
     }
@@ -99,10 +100,11 @@ impl<A: Algorithm> Store<A> for Table<A> {
     fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
         for line in &self.lines {
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            let Line { slots, overflow, tiers, latest } = &mut *line;
-            let now = moment.after(latest);
+            let Line { slots, overflow, tiers, past } = &mut *line;
+            let now = past.pass(moment);
             let states = slots.iter_mut().map(|slot| &mut slot.state);
             states.chain([overflow]).for_each(|state| new.of(0).adopt(state, tiers.of(0), now));
+            past.moved();
             *tiers = Arc::clone(&new);
         }
     }
@@ -129,7 +131,7 @@ impl<A: Algorithm> Line<A> {
             slots: core::array::from_fn(|_| slot()),
             overflow: A::State::default(),
             tiers: Arc::clone(tiers),
-            latest: Timestamp::ZERO,
+            past: Past::default(),
         }
     }
 }

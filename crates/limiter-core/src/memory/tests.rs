@@ -50,8 +50,8 @@ impl Algorithm for Counted {
         self.gcra.charge(state, at, cost)
     }
 
-    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
-        self.gcra.refund(state, now, charge, permits);
+    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> bool {
+        self.gcra.refund(state, now, charge, permits)
     }
 
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {

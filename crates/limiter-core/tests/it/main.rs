@@ -10,6 +10,7 @@ mod keys;
 mod laws;
 mod memory;
 mod notation;
+mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
 mod threads;

@@ -97,6 +97,7 @@ fn every_policy_reads_back() {
     let parse = |name, text| Policy::parse(name, text).unwrap();
     let several = |name, limits: &[Policy]| Policy::several(name, limits.to_vec()).unwrap();
     let (a, b) = (parse("a", "1/s"), parse("b", "60/h by leaky-queue depth 5"));
+    let (twice_a, more_b) = (parse("a", "2/s"), parse("b", "80/h by leaky-queue depth 6"));
     let policies = [
         parse("p", "1/s"),
         parse("p", "1/s by token-bucket"),
@@ -111,13 +112,8 @@ fn every_policy_reads_back() {
             .with_tier(parse("t", "6/s by sub-windows 6 slots loose"))
             .unwrap(),
         several("p", &[a.clone(), b.clone()])
-            .with_tier(several(
-                "t",
-                &[parse("c", "2/s"), parse("b", "80/h by leaky-queue depth 5")],
-            ))
-            .and_then(|policy| {
-                policy.with_tier(several("u", &[a, parse("d", "90/h by leaky-queue depth 6")]))
-            })
+            .with_tier(several("t", &[twice_a, b]))
+            .and_then(|policy| policy.with_tier(several("u", &[a, more_b])))
             .unwrap(),
     ];
     for policy in policies {
@@ -346,7 +342,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s"}}}}"#,
-        r#"the tier "t" of the policy "a": "a" limits by gcra and gcra, and "t" by gcra: a key's state can't serve both"#,
+        r#"the tier "t" of the policy "a": "a" limits by gcra ("b") and gcra ("c"), and "t" by gcra ("b"): a key's state can't serve both"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "c": "4/h"}}}}"#,

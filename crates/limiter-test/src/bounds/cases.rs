@@ -28,7 +28,7 @@ pub fn rows(climbs: u32, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (algorithm, policy) in policies() {
         for limit in policy.limits() {
-            let effort = Effort { climbs, seed, means: means(limit.kind()) };
+            let effort = Effort { climbs, seed, means: Means::Refund };
             let found = attack(&policy, limit, limit.quota().window(), effort).most;
             rows.push(Row { algorithm, quota: quota(limit), bound: published(limit), found });
         }
@@ -44,17 +44,6 @@ pub fn quota(limit: &Limit) -> String {
         Kind::SubWindows(slots) => format!("{quota}, {slots}"),
         Kind::LeakyQueue { depth } => format!("{quota}, depth {depth}"),
         _ => quota.to_string(),
-    }
-}
-
-/// Returns the most that an adversary may do for the bound to hold.
-#[must_use]
-pub const fn means(kind: Kind) -> Means {
-    match kind {
-        Kind::FixedWindow(_) | Kind::SubWindows(_) | Kind::SlidingCounter | Kind::SlidingLog => {
-            Means::Refund
-        }
-        _ => Means::Reserve,
     }
 }
 

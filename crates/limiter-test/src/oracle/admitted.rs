@@ -9,8 +9,6 @@ use limiter_core::{Cost, Kind, Limit};
 pub struct Admitted {
     /// In nanoseconds, and in permits.
     log: Vec<(u128, u128)>,
-    /// What was given back of it, and when.
-    returned: Vec<(u128, usize, u128)>,
     passed: u128,
 }
 
@@ -41,10 +39,10 @@ impl Admitted {
         self.log.push((self.passed + later.as_nanos(), cost.get().into()));
     }
 
-    /// Gives the `index`-th addition back, now.
-    pub fn give_back(&mut self, index: usize) {
-        if let Some((_, permits)) = self.log.get(index) {
-            self.returned.push((self.passed, index, *permits));
+    /// Takes the `index`-th addition back.
+    pub fn take_back(&mut self, index: usize) {
+        if let Some((_, permits)) = self.log.get_mut(index) {
+            *permits = 0;
         }
     }
 
@@ -62,19 +60,9 @@ impl Admitted {
 
     /// Returns a stretch of time in which more was admitted than `limit` allows, by the bound that
     /// its algorithm publishes.
-    ///
-    /// What was given back does not count where there are windows. By a rate, a stretch may take
-    /// as much more as was given back in it, whenever that was taken: a debt does not know what it
-    /// is made of.
     #[must_use]
     pub fn over(&self, limit: &Limit) -> Option<Over> {
-        let by_rate = matches!(allowance(limit), Allowance::Rate);
         let mut log = self.log.clone();
-        if !by_rate {
-            for (_, index, _) in &self.returned {
-                log.get_mut(*index)?.1 = 0;
-            }
-        }
         log.sort_unstable();
         let window = limit.quota().window().as_nanos();
         for (index, (start, _)) in log.iter().enumerate() {
@@ -85,11 +73,7 @@ impl Admitted {
                 let bound = match allowance(limit) {
                     Allowance::Rate => {
                         let quota = limit.quota();
-                        let since = self.returned.iter().filter(|(then, ..)| then >= start);
-                        let returned = since.filter(|(then, ..)| then <= at);
-                        u128::from(quota.burst())
-                            + within * u128::from(quota.permits()) / window
-                            + returned.map(|(_, _, permits)| permits).sum::<u128>()
+                        u128::from(quota.burst()) + within * u128::from(quota.permits()) / window
                     }
                     Allowance::Window(permits) if within < window => permits,
                     Allowance::Window(_) => break,
