@@ -158,11 +158,12 @@ impl World {
             assert!(is_told || !self.is_exact(self.clock.now()), "{cost} of {before:?}");
             return;
         }
-        assert_eq!(self.peek(who), before, "a refusal changes nothing");
-        let Some(wait) = decision.retry_after() else { return };
+        // One who waits and is due has its turn, whoever asks.
         if self.is_waited_for(who) {
             return;
         }
+        assert_eq!(self.peek(who), before, "a refusal changes nothing");
+        let Some(wait) = decision.retry_after() else { return };
         // Behind what was given out for later, even what is left has to wait.
         if !self.promised && !self.went_back {
             assert!(cost.get() > before.remaining(), "{cost} of {before:?}: {decision:?}");
