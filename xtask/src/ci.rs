@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     ("no-std", no_std::check),
     ("features", features::check),
     ("models", |shell| models::run(shell, &[])),
+    ("release", release),
     ("test", |shell| test::run(shell, &[])),
 ];
 
@@ -58,6 +59,12 @@ fn fmt(shell: &Shell) -> Result<()> {
 fn clippy(shell: &Shell) -> Result<()> {
     let all = ["--workspace", "--all-targets", "--all-features"];
     Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
+}
+
+/// The laws and the ends of every range once more, without the checks that a release leaves out.
+fn release(shell: &Shell) -> Result<()> {
+    let only = ["-p", "limiter-core", "--test", "it", "--release", "--all-features"];
+    Ok(cmd!(shell, "cargo test {only...} -- extremes laws refunds conformance").quiet().run()?)
 }
 
 fn docs(shell: &Shell) -> Result<()> {

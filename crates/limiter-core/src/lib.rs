@@ -31,20 +31,20 @@
 //!    store's clock earlier it is not. A cost that can never fit has none.
 //! 4. **Absent = fresh = fully recovered.** A store forgets only what equals a fresh state.
 //! 5. **Time goes forward per key.** A clock that steps back, or a corrupt value, costs a key at
-//!    most one recovery, and never gives it a new allowance.
-//! 6. **All or nothing** over several limits at once.
-//! 7. **Refunds** give back at most what was taken, once.
+//!    most one recovery beyond what was promised for later, and never gives it a new allowance.
+//! 6. **All or nothing** over several limits at once, naming the one that refused, with the longest
+//!    wait.
+//! 7. **Refunds** give back at most what was taken, once, and never lift a key above fresh.
 //! 8. **Twins agree**: an algorithm's Rust and Lua texts give the same decision and state.
-//! 9. **A changed quota keeps the debt.**
+//! 9. **A changed quota keeps the debt**: neither another tier nor a replaced policy gives a key a
+//!    fresh state, nor holds it for longer than the new quota could.
 //! 10. **No panic and no overflow** is reachable from a request, nor from any value that a
 //!     constructor accepted.
 //!
-//! Laws 6, 7 and 9 speak of operations that this version does not have yet.
-//!
 //! # Features
 //!
-//! `std` (default) adds [`MemoryLimiter`] and [`SystemClock`]. Without it the crate is `no_std`
-//! and needs only `alloc`.
+//! `std` (default) adds [`MemoryLimiter`], [`UnkeyedLimiter`] and [`SystemClock`]. Without it the
+//! crate is `no_std` and needs only `alloc`.
 //!
 //! `serde` adds `Policies`, for configuration files, and lets policies, quotas, kinds and costs be
 //! read and written; it needs no `std`.
