@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | GCRA, token bucket, leaky bucket as meter or queue | [`Gcra`] over [`Meter`] | [`Tat`], 8 bytes |
 //! | fixed window, from the first use or by the clock | [`FixedWindow`] | [`Window`], 8 bytes |
-//! | sliding counter | [`SlidingCounter`] | [`Counts`], 32 bytes |
+//! | sliding counter | [`SlidingCounter`] | [`Counts`], 24 bytes |
 //! | sub-windows, exact log | [`Ledger`] | [`Entries`], 48 bytes and 16 an entry |
 //! | several limits at once | [`Several`] | those of all its limits |
 //! | with tiers | [`Tiered`] | those of all its tiers |

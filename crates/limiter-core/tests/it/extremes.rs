@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use limiter_core::{
     Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
-    algorithm::{Algorithm, Single, Slots, Start},
+    algorithm::{Algorithm, Counts, Entries, Single, Slots, Start, Tat, Window},
 };
 
 fn kinds() -> Vec<Kind> {
@@ -135,4 +135,13 @@ fn policies_replace_each_other_at_the_ends_of_every_range() {
             }
         }
     }
+}
+
+/// As the documentation of the module `algorithm` tells.
+#[test]
+fn states_have_their_sizes() {
+    assert_eq!(size_of::<Tat>(), 8);
+    assert_eq!(size_of::<Window>(), 8);
+    assert_eq!(size_of::<Counts>(), 24);
+    assert_eq!(size_of::<Entries>(), 48);
 }
