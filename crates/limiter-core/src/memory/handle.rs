@@ -6,7 +6,7 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 use super::{
     engine::Ask,
@@ -30,7 +30,8 @@ pub(super) struct Handle<K: Shape, C> {
 struct Shared<K: Shape, C> {
     /// Tells this limiter's receipts from others'.
     id: u64,
-    engines: Engines<K>,
+    /// Made when it is first used: a limiter may be given another capacity and clock before.
+    engines: OnceLock<Engines<K>>,
     current: RwLock<Current>,
     capacity: usize,
     clock: C,
@@ -55,7 +56,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let origin = clock.now();
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            engines: Engines::new(&current.compiled, origin, capacity),
+            engines: OnceLock::new(),
             current: RwLock::new(current),
             capacity,
             clock,
@@ -100,26 +101,28 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     pub(super) fn replace(&self, policy: Policy) -> Result<(), Error> {
+        // Before the policy is held, which this needs too.
+        let engines = self.engines();
         // Held throughout: of two that come at once, the later one stays.
         let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
         let policy = current.policy.replaced_by(policy)?;
         let compiled = Compiled::new(&policy)?;
         let clock = || self.now();
-        self.shared.engines.replace(&compiled, self.shared.origin, Moment::by(&clock));
+        engines.replace(&compiled, self.shared.origin, Moment::by(&clock));
         *current = Current { policy, compiled };
         // Whoever is woken may ask for the policy.
         drop(current);
-        self.shared.engines.reconsider_all(&clock);
+        engines.reconsider_all(&clock);
         Ok(())
     }
 
     #[inline]
     pub(super) fn try_acquire(&self, hash: u64, cost: Cost) -> Decision {
-        self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, Duration::ZERO).0
+        self.engines().reserve(self.ask(hash, &|| self.now()), cost, Duration::ZERO).0
     }
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let outcome = self.shared.engines.reserve(self.ask(hash, &|| self.now()), cost, within);
+        let outcome = self.engines().reserve(self.ask(hash, &|| self.now()), cost, within);
         let at = outcome.1.map(|dated| dated.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay)
@@ -136,7 +139,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
-        self.shared.engines.peek(self.ask(hash, &|| self.now()))
+        self.engines().peek(self.ask(hash, &|| self.now()))
     }
 
     /// The receipt knows the key and the tier.
@@ -145,20 +148,29 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         if limiter == self.shared.id {
             let clock = || self.now();
             let ask = Ask { tier, ..self.ask(hash, &clock) };
-            self.shared.engines.refund(ask, &charge, permits);
+            self.engines().refund(ask, &charge, permits);
         }
     }
 
     pub(super) fn reset(&self, hash: u64) {
-        self.shared.engines.reset(self.ask(hash, &|| self.now()));
+        self.engines().reset(self.ask(hash, &|| self.now()));
     }
 
     pub(super) fn turn(&self, hash: u64, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
-        self.shared.engines.turn(self.ask(hash, &|| self.now()), ticket, waiter)
+        self.engines().turn(self.ask(hash, &|| self.now()), ticket, waiter)
     }
 
     pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
-        self.shared.engines.leave(self.ask(hash, &|| self.now()), ticket);
+        self.engines().leave(self.ask(hash, &|| self.now()), ticket);
+    }
+
+    #[inline]
+    fn engines(&self) -> &Engines<K> {
+        let Shared { engines, current, capacity, origin, .. } = &*self.shared;
+        engines.get_or_init(|| {
+            let current = current.read().unwrap_or_else(PoisonError::into_inner);
+            Engines::new(&current.compiled, *origin, *capacity)
+        })
     }
 
     /// Returns the present as the engines count it.

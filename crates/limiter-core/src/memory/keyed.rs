@@ -69,7 +69,7 @@ impl MemoryLimiter {
 impl<C: Clock> MemoryLimiter<C> {
     /// Returns a limiter with room for about `keys` keys in debt at once, and nothing in it.
     ///
-    /// Memory never grows past that. A new key that finds no room has to share the permits of one
+    /// Memory is taken when the limiter is first used, and never grows past that. A new key that finds no room has to share the permits of one
     /// key with other such keys until an earlier key has recovered; keys that have a place keep it.
     /// Since a key's place depends on its hash, about one key in a thousand has to share before
     /// the limiter is full.
