@@ -54,7 +54,14 @@ fn log(permits: u64) -> Policy {
 
 fn limiter(policy: Policy) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
-    (Handle::new(policy, 1, clock.clone()).unwrap(), clock)
+    let limiter = Handle::new(policy, 1, clock.clone()).unwrap();
+    make(&limiter);
+    (limiter, clock)
+}
+
+/// Makes the states before there are threads: what they would wait for is not modelled.
+fn make<K: Shape>(limiter: &Handle<K, ManualClock>) {
+    let _ = limiter.peek(0);
 }
 
 fn acquire(limiter: &Limiter) -> Acquire<ManualClock> {
@@ -225,6 +232,7 @@ fn a_key_is_charged_exactly_by_all_threads() {
     check(|| {
         let policy = Policy::gcra("two", Quota::per_hour(2).unwrap()).unwrap();
         let limiter = Handle::<Keyed, _>::new(policy, 1, ManualClock::new()).unwrap();
+        make(&limiter);
         let other = limiter.clone();
         // Two keys of one line, and of one only two permits.
         let taken = |limiter: &Handle<Keyed, ManualClock>| {
