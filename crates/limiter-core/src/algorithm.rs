@@ -55,7 +55,7 @@ use crate::{Cost, Decision, Timestamp, Usage};
 /// assert!(!gcra.decide(&mut state, now, Cost::ONE).is_admitted());
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
-pub trait Algorithm: Clone + Debug {
+pub trait Algorithm: Clone + Debug + PartialEq {
     /// What is remembered of a key. Its default is the fresh state, which an absent key has.
     type State: Clone + Debug + Default;
 
@@ -135,17 +135,26 @@ pub trait Algorithm: Clone + Debug {
         within: Duration,
     ) -> (Decision, Option<Charge>) {
         let wait = self.wait(state, now, cost);
-        match wait {
-            Some(wait) if wait <= within && (wait.is_zero() || wait <= self.longest_delay()) => {
-                let at = now.saturating_add(wait);
-                let mark = self.charge(state, at, cost);
-                (
-                    Decision::admitted(self.usage(state, now)),
-                    Some(Charge { at, cost, mark, moved: false }),
-                )
-            }
-            _ => (Decision::refused(self.refusing(state, now, cost), wait), None),
-        }
+        let Some(at) = self.in_time(now, wait, within) else {
+            return (Decision::refused(self.refusing(state, now, cost), wait), None);
+        };
+        let mark = self.charge(state, at, cost);
+        let charge = Charge { at, cost, mark, moved: false };
+        (Decision::admitted(self.usage(state, now)), Some(charge))
+    }
+
+    /// Returns the moment after `wait`, if that is `within` the time and the algorithm's longest
+    /// delay.
+    #[inline]
+    fn in_time(
+        &self,
+        now: Timestamp,
+        wait: Option<Duration>,
+        within: Duration,
+    ) -> Option<Timestamp> {
+        let wait = wait.filter(|wait| *wait <= within)?;
+        let in_time = wait.is_zero() || wait <= self.longest_delay();
+        in_time.then(|| now.saturating_add(wait))
     }
 }
 

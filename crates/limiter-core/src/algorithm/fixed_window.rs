@@ -199,16 +199,22 @@ impl Algorithm for FixedWindow {
         }
     }
 
-    /// The window goes on, but not beyond the end that one of its own would have.
+    /// The window goes on, but not beyond the end that one of its own would have. One that is yet
+    /// to begin, after a full one, begins when it was to.
     fn adopt(&self, state: &mut Window, from: &Self, now: Timestamp) {
         let (end, count) = from.layout.read(*state);
-        if end <= from.units(now) {
-            *state = Window::default();
+        if self == from || end <= from.units(now) {
             return;
         }
-        let end = end.saturating_mul(from.layout.unit).saturating_sub(from.origin);
-        let end = end.saturating_add(self.origin).div_ceil(self.layout.unit);
-        *state = self.layout.word(end.min(self.units(now) + self.window), count);
+        let own_units = |units: u64| {
+            let nanos = units.saturating_mul(from.layout.unit).saturating_sub(from.origin);
+            nanos.saturating_add(self.origin).div_ceil(self.layout.unit)
+        };
+        let start = own_units(from.start_of(end)).max(self.units(now));
+        let end = own_units(end);
+        let end = if start > self.units(now) { start + self.window } else { end };
+        let latest = start.saturating_add(self.window).min(self.layout.last_end());
+        *state = self.layout.word(end.min(latest), count);
     }
 
     #[inline]

@@ -175,7 +175,9 @@ impl Algorithm for SlidingCounter {
         let now = nanos(now);
         let old = from.at(*state, now);
         let current = from.counted(&old, now);
-        *state = Counts { until: self.until(now), current, previous: 0 };
+        // A window that is yet to begin, after a full one, begins when it was to.
+        let start = now.saturating_add(old.until.saturating_sub(from.until(now)));
+        *state = Counts { until: self.until(start), current, previous: 0 };
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::{iter, time::Duration};
 
 use super::{Algorithm, Charge, Mark, Several, States};
-use crate::{Cost, Timestamp, Usage};
+use crate::{Cost, Decision, Timestamp, Usage};
 
 /// One tier of a policy, over states in which all tiers keep account.
 ///
@@ -49,6 +49,22 @@ impl Tiered {
     }
 }
 
+impl Tiered {
+    /// Charges the own tier at the moment at which the cost fits, and the others `now`: they have
+    /// no part in what it waits for.
+    fn take(&self, states: &mut TierStates, now: Timestamp, at: Timestamp, cost: Cost) -> Mark {
+        let mut mark = Mark::default();
+        for (index, tier, state) in self.each_mut(states) {
+            if index == self.own {
+                mark = tier.charge(state, at, cost);
+            } else {
+                tier.owe(state, now, cost);
+            }
+        }
+        mark
+    }
+}
+
 impl Algorithm for Tiered {
     type State = TierStates;
 
@@ -63,15 +79,23 @@ impl Algorithm for Tiered {
     }
 
     fn charge(&self, states: &mut TierStates, at: Timestamp, cost: Cost) -> Mark {
-        let mut mark = Mark::default();
-        for (index, tier, state) in self.each_mut(states) {
-            if index == self.own {
-                mark = tier.charge(state, at, cost);
-            } else {
-                tier.owe(state, at, cost);
-            }
-        }
-        mark
+        self.take(states, at, at, cost)
+    }
+
+    fn reserve(
+        &self,
+        states: &mut TierStates,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> (Decision, Option<Charge>) {
+        let wait = self.wait(states, now, cost);
+        let Some(at) = self.in_time(now, wait, within) else {
+            return (Decision::refused(self.refusing(states, now, cost), wait), None);
+        };
+        let mark = self.take(states, now, at, cost);
+        let charge = Charge { at, cost, mark, moved: false };
+        (Decision::admitted(self.usage(states, now)), Some(charge))
     }
 
     fn owe(&self, states: &mut TierStates, at: Timestamp, cost: Cost) {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use std::{fmt, sync::PoisonError};
 
-use super::store::{Moment, Past, Promised, Store, Tiers};
+use super::store::{Moment, Own, Past, Promised, Store, Tiers};
 use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// One state under a lock.
@@ -25,30 +25,32 @@ impl<A: Algorithm> Store<A> for Cell<A> {
     #[inline]
     fn with<R>(
         &self,
-        _hash: u64,
+        hash: u64,
         moment: Moment<'_>,
         _promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, Own<'_>) -> R,
     ) -> R {
         // A transition is complete or has not begun, so what a panic poisoned is whole.
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Inner { state, tiers, past } = &mut *cell;
         let now = past.pass(moment);
-        transition(tiers, state, now, past)
+        transition(tiers, state, now, past.of(hash))
     }
 
-    fn reset(&self, _hash: u64, _moment: Moment<'_>) {
+    fn reset(&self, hash: u64, _moment: Moment<'_>) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cell.past.reset();
+        cell.past.of(hash).reset();
         cell.state = A::State::default();
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>, promised: &Promised) {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Inner { state, tiers, past } = &mut *cell;
-        new.of(0).adopt(state, tiers.of(0), past.pass(moment));
-        past.moved();
-        *tiers = new;
+        if **tiers != *new {
+            new.take_over(state, tiers, past.pass(moment), promised);
+            past.moved();
+            *tiers = new;
+        }
     }
 }
 

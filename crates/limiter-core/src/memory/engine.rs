@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::{
     place::{Turn, Waiter},
     queue::{Outcome, Queues, Ticket},
-    store::{Dated, Moment, Past, Promised, Store, Tiers},
+    store::{Dated, Moment, Own, Promised, Store, Tiers},
 };
 use crate::{Cost, Timestamp, Usage, algorithm::Algorithm};
 
@@ -63,7 +63,7 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
 
     /// Those who wait have to be told: see [`reconsider_all`](Self::reconsider_all).
     pub(super) fn replace(&self, tiers: Tiers<A>, moment: Moment<'_>) {
-        self.states.replace(Arc::new(tiers), moment);
+        self.states.replace(Arc::new(tiers), moment, &self.promised);
     }
 
     /// Lets the first in each queue see that the quota has changed.
@@ -139,7 +139,7 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
     fn on_state<R>(
         &self,
         ask: Ask<'_>,
-        transition: impl FnOnce(&A, &mut A::State, Timestamp, &mut Past) -> R,
+        transition: impl FnOnce(&A, &mut A::State, Timestamp, Own<'_>) -> R,
     ) -> R {
         self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, now, past| {
             let algorithm = tiers.of(ask.tier);
@@ -148,9 +148,15 @@ impl<A: Algorithm, S: Store<A>> Engine<A, S> {
         })
     }
 
+    /// Returns the algorithms that may be applied to the state.
+    pub(super) fn tiers(&self, ask: Ask<'_>) -> Arc<Tiers<A>> {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, _, _, _| Arc::clone(tiers))
+    }
+
     /// Returns a copy of the state, and the algorithms that may be applied to it.
     pub(super) fn snapshot(&self, ask: Ask<'_>) -> (Arc<Tiers<A>>, A::State) {
-        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, _, _| {
+        self.states.with(ask.hash, ask.moment, &self.promised, |tiers, state, now, _| {
+            tiers.of(ask.tier).advance(state, now, self.promised.by(now));
             (Arc::clone(tiers), state.clone())
         })
     }

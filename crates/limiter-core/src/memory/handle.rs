@@ -35,8 +35,9 @@ struct Shared<K: Shape, C> {
     current: RwLock<Current>,
     capacity: usize,
     clock: C,
-    /// When the limiter was made: states count from here, so that any clock leaves them room.
-    origin: Timestamp,
+    /// When the limiter was made, or the earliest moment that its clock was set back to since:
+    /// states count from here, so that any clock leaves them room.
+    origin: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -53,7 +54,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
 
     fn with(current: Current, capacity: usize, clock: C, tier: usize) -> Self {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let origin = clock.now();
+        let origin = AtomicU64::new(clock.now().as_nanos());
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
             engines: OnceLock::new(),
@@ -108,7 +109,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let policy = current.policy.replaced_by(policy)?;
         let compiled = Compiled::new(&policy)?;
         let clock = || self.now();
-        engines.replace(&compiled, self.shared.origin, Moment::by(&clock));
+        engines.replace(&compiled, self.origin(), Moment::by(&clock));
         *current = Current { policy, compiled };
         // Whoever is woken may ask for the policy.
         drop(current);
@@ -165,25 +166,34 @@ impl<K: Shape, C: Clock> Handle<K, C> {
     }
 
     #[inline]
+    fn origin(&self) -> Timestamp {
+        Timestamp::from_nanos(self.shared.origin.load(Ordering::Relaxed))
+    }
+
+    #[inline]
     fn engines(&self) -> &Engines<K> {
-        let Shared { engines, current, capacity, origin, .. } = &*self.shared;
+        let Shared { engines, current, capacity, .. } = &*self.shared;
         engines.get_or_init(|| {
             let current = current.read().unwrap_or_else(PoisonError::into_inner);
-            Engines::new(&current.compiled, *origin, *capacity)
+            Engines::new(&current.compiled, self.origin(), *capacity)
         })
     }
 
     /// Returns the present as the engines count it.
     #[inline]
     pub(super) fn now(&self) -> Timestamp {
-        let since_origin = self.shared.clock.now().saturating_since(self.shared.origin);
-        Timestamp::ZERO.saturating_add(since_origin)
+        let now = self.shared.clock.now();
+        let origin = self.origin();
+        if now < origin {
+            self.shared.origin.fetch_min(now.as_nanos(), Ordering::Relaxed);
+        }
+        Timestamp::ZERO.saturating_add(now.saturating_since(origin))
     }
 
     /// Returns a moment that the engines have told as the clock shows it, `None` if it never will.
     pub(super) fn by_the_clock(&self, moment: Timestamp) -> Option<Timestamp> {
         let since_origin = moment.saturating_since(Timestamp::ZERO);
-        let moment = self.shared.origin.saturating_add(since_origin);
+        let moment = self.origin().saturating_add(since_origin);
         (moment < Timestamp::MAX).then_some(moment)
     }
 

@@ -44,9 +44,15 @@ pub(super) struct Queue<S> {
     pub(super) due: Timestamp,
     found_out: Timestamp,
     last_ticket: Ticket,
-    /// The state as it will be when all who wait have had their turns, each when it is due. `None`
-    /// until someone asks.
-    forecast: Option<S>,
+    /// `None` until someone asks.
+    forecast: Option<Forecast<S>>,
+}
+
+/// The state as it will be when all who wait have had their turns, and when that will be.
+#[derive(Debug)]
+struct Forecast<S> {
+    state: S,
+    last: Timestamp,
 }
 
 /// A place in a queue, earlier ones first.
@@ -146,18 +152,20 @@ impl<S> Queue<S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        let (tiers, present) = engine.snapshot(ask);
-        let waiting = &self.waiting;
-        let state = self.forecast.get_or_insert_with(|| {
-            let mut state = present;
-            for waiting in waiting.values() {
-                foresee(tiers.of(waiting.tier), &mut state, now, waiting.cost);
+        let forecast = match &mut self.forecast {
+            Some(forecast) => forecast,
+            none => {
+                let (tiers, state) = engine.snapshot(ask);
+                let mut forecast = Forecast { state, last: now };
+                for waiting in self.waiting.values() {
+                    forecast.extend(tiers.of(waiting.tier), now, waiting.cost);
+                }
+                none.insert(forecast)
             }
-            state
-        });
-        let algorithm = tiers.of(ask.tier);
-        algorithm.advance(state, now, Timestamp::MAX);
-        algorithm.wait(state, now, cost)
+        };
+        let then = forecast.last.max(now);
+        let wait = engine.tiers(ask).of(ask.tier).wait(&forecast.state, then, cost)?;
+        Some(then.saturating_since(now).saturating_add(wait))
     }
 
     /// Notes in the forecast, if there is one, that `cost` has taken the last place.
@@ -171,9 +179,8 @@ impl<S> Queue<S> {
         A: Algorithm<State = S>,
         T: Store<A>,
     {
-        if let Some(state) = &mut self.forecast {
-            let (tiers, _) = engine.snapshot(ask);
-            foresee(tiers.of(ask.tier), state, now, cost);
+        if let Some(forecast) = &mut self.forecast {
+            forecast.extend(engine.tiers(ask).of(ask.tier), now, cost);
         }
     }
 
@@ -183,11 +190,15 @@ impl<S> Queue<S> {
     }
 }
 
-/// Charges `cost` at the moment at which it will fit.
-fn foresee<A: Algorithm>(algorithm: &A, state: &mut A::State, now: Timestamp, cost: Cost) {
-    algorithm.advance(state, now, Timestamp::MAX);
-    if let Some(wait) = algorithm.wait(state, now, cost) {
-        algorithm.charge(state, now.saturating_add(wait), cost);
+impl<S> Forecast<S> {
+    /// Lets another one have its turn, after those before it.
+    fn extend<A: Algorithm<State = S>>(&mut self, algorithm: &A, now: Timestamp, cost: Cost) {
+        let then = self.last.max(now);
+        if let Some(wait) = algorithm.wait(&self.state, then, cost) {
+            self.last = then.saturating_add(wait);
+            algorithm.advance(&mut self.state, self.last, self.last);
+            algorithm.charge(&mut self.state, self.last, cost);
+        }
     }
 }
 

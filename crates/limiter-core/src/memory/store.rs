@@ -17,7 +17,7 @@ pub(super) trait Store<A: Algorithm> {
         hash: u64,
         moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, Own<'_>) -> R,
     ) -> R;
 
     /// Makes the state of `hash` a fresh one.
@@ -25,7 +25,7 @@ pub(super) trait Store<A: Algorithm> {
 
     /// Replaces the algorithms of all tiers, and rewrites the states for them: whichever tier is
     /// taken rewrites for all.
-    fn replace(&self, tiers: Arc<Tiers<A>>, moment: Moment<'_>);
+    fn replace(&self, tiers: Arc<Tiers<A>>, moment: Moment<'_>, promised: &Promised);
 }
 
 /// The present, for someone who may be held up until the state is held.
@@ -39,22 +39,33 @@ pub(super) struct Moment<'a> {
     clock: &'a dyn Fn() -> Timestamp,
 }
 
-/// What has happened to the states that are held together, of whichever key.
-#[derive(Clone, Copy, Debug, Default)]
+/// What has happened to the states that are held together, by a few bits of their keys' hashes.
+#[derive(Debug, Default)]
 pub(super) struct Past {
     /// When someone was there last.
     latest: Timestamp,
     /// How often a charge was given back before others that came later, or a quota changed.
-    moved: u32,
+    moved: [u16; KEYS],
     /// How often a key was made a fresh one.
-    resets: u32,
+    resets: [u16; KEYS],
+}
+
+/// Keys that agree in so many values of their bits are taken for one.
+const KEYS: usize = 8;
+
+/// What has happened to the state of one key.
+#[derive(Debug)]
+pub(super) struct Own<'a> {
+    moved: &'a mut u16,
+    resets: &'a mut u16,
 }
 
 /// A charge, and what had happened to its state by then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dated {
     pub(crate) charge: Charge,
-    past: Past,
+    moved: u16,
+    resets: u16,
 }
 
 impl Past {
@@ -66,33 +77,43 @@ impl Past {
         self.latest
     }
 
-    /// To be called when states have been rewritten: what was charged is not where it was.
-    pub(super) const fn moved(&mut self) {
-        self.moved = self.moved.wrapping_add(1);
+    #[inline]
+    pub(super) fn of(&mut self, hash: u64) -> Own<'_> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is wanted")]
+        let index = hash as usize % KEYS;
+        #[expect(clippy::indexing_slicing, reason = "the remainder is below the length")]
+        Own { moved: &mut self.moved[index], resets: &mut self.resets[index] }
     }
 
-    pub(super) const fn reset(&mut self) {
-        self.resets = self.resets.wrapping_add(1);
+    /// To be called when states have been rewritten: what was charged is not where it was.
+    pub(super) fn moved(&mut self) {
+        self.moved.iter_mut().for_each(|moved| *moved = moved.wrapping_add(1));
+    }
+}
+
+impl Own<'_> {
+    pub(super) const fn reset(self) {
+        *self.resets = self.resets.wrapping_add(1);
     }
 
     #[inline]
     pub(super) const fn date(&self, charge: Charge) -> Dated {
-        Dated { charge, past: *self }
+        Dated { charge, moved: *self.moved, resets: *self.resets }
     }
 
     /// Gives permits back by `algorithm`, unless it may be that a reset has done so already.
     pub(super) fn refund<A: Algorithm>(
-        &mut self,
+        self,
         algorithm: &A,
         state: &mut A::State,
         now: Timestamp,
         dated: &Dated,
         permits: u64,
     ) {
-        if dated.past.resets == self.resets {
-            let charge = Charge { moved: dated.past.moved != self.moved, ..dated.charge };
+        if dated.resets == *self.resets {
+            let charge = Charge { moved: dated.moved != *self.moved, ..dated.charge };
             if algorithm.refund(state, now, &charge, permits) {
-                self.moved();
+                *self.moved = self.moved.wrapping_add(1);
             }
         }
     }
@@ -111,7 +132,7 @@ impl<'a> Moment<'a> {
 }
 
 /// A policy's algorithm, and those of its other tiers, all for the same states.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tiers<A> {
     policy: A,
     others: Vec<A>,
@@ -122,6 +143,22 @@ impl<A> Tiers<A> {
     #[inline]
     pub(super) fn of(&self, tier: usize) -> &A {
         tier.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.policy)
+    }
+
+    /// Rewrites a state that `from` has left, brought to the present, for these quotas.
+    pub(super) fn take_over(
+        &self,
+        state: &mut A::State,
+        from: &Self,
+        now: Timestamp,
+        promised: &Promised,
+    ) where
+        A: Algorithm,
+    {
+        let promised = promised.by(now);
+        from.policy.advance(state, now, promised);
+        self.policy.adopt(state, &from.policy, now);
+        self.policy.advance(state, now, promised);
     }
 
     pub(super) fn with_origin(&self, origin: Timestamp) -> Self

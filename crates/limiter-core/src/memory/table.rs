@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc};
 use std::{fmt, sync::PoisonError};
 
-use super::store::{Moment, Past, Promised, Store, Tiers};
+use super::store::{Moment, Own, Past, Promised, Store, Tiers};
 use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
 
 /// States by the hash of their keys, never more than there was room for at the start.
@@ -62,7 +62,7 @@ impl<A: Algorithm> Store<A> for Table<A> {
         hash: u64,
         moment: Moment<'_>,
         promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, &mut Past) -> R,
+        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, Own<'_>) -> R,
     ) -> R {
         // A transition is complete or has not begun, so a line that a panic poisoned is whole.
         let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,6 +71,8 @@ impl<A: Algorithm> Store<A> for Table<A> {
         let state = match find(slots, tiers, hash, now) {
             Some(slot) if slot.hash == hash => &mut slot.state,
             Some(slot) => {
+                // So that what is over is not cloned.
+                tiers.of(0).advance(overflow, now, promised.by(now));
                 *slot = Slot { hash, state: overflow.clone() };
                 &mut slot.state
             }
@@ -80,10 +82,12 @@ impl<A: Algorithm> Store<A> for Table<A> {
                 let promised = promised.by(now);
                 let states = slots.iter_mut().map(|slot| &mut slot.state);
                 states.for_each(|state| tiers.of(0).advance(state, now, promised));
+                // Shared by many keys, whose charges move each other.
+                past.moved();
                 overflow
             }
         };
-        transition(tiers, state, now, past)
+        transition(tiers, state, now, past.of(hash))
     }
 
     fn reset(&self, hash: u64, moment: Moment<'_>) {
@@ -92,18 +96,21 @@ impl<A: Algorithm> Store<A> for Table<A> {
         let now = past.pass(moment);
         // A key without a slot of its own shares what it owes with others.
         if let Some(slot) = find(slots, tiers, hash, now) {
-            past.reset();
+            past.of(hash).reset();
             *slot = Slot { hash, state: A::State::default() };
         }
     }
 
-    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>) {
+    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>, promised: &Promised) {
         for line in &self.lines {
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
             let Line { slots, overflow, tiers, past } = &mut *line;
+            if **tiers == *new {
+                continue;
+            }
             let now = past.pass(moment);
-            let states = slots.iter_mut().map(|slot| &mut slot.state);
-            states.chain([overflow]).for_each(|state| new.of(0).adopt(state, tiers.of(0), now));
+            let states = slots.iter_mut().map(|slot| &mut slot.state).chain([overflow]);
+            states.for_each(|state| new.take_over(state, tiers, now, promised));
             past.moved();
             *tiers = Arc::clone(&new);
         }

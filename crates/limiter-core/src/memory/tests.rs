@@ -27,6 +27,12 @@ struct Counted {
     decisions: Arc<AtomicUsize>,
 }
 
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        self.gcra == other.gcra
+    }
+}
+
 impl Algorithm for Counted {
     type State = Tat;
 
