@@ -20,6 +20,8 @@ use crate::Timestamp;
 /// Any start will do, since a limiter only compares moments of one clock; windows that start by the
 /// clock start at multiples since its zero. A clock that steps back makes keys wait longer, by one
 /// recovery at most; one that steps ahead makes them recover.
+///
+/// A limiter may look at its clock while it holds a lock: a clock must not call the limiter.
 pub trait Clock: Send + Sync {
     /// Returns the present moment.
     fn now(&self) -> Timestamp;

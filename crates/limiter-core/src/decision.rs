@@ -126,13 +126,14 @@ impl Usage {
         self.limit
     }
 
-    /// Returns how many permits the key could take at this moment, rounded down.
+    /// Returns how many permits the key could take at this moment if no one waited for them, rounded
+    /// down.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Returns how many permits are taken and not yet recovered, rounded up.
+    /// Returns how many permits are taken and not yet recovered, rounded up, the limit at most.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.limit.saturating_sub(self.remaining)

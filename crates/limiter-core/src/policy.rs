@@ -1,7 +1,11 @@
 //! Which algorithms apply which quotas, under a name.
 
+mod kind;
+
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::mem;
+
+pub use kind::Kind;
 
 use crate::{
     Error, ErrorKind, Quota,
@@ -44,37 +48,6 @@ pub struct Limit {
     quota: Quota,
 }
 
-/// Which algorithm applies a quota.
-///
-/// # Notation
-///
-/// `gcra`, `token-bucket`, `leaky-bucket`, `leaky-queue depth 50`, `fixed-window`,
-/// `fixed-window aligned`, `sub-windows 60 slots`, and then `loose`, `paced` or `loose paced`;
-/// `sliding-counter`, `sliding-log`. A kind prints so, and is read so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// The generic cell rate algorithm: see [`Gcra`](crate::algorithm::Gcra).
-    Gcra,
-    /// A bucket that is refilled: GCRA by another name.
-    TokenBucket,
-    /// A bucket that leaks, as a meter: GCRA by another name.
-    LeakyBucket,
-    /// A bucket that leaks, as a queue: GCRA that promises permits for later.
-    LeakyQueue {
-        /// How many permits may wait.
-        depth: u64,
-    },
-    /// One counter: see [`FixedWindow`](crate::algorithm::FixedWindow).
-    FixedWindow(Start),
-    /// Counters of a window's slots: see [`Slots`].
-    SubWindows(Slots),
-    /// Two counters: see [`SlidingCounter`](crate::algorithm::SlidingCounter).
-    SlidingCounter,
-    /// A log of all permits: see [`Ledger::sliding_log`](crate::algorithm::Ledger::sliding_log).
-    SlidingLog,
-}
-
 impl Policy {
     /// The longest name, in bytes.
     pub const MAX_NAME: usize = 64;
@@ -104,6 +77,9 @@ impl Policy {
 
     /// Returns a policy that applies `quota` by GCRA, the generic cell rate algorithm: a burst at
     /// once, and then as much as the rate gives. The one to take where nothing speaks for another.
+    ///
+    /// The time for one permit is rounded up, in memory to a sixteenth of a nanosecond: three a
+    /// second are back a nanosecond after the second.
     ///
     /// # Errors
     ///

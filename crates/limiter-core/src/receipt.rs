@@ -57,7 +57,7 @@ impl Reservation {
 /// What was taken of which key: it can be given back once.
 ///
 /// A receipt is good for the limiter that gave it out, and for as long as what was taken counts;
-/// after that, and after a reset of the key, it gives back nothing.
+/// after that it gives back nothing, nor after a reset of the key or, now and then, of another.
 #[derive(Debug)]
 pub struct Receipt {
     /// Of the limiter that gave it out.

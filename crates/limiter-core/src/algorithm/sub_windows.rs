@@ -94,7 +94,7 @@ impl Ledger {
     /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
     /// slot by slot.
     ///
-    /// Slots lie on a grid from the start of the clock. Where the window can't be cut evenly, each
+    /// Slots lie on a grid from the timestamp zero: in memory, from when the limiter was made. Where the window can't be cut evenly, each
     /// slot is rounded up to a whole microsecond.
     ///
     /// ```

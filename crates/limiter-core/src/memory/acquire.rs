@@ -19,7 +19,8 @@ use crate::{Clock, Cost, Reservation, Sleep, Timer, Timestamp, thread_waker::unp
 /// Permits that are on their way: `acquire` and `acquire_within` return it.
 ///
 /// It takes its place in the queue when it is first polled. Dropped before it is ready, it gives
-/// its place back, and whatever may have been taken for it meanwhile.
+/// its place back, and whatever may have been taken for it meanwhile. One that is kept without
+/// being polled holds up those behind it, as with any fair queue.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Acquire<C: Timer>(Inner<C>);
 

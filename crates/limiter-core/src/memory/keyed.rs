@@ -39,7 +39,10 @@ use crate::{
 ///
 /// [`acquire`](Self::acquire) waits until permits are there. Those who wait for one key have their
 /// turns in the order in which they came, and as long as someone waits, `try_acquire` and `reserve`
-/// are refused: no one overtakes. See [`Acquire`].
+/// are refused: no one overtakes, by whichever tier. See [`Acquire`]. With a [`SystemClock`], that
+/// needs the feature `tokio`; [`acquire_blocking`](Self::acquire_blocking) needs nothing.
+///
+/// Keys that find no room share the permits of one key, and wait for them each in its own queue.
 pub struct MemoryLimiter<C = SystemClock> {
     handle: Handle<Keyed, C>,
     seed: RandomState,
@@ -57,9 +60,8 @@ impl MemoryLimiter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`] if the quotas of the policy's tiers are too different to be
-    /// counted in one state: of fixed windows, the most permits can't be counted in the shortest
-    /// window.
+    /// None at present: a policy is checked when it is built. A future algorithm may have quotas
+    /// that only some limiters can hold.
     pub fn new(policy: Policy) -> Result<Self, Error> {
         let handle = Handle::new(policy, Self::DEFAULT_CAPACITY, SystemClock::new())?;
         Ok(Self { handle, seed: RandomState::new() })
@@ -132,8 +134,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if the policy has other kinds of limits than the one before, or
-    /// lacks one of its tiers; [`ErrorKind::InvalidQuota`] as [`MemoryLimiter::new`]. The policy
-    /// then stays as it was.
+    /// lacks one of its tiers. The policy then stays as it was.
     pub fn replace(&self, policy: Policy) -> Result<(), Error> {
         self.handle.replace(policy)
     }
@@ -164,7 +165,8 @@ impl<C: Clock> MemoryLimiter<C> {
 
     /// Gives back what `receipt` tells, as far as it still counts.
     ///
-    /// Permits that have recovered since are not given back, nor those that were promised for later
+    /// What was taken by one tier is given back to that tier alone; the others, which took account of
+    /// it, keep it. Permits that have recovered since are not given back, nor those that were promised for later
     /// where others were promised after them. By GCRA, which remembers a debt and not what it is
     /// made of, less may come back than is left where something that was taken before was given
     /// back too, and never more.
@@ -202,7 +204,8 @@ impl<C: Clock> MemoryLimiter<C> {
 impl<C: Timer> MemoryLimiter<C> {
     /// Takes `cost` permits of `key` as soon as they are there, however long that takes.
     ///
-    /// It is refused at once if the cost can never fit, or if a queue is full that the policy has.
+    /// Within a tokio runtime, if the clock is a [`SystemClock`]: it panics outside of one, as tokio's
+    /// own timer does. It is refused at once if the cost can never fit, or if a queue is full that the policy has.
     /// The reservation has no delay any more.
     ///
     /// ```

@@ -46,7 +46,7 @@ pub(super) struct Past {
     latest: Timestamp,
     /// How often a charge was given back before others that came later, or a quota changed.
     moved: [u16; KEYS],
-    /// How often a key was made a fresh one.
+    /// How often a key was made a fresh one, or the clock has stepped back.
     resets: [u16; KEYS],
 }
 
@@ -73,8 +73,13 @@ impl Past {
     #[inline]
     pub(super) fn pass(&mut self, moment: Moment<'_>) -> Timestamp {
         let behind = moment.now < self.latest;
-        self.latest = if behind { moment.again().now } else { moment.now };
-        self.latest
+        let now = if behind { moment.again().now } else { moment.now };
+        if now < self.latest {
+            // The clock has stepped back: states are lowered, so that what was charged may be gone.
+            self.resets.iter_mut().for_each(|resets| *resets = resets.wrapping_add(1));
+        }
+        self.latest = now;
+        now
     }
 
     #[inline]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod bounds;
+mod changes;
 mod conformance;
 mod extremes;
 mod keys;
