@@ -131,6 +131,28 @@ fn a_wait_behind_another_tier_is_foreseen() {
     }
 }
 
+/// The other way round: the one who waits has the larger quota.
+#[test]
+fn a_wait_behind_a_larger_tier_is_foreseen_by_that_tier() {
+    let policy = parse("free", "1/h").with_tier(parse("premium", "10/s burst 1")).unwrap();
+    let (free, clock) = limiter(policy);
+    let premium = free.tier("premium").unwrap();
+    assert!(premium.try_acquire("key", Cost::ONE).is_admitted());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(premium.acquire("key", Cost::ONE))).collect();
+    for waiting in &mut waiting {
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+    }
+    let wait = premium.try_acquire("key", Cost::ONE).retry_after();
+    assert_eq!(wait, Some(6 * SECOND / 10));
+    let last = premium.acquire_within("key", Cost::ONE, 6 * SECOND / 10);
+    assert!(Box::pin(last).as_mut().poll(&mut context).is_pending());
+    // What they will take is owed by the other tier too.
+    let wait = free.try_acquire("key", Cost::ONE).retry_after();
+    assert!(wait >= Some(3_600 * SECOND), "{wait:?}");
+    clock.advance(SECOND);
+}
+
 #[test]
 fn aligned_windows_are_aligned_whatever_has_been_changed() {
     let clock = ManualClock::new();

@@ -30,6 +30,34 @@ fn a_refund_after_another_gives_back_no_more_than_is_left() {
     assert!(take(&limiter, 1).is_none(), "three of two at once");
 }
 
+/// A charge that has moved may come to lie where the state ends, and is not the last for that.
+#[test]
+fn a_charge_that_has_moved_is_not_taken_for_the_last() {
+    let (limiter, clock) = limiter("1/s burst 10");
+    let first = take(&limiter, 5).unwrap();
+    let second = take(&limiter, 5).unwrap();
+    limiter.refund(first);
+    assert!(take(&limiter, 5).is_some());
+    clock.advance(Duration::from_secs(6));
+    limiter.refund(second);
+    assert_eq!(limiter.peek("key").remaining(), 6);
+}
+
+/// A nearer promise once took the place of a farther one, whose key was then lowered.
+#[test]
+fn the_farthest_promise_is_remembered() {
+    let (limiter, _) = limiter("1/h");
+    let hours = |hours: u64| Duration::from_secs(3_600 * hours);
+    for _ in 0..3 {
+        assert!(limiter.reserve("far", Cost::ONE, hours(9)).delay().is_some());
+    }
+    for _ in 0..2 {
+        assert!(limiter.reserve("near", Cost::ONE, hours(9)).delay().is_some());
+    }
+    let wait = limiter.try_acquire("far", Cost::ONE).retry_after();
+    assert_eq!(wait, Some(hours(3)));
+}
+
 /// What was taken after the reset stood where the receipt's permits had been.
 #[test]
 fn a_receipt_from_before_a_reset_gives_back_nothing() {

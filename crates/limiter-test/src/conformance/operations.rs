@@ -262,6 +262,15 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
+        name: "tiers_of_counters_owe_no_more_than_they_have",
+        policy: || with_premium(counter(5, 1_000), counter(50, 1_000)),
+        rows: &[
+            by("premium", 0, 50, Want::Admitted { remaining: 0, reset: 2_000 }),
+            no(0, 1, 0, 1_200, 2_000),
+            yes(1_200, 1, 0, 1_800),
+        ],
+    },
+    Case {
         name: "tiers_of_windows_count_for_each_other",
         policy: || with_premium(log(2, 1_000), log(5, 2_000)),
         rows: &[
