@@ -38,7 +38,13 @@ struct Shared<K: Shape, C> {
     /// When the limiter was made, or the earliest moment that its clock was set back to since:
     /// states count from here, so that any clock leaves them room.
     origin: AtomicU64,
+    /// As far back the origin may be moved, so that states have room for decades all the same: for
+    /// a clock that was set back farther, time stands still until it comes here.
+    earliest_origin: Timestamp,
 }
+
+/// In nanoseconds.
+const TWO_YEARS: u64 = 2 * 366 * 86_400 * 1_000_000_000;
 
 #[derive(Clone)]
 struct Current {
@@ -54,14 +60,16 @@ impl<K: Shape, C: Clock> Handle<K, C> {
 
     fn with(current: Current, capacity: usize, clock: C, tier: usize) -> Self {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let origin = AtomicU64::new(clock.now().as_nanos());
+        let now = clock.now();
+        let earliest_origin = now.as_nanos().saturating_sub(TWO_YEARS);
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
             engines: OnceLock::new(),
             current: RwLock::new(current),
             capacity,
             clock,
-            origin,
+            origin: AtomicU64::new(now.as_nanos()),
+            earliest_origin: Timestamp::from_nanos(earliest_origin),
         };
         Self { shared: Arc::new(shared), tier }
     }
@@ -185,6 +193,7 @@ impl<K: Shape, C: Clock> Handle<K, C> {
         let now = self.shared.clock.now();
         let origin = self.origin();
         if now < origin {
+            let now = now.max(self.shared.earliest_origin);
             self.shared.origin.fetch_min(now.as_nanos(), Ordering::Relaxed);
         }
         Timestamp::ZERO.saturating_add(now.saturating_since(origin))

@@ -199,6 +199,24 @@ fn a_clock_may_be_set_back_before_the_limiter_was_made() {
     assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
 }
 
+/// A clock that shows its zero for a moment must not cost the decades that states have room for.
+#[test]
+fn a_clock_may_be_set_back_by_decades_for_a_moment() {
+    let clock = ManualClock::new();
+    let now = Timestamp::ZERO.saturating_add(1_790_000_000 * SECOND);
+    clock.set(now);
+    let limiter = MemoryLimiter::new(parse("test", "1/s")).unwrap().with_clock(clock.clone());
+    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    clock.set(Timestamp::ZERO);
+    let _ = limiter.try_acquire("key", Cost::ONE);
+    clock.set(now);
+    for _ in 0..3 {
+        clock.advance(SECOND);
+        assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+        assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
+    }
+}
+
 /// What a step back has lowered was given back once more.
 #[test]
 fn a_receipt_from_before_a_step_back_gives_back_nothing() {
