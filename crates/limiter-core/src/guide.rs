@@ -3,7 +3,7 @@
 //! # In short
 //!
 //! 1. Nothing special is asked for: [`Policy::gcra`]. One word a key, nothing is refused that the
-//!    rate allows, a burst of your choice.
+//!    rate allows but for nanoseconds, a burst of your choice.
 //! 2. The limit must hold in *every* window, wherever it starts: [`Policy::sliding_log`] up to some
 //!    hundred permits, strict [`Policy::sub_windows`] above.
 //! 3. The limit is told to people as "so many a day": [`Policy::fixed_window`], or
@@ -229,13 +229,18 @@
 //!
 //! In front of a service, refuse: who asks can wait better than you can. Towards a service that you
 //! call, wait, but with a deadline: what would come too late is refused at once. As long as someone
-//! waits for a key, `try_acquire` and `reserve` are refused: no one overtakes.
+//! waits for a key, `try_acquire` and `reserve` are refused, by whichever tier: no one overtakes. A
+//! wait that is dropped makes room for those behind it.
+//!
+//! `acquire` wakes up by a `Timer`: a `SystemClock` is one with the feature `tokio`, and any clock of
+//! yours that sleeps as your runtime does.
 //!
 //! # Looking, giving back, settling
 //!
 //! `peek` tells what is used and left, and takes nothing. A receipt gives back what was taken, once
 //! and as far as it still counts; with [`Receipt::keep`], the part that was not needed: where the
-//! true cost is known only afterwards, take an estimate first and settle it then.
+//! true cost is known only afterwards, take an estimate first and settle it then. `reset` makes a key
+//! a fresh one. A reservation that is dropped stays taken.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -255,8 +260,8 @@
 //!
 //! # Tiers, and limits that change
 //!
-//! Tiers are other quotas for some keys, of the same kinds of limits. A key has one state, so it
-//! keeps its debt when it changes its tier. `replace` puts another policy in place of the one that
+//! Tiers are other quotas for some keys, of the same kinds of limits. What a key takes by one of them
+//! is taken from all, so that it keeps its debt when it changes its tier. `replace` puts another policy in place of the one that
 //! is applied, for all clones and tiers at once, and debts are kept as well.
 //!
 //! ```
@@ -277,6 +282,41 @@
 //! # }
 //! # Ok::<(), limiter_core::Error>(())
 //! ```
+//!
+//! # As text, from files
+//!
+//! Every limit can be written, and prints as it is written: `<quota> [by <algorithm>]`. With the
+//! feature `serde`, `Policies` reads a whole file of them, in any format that serde knows.
+//!
+//! ```
+//! use limiter_core::{Policy, Quota};
+//!
+//! let login = Policy::parse("login", "5/min by sliding-log")?;
+//! assert_eq!(login.limits()[0].to_string(), "5/min by sliding-log");
+//! assert_eq!("100/min burst 20".parse::<Quota>()?, Quota::per_minute(100)?.with_burst(20)?);
+//!
+//! let error = Policy::parse("login", "5/fortnight").unwrap_err();
+//! assert!(error.to_string().contains("\"fortnight\" is no unit of time"), "{error}");
+//! # Ok::<(), limiter_core::Error>(())
+//! ```
+//!
+//! ```toml
+//! search = "100/min burst 20"
+//!
+//! [api.limits]
+//! burst = "10/s"
+//! hourly = "1000/h by sub-windows 60 slots"
+//!
+//! [api.tiers.premium]
+//! burst = "100/s"
+//! hourly = "10000/h"
+//! ```
+//!
+//! # Without keys, and in tests
+//!
+//! `UnkeyedLimiter` is one limit for all, with the same operations and no table. In tests, give
+//! either limiter a [`ManualClock`](crate::ManualClock), which stands still until it is moved, and
+//! wakes those who wait.
 //!
 //! [`Policy::gcra`]: crate::Policy::gcra
 //! [`Policy::sliding_log`]: crate::Policy::sliding_log
