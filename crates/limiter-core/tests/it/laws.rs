@@ -24,7 +24,8 @@ fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
     // As many as PROPTEST_CASES says, and as many again.
     let default = ProptestConfig::default();
     let cases = 2 * default.cases;
-    let config = ProptestConfig { cases, failure_persistence: None, ..default };
+    let max_global_rejects = cases;
+    let config = ProptestConfig { cases, max_global_rejects, failure_persistence: None, ..default };
     TestRunner::new(config).run(strategy, law).unwrap();
 }
 
