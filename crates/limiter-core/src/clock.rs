@@ -19,7 +19,8 @@ use crate::Timestamp;
 ///
 /// Any start will do, since a limiter only compares moments of one clock; windows that start by the
 /// clock start at multiples since its zero. A clock that steps back makes keys wait longer, by one
-/// recovery at most; one that steps ahead makes them recover.
+/// recovery at most, unless to more than two years before the limiter was made, where time stands
+/// still; one that steps ahead makes keys recover.
 ///
 /// A limiter may look at its clock while it holds a lock: a clock must not call the limiter.
 pub trait Clock: Send + Sync {

@@ -57,7 +57,8 @@ impl Reservation {
 /// What was taken of which key: it can be given back once.
 ///
 /// A receipt is good for the limiter that gave it out, and for as long as what was taken counts;
-/// after that it gives back nothing, nor after a reset of the key or, now and then, of another.
+/// after that it gives back nothing. Nor does it after a reset of the key or, now and then, of
+/// another, after a change of the quota, or when the clock has stepped back.
 #[derive(Debug)]
 pub struct Receipt {
     /// Of the limiter that gave it out.

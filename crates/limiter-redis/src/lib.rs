@@ -1,8 +1,9 @@
 //! One rate limit for many processes: exact, atomic, on Redis or Valkey.
 //!
-//! [`RedisLimiter`] is the limiter in memory with another constructor. Each check is one script
-//! call, so it is atomic whatever else runs; the script reads the server's clock, so the clocks of
-//! the processes don't matter.
+//! [`RedisLimiter`] takes the place of the limiter in memory, for policies of one limit by GCRA, a
+//! token bucket or a leaky bucket, and their checks. Each check is one script call, so it is atomic
+//! whatever else runs; the script reads the server's clock, so the clocks of the processes don't
+//! matter.
 //!
 //! ```no_run
 //! use limiter_core::{Cost, Policy, Quota};

@@ -47,6 +47,8 @@ impl States {
 }
 
 impl Several {
+    pub(super) const NONE: Self = Self { limits: Vec::new() };
+
     /// Returns the algorithm for `limits`, of which those beyond [`Policy::MAX_LIMITS`] are left
     /// out.
     ///
@@ -63,12 +65,6 @@ impl Several {
     #[must_use]
     pub fn limits(&self) -> &[Single] {
         &self.limits
-    }
-
-    pub(super) const NONE: Self = Self { limits: Vec::new() };
-
-    pub(crate) const fn of(limits: Vec<Single>) -> Self {
-        Self { limits }
     }
 
     fn longest_wait(&self, states: &States, now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -151,7 +147,7 @@ impl Algorithm for Several {
     }
 
     fn with_origin(&self, origin: Timestamp) -> Self {
-        Self::of(self.limits.iter().map(|limit| limit.with_origin(origin)).collect())
+        Self { limits: self.limits.iter().map(|limit| limit.with_origin(origin)).collect() }
     }
 
     fn adopt(&self, states: &mut States, from: &Self, now: Timestamp) {

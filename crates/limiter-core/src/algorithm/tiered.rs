@@ -47,9 +47,7 @@ impl Tiered {
         let tier = self.tiers.get(self.own).unwrap_or(&NONE);
         ask(tier, states.0.get(self.own).unwrap_or(&FRESH))
     }
-}
 
-impl Tiered {
     /// Charges the own tier at the moment at which the cost fits, and the others `now`: they have
     /// no part in what it waits for.
     fn take(&self, states: &mut TierStates, now: Timestamp, at: Timestamp, cost: Cost) -> Mark {

@@ -48,7 +48,7 @@ impl<A: Algorithm> Store<A> for Cell<A> {
         let Inner { state, tiers, past } = &mut *cell;
         if **tiers != *new {
             new.take_over(state, tiers, past.pass(moment), promised);
-            past.moved();
+            past.rewritten();
             *tiers = new;
         }
     }

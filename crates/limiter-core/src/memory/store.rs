@@ -44,9 +44,9 @@ pub(super) struct Moment<'a> {
 pub(super) struct Past {
     /// When someone was there last.
     latest: Timestamp,
-    /// How often a charge was given back before others that came later, or a quota changed.
+    /// How often a charge was given back before others that came later.
     moved: [u16; KEYS],
-    /// How often a key was made a fresh one, or the clock has stepped back.
+    /// How often a key was made a fresh one, the clock has stepped back, or the quota changed.
     resets: [u16; KEYS],
 }
 
@@ -75,8 +75,8 @@ impl Past {
         let behind = moment.now < self.latest;
         let now = if behind { moment.again().now } else { moment.now };
         if now < self.latest {
-            // The clock has stepped back: states are lowered, so that what was charged may be gone.
-            self.resets.iter_mut().for_each(|resets| *resets = resets.wrapping_add(1));
+            // The clock has stepped back.
+            self.rewritten();
         }
         self.latest = now;
         now
@@ -90,7 +90,12 @@ impl Past {
         Own { moved: &mut self.moved[index], resets: &mut self.resets[index] }
     }
 
-    /// To be called when states have been rewritten: what was charged is not where it was.
+    /// To be called when states are lowered or measured anew: what was charged may be gone.
+    pub(super) fn rewritten(&mut self) {
+        self.resets.iter_mut().for_each(|resets| *resets = resets.wrapping_add(1));
+    }
+
+    /// To be called when many keys share a state, whose charges move each other.
     pub(super) fn moved(&mut self) {
         self.moved.iter_mut().for_each(|moved| *moved = moved.wrapping_add(1));
     }
@@ -106,7 +111,7 @@ impl Own<'_> {
         Dated { charge, moved: *self.moved, resets: *self.resets }
     }
 
-    /// Gives permits back by `algorithm`, unless it may be that a reset has done so already.
+    /// Gives permits back by `algorithm`, unless it may be that they are gone.
     pub(super) fn refund<A: Algorithm>(
         self,
         algorithm: &A,

@@ -82,7 +82,6 @@ impl<A: Algorithm> Store<A> for Table<A> {
                 let promised = promised.by(now);
                 let states = slots.iter_mut().map(|slot| &mut slot.state);
                 states.for_each(|state| tiers.of(0).advance(state, now, promised));
-                // Shared by many keys, whose charges move each other.
                 past.moved();
                 overflow
             }
@@ -111,7 +110,7 @@ impl<A: Algorithm> Store<A> for Table<A> {
             let now = past.pass(moment);
             let states = slots.iter_mut().map(|slot| &mut slot.state).chain([overflow]);
             states.for_each(|state| new.take_over(state, tiers, now, promised));
-            past.moved();
+            past.rewritten();
             *tiers = Arc::clone(&new);
         }
     }

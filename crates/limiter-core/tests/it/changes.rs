@@ -83,6 +83,20 @@ fn a_policy_that_is_replaced_by_itself_changes_nothing() {
     assert_eq!(limiter.peek("key").reset_after(), 36 * SECOND);
 }
 
+/// A charge was measured by the new quota as if it had been by that all along, and what had drained
+/// of it by the old one was given back.
+#[test]
+fn a_receipt_from_before_another_quota_gives_back_nothing() {
+    let (limiter, clock) = limiter(parse("test", "1000/s"));
+    let receipt = limiter.reserve("key", cost(500), Duration::ZERO).into_receipt().unwrap();
+    assert!(limiter.try_acquire("key", cost(500)).is_admitted());
+    clock.advance(SECOND * 2 / 5);
+    limiter.replace(parse("test", "1/s burst 1000")).unwrap();
+    let remaining = limiter.peek("key").remaining();
+    limiter.refund(receipt);
+    assert_eq!(limiter.peek("key").remaining(), remaining);
+}
+
 /// Keys that share the overflow are rewritten too.
 #[test]
 fn a_replaced_policy_finds_every_debt() {
