@@ -1,6 +1,6 @@
 //! What a limiter needs of a client library: to run one script on one key.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use limiter_core::Error;
 
@@ -9,7 +9,8 @@ use limiter_core::Error;
 /// [`Connection`](crate::Connection) implements it, over the library `fred`. To use another one,
 /// implement it for a type of yours; clones are expected to share their connections.
 pub trait ScriptClient: Clone + Send + Sync + 'static {
-    /// Runs the script once, and returns the integer that it replied.
+    /// Runs the script once, and returns the integers that it replied: those of an array, or the
+    /// one that is the reply.
     ///
     /// The future ends within `within`, which is not zero. The call must not be sent again once it
     /// may have been executed, since that could charge twice; and it must not be sent late, once
@@ -18,7 +19,7 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         &self,
         call: ScriptCall,
         within: Duration,
-    ) -> impl Future<Output = Result<i64, RunError>> + Send;
+    ) -> impl Future<Output = Result<Vec<i64>, RunError>> + Send;
 }
 
 /// One script call: `EVALSHA` or `EVAL`, with one key.
@@ -28,17 +29,19 @@ pub struct ScriptCall {
     pub script: ScriptName,
     /// `KEYS[1]`.
     pub key: Vec<u8>,
-    /// `ARGV`, all of them below 2^53.
-    pub arguments: [u64; 3],
+    /// `ARGV`.
+    pub arguments: Vec<i64>,
+    /// Whether the script writes nothing, so that a replica may run it.
+    pub read_only: bool,
 }
 
 /// A script, as a server is told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptName {
     /// The SHA-1 digest of its source in hexadecimal digits, for `EVALSHA`.
-    Digest(&'static str),
+    Digest(Arc<str>),
     /// Its source, for `EVAL`.
-    Source(&'static str),
+    Source(Arc<str>),
 }
 
 /// Why a script returned nothing.

@@ -122,7 +122,7 @@ impl Connection {
 }
 
 impl ScriptClient for Connection {
-    async fn run(&self, call: ScriptCall, within: Duration) -> Result<i64, RunError> {
+    async fn run(&self, call: ScriptCall, within: Duration) -> Result<Vec<i64>, RunError> {
         let start = Instant::now();
         let (client, number, is_new) = self.client();
         if is_new {

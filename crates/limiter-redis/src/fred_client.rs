@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fred::{
+    bytes::Bytes,
     clients::Client,
     error::{Error as FredError, ErrorKind as FredErrorKind},
     interfaces::{ClientLike, EventInterface},
@@ -26,6 +27,9 @@ const MAX_QUEUE: usize = 4_096;
 
 /// Between two attempts to connect, in milliseconds.
 const RECONNECT_DELAY_MS: u32 = 100;
+
+/// How many characters of a reply an error quotes.
+const MAX_QUOTED: usize = 100;
 
 /// Returns the library's settings for `url`.
 pub(crate) fn config(url: &str) -> Result<Config, Error> {
@@ -88,7 +92,7 @@ pub(crate) async fn call(
     client: &Client,
     call: ScriptCall,
     within: Duration,
-) -> (Result<i64, RunError>, Heard) {
+) -> (Result<Vec<i64>, RunError>, Heard) {
     // The library's own time-out, and not one around it: it marks a command whose time is over so
     // that it isn't sent any more.
     let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
@@ -100,19 +104,45 @@ pub(crate) async fn call(
     // is the key.
     let command = CustomCommand::new_static(command, ClusterHash::Offset(2), false);
     let mut arguments: Vec<Value> = Vec::with_capacity(3 + call.arguments.len());
-    arguments.push(Value::from_static_str(script));
+    arguments.push(Value::Bytes(Bytes::from_owner(Text(script))));
     arguments.push(Value::Integer(1));
     arguments.push(Value::Bytes(call.key.into()));
-    // Below 2^53, as the call says.
-    arguments.extend(call.arguments.map(|argument| Value::Integer(argument.cast_signed())));
+    arguments.extend(call.arguments.into_iter().map(Value::Integer));
     match client.with_options(&options).custom(command, arguments).await {
-        Ok(Value::Integer(reply)) => (Ok(reply), Heard::Server),
-        Ok(reply) => {
-            let message = format!("the script replied with {reply:?}: not an integer");
-            (Err(RunError::Failed(Error::new(ErrorKind::Unexpected, message))), Heard::Server)
-        }
+        Ok(reply) => (integers(&reply).map_err(RunError::Failed), Heard::Server),
         Err(error) => failure(error),
     }
+}
+
+/// Lends a script's text to the library, which then does not copy it.
+struct Text(Arc<str>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// Returns the integers of a reply that consists of them.
+fn integers(reply: &Value) -> Result<Vec<i64>, Error> {
+    let integer = |value: &Value| match value {
+        Value::Integer(integer) => Some(*integer),
+        _ => None,
+    };
+    let integers = match reply {
+        Value::Array(values) => values.iter().map(integer).collect(),
+        value => integer(value).map(|integer| vec![integer]),
+    };
+    integers.ok_or_else(|| {
+        let mut quoted = format!("{reply:?}");
+        if let Some((end, _)) = quoted.char_indices().nth(MAX_QUOTED) {
+            quoted.truncate(end);
+            quoted.push_str("...");
+        }
+        let message =
+            format!("the script replied with {quoted}: not an integer, nor an array of integers");
+        Error::new(ErrorKind::Unexpected, message)
+    })
 }
 
 /// Errors by which a server says that it executed nothing.
@@ -132,7 +162,7 @@ const NOT_EXECUTED: [&str; 12] = [
 ];
 
 /// Says what an error means: the server's own by its first word, the library's by its kind.
-fn failure(error: FredError) -> (Result<i64, RunError>, Heard) {
+fn failure(error: FredError) -> (Result<Vec<i64>, RunError>, Heard) {
     let details = error.details();
     // Redis 6.2 wraps what a command in a script met with: `ERR Error running script (call to
     // f_...): @user_script:40: -OOM command not allowed ...`.

@@ -139,7 +139,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let call = ScriptCall {
             script: self.script.by_digest(),
             key: self.keys.of(key),
-            arguments: self.algorithm.arguments(cost),
+            // Below 2^53.
+            arguments: self.algorithm.arguments(cost).map(u64::cast_signed).into(),
+            read_only: false,
         };
         let Self { algorithm, script, deadline, .. } = *self;
         let (client, policy) = (self.client.clone(), self.policy.clone());
@@ -176,11 +178,18 @@ async fn run<C: ScriptClient>(
         },
         result => result,
     };
-    result.map_err(|error| match error {
-        RunError::Failed(error) => error,
-        RunError::NotCached => Error::new(
+    match result {
+        Ok(reply) => match reply[..] {
+            [debt] => Ok(debt),
+            _ => {
+                let message = format!("the script replied with {reply:?}: not one integer");
+                Err(Error::new(ErrorKind::Unexpected, message))
+            }
+        },
+        Err(RunError::Failed(error)) => Err(error),
+        Err(RunError::NotCached) => Err(Error::new(
             ErrorKind::Unavailable,
             "the server did not have the script, and there was no time left to send it",
-        ),
-    })
+        )),
+    }
 }

@@ -1,14 +1,14 @@
 //! A script's source and digest, made once a process.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::client::ScriptName;
 
 /// A script: a prelude that sets the local `now`, in microseconds, and a body.
 #[derive(Debug)]
 pub(crate) struct Script {
-    source: &'static str,
-    digest: &'static str,
+    source: Arc<str>,
+    digest: Arc<str>,
 }
 
 /// Sets `now` from the server's clock.
@@ -18,18 +18,17 @@ pub(crate) static GCRA: LazyLock<Script> =
     LazyLock::new(|| Script::new(PRELUDE, include_str!("scripts/gcra.lua")));
 
 impl Script {
-    /// The source lives as long as the process: scripts are statics, and those of tests are few.
     pub(crate) fn new(prelude: &str, body: &str) -> Self {
         let source = format!("{prelude}\n{body}");
         let digest = sha1_smol::Sha1::from(&source).digest().to_string();
-        Self { source: source.leak(), digest: digest.leak() }
+        Self { source: source.into(), digest: digest.into() }
     }
 
-    pub(crate) const fn by_digest(&self) -> ScriptName {
-        ScriptName::Digest(self.digest)
+    pub(crate) fn by_digest(&self) -> ScriptName {
+        ScriptName::Digest(Arc::clone(&self.digest))
     }
 
-    pub(crate) const fn by_source(&self) -> ScriptName {
-        ScriptName::Source(self.source)
+    pub(crate) fn by_source(&self) -> ScriptName {
+        ScriptName::Source(Arc::clone(&self.source))
     }
 }

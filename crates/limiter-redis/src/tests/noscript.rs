@@ -16,7 +16,7 @@ struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
 const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
-    async fn run(&self, call: ScriptCall, within: Duration) -> Result<i64, RunError> {
+    async fn run(&self, call: ScriptCall, within: Duration) -> Result<Vec<i64>, RunError> {
         self.0.lock().unwrap().push((call.script, within));
         tokio::time::sleep(TAKES).await;
         Err(RunError::NotCached)
