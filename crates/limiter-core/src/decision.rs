@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::Usage;
+
 /// A limiter's answer for one key at one moment.
 ///
 /// ```
@@ -22,6 +24,7 @@ pub struct Decision {
     usage: Usage,
     /// `None` where no wait is long enough.
     retry_after: Option<Duration>,
+    source: Source,
 }
 
 /// Whether the request may go on.
@@ -34,15 +37,35 @@ pub enum Verdict {
     Refused,
 }
 
+/// Where a decision comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The limiter's own state, in memory or in the store that it asked.
+    Store,
+    /// An earlier refusal that still holds: the store was not asked again.
+    Remembered,
+    /// What the limiter does where its store can't be asked. What the decision tells of usage and
+    /// waits is then no more than an estimate.
+    Fallback,
+}
+
 impl Decision {
-    /// Returns an admission that left `usage`.
+    /// Returns an admission that left `usage`, by the limiter's own state.
     pub const fn admitted(usage: Usage) -> Self {
-        Self { verdict: Verdict::Admitted, usage, retry_after: Some(Duration::ZERO) }
+        let retry_after = Some(Duration::ZERO);
+        Self { verdict: Verdict::Admitted, usage, retry_after, source: Source::Store }
     }
 
-    /// Returns a refusal at `usage`. `retry_after` is `None` if the cost can never fit.
+    /// Returns a refusal at `usage`, by the limiter's own state. `retry_after` is `None` if the cost
+    /// can never fit.
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
-        Self { verdict: Verdict::Refused, usage, retry_after }
+        Self { verdict: Verdict::Refused, usage, retry_after, source: Source::Store }
+    }
+
+    /// Sets where the decision comes from: [`Source::Store`] unless something else is said.
+    pub const fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
     }
 
     /// Returns whether the request may go on.
@@ -66,13 +89,13 @@ impl Decision {
     /// Returns the most permits that the key can ever take at once: see [`Usage::limit`].
     #[must_use]
     pub const fn limit(&self) -> u64 {
-        self.usage.limit
+        self.usage.limit()
     }
 
     /// Returns how many permits the key could take at this moment: see [`Usage::remaining`].
     #[must_use]
     pub const fn remaining(&self) -> u64 {
-        self.usage.remaining
+        self.usage.remaining()
     }
 
     /// Returns how long to wait until the same cost is admitted, if nothing else is taken
@@ -86,7 +109,7 @@ impl Decision {
     /// Returns how long until the key has fully recovered: see [`Usage::reset_after`].
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
-        self.usage.reset_after
+        self.usage.reset_after()
     }
 
     /// Returns which of the policy's limits decided: see [`Usage::limit_index`].
@@ -94,60 +117,10 @@ impl Decision {
     pub const fn limit_index(&self) -> usize {
         self.usage.limit_index()
     }
-}
 
-/// How far a key's permits are used up at one moment.
-///
-/// Of several limits on one subject, it tells of one: of the limit that refused, with the longest
-/// wait; for an admission or a look, of the limit that has the fewest permits left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    limit: u64,
-    remaining: u64,
-    reset_after: Duration,
-    limit_index: u8,
-}
-
-impl Usage {
-    /// Returns the usage of a policy's only limit.
+    /// Returns where the decision comes from.
     #[must_use]
-    pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        Self { limit, remaining, reset_after, limit_index: 0 }
-    }
-
-    pub(crate) const fn of_limit(self, index: u8) -> Self {
-        Self { limit_index: index, ..self }
-    }
-
-    /// Returns the most permits that the key can ever take at once: the quota's burst, or, where
-    /// each slot of a window has its own ceiling, the highest of these.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// Returns how many permits the key could take at this moment if no one waited for them, rounded
-    /// down.
-    #[must_use]
-    pub const fn remaining(&self) -> u64 {
-        self.remaining
-    }
-
-    /// Returns how many permits are taken and not yet recovered, rounded up, the limit at most.
-    #[must_use]
-    pub const fn used(&self) -> u64 {
-        self.limit.saturating_sub(self.remaining)
-    }
-
-    /// Returns how long until the key has fully recovered, if nothing else is taken meanwhile.
-    #[must_use]
-    pub const fn reset_after(&self) -> Duration {
-        self.reset_after
-    }
-
-    /// Returns which limit this tells of, as an index into [`Policy::limits`](crate::Policy::limits).
-    #[must_use]
-    pub const fn limit_index(&self) -> usize {
-        self.limit_index as usize
+    pub const fn source(&self) -> Source {
+        self.source
     }
 }

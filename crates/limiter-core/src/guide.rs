@@ -312,6 +312,13 @@
 //! hourly = "10000/h"
 //! ```
 //!
+//! # Wherever the state is
+//!
+//! The same operations, with the same meaning, are those of [`Limiter`](crate::Limiter), and waiting
+//! is that of [`WaitingLimiter`](crate::WaitingLimiter): code that takes a `&dyn Limiter` is served
+//! from memory or from a store that several processes share, by another constructor. Its answers are
+//! awaited, and may be errors; in memory they are there at once, and are none.
+//!
 //! # Without keys, and in tests
 //!
 //! `UnkeyedLimiter` is one limit for all, with the same operations and no table. In tests, give

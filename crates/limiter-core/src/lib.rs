@@ -20,7 +20,8 @@
 //! # Ok::<(), limiter_core::Error>(())
 //! ```
 //!
-//! Which algorithm to take, and what else there is: see the [`guide`].
+//! Which algorithm to take, and what else there is: see the [`guide`]. To write code that a limiter
+//! in memory serves as well as one in a store, take a `&dyn` [`Limiter`] or [`WaitingLimiter`].
 //!
 //! # What holds for every algorithm and every store
 //!
@@ -73,12 +74,12 @@ mod memory;
 mod notation;
 mod policy;
 mod quota;
-#[cfg(feature = "std")]
 mod receipt;
 mod sync;
 #[cfg(feature = "std")]
 mod thread_waker;
 mod timestamp;
+mod usage;
 
 pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
@@ -86,17 +87,17 @@ pub use clock::{Sleep, SystemClock, Timer};
 #[cfg(feature = "serde")]
 pub use config::Policies;
 pub use cost::Cost;
-pub use decision::{Decision, Usage, Verdict};
+pub use decision::{Decision, Source, Verdict};
 pub use error::{Error, ErrorKind};
 pub use key::Key;
-pub use limiter::{Check, Limiter};
+pub use limiter::{Answer, Check, Limiter, WaitingLimiter};
 #[cfg(feature = "std")]
 pub use memory::{Acquire, MemoryLimiter, UnkeyedLimiter};
 pub use policy::{Kind, Limit, Policy};
 pub use quota::Quota;
-#[cfg(feature = "std")]
 pub use receipt::{Receipt, Reservation};
 pub use timestamp::Timestamp;
+pub use usage::Usage;
 
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]

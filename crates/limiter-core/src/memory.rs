@@ -17,6 +17,6 @@ mod tests;
 mod unkeyed;
 
 pub use acquire::Acquire;
+pub(crate) use handle::Taken;
 pub use keyed::MemoryLimiter;
-pub(crate) use store::Dated;
 pub use unkeyed::UnkeyedLimiter;

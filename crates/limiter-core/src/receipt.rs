@@ -1,8 +1,11 @@
 //! What a reservation gives: when to go on, and what to give back.
 
-use core::time::Duration;
+use alloc::boxed::Box;
+use core::{any::Any, time::Duration};
 
-use crate::{Decision, memory::Dated};
+use crate::Decision;
+#[cfg(feature = "std")]
+use crate::memory::Taken;
 
 /// Permits that were taken for now or for later, or the refusal to take them.
 ///
@@ -28,11 +31,13 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
+    /// Returns permits that were taken, for use after `delay`. The decision is the admission.
+    pub const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
         Self { decision, delay, receipt: Some(receipt) }
     }
 
-    pub(crate) const fn refused(decision: Decision) -> Self {
+    /// Returns the refusal to take permits.
+    pub const fn refused(decision: Decision) -> Self {
         Self { decision, delay: Duration::ZERO, receipt: None }
     }
 
@@ -56,23 +61,71 @@ impl Reservation {
 
 /// What was taken of which key: it can be given back once.
 ///
-/// A receipt is good for the limiter that gave it out, and for as long as what was taken counts;
-/// after that it gives back nothing. Nor does it after a reset of the key or, now and then, of
-/// another, after a change of the quota, or when the clock has stepped back.
+/// A receipt is good for the limiter that gave it out, its clones and tiers, and for as long as what
+/// was taken counts; after that it gives back nothing. Nor does it after a reset of the key or, now
+/// and then, of another, after a change of the quota, or when the clock has stepped back.
+///
+/// A limiter outside of this crate puts into it what it has to know, as a token of its own type:
+///
+/// ```
+/// use limiter_core::Receipt;
+///
+/// struct Token { key: String }
+///
+/// let receipt = Receipt::of_store(Token { key: "alice".to_owned() }, 5).keep(2);
+/// let token = receipt.token::<Token>().map(|token| token.key.as_str());
+/// assert_eq!((token, receipt.permits()), (Some("alice"), 3));
+/// assert!(receipt.token::<u64>().is_none());
+/// ```
 #[derive(Debug)]
 pub struct Receipt {
-    /// Of the limiter that gave it out.
-    pub(crate) limiter: u64,
-    /// Of the key.
-    pub(crate) hash: u64,
-    /// By which it was taken.
-    pub(crate) tier: usize,
-    pub(crate) charge: Dated,
+    token: Token,
     /// At most what was charged.
-    pub(crate) permits: u64,
+    permits: u64,
+}
+
+#[derive(Debug)]
+enum Token {
+    /// Without a box: a limiter in memory allocates nothing for a reservation.
+    #[cfg(feature = "std")]
+    Memory(Taken),
+    Store(Box<dyn Any + Send + Sync>),
 }
 
 impl Receipt {
+    /// Returns a receipt for so many permits, by which a store finds what was taken.
+    ///
+    /// The token's type tells a limiter its own receipts from others': it should be one that only
+    /// that limiter has. A token of no size takes no allocation.
+    pub fn of_store(token: impl Any + Send + Sync, permits: u64) -> Self {
+        Self { token: Token::Store(Box::new(token)), permits }
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn of_memory(taken: Taken, permits: u64) -> Self {
+        Self { token: Token::Memory(taken), permits }
+    }
+
+    /// Returns the token that the receipt was made with, or `None` if it is of another type, or the
+    /// receipt another limiter's.
+    #[must_use]
+    pub fn token<T: Any>(&self) -> Option<&T> {
+        match &self.token {
+            #[cfg(feature = "std")]
+            Token::Memory(_) => None,
+            Token::Store(token) => token.downcast_ref(),
+        }
+    }
+
+    /// Returns what a limiter in memory has taken, if it was one.
+    #[cfg(feature = "std")]
+    pub(crate) const fn taken(&self) -> Option<Taken> {
+        match self.token {
+            Token::Memory(taken) => Some(taken),
+            Token::Store(_) => None,
+        }
+    }
+
     /// Returns how many permits it gives back.
     #[must_use]
     pub const fn permits(&self) -> u64 {
@@ -98,8 +151,8 @@ impl Receipt {
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     #[must_use]
-    pub const fn keep(self, used: u64) -> Self {
-        let permits = self.permits.saturating_sub(used);
-        Self { permits, ..self }
+    pub const fn keep(mut self, used: u64) -> Self {
+        self.permits = self.permits.saturating_sub(used);
+        self
     }
 }

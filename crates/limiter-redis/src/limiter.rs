@@ -1,8 +1,13 @@
 //! The limiter for many processes.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use limiter_core::{Check, Cost, Error, ErrorKind, Key, Kind, Limiter, Policy};
+use limiter_core::{
+    Answer, Check, Cost, Error, ErrorKind, Key, Kind, Limiter, Policy, Receipt, Reservation, Usage,
+};
 
 use crate::{
     client::{RunError, ScriptCall, ScriptClient},
@@ -21,7 +26,8 @@ use crate::{
 ///
 /// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
 /// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
-/// the key, or a bug). Checks are awaited on a Tokio runtime.
+/// the key, or a bug). Checks are awaited on a Tokio runtime. The other operations of a [`Limiter`]
+/// are not there yet: their answers are errors of the kind [`ErrorKind::InvalidSetting`].
 #[derive(Clone, Debug)]
 pub struct RedisLimiter<C = Connection> {
     policy: Policy,
@@ -154,6 +160,38 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 }
             }
         })
+    }
+
+    fn peek(&self, _: &Key<'_>) -> Answer<Usage> {
+        Answer::ready(Err(self.only_checks()))
+    }
+
+    fn reserve(&self, _: &Key<'_>, _: Cost, _: Duration) -> Answer<Reservation> {
+        Answer::ready(Err(self.only_checks()))
+    }
+
+    fn refund(&self, _: Receipt) -> Answer<()> {
+        Answer::ready(Err(self.only_checks()))
+    }
+
+    fn reset(&self, _: &Key<'_>) -> Answer<()> {
+        Answer::ready(Err(self.only_checks()))
+    }
+
+    fn replace(&self, _: Policy) -> Result<(), Error> {
+        Err(self.only_checks())
+    }
+
+    fn tier(&self, _: &str) -> Result<Arc<dyn Limiter>, Error> {
+        Err(self.only_checks())
+    }
+}
+
+impl<C> RedisLimiter<C> {
+    fn only_checks(&self) -> Error {
+        let message =
+            format!("the policy {:?}: through Redis there are only checks", self.policy.name());
+        Error::new(ErrorKind::InvalidSetting, message)
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod conformance;
+pub mod fake;
 pub mod laws;
 pub mod log;
 pub mod oracle;

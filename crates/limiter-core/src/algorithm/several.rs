@@ -1,7 +1,7 @@
 //! Several limits on one subject, all or nothing.
 
 use alloc::vec::Vec;
-use core::{cmp::Reverse, time::Duration};
+use core::time::Duration;
 
 use super::{Algorithm, Charge, Mark, Single, State};
 use crate::{Cost, Error, Limit, Policy, Timestamp, Usage};
@@ -73,9 +73,13 @@ impl Several {
     }
 
     /// Returns each limit with its index and its state.
-    fn each<'a>(&'a self, states: &'a States) -> impl Iterator<Item = (u8, &'a Single, &'a State)> {
+    fn each<'a>(
+        &'a self,
+        states: &'a States,
+    ) -> impl Iterator<Item = (usize, &'a Single, &'a State)> {
         let states = states.0.iter().chain(core::iter::repeat(&State::Fresh));
-        (0..).zip(&self.limits).zip(states).map(|((index, limit), state)| (index, limit, state))
+        let each = self.limits.iter().zip(states).enumerate();
+        each.map(|(index, (limit, state))| (index, limit, state))
     }
 
     fn each_mut<'a>(
@@ -128,18 +132,14 @@ impl Algorithm for Several {
     fn usage(&self, states: &States, now: Timestamp) -> Usage {
         let usages = self.each(states);
         let usages = usages.map(|(index, limit, state)| limit.usage(state, now).of_limit(index));
-        // Of those with as many, the one that takes the longest to recover.
-        let fewest = usages.min_by_key(|usage| (usage.remaining(), Reverse(usage.reset_after())));
-        fewest.unwrap_or(Usage::new(0, 0, Duration::ZERO))
+        Usage::of_fewest_left(usages)
     }
 
     fn refusing(&self, states: &States, now: Timestamp, cost: Cost) -> Usage {
         let waits = self.each(states).map(|(index, limit, state)| {
-            let wait = limit.wait(state, now, cost).unwrap_or(Duration::MAX);
-            (wait, limit.usage(state, now).of_limit(index))
+            (limit.wait(state, now, cost), limit.usage(state, now).of_limit(index))
         });
-        let longest = waits.max_by_key(|(wait, _)| *wait);
-        longest.map_or(Usage::new(0, 0, Duration::ZERO), |(_, usage)| usage)
+        Usage::of_longest_wait(waits)
     }
 
     fn longest_delay(&self) -> Duration {

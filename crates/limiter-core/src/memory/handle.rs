@@ -13,7 +13,7 @@ use super::{
     engines::{Compiled, Engines, Shape},
     place::{Turn, Waiter},
     queue::{Outcome, Ticket},
-    store::Moment,
+    store::{Dated, Moment},
 };
 use crate::{
     Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
@@ -41,6 +41,18 @@ struct Shared<K: Shape, C> {
     /// As far back the origin may be moved, so that states have room for decades all the same: for
     /// a clock that was set back farther, time stands still until it comes here.
     earliest_origin: Timestamp,
+}
+
+/// What a receipt gives back, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Of the limiter that gave it out.
+    limiter: u64,
+    /// Of the key.
+    hash: u64,
+    /// By which it was taken.
+    tier: usize,
+    charge: Dated,
 }
 
 /// In nanoseconds.
@@ -143,8 +155,8 @@ impl<K: Shape, C: Clock> Handle<K, C> {
             return Reservation::refused(outcome.0);
         };
         let permits = charge.charge.cost.get();
-        let receipt = Receipt { limiter: self.shared.id, hash, tier: self.tier, charge, permits };
-        Reservation::admitted(decision, delay, receipt)
+        let taken = Taken { limiter: self.shared.id, hash, tier: self.tier, charge };
+        Reservation::admitted(decision, delay, Receipt::of_memory(taken, permits))
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
@@ -153,11 +165,12 @@ impl<K: Shape, C: Clock> Handle<K, C> {
 
     /// The receipt knows the key and the tier.
     pub(super) fn refund(&self, receipt: Receipt) {
-        let Receipt { limiter, hash, tier, charge, permits } = receipt;
-        if limiter == self.shared.id {
+        if let Some(Taken { limiter, hash, tier, charge }) = receipt.taken()
+            && limiter == self.shared.id
+        {
             let clock = || self.now();
             let ask = Ask { tier, ..self.ask(hash, &clock) };
-            self.engines().refund(ask, &charge, permits);
+            self.engines().refund(ask, &charge, receipt.permits());
         }
     }
 

@@ -1,5 +1,6 @@
 //! The limiter for one process.
 
+use alloc::sync::Arc;
 use core::{fmt, hash::BuildHasher, time::Duration};
 use std::{format, hash::RandomState};
 
@@ -9,8 +10,8 @@ use super::{
     handle::Handle,
 };
 use crate::{
-    Check, Clock, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation,
-    SystemClock, Timer, Usage,
+    Answer, Check, Clock, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt,
+    Reservation, SystemClock, Timer, Usage, WaitingLimiter,
 };
 
 /// A limiter that keeps its state in this process's memory.
@@ -246,13 +247,48 @@ impl<C: Timer> MemoryLimiter<C> {
     }
 }
 
-impl<C: Clock> Limiter for MemoryLimiter<C> {
+/// All is answered at once, and never with an error.
+impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
     fn policy(&self) -> Policy {
         self.handle.policy()
     }
 
     fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-        Check::ready(Ok(self.handle.try_acquire(self.hash(key), cost)))
+        Answer::ready(Ok(self.handle.try_acquire(self.hash(key), cost)))
+    }
+
+    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+        Answer::ready(Ok(self.handle.peek(self.hash(key))))
+    }
+
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+        Answer::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
+    }
+
+    fn refund(&self, receipt: Receipt) -> Answer<()> {
+        self.handle.refund(receipt);
+        Answer::ready(Ok(()))
+    }
+
+    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+        self.handle.reset(self.hash(key));
+        Answer::ready(Ok(()))
+    }
+
+    fn replace(&self, policy: Policy) -> Result<(), Error> {
+        self.handle.replace(policy)
+    }
+
+    fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self { handle: self.handle.tier(name)?, seed: self.seed.clone() }))
+    }
+}
+
+/// As [`MemoryLimiter::acquire`] and [`MemoryLimiter::acquire_within`], at the price of a box.
+impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
+    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+        let acquire = self.wait(key, cost, within);
+        Answer::pending(async { Ok(acquire.await) })
     }
 }
 

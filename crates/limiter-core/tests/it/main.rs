@@ -7,6 +7,7 @@ mod bounds;
 mod changes;
 mod conformance;
 mod extremes;
+mod interface;
 mod keys;
 mod laws;
 mod memory;
@@ -15,5 +16,6 @@ mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
 mod threads;
+mod usages;
 mod validation;
 mod waiting;

@@ -114,3 +114,15 @@ fn a_refund_through_another_tier_gives_back_by_its_own() {
     free.refund(receipt.unwrap());
     assert_eq!((pro.peek("key").remaining(), free.peek("key").remaining()), (100, 0));
 }
+
+#[test]
+fn a_receipt_of_another_limiter_gives_back_nothing() {
+    let ((limiter, _), (other, _)) = (limiter("10/min"), limiter("10/min"));
+    assert!(take(&limiter, 10).is_some());
+    limiter.refund(take(&other, 5).unwrap());
+    // A limiter's outside of the crate, whatever it says.
+    limiter.refund(Receipt::of_store((), u64::MAX));
+    limiter.refund(Receipt::of_store("key", 5).keep(1));
+    assert_eq!(limiter.peek("key").remaining(), 0);
+    assert!(take(&limiter, 5).is_none() && other.peek("key").remaining() == 5);
+}

@@ -6,45 +6,33 @@ use std::sync::{
 };
 
 use http::StatusCode;
-use limiter_core::{Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Quota, Usage};
-use limiter_test::log::Log;
+use limiter_core::{Check, Decision, Error, ErrorKind, Limiter, Policy, Quota, Usage};
+use limiter_test::{fake::Fake, log::Log};
 use limiter_tower::{OnStoreFailure, RateLimitLayer};
 use tower::{Layer, service_fn};
 
 use crate::{header, hello, request_from, send};
 
 /// A limiter whose store fails when it is told to, at once or after a while.
-struct Failing {
-    policy: Policy,
-    failing: Arc<AtomicBool>,
-    at_once: bool,
-}
-
-impl Limiter for Failing {
-    fn policy(&self) -> Policy {
-        self.policy.clone()
-    }
-
-    fn check(&self, _: &Key<'_>, _: Cost) -> Check {
-        let result = if self.failing.load(Ordering::Relaxed) {
+fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    let limiter = Fake::new(policy, move || {
+        let result = if failing.load(Ordering::Relaxed) {
             Err(Error::new(ErrorKind::Unavailable, "the plug was pulled"))
         } else {
             Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         };
-        if self.at_once {
+        if at_once {
             return Check::ready(result);
         }
         Check::pending(async {
             tokio::task::yield_now().await;
             result
         })
-    }
-}
-
-fn failing(at_once: bool) -> (Failing, Arc<AtomicBool>) {
-    let failing = Arc::new(AtomicBool::new(true));
-    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
-    (Failing { policy, failing: Arc::clone(&failing), at_once }, failing)
+    });
+    (limiter, fails)
 }
 
 #[tokio::test]

@@ -8,26 +8,21 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use limiter_core::{Check, Cost, Decision, Key, Limiter, Policy, Quota, Usage};
+use limiter_core::{Check, Decision, Limiter, Policy, Quota, Usage};
+use limiter_test::fake::Fake;
 use limiter_tower::{RateLimit, RateLimitLayer, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
 
 use crate::{Body, layer, request_from};
 
 /// A limiter that takes a while to admit.
-struct Slow(Policy);
-
-impl Limiter for Slow {
-    fn policy(&self) -> Policy {
-        self.0.clone()
-    }
-
-    fn check(&self, _: &Key<'_>, _: Cost) -> Check {
+fn slow(policy: Policy) -> impl Limiter {
+    Fake::new(policy, || {
         Check::pending(async {
             tokio::task::yield_now().await;
             Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         })
-    }
+    })
 }
 
 /// A service that must be polled ready before each call, and whose clones are not ready.
@@ -79,13 +74,13 @@ async fn three_calls_and_an_error<L: Limiter>(limiter: L) {
 async fn only_the_service_that_was_polled_ready_is_called() {
     let quota = Quota::per_minute(10).unwrap();
     three_calls_and_an_error(crate::limiter(quota).0).await;
-    three_calls_and_an_error(Slow(Policy::gcra("default", quota).unwrap())).await;
+    three_calls_and_an_error(slow(Policy::gcra("default", quota).unwrap())).await;
 }
 
 #[tokio::test]
 async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
     let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
-    let mut service = RateLimitLayer::new(Slow(policy)).layer(Particular::default());
+    let mut service = RateLimitLayer::new(slow(policy)).layer(Particular::default());
     let future = service.ready().await.unwrap().call(request_from("192.0.2.1"));
     {
         let mut future = pin!(future);

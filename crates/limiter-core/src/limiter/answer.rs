@@ -1,0 +1,75 @@
+//! What a limiter answers with, wherever its state lives.
+
+use alloc::boxed::Box;
+use core::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::{Decision, Error};
+
+/// A value that is there already, or on its way from a store.
+///
+/// A limiter in memory answers with [`Answer::ready`], which costs no allocation. Where a store is
+/// asked, nothing may happen before the answer is first polled; one that is dropped before it is
+/// ready leaves open whether the store has done what it was asked.
+#[must_use = "an answer that no one awaits may never be asked for"]
+pub struct Answer<T>(Repr<T>);
+
+/// A decision that is there already, or on its way from a store.
+pub type Check = Answer<Decision>;
+
+enum Repr<T> {
+    /// `None` once it was taken.
+    Ready(Option<Result<T, Error>>),
+    Pending(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
+}
+
+impl<T> Answer<T> {
+    /// Returns an answer that is there already.
+    #[inline]
+    pub const fn ready(result: Result<T, Error>) -> Self {
+        Self(Repr::Ready(Some(result)))
+    }
+
+    /// Returns an answer that `future` will bring.
+    pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
+        Self(Repr::Pending(Box::pin(future)))
+    }
+
+    /// Takes the answer if it was there already, without polling anything.
+    #[inline]
+    pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
+        match &mut self.0 {
+            Repr::Ready(result) => result.take(),
+            Repr::Pending(_) => None,
+        }
+    }
+}
+
+// Nothing in it is pinned: the future is in a box.
+impl<T> Unpin for Answer<T> {}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, Error>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            // Like any future, pending for ever when polled after it has completed.
+            Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Repr::Pending(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
+            Repr::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
