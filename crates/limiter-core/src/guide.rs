@@ -319,6 +319,9 @@
 //! from memory or from a store that several processes share, by another constructor. Its answers are
 //! awaited, and may be errors; in memory they are there at once, and are none.
 //!
+//! While processes can't ask the store that they share, each may go on by itself with its share:
+//! [`Policy::shared_among`] divides every quota by their number.
+//!
 //! # Without keys, and in tests
 //!
 //! `UnkeyedLimiter` is one limit for all, with the same operations and no table. In tests, give
@@ -332,5 +335,6 @@
 //! [`Policy::sliding_counter`]: crate::Policy::sliding_counter
 //! [`Policy::leaky_queue`]: crate::Policy::leaky_queue
 //! [`Policy::several`]: crate::Policy::several
+//! [`Policy::shared_among`]: crate::Policy::shared_among
 //! [`Start::Aligned`]: crate::algorithm::Start::Aligned
 #![cfg_attr(feature = "std", doc = "[`Receipt::keep`]: crate::Receipt::keep")]

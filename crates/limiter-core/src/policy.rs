@@ -1,6 +1,7 @@
 //! Which algorithms apply which quotas, under a name.
 
 mod kind;
+mod share;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::mem;
@@ -34,7 +35,7 @@ pub struct Policy(Arc<Inner>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Inner {
     name: String,
-    /// From 1 to [`Policy::MAX_LIMITS`], by window, the shortest first.
+    /// From 1 to [`Policy::MAX_LIMITS`], by window, the shortest first, unless they were divided.
     limits: Vec<Limit>,
     /// All of the same shape: as many limits, of the same kinds.
     tiers: Vec<Policy>,
@@ -265,7 +266,8 @@ impl Policy {
         &self.0.name
     }
 
-    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], by window, the shortest first.
+    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], by window, the shortest first: those of
+    /// [`Policy::shared_among`] in the order that they had before.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.0.limits

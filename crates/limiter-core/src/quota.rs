@@ -1,5 +1,7 @@
 //! How much is allowed.
 
+mod share;
+
 use alloc::format;
 use core::time::Duration;
 

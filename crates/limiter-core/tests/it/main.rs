@@ -15,6 +15,7 @@ mod notation;
 mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
+mod shares;
 mod threads;
 mod usages;
 mod validation;
