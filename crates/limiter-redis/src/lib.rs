@@ -38,6 +38,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire;
+mod call;
 mod client;
 mod connection;
 mod fred_client;

@@ -1,3 +1,139 @@
-//! The scripts, each beside its Rust twin.
+//! The scripts: an operation, over one algorithm or several, over a kind of value.
+//!
+//! Each algorithm stands in a file of functions, beside its Rust side; each operation is one short
+//! file that calls them. A script is put together of the files that a policy needs.
 
+pub(crate) mod fixed_window;
 pub(crate) mod gcra;
+pub(crate) mod ledger;
+mod plan;
+mod single;
+pub(crate) mod sliding_counter;
+
+use std::{fmt::Write, ops::Range};
+
+pub(crate) use plan::{Charged, Plan};
+pub(crate) use single::Single;
+
+use crate::script::Script;
+
+/// Sets `now` from the server's clock.
+pub(crate) const PRELUDE: &str = include_str!("scripts/prelude.lua");
+
+/// What the scripts' time zero is, in microseconds of Unix time.
+pub(crate) const EPOCH: i64 = 1_600_000_000_000_000;
+
+/// What is done with a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Take,
+    Peek,
+    Refund,
+    Reset,
+}
+
+/// An algorithm's functions, and what they call the numbers of a quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Functions {
+    pub(crate) name: &'static str,
+    pub(crate) quota: &'static [&'static str],
+    pub(crate) text: &'static str,
+}
+
+const TEXT: &str = include_str!("scripts/parts/text.lua");
+const LIST: &str = include_str!("scripts/parts/list.lua");
+const ENTRY: &str = include_str!("scripts/parts/entry.lua");
+const PACKED: &str = include_str!("scripts/parts/packed.lua");
+const ONE: &str = include_str!("scripts/parts/one.lua");
+const SEVERAL: &str = include_str!("scripts/parts/several.lua");
+const GCRA_CHECK: &str = include_str!("scripts/gcra_check.lua");
+
+impl Operation {
+    /// How many arguments come before the quotas.
+    const fn arguments(self) -> usize {
+        match self {
+            Self::Take => 2,
+            Self::Peek | Self::Reset => 0,
+            Self::Refund => 4,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Take => include_str!("scripts/operations/take.lua"),
+            Self::Peek => include_str!("scripts/operations/peek.lua"),
+            Self::Refund => include_str!("scripts/operations/refund.lua"),
+            Self::Reset => include_str!("scripts/operations/reset.lua"),
+        }
+    }
+}
+
+/// Returns the script of an operation for all limits of a policy, tier by tier, of which `own` are
+/// those of the tier that asks.
+fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Operation) -> Script {
+    let mut source = prelude.to_owned();
+    let mut next = operation.arguments() + 1;
+    if operation == Operation::Refund {
+        let quotas: usize = limits.iter().map(|limit| limit.functions().quota.len()).sum();
+        // A String takes all that is written.
+        let _ = writeln!(source, "local marks = {}", next + quotas);
+    }
+    if let [limit] = limits {
+        let functions = limit.functions();
+        source += &locals(&functions, next);
+        next += functions.quota.len();
+        let value: &[&str] = if limit.is_ledger() { &[ENTRY, LIST] } else { &[TEXT] };
+        source.extend(value.iter().chain(&[functions.text, ONE]).copied());
+    } else {
+        source += TEXT;
+        let mut made = Vec::new();
+        for limit in limits {
+            let functions = limit.functions();
+            if !made.contains(&functions.name) {
+                made.push(functions.name);
+                source += &constructor(limit);
+            }
+        }
+        source += "local limits = {";
+        for limit in limits {
+            let functions = limit.functions();
+            let _ = write!(source, " {}({next}),", functions.name);
+            next += functions.quota.len();
+        }
+        let _ = writeln!(source, " }}\nlocal first, last = {}, {}", own.start + 1, own.end);
+        source += SEVERAL;
+    }
+    source += operation.text();
+    Script::new(source)
+}
+
+/// Returns the script of a check by one GCRA, the short way first.
+fn gcra_check(prelude: &str, limit: &Single) -> Script {
+    let functions = limit.functions();
+    let take = Operation::Take.text().lines();
+    // The short way has these from its own arguments.
+    let take = take.filter(|line| !line.starts_with("local cost, within"));
+    let take = take.collect::<Vec<_>>().join("\n");
+    Script::new([prelude, GCRA_CHECK, TEXT, functions.text, ONE, &take].concat())
+}
+
+/// Returns the line that names the numbers of a quota, the first of which is `ARGV[first]`.
+fn locals(functions: &Functions, first: usize) -> String {
+    let numbers = (first..).take(functions.quota.len());
+    let numbers = numbers.map(|number| format!("ARGV[{number}] + 0")).collect::<Vec<_>>();
+    format!("local {} = {}\n", functions.quota.join(", "), numbers.join(", "))
+}
+
+/// Returns a function that makes the functions for the quota that begins at an argument.
+fn constructor(limit: &Single) -> String {
+    let Functions { name, quota, text } = limit.functions();
+    let numbers = (0..quota.len()).map(|offset| format!("ARGV[i + {offset}] + 0"));
+    let numbers = numbers.collect::<Vec<_>>().join(", ");
+    let packed = if limit.is_ledger() { [ENTRY, PACKED].concat() } else { String::new() };
+    format!(
+        "local function {name}(i)\nlocal {} = {numbers}\n{packed}{text}return {{ read = read, wait = \
+         wait, charge = charge, owe = owe, refund = refund, write = write, numbers = numbers \
+         }}\nend\n",
+        quota.join(", ")
+    )
+}

@@ -4,7 +4,5 @@
 mod conformance;
 mod keys;
 mod laws;
-mod memory;
 mod noscript;
 mod store;
-mod twin;

@@ -53,7 +53,43 @@ struct Entry {
     count: u64,
 }
 
+impl Entries {
+    /// Returns the entries with their moments, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        self.entries.iter().map(|entry| (Timestamp::from_nanos(entry.at), entry.count))
+    }
+}
+
+/// For a store that keeps states in a form of its own: moments in their order, and counts above
+/// zero.
+impl FromIterator<(Timestamp, u64)> for Entries {
+    fn from_iter<I: IntoIterator<Item = (Timestamp, u64)>>(entries: I) -> Self {
+        let entries = entries.into_iter().map(|(at, count)| Entry { at: at.as_nanos(), count });
+        let entries: VecDeque<_> = entries.collect();
+        let total = entries.iter().map(|entry| u128::from(entry.count)).sum();
+        Self { entries, total }
+    }
+}
+
 impl Ledger {
+    /// Returns the permits of a window.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns the length of a slot.
+    #[must_use]
+    pub const fn slot(&self) -> Duration {
+        Duration::from_nanos(self.slot)
+    }
+
+    /// Returns how long an entry counts from its slot's start on.
+    #[must_use]
+    pub const fn span(&self) -> Duration {
+        Duration::from_nanos(self.span)
+    }
+
     /// Returns the ledger of a window of whole slots.
     pub(super) const fn new(limit: u64, window: u64, slot: u64) -> Self {
         Self { limit, slot, span: window, loose: true, pace: None }
@@ -73,7 +109,8 @@ impl Ledger {
     }
 
     /// Returns the most permits that can be taken at once.
-    const fn largest(&self) -> u64 {
+    #[must_use]
+    pub const fn largest(&self) -> u64 {
         match self.pace {
             Some(pace) => pace.permits.div_ceil(pace.slots),
             None => self.limit,

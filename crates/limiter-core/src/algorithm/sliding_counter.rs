@@ -41,6 +41,33 @@ pub struct Counts {
     previous: u64,
 }
 
+impl Counts {
+    /// Returns the permits taken in the current window and in the one before, and when the window
+    /// after the current one ends: for a store that keeps states in a form of its own.
+    #[must_use]
+    pub const fn new(until: Timestamp, current: u64, previous: u64) -> Self {
+        Self { until: until.as_nanos(), current, previous }
+    }
+
+    /// Returns when the window after the current one ends.
+    #[must_use]
+    pub const fn until(&self) -> Timestamp {
+        Timestamp::from_nanos(self.until)
+    }
+
+    /// Returns the permits taken in the current window.
+    #[must_use]
+    pub const fn current(&self) -> u64 {
+        self.current
+    }
+
+    /// Returns the permits taken in the window before.
+    #[must_use]
+    pub const fn previous(&self) -> u64 {
+        self.previous
+    }
+}
+
 impl SlidingCounter {
     /// Returns the algorithm for `quota`.
     ///

@@ -1,50 +1,118 @@
--- GCRA for one key. Its twin is gcra.rs, which does the same in the same words.
+-- GCRA: a debt that drains. Its twin is gcra.rs, which does the same in the same words.
 --
--- KEYS[1]  the key's theoretical arrival time in microseconds: `at`, or `at:rem` with a remainder
---          in ticks; absent means fresh
--- ARGV     price, capacity, scale: the cost and the burst in ticks, and the ticks of a microsecond
--- Reply    the debt in ticks: positive, with the price in it, if the cost was admitted;
---          negative or zero, without it, if it was refused
--- Cost     TIME and one read; one write if it admits
+-- Quota    increment, capacity, scale, mantissa, exponent: the ticks of a permit and of the burst, the
+--          ticks of a microsecond, and the increment as mantissa * 10^exponent
+-- State    the debt at `now`, in ticks
+-- Text     the moment at which the debt is drained, and the quota by which it does: `at` and the
+--          increment in four digits (6003 is 600 * 10^3), where a tick is a microsecond and that is
+--          enough; else `at:rem:increment:scale`, with a remainder in ticks
+-- Numbers  the debt
 
--- `+ 0` makes a number of digits, without a call.
-local price, capacity, scale = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-local call, format = redis.call, string.format
-
--- Advance. A state that this policy can't have written (the clock stepped back, the quota was
--- larger, the value is corrupt) counts as the largest debt there is, and is written as such: if it
--- stayed, it would hold the key until the clock has caught up with it.
-local debt, impossible = 0, false
-local state = call('GET', KEYS[1])
-if state then
-  local at, rem = string.match(state, '^(%d+):?(%d*)$')
-  at, rem = at and at + 0 or math.huge, rem and rem ~= '' and rem + 0 or 0
-  if rem >= scale then
-    at, rem = at + 1, 0
+-- Returns a * b / c rounded up, for whole numbers below 2^51 with a quotient below 2^53.
+local function scaled(a, b, c)
+  local whole = math.floor(a / c)
+  local rest, factor, part, over = a - whole * c, b, 0, 0
+  -- Bit by bit, since rest * b is beyond what a double counts exactly.
+  local bits = {}
+  while factor > 0 do
+    bits[#bits + 1] = factor % 2
+    factor = (factor - factor % 2) / 2
   end
-  if at >= now then
-    debt = (at - now) * scale + rem
+  for i = #bits, 1, -1 do
+    part, over = part * 2, over * 2 + bits[i] * rest
+    local carry = math.floor(over / c)
+    part, over = part + carry, over - carry * c
+  end
+  return whole * b + part + (over > 0 and 1 or 0)
+end
+
+-- A state that this quota can't have left (the clock stepped back, the value is corrupt) counts as
+-- the largest debt there is: else it would hold the key until the clock has caught up with it.
+local function read(text, latest)
+  if not text then
+    return false, 0
+  end
+  local most = capacity + (latest - now) * scale
+  local rem, old_increment, old_scale = '0', increment, 1
+  local at, digits, zeros = match(text, '^(%d+)(%d%d%d)(%d)$')
+  if at then
+    old_increment = digits * 10 ^ zeros
+  else
+    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):(%d+)$')
+    if not at then
+      return true, most
+    end
+  end
+  at, rem, old_increment, old_scale = at + 0, rem + 0, old_increment + 0, old_scale + 0
+  if at < now then
+    return false, 0
+  end
+  local debt = (at - now) * old_scale + rem
+  if old_increment == increment and old_scale == scale then
+    if debt > most then
+      return true, most
+    end
+    return false, debt
+  end
+  -- Another quota's: the permits that were taken stay taken.
+  if not (debt < 2 ^ 51 and old_increment < 2 ^ 51 and debt / old_increment * increment < most) then
+    return true, most
+  end
+  return true, math.min(scaled(debt, increment, old_increment), most)
+end
+
+-- The debt at a later moment.
+local function debt_at(at, debt)
+  local drained = (at - now) * scale
+  return debt > drained and debt - drained or 0
+end
+
+local function wait(cost, from, debt)
+  local price = cost * increment
+  if price > capacity then
+    return math.huge
+  end
+  local excess = debt_at(from, debt) + price - capacity
+  return excess > 0 and math.ceil(excess / scale) or 0
+end
+
+-- Where a wait was rounded up, the debt is below the capacity, never above.
+local function charge(cost, at, debt)
+  local charged = debt_at(at, debt) + cost * increment
+  return (at - now) * scale + (charged < capacity and charged or capacity)
+end
+
+local function owe(cost, at, debt)
+  return charge(cost, at, debt)
+end
+
+-- What is left of the charge's part of the line, which ends at its mark, is given back, and what has
+-- filled the line behind it moves up. Where it has moved up itself, it ends no earlier than alone.
+local function refund(permits, cost, at, has_moved, mark, mark_rem, debt)
+  local taken, ends = permits * increment, (mark - now) * scale + mark_rem
+  if debt == ends and not has_moved then
+    return false, debt > taken and debt - taken or 0
   end
   if debt > capacity then
-    debt, impossible = capacity, true
+    -- Permits that were promised for later keep their distance from each other.
+    return false, debt
   end
+  if has_moved then
+    ends = (at - now) * scale + cost * increment
+  end
+  local undrained = math.max(0, math.min(taken, ends, debt))
+  return undrained > 0, debt - undrained
 end
 
--- Decide.
-local admitted = debt + price <= capacity
-
--- Commit. The key lives until its debt is drained and at least a millisecond more, since the
--- server counts its expiry in milliseconds from the start of this one.
-if admitted then
-  debt = debt + price
-end
-if admitted or impossible then
+local function write(debt)
   local rem = debt % scale
-  local drain = (debt - rem) / scale
-  local value = format('%.0f', now + drain)
-  if rem > 0 then
-    value = format('%s:%.0f', value, rem)
+  local drained = now + (debt - rem) / scale
+  if scale == 1 and mantissa <= 999 then
+    return format('%d%03d%d', drained, mantissa, exponent), drained
   end
-  call('SET', KEYS[1], value, 'PX', format('%.0f', math.floor(drain / 1000) + 2))
+  return format('%d:%d:%de%d:%d', drained, rem, mantissa, exponent, scale), drained + 1
 end
-return admitted and debt or -debt
+
+local function numbers(debt)
+  return debt
+end

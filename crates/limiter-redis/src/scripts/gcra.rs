@@ -1,111 +1,85 @@
-//! GCRA for one key: what `gcra.lua` is given, what its reply means, and its twin.
+//! GCRA: what `gcra.lua` is given, what its number means, and its twin.
+
+use std::time::Duration;
 
 use limiter_core::{
-    Cost, Decision, Error, Quota,
+    Cost, Error, Quota, Usage,
     algorithm::{Meter, Resolution},
 };
 
-/// The algorithm at the server's resolution: microseconds, with an exact remainder.
-#[derive(Clone, Copy, Debug)]
+use super::{
+    Functions,
+    single::{count, signed},
+};
+
+/// A debt that drains, at the server's resolution: microseconds, with an exact remainder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
     meter: Meter,
+    /// The ticks of a permit, and they again as `mantissa * 10^exponent`.
+    increment: i64,
+    mantissa: i64,
+    exponent: u32,
+    longest_delay: Duration,
 }
 
 impl Gcra {
+    pub(super) const FUNCTIONS: Functions = Functions {
+        name: "gcra",
+        quota: &["increment", "capacity", "scale", "mantissa", "exponent"],
+        text: include_str!("gcra.lua"),
+    };
+
     pub(crate) fn new(quota: &Quota) -> Result<Self, Error> {
-        Ok(Self { meter: Meter::new(quota, Resolution::Micros)? })
+        let meter = Meter::new(quota, Resolution::Micros)?;
+        let increment = meter.price(Cost::ONE).map_or(0, signed);
+        let (mut mantissa, mut exponent) = (increment, 0);
+        while mantissa >= 1_000 && mantissa % 10 == 0 && exponent < 9 {
+            (mantissa, exponent) = (mantissa / 10, exponent + 1);
+        }
+        // A debt that is promised for later is still exact in a double.
+        let longest_delay = Duration::from_micros((1 << 52) / meter.ticks_per_unit());
+        Ok(Self { meter, increment, mantissa, exponent, longest_delay })
     }
 
-    /// Returns the script's `ARGV`: price, capacity, scale.
-    pub(crate) fn arguments(&self, cost: Cost) -> [u64; 3] {
+    /// Returns GCRA for which no more than `depth` permits may wait.
+    pub(super) fn queue(quota: &Quota, depth: u64) -> Result<Self, Error> {
+        let gcra = Self::new(quota)?;
+        let ticks = u128::from(depth) * u128::from(gcra.increment.unsigned_abs());
+        let longest = ticks.div_ceil(u128::from(gcra.meter.ticks_per_unit()));
+        let longest = Duration::from_micros(u64::try_from(longest).unwrap_or(u64::MAX));
+        Ok(Self { longest_delay: gcra.longest_delay.min(longest), ..gcra })
+    }
+
+    pub(super) fn quota(&self) -> [i64; 5] {
+        let (capacity, scale) = (self.meter.capacity(), self.meter.ticks_per_unit());
+        [self.increment, signed(capacity), signed(scale), self.mantissa, self.exponent.into()]
+    }
+
+    /// Returns the arguments of the short way, for a quota that can go it.
+    pub(super) fn short(&self, cost: Cost) -> Option<[i64; 3]> {
+        let is_short = self.meter.ticks_per_unit() == 1 && (100..1_000).contains(&self.mantissa);
         let capacity = self.meter.capacity();
         // A cost that can never fit still has to be refused with the key's remaining permits.
-        let price = self.meter.price(cost).unwrap_or(capacity + 1);
-        [price, capacity, self.meter.ticks_per_unit()]
+        let price = self.meter.price(cost).unwrap_or(capacity + self.increment.unsigned_abs());
+        let digits = self.mantissa * 10 + i64::from(self.exponent);
+        is_short.then(|| [signed(price), signed(capacity) - signed(price), digits])
     }
 
-    /// Returns what the script's reply means: a debt, positive if `cost` was admitted.
-    pub(crate) const fn decision(&self, reply: i64, cost: Cost) -> Decision {
-        if reply > 0 {
-            self.meter.admitted(reply.unsigned_abs())
-        } else {
-            self.meter.refused(reply.unsigned_abs(), cost)
-        }
-    }
-}
-
-/// The twin: what `gcra.lua` does, in its words.
-#[cfg(test)]
-pub(crate) mod twin {
-    use limiter_core::{Cost, Decision, Timestamp};
-
-    use super::Gcra;
-
-    /// Later than any server's clock can be.
-    const BEYOND: u128 = 1 << 64;
-
-    /// A key's theoretical arrival time in microseconds, with a remainder in ticks.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(crate) struct Tat {
-        at: u128,
-        rem: u128,
+    pub(super) const fn usage(&self, [debt, ..]: [i64; 3]) -> Usage {
+        self.meter.usage(count(debt))
     }
 
-    impl Gcra {
-        pub(crate) fn decide(&self, state: &mut Tat, now: Timestamp, cost: Cost) -> Decision {
-            let now = u128::from(now.as_nanos() / 1_000);
-            let [price, capacity, scale] = self.arguments(cost).map(u128::from);
-
-            // Advance.
-            let Tat { mut at, mut rem } = *state;
-            if rem >= scale {
-                (at, rem) = (at + 1, 0);
-            }
-            let (mut debt, mut impossible) = (0, false);
-            if at >= now {
-                debt = (at - now) * scale + rem;
-            }
-            if debt > capacity {
-                (debt, impossible) = (capacity, true);
-            }
-
-            // Decide.
-            let admitted = debt + price <= capacity;
-
-            // Commit.
-            if admitted {
-                debt += price;
-            }
-            if admitted || impossible {
-                let rem = debt % scale;
-                let drain = (debt - rem) / scale;
-                *state = Tat { at: now + drain, rem };
-            }
-            let debt = i64::try_from(debt).unwrap();
-            self.decision(if admitted { debt } else { -debt }, cost)
-        }
+    pub(super) const fn wait(&self, [debt, ..]: [i64; 3], cost: Cost) -> Option<Duration> {
+        self.meter.wait(count(debt), cost)
     }
 
-    impl Tat {
-        /// Reads a state as the script does; one that can't be read lies beyond any policy.
-        pub(crate) fn parse(state: &str) -> Self {
-            let (at, rem) = state.split_once(':').unwrap_or((state, ""));
-            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            if at.is_empty() || !digits(at) || !digits(rem) {
-                return Self { at: BEYOND, rem: 0 };
-            }
-            let number = |text: &str| text.parse().unwrap_or(BEYOND).min(BEYOND);
-            Self { at: number(at), rem: if rem.is_empty() { 0 } else { number(rem) } }
-        }
+    pub(super) const fn mark(&self, [debt, ..]: [i64; 3], now: i64) -> [i64; 2] {
+        let scale = self.meter.ticks_per_unit().cast_signed();
+        [now + debt / scale, debt % scale]
+    }
 
-        pub(crate) const fn has_remainder(&self) -> bool {
-            self.rem > 0
-        }
-
-        /// Writes a state as the script does.
-        pub(crate) fn format(&self) -> String {
-            let Self { at, rem } = self;
-            if *rem > 0 { format!("{at}:{rem}") } else { at.to_string() }
-        }
+    pub(super) const fn longest_delay(&self) -> Duration {
+        self.longest_delay
     }
 }

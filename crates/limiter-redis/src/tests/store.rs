@@ -14,36 +14,46 @@ use fred::{
     interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value, config::Config},
 };
-use limiter_core::{Cost, Decision, Key, Limiter, Policy, Quota, Timestamp};
-use limiter_test::{server, subject::Subject};
+use limiter_core::{
+    Answer, Cost, Decision, Error, Key, Kind, Limiter, Policy, Quota, Receipt, Reservation,
+    Timestamp, Usage, algorithm::Start,
+};
+use limiter_test::{
+    server,
+    subject::{Operations, Subject},
+};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Connection, RedisLimiter, connect, script::Script};
+use crate::{Connection, RedisLimiter, connect, scripts};
 
-/// Takes the prelude's place: `now` comes from a key, and states live an hour longer, since the
+/// Comes before the prelude: the time comes from a key, and states live an hour longer, since the
 /// server's own clock goes on while the test's stands still. How long they were to live is kept.
 const PRELUDE: &str = "
 local server = redis
-local now = tonumber(server.call('GET', 'CLOCK'))
 local redis = { call = function(command, ...)
   local arguments = {...}
-  if command == 'SET' then
-    server.call('SET', arguments[1] .. ':life', arguments[4])
-    arguments[4] = arguments[4] + 3600000
+  if command == 'TIME' then
+    local now = server.call('GET', 'CLOCK')
+    return { string.sub(now, 1, -7), string.sub(now, -6) }
+  end
+  local life = command == 'SET' and 4 or command == 'PEXPIRE' and 2
+  if life then
+    server.call('SET', arguments[1] .. ':life', arguments[life])
+    arguments[life] = string.format('%.0f', arguments[life] + 3600000)
   end
   return server.call(command, unpack(arguments))
 end }
 ";
 
-/// The server's time at a test's zero: with as many digits as a real one.
-pub(super) const EPOCH: Duration = Duration::from_micros(1_700_000_000_000_123);
+/// The server's time at a test's zero: with as many digits as a real one, at a day's start, so that
+/// windows by the clock begin where they do for the limiter in memory.
+pub(super) const EPOCH: Duration = Duration::from_secs(19_700 * 86_400);
 
 /// A connection to the server that all tests share, and a clock of its own.
 pub(super) struct Store {
     runtime: Runtime,
     connection: Connection,
     client: Client,
-    script: &'static Script,
     clock: String,
 }
 
@@ -55,9 +65,7 @@ impl Store {
         let client = Client::new(Config::from_url(&url).unwrap(), None, None, None);
         drop(runtime.block_on(client.init()).unwrap());
         let clock = format!("{}:clock", unique());
-        let prelude = PRELUDE.replace("CLOCK", &clock);
-        let script = Script::new(&prelude, include_str!("../scripts/gcra.lua"));
-        Arc::new(Self { runtime, connection, client, script: Box::leak(Box::new(script)), clock })
+        Arc::new(Self { runtime, connection, client, clock })
     }
 
     /// Returns a limiter of `quota` that no one has used.
@@ -67,10 +75,11 @@ impl Store {
 
     /// Returns a limiter of `policy` that no one has used.
     pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
-        let limiter = RedisLimiter::new(self.connection.clone(), policy).unwrap();
-        let limiter = limiter.with_prefix(&unique()).unwrap().with_script(self.script);
+        let limiter = RedisLimiter::new(self.connection.clone(), policy.clone()).unwrap();
+        let prelude = PRELUDE.replace("CLOCK", &self.clock) + scripts::PRELUDE;
+        let limiter = limiter.with_prefix(&unique()).unwrap().with_prelude(&prelude);
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
-        InRedis { store: Arc::clone(self), limiter }
+        InRedis { store: Arc::clone(self), epoch: epoch(&policy), limiter }
     }
 
     pub(super) fn command(&self, name: &'static str, arguments: Vec<Value>) -> Value {
@@ -87,6 +96,8 @@ impl Store {
 /// A limiter on a server whose clock the test sets.
 pub(super) struct InRedis {
     store: Arc<Store>,
+    /// The server's time at the test's zero.
+    epoch: Duration,
     limiter: RedisLimiter,
 }
 
@@ -96,15 +107,86 @@ impl InRedis {
     }
 }
 
+impl InRedis {
+    /// Sets the clock, and awaits an answer.
+    fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter) -> Answer<T>) -> T {
+        self.store.set_clock(now.saturating_add(self.epoch));
+        self.store.runtime.block_on(ask(&self.limiter)).unwrap()
+    }
+}
+
 impl Subject for InRedis {
     fn tick(&self) -> Duration {
         Duration::from_micros(1)
     }
 
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
-        self.store.set_clock(now.saturating_add(EPOCH));
-        self.store.runtime.block_on(self.limiter.check(&key.into(), cost)).unwrap()
+        self.at(now, |limiter| limiter.check(&key.into(), cost))
     }
+}
+
+impl Operations for InRedis {
+    fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
+        self.at(now, |limiter| limiter.peek(&key.into()))
+    }
+
+    fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
+        self.at(now, |limiter| limiter.reserve(&key.into(), cost, within))
+    }
+
+    fn refund(&mut self, now: Timestamp, receipt: Receipt) {
+        self.at(now, |limiter| limiter.refund(receipt));
+    }
+
+    fn reset(&mut self, now: Timestamp, key: &str) {
+        self.at(now, |limiter| limiter.reset(&key.into()));
+    }
+
+    fn replace(&mut self, _: Timestamp, policy: Policy) {
+        // Keys have the policy's name, so it has to stay.
+        let policy = named(self.limiter.policy().name(), &policy).unwrap();
+        self.limiter.replace(policy).unwrap();
+    }
+
+    fn decide_by(&mut self, now: Timestamp, tier: &str, key: &str, cost: Cost) -> Decision {
+        let tier = self.limiter.tier(tier).unwrap();
+        self.at(now, |_| tier.check(&key.into(), cost))
+    }
+}
+
+/// Returns a time of the server for a test's zero at which windows by the clock and slots begin, as
+/// they do for the limiter in memory.
+fn epoch(policy: &Policy) -> Duration {
+    let mut common = 1;
+    for limit in policy.limits() {
+        let window = limit.quota().window().as_micros();
+        let whole = match limit.kind() {
+            Kind::SubWindows(slots) => {
+                let number = u128::from(slots.number());
+                window.div_ceil(number) * number
+            }
+            Kind::FixedWindow(Start::Aligned) => window,
+            _ => 1,
+        };
+        common = common / gcd(common, whole) * whole;
+    }
+    let epoch = EPOCH.as_micros().next_multiple_of(common);
+    Duration::from_micros(u64::try_from(epoch).unwrap())
+}
+
+fn gcd(one: u128, other: u128) -> u128 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Returns the policy under another name.
+fn named(name: &str, policy: &Policy) -> Result<Policy, Error> {
+    let limits = policy.limits().iter();
+    let limits = limits.map(|limit| {
+        let name = if policy.limits().len() == 1 { name } else { limit.name() };
+        Policy::new(name, limit.kind(), *limit.quota())
+    });
+    let mut limits = limits.collect::<Result<Vec<_>, _>>()?;
+    if limits.len() == 1 { Ok(limits.remove(0)) } else { Policy::several(name, limits) }
 }
 
 fn unique() -> String {
