@@ -51,7 +51,10 @@ pub(crate) fn names() -> String {
 
 fn fmt(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo fmt --all --check").quiet().run()?;
-    Ok(cmd!(shell, "cargo fmt --manifest-path fuzz/Cargo.toml --check").quiet().run()?)
+    for apart in ["fuzz/Cargo.toml", "bench/Cargo.toml"] {
+        cmd!(shell, "cargo fmt --manifest-path {apart} --check").quiet().run()?;
+    }
+    Ok(())
 }
 
 // Warnings are denied by arguments of the last tool in line: RUSTFLAGS would make Cargo build

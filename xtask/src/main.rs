@@ -1,5 +1,6 @@
 //! Everything a contributor would otherwise have to remember: `cargo xtask` lists it.
 
+mod bench;
 mod bounds;
 mod ci;
 mod compare;
@@ -76,6 +77,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "the algorithms side by side: accuracy, memory and time, measured here and now",
         run: compare::run,
+    },
+    Task {
+        name: "bench",
+        options: bench::OPTIONS,
+        purpose: "decisions a second through Redis beside a floor and peers, or bytes a key there",
+        run: bench::run,
     },
     Task {
         name: "plots",

@@ -56,7 +56,7 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
 }
 
 /// The server at hand, or the first that was or can be fetched.
-fn choose(shell: &Shell) -> Result<PathBuf> {
+pub(crate) fn choose(shell: &Shell) -> Result<PathBuf> {
     match server::binary() {
         Ok(path) => return Ok(path::absolute(path)?),
         // A server asked for by name is not replaced by another one.

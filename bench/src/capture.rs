@@ -1,0 +1,92 @@
+//! What a limiter sends, learned from the limiter itself: its scripts are its own affair.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use limiter_core::{Cost, Decision, Error, Policy};
+use limiter_redis::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
+
+/// A limiter whose calls are looked at, and not sent.
+pub(crate) struct Captured {
+    limiter: RedisLimiter<Recorder>,
+    recorder: Recorder,
+    decisions: u64,
+}
+
+/// One call, as a server is sent it.
+pub(crate) struct Call {
+    pub(crate) source: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) arguments: Vec<i64>,
+}
+
+/// Keeps the last call, and gives the reply that it was told to give.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Exchange>>);
+
+#[derive(Default)]
+struct Exchange {
+    call: Option<Call>,
+    reply: Option<Vec<i64>>,
+}
+
+impl Captured {
+    /// # Errors
+    ///
+    /// As [`RedisLimiter::new`].
+    pub(crate) fn new(policy: &Policy, prefix: &str) -> Result<Self, Error> {
+        let recorder = Recorder::default();
+        let limiter = RedisLimiter::new(recorder.clone(), policy.clone())?.with_prefix(prefix)?;
+        Ok(Self { limiter, recorder, decisions: 0 })
+    }
+
+    /// Returns what is sent for a check of `key`.
+    pub(crate) fn call(&self, key: &str) -> Result<Call> {
+        self.recorder.exchange(|exchange| exchange.reply = None);
+        // An error, since there is no reply.
+        drop(at_once(self.limiter.try_acquire(key, Cost::ONE)));
+        self.recorder.exchange(|exchange| exchange.call.take()).context("nothing was sent")
+    }
+
+    /// Returns what the limiter makes of a reply.
+    pub(crate) fn decision(&mut self, reply: &[i64]) -> Result<Decision> {
+        self.recorder.exchange(|exchange| exchange.reply = Some(reply.to_vec()));
+        // Another key each time: what is remembered of one is not to decide about the next.
+        self.decisions += 1;
+        let decision = at_once(self.limiter.try_acquire(self.decisions, Cost::ONE));
+        Ok(decision.context("the check was not answered at once")??)
+    }
+}
+
+impl Recorder {
+    fn exchange<T>(&self, look: impl FnOnce(&mut Exchange) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ScriptClient for Recorder {
+    async fn run(&self, call: ScriptCall, _: Duration) -> Result<Vec<i64>, RunError> {
+        self.exchange(|exchange| {
+            // Asked for by its digest, the limiter tells the source.
+            let ScriptName::Source(source) = call.script else {
+                return exchange.reply.clone().ok_or(RunError::NotCached);
+            };
+            let (source, key, arguments) = (source.to_string(), call.key, call.arguments);
+            exchange.call = Some(Call { source, key, arguments });
+            Err(RunError::NotCached)
+        })
+    }
+}
+
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! One connection on which calls are sent without waiting for replies, so that the server never
+//! waits for the client.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail, ensure};
+
+/// Calls at a stretch. While the server works on one batch, the next one is on its way.
+const BATCH: usize = 250;
+
+/// A connection to the server.
+pub(crate) struct Pipe {
+    stream: TcpStream,
+    replies: BufReader<TcpStream>,
+}
+
+/// Calls of one script, each with another key, by turns.
+pub(crate) struct Calls {
+    /// All of a call, as it is sent.
+    commands: Vec<Vec<u8>>,
+    next: usize,
+}
+
+/// What came of a stretch of calls.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) calls: usize,
+    pub(crate) time: Duration,
+    /// The integers of one reply of each batch.
+    pub(crate) replies: Vec<Vec<i64>>,
+}
+
+impl Calls {
+    pub(crate) fn new(digest: &str, keys: &[Vec<u8>], arguments: &[i64]) -> Self {
+        let command = |key: &Vec<u8>| {
+            let mut words: Vec<&[u8]> = vec![b"EVALSHA", digest.as_bytes(), b"1", key];
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            words.extend(arguments.iter().map(String::as_bytes));
+            encode(&words)
+        };
+        Self { commands: keys.iter().map(command).collect(), next: 0 }
+    }
+
+    /// Appends the next batch, in an order that is not that in which the keys were made.
+    fn batch(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        for _ in 0..BATCH {
+            self.next = (self.next + 7_919) % self.commands.len();
+            out.extend(self.commands.get(self.next).into_iter().flatten());
+        }
+    }
+}
+
+impl Pipe {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        let replies = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+        Ok(Self { stream, replies })
+    }
+
+    /// Sends calls for as long as `time`, and at least `least` of them.
+    pub(crate) fn run(
+        &mut self,
+        calls: &mut Calls,
+        time: Duration,
+        least: usize,
+    ) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let mut batch = Vec::new();
+        let start = Instant::now();
+        calls.batch(&mut batch);
+        self.stream.write_all(&batch)?;
+        let mut last = false;
+        while !last {
+            last = start.elapsed() >= time && outcome.calls + BATCH >= least;
+            if !last {
+                calls.batch(&mut batch);
+                self.stream.write_all(&batch)?;
+            }
+            for _ in 1..BATCH {
+                self.reply()?;
+            }
+            outcome.replies.push(self.reply()?);
+            outcome.calls += BATCH;
+        }
+        outcome.time = start.elapsed();
+        Ok(outcome)
+    }
+
+    /// Reads one reply, and returns the integers in it.
+    fn reply(&mut self) -> Result<Vec<i64>> {
+        let mut line = Vec::new();
+        self.replies.read_until(b'\n', &mut line)?;
+        let line = str::from_utf8(&line)?.trim_end();
+        ensure!(!line.is_empty(), "the server has closed the connection");
+        let (kind, rest) = line.split_at(1);
+        match kind {
+            ":" => Ok(vec![rest.parse()?]),
+            "*" => {
+                let parts: Result<Vec<_>> = (0..rest.parse()?).map(|_| self.reply()).collect();
+                Ok(parts?.concat())
+            }
+            "$" if !rest.starts_with('-') => {
+                self.replies.read_exact(&mut vec![0; rest.parse::<usize>()? + 2])?;
+                Ok(Vec::new())
+            }
+            "-" => bail!("the server replied: {rest}"),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn encode(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend(format!("${}\r\n", word.len()).bytes());
+        out.extend(*word);
+        out.extend(b"\r\n");
+    }
+    out
+}
