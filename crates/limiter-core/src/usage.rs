@@ -23,6 +23,12 @@ impl Usage {
         Self { limit, remaining, reset_after, limit_index: 0 }
     }
 
+    /// Replaces how long it takes until the key has fully recovered, as when time has passed.
+    #[must_use]
+    pub const fn with_reset_after(self, reset_after: Duration) -> Self {
+        Self { reset_after, ..self }
+    }
+
     /// Returns this as the usage of one of several limits: `index` is the one's in
     /// [`Policy::limits`], or that of the last limit that a policy can have if it is above that.
     #[must_use]

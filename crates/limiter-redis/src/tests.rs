@@ -1,8 +1,12 @@
 //! The script against its rows, the laws and its twin, on a real server and a clock that the tests
-//! set.
+//! set; and what stands before the store, at moments that the tests choose.
 
+mod breaker;
 mod conformance;
+mod denials;
+mod events;
 mod keys;
 mod laws;
+mod models;
 mod noscript;
 mod store;

@@ -30,11 +30,14 @@ impl Log {
         // another thread meets first is taken for one that interests no one.
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
-            tracing_subscriber::fmt()
+            let lines = tracing_subscriber::fmt()
                 .with_ansi(false)
                 .without_time()
                 .with_writer(ThisThread)
-                .init();
+                .finish();
+            // Its own `init` would collect what is logged by the crate `log` as well, where anyone
+            // has turned its feature on.
+            tracing::subscriber::set_global_default(lines).expect("there is no other subscriber");
         });
         LINES.with_borrow_mut(|lines| *lines = Some(Vec::new()));
         Self { not_send: PhantomData }

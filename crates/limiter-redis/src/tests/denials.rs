@@ -1,0 +1,250 @@
+//! Which refusals are remembered, for how long, and what they tell.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::{Cost, Decision, Source, Usage};
+
+use crate::denials::{Denial, Denials};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn cost(permits: u64) -> Cost {
+    Cost::new(permits).unwrap()
+}
+
+/// A refusal with some permits left of 10, and fully recovered in 900 ms.
+fn refused(retry_after: Duration) -> Decision {
+    Decision::refused(Usage::new(10, 1, ms(900)), Some(retry_after))
+}
+
+/// Denials as one caller sees them.
+struct Cache {
+    denials: Denials,
+    start: Instant,
+}
+
+impl Cache {
+    fn new(capacity: usize) -> Self {
+        let start = Instant::now();
+        Self { denials: Denials::new(capacity, start), start }
+    }
+
+    /// Remembers a refusal that was sent and heard at the start.
+    fn remember(&self, key: &[u8], permits: u64, retry_after: Duration) {
+        self.remember_at(Duration::ZERO, key, permits, retry_after);
+    }
+
+    fn remember_at(&self, at: Duration, key: &[u8], permits: u64, retry_after: Duration) {
+        let (sent, heard) = (self.start + at, self.start + at);
+        let (cost, decision) = (cost(permits), refused(retry_after));
+        let denial = Denial { key, tier: 0, cost, decision, sent, heard };
+        self.denials.remember(self.denials.ticket(key), &denial);
+    }
+
+    fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
+        self.denials.find(key, 0, cost(permits), self.start + at)
+    }
+
+    fn retry_after(&self, key: &[u8], permits: u64, at: Duration) -> Option<Duration> {
+        self.find(key, permits, at).and_then(|decision| decision.retry_after())
+    }
+}
+
+#[test]
+fn a_refusal_holds_until_its_wait_is_over() {
+    let cache = Cache::new(100);
+    cache.remember(b"alice", 2, ms(300));
+    let remembered = |decision: Decision| Some(decision.with_source(Source::Remembered));
+    assert_eq!(cache.find(b"alice", 2, Duration::ZERO), remembered(refused(ms(300))));
+    let later = Decision::refused(Usage::new(10, 1, ms(700)), Some(ms(100)));
+    assert_eq!(cache.find(b"alice", 2, ms(200)), remembered(later));
+    assert_eq!(cache.retry_after(b"alice", 2, ms(299)), Some(ms(1)));
+    assert_eq!(cache.find(b"alice", 2, ms(300)), None);
+    assert_eq!(cache.find(b"bob", 2, Duration::ZERO), None);
+}
+
+#[test]
+fn it_is_told_which_limit_had_refused() {
+    let cache = Cache::new(100);
+    let usage = Usage::new(10, 1, ms(900)).of_limit(2);
+    let decision = Decision::refused(usage, Some(ms(300)));
+    let (sent, heard) = (cache.start, cache.start);
+    let denial = Denial { key: b"alice", tier: 0, cost: Cost::ONE, decision, sent, heard };
+    cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
+}
+
+#[test]
+fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
+    let cache = Cache::new(100);
+    let denial = Denial {
+        key: b"alice",
+        tier: 0,
+        cost: Cost::ONE,
+        decision: refused(ms(100)),
+        sent: cache.start,
+        heard: cache.start + ms(7),
+    };
+    cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    // The store may have decided when it was sent.
+    assert_eq!(cache.find(b"alice", 1, ms(100)), None);
+    // Or just when it was heard.
+    assert_eq!(cache.retry_after(b"alice", 1, ms(99)), Some(ms(8)));
+    assert_eq!(cache.retry_after(b"alice", 1, ms(7)), Some(ms(100)));
+    assert_eq!(cache.retry_after(b"alice", 1, ms(5)), Some(ms(100)));
+}
+
+#[test]
+fn waits_are_rounded_up_to_a_microsecond() {
+    let cache = Cache::new(100);
+    cache.remember(b"alice", 1, ms(100));
+    let nanos = Duration::from_nanos;
+    let decision = cache.find(b"alice", 1, nanos(1)).unwrap();
+    assert_eq!((decision.retry_after(), decision.reset_after()), (Some(ms(100)), ms(900)));
+    assert_eq!(
+        cache.retry_after(b"alice", 1, nanos(1_000)),
+        Some(ms(100) - Duration::from_micros(1))
+    );
+    assert_eq!(cache.retry_after(b"alice", 1, ms(100) - nanos(1)), Some(Duration::from_micros(1)));
+}
+
+#[test]
+fn a_larger_cost_is_refused_too_and_a_smaller_one_is_not() {
+    let cache = Cache::new(100);
+    cache.remember(b"alice", 5, ms(500));
+    assert!(cache.find(b"alice", 4, Duration::ZERO).is_none());
+    assert_eq!(cache.retry_after(b"alice", 6, Duration::ZERO), Some(ms(500)));
+    cache.remember(b"alice", 3, ms(200));
+    assert!(cache.find(b"alice", 2, Duration::ZERO).is_none());
+    assert_eq!(cache.retry_after(b"alice", 4, Duration::ZERO), Some(ms(200)));
+    assert_eq!(cache.retry_after(b"alice", 5, Duration::ZERO), Some(ms(500)), "the longest known");
+    assert_eq!(cache.find(b"alice", 4, ms(200)), None);
+    assert_eq!(cache.retry_after(b"alice", 5, ms(200)), Some(ms(300)));
+}
+
+#[test]
+fn the_longer_of_two_waits_of_one_cost_holds() {
+    for waits in [[100, 300], [300, 100]] {
+        let cache = Cache::new(1);
+        for wait in waits {
+            cache.remember(b"alice", 1, ms(wait));
+        }
+        assert_eq!(cache.retry_after(b"alice", 1, Duration::ZERO), Some(ms(300)));
+    }
+}
+
+#[test]
+fn a_cost_that_can_never_fit_has_no_wait_and_is_not_remembered() {
+    let cache = Cache::new(100);
+    let usage = Usage::new(10, 1, ms(900));
+    for decision in [Decision::refused(usage, None), Decision::admitted(usage)] {
+        let (sent, heard) = (cache.start, cache.start);
+        let denial = Denial { key: b"alice", tier: 0, cost: cost(11), decision, sent, heard };
+        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+        assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
+    }
+    cache.remember(b"alice", 2, ms(300));
+    let never = cache.find(b"alice", 11, Duration::ZERO).unwrap();
+    assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
+}
+
+#[test]
+fn a_refusal_holds_for_its_tier_alone_and_is_forgotten_for_all() {
+    let cache = Cache::new(100);
+    let (sent, heard, decision) = (cache.start, cache.start, refused(ms(100)));
+    for tier in [1, 2] {
+        let denial = Denial { key: b"alice", tier, cost: Cost::ONE, decision, sent, heard };
+        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    }
+    let held = || [0, 1, 2].map(|tier| cache.denials.find(b"alice", tier, Cost::ONE, sent));
+    assert_eq!(held().map(|found| found.is_some()), [false, true, true]);
+    cache.denials.forget(b"alice");
+    assert_eq!(held(), [None; 3]);
+}
+
+#[test]
+fn a_long_wait_is_asked_about_again_after_a_second() {
+    let cache = Cache::new(100);
+    cache.remember(b"alice", 1, ms(86_400_000));
+    assert_eq!(cache.retry_after(b"alice", 1, ms(999)), Some(ms(86_400_000 - 999)));
+    assert_eq!(cache.find(b"alice", 1, Denials::MAX_AGE), None);
+    cache.remember(b"bob", 1, Duration::MAX);
+    assert!(cache.find(b"bob", 1, ms(999)).is_some());
+}
+
+#[test]
+fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
+    let forget_alice = |cache: &Cache| cache.denials.forget(b"alice");
+    let forget_all = |cache: &Cache| cache.denials.forget_all();
+    for forget in [forget_alice, forget_all] {
+        let cache = Cache::new(100);
+        let (sent, heard, decision) = (cache.start, cache.start, refused(ms(100)));
+        let denial = Denial { key: b"alice", tier: 0, cost: Cost::ONE, decision, sent, heard };
+        let before = cache.denials.ticket(b"alice");
+        cache.remember(b"alice", 1, ms(100));
+        forget(&cache);
+        assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
+        cache.denials.remember(before, &denial);
+        assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
+        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+        assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
+    }
+}
+
+#[test]
+fn forgetting_one_key_leaves_the_others() {
+    let cache = Cache::new(1_000);
+    let keys = (0..16_u8).map(|key| [key]).collect::<Vec<_>>();
+    keys.iter().for_each(|key| cache.remember(key, 1, ms(100)));
+    cache.denials.forget(&keys[0]);
+    let left = keys.iter().filter(|key| cache.find(*key, 1, Duration::ZERO).is_some()).count();
+    assert_eq!(left, 15);
+}
+
+#[test]
+fn a_flood_of_refused_keys_takes_no_more_than_the_capacity() {
+    for capacity in [0, 1, 15, 16, 17, 31, 33, 1_000] {
+        let cache = Cache::new(capacity);
+        let keys = (0..5_000_u64).map(u64::to_be_bytes).collect::<Vec<_>>();
+        keys.iter().for_each(|key| cache.remember(key, 1, ms(100)));
+        let held = keys.iter().filter(|key| cache.find(*key, 1, Duration::ZERO).is_some()).count();
+        assert!(held <= capacity, "{held} of {capacity}");
+        // Lines are of one size, and have been filled.
+        assert!(held * 2 >= capacity, "{held} of {capacity}");
+    }
+}
+
+#[test]
+fn what_is_over_makes_room_first_and_then_what_is_over_next() {
+    let cache = Cache::new(3);
+    cache.remember(b"a", 1, ms(100));
+    cache.remember(b"b", 1, ms(900));
+    cache.remember(b"c", 1, ms(300));
+    let held = |at| [b"a", b"b", b"c", b"d", b"e"].map(|key| cache.find(key, 1, ms(at)).is_some());
+    cache.remember_at(ms(150), b"d", 1, ms(800));
+    assert_eq!(held(150), [false, true, true, true, false]);
+    cache.remember_at(ms(150), b"e", 1, ms(600));
+    assert_eq!(held(150), [false, true, false, true, true]);
+}
+
+#[test]
+fn no_key_is_taken_for_another() {
+    let cache = Cache::new(Denials::DEFAULT_CAPACITY);
+    let key = |number: u32| number.to_be_bytes().repeat(50);
+    (0..1_000).for_each(|number| cache.remember(&key(number), 1, ms(500)));
+    let found = |number: &u32| cache.find(&key(*number), 1, Duration::ZERO).is_some();
+    assert_eq!((1_000..100_000).find(found), None);
+    // Some lines may be full.
+    assert!((0..1_000).filter(found).count() > 950);
+}
+
+#[test]
+fn an_overlong_key_is_not_remembered() {
+    let cache = Cache::new(100);
+    cache.remember(&[7; 512], 1, ms(100));
+    cache.remember(&[7; 513], 1, ms(100));
+    assert!(cache.find(&[7; 512], 1, Duration::ZERO).is_some());
+    assert_eq!(cache.find(&[7; 513], 1, Duration::ZERO), None);
+}

@@ -1,0 +1,135 @@
+//! Models of what threads share before the store, whose every interleaving is tried.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::{Cost, Decision, Usage};
+use loom::{
+    model,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use breaker::{Breaker, Settings, Transition};
+use denials::{Denial, Denials};
+
+#[path = "../breaker.rs"]
+#[expect(clippy::duplicate_mod, reason = "once more, with the checker's atomics")]
+mod breaker;
+#[path = "../denials.rs"]
+#[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
+mod denials;
+mod sync {
+    pub(crate) use loom::sync::{
+        RwLock,
+        atomic::{AtomicU64, Ordering},
+    };
+}
+
+const OPEN: Duration = Duration::from_millis(100);
+
+/// A breaker that opens at the first failure.
+fn breaker(now: Instant) -> Arc<Breaker> {
+    let settings = Settings { failures: 1, ..Settings::for_deadline(Duration::from_millis(50)) };
+    Arc::new(Breaker::new(settings, now))
+}
+
+#[test]
+fn of_several_failures_one_opens_the_breaker() {
+    model(|| {
+        let now = Instant::now();
+        let breaker = breaker(now);
+        let fail =
+            move |breaker: &Breaker| breaker.pass(now).ok().and_then(|pass| pass.failed(now));
+        let other = thread::spawn({
+            let breaker = Arc::clone(&breaker);
+            move || fail(&breaker)
+        });
+        let opened = [fail(&breaker), other.join().unwrap()];
+        assert_eq!(opened.iter().flatten().collect::<Vec<_>>(), [&Transition::Opened]);
+        assert_eq!(breaker.pass(now).unwrap_err().retry_in, OPEN);
+    });
+}
+
+#[test]
+fn one_of_several_becomes_the_probe() {
+    model(|| {
+        let start = Instant::now();
+        let breaker = breaker(start);
+        assert!(breaker.pass(start).unwrap().failed(start).is_some());
+        let now = start + OPEN;
+        // A forgotten pass stays under way.
+        let probe = move |breaker: &Breaker| breaker.pass(now).map(std::mem::forget).is_ok();
+        let other = thread::spawn({
+            let breaker = Arc::clone(&breaker);
+            move || probe(&breaker)
+        });
+        let here = probe(&breaker);
+        assert_ne!(here, other.join().unwrap());
+    });
+}
+
+#[test]
+fn cancelled_probes_never_wedge_the_breaker() {
+    model(|| {
+        let start = Instant::now();
+        let breaker = breaker(start);
+        assert!(breaker.pass(start).unwrap().failed(start).is_some());
+        let now = start + OPEN;
+        let other = thread::spawn({
+            let breaker = Arc::clone(&breaker);
+            move || drop(breaker.pass(now))
+        });
+        drop(breaker.pass(now));
+        other.join().unwrap();
+        assert_eq!(breaker.pass(now).unwrap().succeeded(now), Some(Transition::Closed));
+    });
+}
+
+#[test]
+fn late_results_race_with_a_probe_in_vain() {
+    model(|| {
+        let start = Instant::now();
+        let breaker = breaker(start);
+        let now = start + OPEN;
+        let late = breaker.pass(start).unwrap();
+        assert!(breaker.pass(start).unwrap().failed(start).is_some());
+        // What is late can't be moved to a thread, since it borrows; the probe can.
+        let probe = thread::spawn({
+            let breaker = Arc::clone(&breaker);
+            move || breaker.pass(now).unwrap().succeeded(now)
+        });
+        assert_eq!(late.failed(now), None);
+        assert_eq!(probe.join().unwrap(), Some(Transition::Closed));
+        assert!(breaker.pass(now).is_ok());
+    });
+}
+
+#[test]
+fn a_refusal_from_before_a_refund_is_never_remembered() {
+    model(|| {
+        let now = Instant::now();
+        // One line, whatever the seed of the hash.
+        let denials = Arc::new(Denials::new(1, now));
+        let refunded = Arc::new(AtomicBool::new(false));
+        let refund = thread::spawn({
+            let (denials, refunded) = (Arc::clone(&denials), Arc::clone(&refunded));
+            move || {
+                refunded.store(true, Ordering::SeqCst);
+                denials.forget(b"key");
+            }
+        });
+        let ticket = denials.ticket(b"key");
+        if !refunded.load(Ordering::SeqCst) {
+            let usage = Usage::new(1, 0, Duration::from_secs(1));
+            let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
+            let denial =
+                Denial { key: b"key", tier: 0, cost: Cost::ONE, decision, sent: now, heard: now };
+            denials.remember(ticket, &denial);
+        }
+        refund.join().unwrap();
+        assert_eq!(denials.find(b"key", 0, Cost::ONE, now), None);
+    });
+}
