@@ -45,9 +45,12 @@ pub enum Source {
     Store,
     /// An earlier refusal that still holds: the store was not asked again.
     Remembered,
-    /// What the limiter does where its store can't be asked. What the decision tells of usage and
-    /// waits is then no more than an estimate.
-    Fallback,
+    /// A limiter in this process's memory, in place of a store that could not be asked. What the
+    /// decision tells of usage and waits is then its own.
+    Local,
+    /// No state at all: the store could not be asked, and all requests are treated alike. What the
+    /// decision tells of usage and waits is then no more than a guess.
+    Failure,
 }
 
 impl Decision {

@@ -39,22 +39,22 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
-#[cfg_attr(not(test), expect(dead_code, reason = "not yet called by the limiter"))]
 mod breaker;
 mod call;
 mod client;
 mod connection;
-#[cfg_attr(not(test), expect(dead_code, reason = "not yet called by the limiter"))]
 mod counters;
-#[cfg_attr(not(test), expect(dead_code, reason = "not yet called by the limiter"))]
 mod denials;
-#[cfg_attr(not(test), expect(dead_code, reason = "not yet called by the limiter"))]
 mod events;
+mod failure;
 mod fred_client;
 mod keys;
 mod limiter;
+mod operations;
+mod receipts;
 mod script;
 mod scripts;
+mod shared;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -63,6 +63,7 @@ pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
 pub use connection::{Connection, connect};
 pub use counters::Counters;
 pub use events::{Event, FallbackKind};
+pub use failure::FailurePolicy;
 pub use limiter::RedisLimiter;
 
 #[cfg(doctest)]

@@ -1,27 +1,18 @@
 //! The limiter for many processes.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use limiter_core::{
-    Answer, Check, Cost, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation, Usage,
-    WaitingLimiter,
-};
+use limiter_core::{Check, Cost, Error, ErrorKind, Key, Limiter, Policy};
 
 use crate::{
-    acquire,
-    call::call,
-    client::{ScriptCall, ScriptClient},
+    client::ScriptClient,
     connection::Connection,
-    keys::Keys,
-    script::Script,
-    scripts::{Charged, PRELUDE, Plan},
+    counters::Counters,
+    denials::Denials,
+    events::Event,
+    failure::FailurePolicy,
+    scripts::PRELUDE,
+    shared::{Settings, Shared},
 };
 
 /// A limiter whose state lives in Redis or Valkey, shared by all processes that use the same
@@ -29,42 +20,19 @@ use crate::{
 ///
 /// It is the exact algorithm of the limiter in memory, in microseconds of the server's clock. Each
 /// operation is one round trip. A key holds one value with an expiry, gone once the key has
-/// recovered. Clones are one limiter.
+/// recovered. Clones are one limiter, and its operations are those of [`Limiter`] and
+/// [`WaitingLimiter`](limiter_core::WaitingLimiter).
 ///
 /// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
 /// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
 /// the key, or a bug). Answers are awaited on a Tokio runtime.
+///
+/// A key that was refused is not asked for again before its wait is over, up to a second: the
+/// refusal is remembered in this process. See [`with_denial_cache`](Self::with_denial_cache).
 pub struct RedisLimiter<C = Connection> {
-    shared: Arc<Shared<C>>,
+    pub(crate) shared: Arc<Shared<C>>,
     /// Zero is the policy itself.
-    tier: usize,
-}
-
-struct Shared<C> {
-    /// Tells this limiter's receipts from others'.
-    id: u64,
-    client: C,
-    keys: Keys,
-    deadline: Duration,
-    /// Sets the scripts' `now`.
-    prelude: String,
-    current: RwLock<Current>,
-}
-
-#[derive(Clone)]
-struct Current {
-    policy: Policy,
-    plan: Arc<Plan>,
-}
-
-/// What a receipt tells.
-struct Token {
-    limiter: u64,
-    key: Vec<u8>,
-    tier: usize,
-    charged: Charged,
-    /// By which it was charged: by another, its marks mean nothing.
-    plan: Arc<Plan>,
+    pub(crate) tier: usize,
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
@@ -73,6 +41,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// The prefix of all keys unless [`RedisLimiter::with_prefix`] says otherwise.
     pub const DEFAULT_PREFIX: &str = "limiter";
+
+    /// How many refusals are remembered unless [`RedisLimiter::with_denial_cache`] says otherwise.
+    pub const DEFAULT_DENIALS: usize = Denials::DEFAULT_CAPACITY;
 
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -84,43 +55,35 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::InvalidQuota`] if a quota can't be counted in microseconds and doubles: see
     /// [`Meter::new`](limiter_core::algorithm::Meter::new). A sliding counter counts up to
-    /// 94,906,265 permits, all others up to 2^52.
+    /// 94,906,265 permits, a paced window up to 2^39, all others up to 2^52.
     ///
     /// [`ErrorKind::InvalidSetting`] if one of several limits, or one with tiers, has sub-windows of
     /// more than 128 slots or a log of more than 128 permits.
     pub fn new(client: C, policy: Policy) -> Result<Self, Error> {
-        let keys = Keys::new(Self::DEFAULT_PREFIX, policy.name())?;
-        let plan = Arc::new(Plan::new(PRELUDE, &policy)?);
-        Ok(Self::of(Shared {
-            id: next_id(),
+        let settings = Settings {
             client,
-            keys,
+            prefix: Self::DEFAULT_PREFIX.to_owned(),
             deadline: Self::DEFAULT_DEADLINE,
+            failure_policy: FailurePolicy::default(),
+            denials: Self::DEFAULT_DENIALS,
+            observer: None,
             prelude: PRELUDE.to_owned(),
-            current: RwLock::new(Current { policy, plan }),
-        }))
-    }
-
-    fn of(shared: Shared<C>) -> Self {
-        Self { shared: Arc::new(shared), tier: 0 }
-    }
-
-    /// Returns the limiter with what `change` does to a copy of its settings.
-    fn with(self, change: impl FnOnce(&mut Shared<C>) -> Result<(), Error>) -> Result<Self, Error> {
-        let Shared { client, keys, deadline, prelude, .. } = &*self.shared;
-        let mut shared = Shared {
-            id: next_id(),
-            client: client.clone(),
-            keys: keys.clone(),
-            deadline: *deadline,
-            prelude: prelude.clone(),
-            current: RwLock::new(self.current()),
         };
-        change(&mut shared)?;
+        Ok(Self { shared: Arc::new(Shared::new(settings, policy)?), tier: 0 })
+    }
+
+    /// Returns the limiter with other settings, and nothing remembered.
+    fn with(self, change: impl FnOnce(&mut Settings<C>)) -> Result<Self, Error> {
+        let mut settings = self.shared.settings.clone();
+        change(&mut settings);
+        let shared = Shared::new(settings, self.shared.current().policy)?;
         Ok(Self { shared: Arc::new(shared), tier: self.tier })
     }
 
     /// Sets how long an answer may take.
+    ///
+    /// An answer that takes longer than half of that counts as slow: when most are, the store is
+    /// left alone for a moment, as when it fails.
     ///
     /// # Errors
     ///
@@ -132,10 +95,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 format!("a deadline of {deadline:?}: use 1ms to {:?}", Self::MAX_DEADLINE),
             ));
         }
-        self.with(|shared| {
-            shared.deadline = deadline;
-            Ok(())
-        })
+        self.with(|settings| settings.deadline = deadline)
     }
 
     /// Sets what the names of all keys begin with.
@@ -144,11 +104,78 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::InvalidSetting`] unless it has 1 to 64 bytes.
     pub fn with_prefix(self, prefix: &str) -> Result<Self, Error> {
-        let policy = self.current().policy;
-        self.with(|shared| {
-            shared.keys = Keys::new(prefix, policy.name())?;
-            Ok(())
-        })
+        self.with(|settings| prefix.clone_into(&mut settings.prefix))
+    }
+
+    /// Sets what is decided while the store can't decide: unless it is set, errors are returned.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), limiter_core::Error> {
+    /// use std::num::NonZeroU32;
+    /// use limiter_core::{Policy, Quota};
+    /// use limiter_redis::{FailurePolicy, RedisLimiter, connect};
+    ///
+    /// let policy = Policy::gcra("api", Quota::per_second(100)?)?;
+    /// let limiter = RedisLimiter::new(connect("redis://127.0.0.1").await?, policy)?;
+    /// let limiter = limiter
+    ///     .with_failure_policy(FailurePolicy::Local { processes: NonZeroU32::new(4).unwrap() })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None at present: every policy can be divided and held in memory.
+    pub fn with_failure_policy(self, failure_policy: FailurePolicy) -> Result<Self, Error> {
+        self.with(|settings| settings.failure_policy = failure_policy)
+    }
+
+    /// Sets how many refusals are remembered at most: with 0, none is.
+    ///
+    /// A refusal tells how long to wait, and nothing that others take can make that shorter. So the
+    /// same cost, or a larger one, is refused without asking the server until then, for a second at
+    /// most; what a refund, a reset or another policy by another process changes is seen after that.
+    /// For a larger cost the wait that is told may be too short.
+    ///
+    /// A refusal takes about 200 bytes, as they are needed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if it is more than 16,777,216.
+    pub fn with_denial_cache(self, refusals: usize) -> Result<Self, Error> {
+        if refusals > Denials::MAX_CAPACITY {
+            let most = Denials::MAX_CAPACITY;
+            let message = format!("a denial cache for {refusals} refusals: use {most} at most");
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        self.with(|settings| settings.denials = refusals)
+    }
+
+    /// Sets who is told of what an operator may want to count or be told of, such as outages.
+    ///
+    /// It is called by the thread that meets with the event, and must not block.
+    ///
+    /// ```no_run
+    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// let limiter = limiter.with_observer(|event| println!("{}", event.name()))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn with_observer(
+        self,
+        observer: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        self.with(|settings| settings.observer = Some(Arc::new(observer)))
+    }
+
+    /// Returns what was counted in this process since the limiter was made.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.events.counters()
     }
 
     /// Takes `cost` permits of `key` if they are there now: [`Limiter::check`] by another name, for
@@ -168,49 +195,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
         self.check(&key.into(), cost)
     }
 
-    /// Returns a call of one of the plan's scripts, and its script.
-    fn call(&self, key: Vec<u8>, (script, arguments): (&Script, Vec<i64>)) -> (Script, ScriptCall) {
-        let call = ScriptCall { script: script.by_digest(), key, arguments, read_only: false };
-        (script.clone(), call)
-    }
-
-    /// Sends a call, and returns what `read` makes of the reply.
-    async fn send<T>(
-        self,
-        (script, call_of): (Script, ScriptCall),
-        read: impl FnOnce(&[i64]) -> Option<T>,
-    ) -> Result<T, Error> {
-        let reply = call(&self.shared.client, &script, call_of, self.shared.deadline).await;
-        let result = reply.and_then(|reply| {
-            read(&reply).ok_or_else(|| {
-                let message = format!("the script replied with {reply:?}, which has no meaning");
-                Error::new(ErrorKind::Unexpected, message)
-            })
-        });
-        result.map_err(|error| {
-            let message = format!("policy {:?}: {error}", self.current().policy.name());
-            Error::new(error.kind(), message).with_source(error)
-        })
-    }
-
-    fn current(&self) -> Current {
-        self.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.shared.current.read().unwrap_or_else(PoisonError::into_inner).plan)
-    }
-
     /// Replaces the prelude, by one that tells another time.
     #[cfg(test)]
     pub(crate) fn with_prelude(self, prelude: &str) -> Self {
-        let changed = self.with(|shared| {
-            shared.prelude = prelude.to_owned();
-            let current = shared.current.get_mut().unwrap_or_else(PoisonError::into_inner);
-            current.plan = Arc::new(Plan::new(prelude, &current.policy)?);
-            Ok(())
-        });
-        changed.expect("the policy was valid before")
+        self.with(|settings| prelude.clone_into(&mut settings.prelude)).unwrap()
     }
 
     #[cfg(test)]
@@ -219,137 +207,22 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 }
 
-impl<C: ScriptClient> Limiter for RedisLimiter<C> {
-    fn policy(&self) -> Policy {
-        let policy = self.current().policy;
-        let tier = self.tier.checked_sub(1).and_then(|index| policy.tiers().get(index).cloned());
-        tier.unwrap_or(policy)
-    }
-
-    fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-        let plan = self.plan();
-        let (this, tier) = (self.clone(), self.tier);
-        let call = self.call(self.shared.keys.of(key), plan.check(tier, cost));
-        Answer::pending(async move {
-            let taken = this.send(call, |reply| plan.taken(tier, reply, cost)).await?;
-            Ok(taken.decision)
-        })
-    }
-
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-        let plan = self.plan();
-        let (this, tier) = (self.clone(), self.tier);
-        let (script, call) = self.call(self.shared.keys.of(key), plan.peek(tier));
-        let call = ScriptCall { read_only: true, ..call };
-        Answer::pending(
-            async move { this.send((script, call), |reply| plan.peeked(tier, reply)).await },
-        )
-    }
-
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-        let plan = self.plan();
-        let (this, tier) = (self.clone(), self.tier);
-        let key = self.shared.keys.of(key);
-        let call = self.call(key.clone(), plan.take(tier, cost, within));
-        Answer::pending(async move {
-            let limiter = this.shared.id;
-            let taken = this.send(call, |reply| plan.taken(tier, reply, cost)).await?;
-            let Some(charged) = taken.charged else {
-                return Ok(Reservation::refused(taken.decision));
-            };
-            let delay = charged.delay();
-            let token = Token { limiter, key, tier, charged, plan };
-            let receipt = Receipt::of_store(token, cost.get());
-            Ok(Reservation::admitted(taken.decision, delay, receipt))
-        })
-    }
-
-    fn refund(&self, receipt: Receipt) -> Answer<()> {
-        let plan = self.plan();
-        let token = receipt
-            .token::<Token>()
-            .filter(|token| token.limiter == self.shared.id && token.plan.has_quotas_of(&plan));
-        let Some(token) = token else {
-            return Answer::ready(Ok(()));
-        };
-        let call = plan.refund(token.tier, &token.charged, receipt.permits());
-        let call = self.call(token.key.clone(), call);
-        let this = self.clone();
-        Answer::pending(async move { this.send(call, |reply| reply.first().map(drop)).await })
-    }
-
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
-        let plan = self.plan();
-        let call = self.call(self.shared.keys.of(key), plan.reset(self.tier));
-        let this = self.clone();
-        Answer::pending(async move { this.send(call, |reply| reply.first().map(drop)).await })
-    }
-
-    fn replace(&self, policy: Policy) -> Result<(), Error> {
-        let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
-        let before = &current.policy;
-        if before.name() != policy.name() {
-            let message = format!(
-                "the policy {:?} for {:?}: the keys in Redis have the policy's name, so it has to \
-                 stay",
-                policy.name(),
-                before.name()
-            );
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        let policy = before.replaced_by(policy)?;
-        let plan = Plan::new(&self.shared.prelude, &policy)?;
-        if !plan.has_values_of(&current.plan) {
-            let message = format!(
-                "the policy {:?}: the tier that is added needs another kind of value in Redis than \
-                 the entries of one limit alone",
-                policy.name()
-            );
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        *current = Current { policy, plan: Arc::new(plan) };
-        Ok(())
-    }
-
-    fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
-        let policy = self.current().policy;
-        let index = policy.tiers().iter().position(|tier| tier.name() == name);
-        let Some(index) = index else {
-            return Err(Error::new(
-                ErrorKind::InvalidName,
-                format!("the policy {:?} has no tier {name:?}", policy.name()),
-            ));
-        };
-        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), tier: index + 1 }))
-    }
-}
-
-impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
-        let reserved = self.reserve(key, cost, within.unwrap_or(Duration::MAX));
-        Answer::pending(acquire::when_due(self.clone(), reserved))
-    }
-}
-
-fn next_id() -> u64 {
-    static LIMITERS: AtomicU64 = AtomicU64::new(0);
-    LIMITERS.fetch_add(1, Ordering::Relaxed)
-}
-
 impl<C> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), tier: self.tier }
     }
 }
 
-impl<C: fmt::Debug> fmt::Debug for RedisLimiter<C> {
+impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let current = self.shared.current.read().unwrap_or_else(PoisonError::into_inner);
+        let Settings { client, prefix, deadline, failure_policy, .. } = &self.shared.settings;
         f.debug_struct("RedisLimiter")
-            .field("policy", &current.policy)
+            .field("policy", &self.shared.policy(0))
             .field("tier", &self.tier)
-            .field("client", &self.shared.client)
-            .field("deadline", &self.shared.deadline)
+            .field("client", client)
+            .field("prefix", prefix)
+            .field("deadline", deadline)
+            .field("failure_policy", failure_policy)
             .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod sliding_counter;
 
 use std::{fmt::Write, ops::Range};
 
-pub(crate) use plan::{Charged, Plan};
+pub(crate) use plan::{Call, Charged, Plan};
 pub(crate) use single::Single;
 
 use crate::script::Script;
@@ -81,7 +81,6 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
     if let [limit] = limits {
         let functions = limit.functions();
         source += &locals(&functions, next);
-        next += functions.quota.len();
         let value: &[&str] = if limit.is_ledger() { &[ENTRY, LIST] } else { &[TEXT] };
         source.extend(value.iter().chain(&[functions.text, ONE]).copied());
     } else {

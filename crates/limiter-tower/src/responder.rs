@@ -10,7 +10,7 @@ use http::{
     HeaderValue, Response, StatusCode,
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
-use limiter_core::{Decision, Error, Policy};
+use limiter_core::{Decision, Error, Policy, Source};
 
 use crate::{
     fields::Fields,
@@ -54,6 +54,14 @@ impl Responder {
     /// Judges a request by its decision, or by what the user chose for a store that fails.
     pub(crate) fn judge(&self, result: Result<Decision, Error>) -> Judgement {
         match result {
+            // By the limiter's own choice for a store that fails: there is nothing to tell of it.
+            Ok(decision) if decision.source() == Source::Failure => {
+                if decision.is_admitted() {
+                    Judgement::Forward(None)
+                } else {
+                    Judgement::Answer(unavailable())
+                }
+            }
             Ok(decision) => {
                 self.report_recovery();
                 if decision.is_admitted() {

@@ -178,7 +178,7 @@ fn a_decision_tells_where_it_comes_from() {
     for _ in 0..2 {
         let decision = at_once(limiter.check(&"alice".into(), Cost::ONE));
         assert_eq!(decision.source(), Source::Store);
-        for source in [Source::Remembered, Source::Fallback, Source::Store] {
+        for source in [Source::Remembered, Source::Local, Source::Failure, Source::Store] {
             let told = decision.with_source(source);
             assert_eq!(told.source(), source);
             assert_eq!(told == decision, source == Source::Store);

@@ -79,6 +79,8 @@ impl Store {
         let prelude = PRELUDE.replace("CLOCK", &self.clock) + scripts::PRELUDE;
         let limiter = limiter.with_prefix(&unique()).unwrap().with_prelude(&prelude);
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+        // It goes by this process's clock.
+        let limiter = limiter.with_denial_cache(0).unwrap();
         InRedis { store: Arc::clone(self), epoch: epoch(&policy), limiter }
     }
 

@@ -1,0 +1,186 @@
+//! What all clones and tiers of a limiter share, and how it asks the store.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use limiter_core::{Decision, Error, ErrorKind, Policy};
+
+use crate::{
+    breaker::{self, Breaker},
+    call::call,
+    client::{ScriptCall, ScriptClient},
+    denials::Denials,
+    events::{Event, Events, FallbackKind, Observer},
+    failure::{FailurePolicy, Local},
+    keys::Keys,
+    scripts::{Call, Plan},
+};
+
+/// What a limiter was told.
+#[derive(Clone)]
+pub(crate) struct Settings<C> {
+    pub(crate) client: C,
+    pub(crate) prefix: String,
+    pub(crate) deadline: Duration,
+    pub(crate) failure_policy: FailurePolicy,
+    /// How many refusals are remembered.
+    pub(crate) denials: usize,
+    pub(crate) observer: Option<Arc<Observer>>,
+    /// Sets the scripts' `now`.
+    pub(crate) prelude: String,
+}
+
+pub(crate) struct Shared<C> {
+    /// Tells this limiter's receipts from others'.
+    pub(crate) id: u64,
+    pub(crate) settings: Settings<C>,
+    pub(crate) keys: Keys,
+    pub(crate) denials: Denials,
+    pub(crate) events: Events,
+    pub(crate) local: Option<Local>,
+    breaker: Breaker,
+    current: RwLock<Current>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Current {
+    pub(crate) policy: Policy,
+    pub(crate) plan: Arc<Plan>,
+}
+
+impl<C: ScriptClient> Shared<C> {
+    pub(crate) fn new(settings: Settings<C>, policy: Policy) -> Result<Self, Error> {
+        static LIMITERS: AtomicU64 = AtomicU64::new(0);
+        let now = Instant::now();
+        let events = Events::new(policy.name());
+        let events = match &settings.observer {
+            Some(observer) => events.observed_by(Arc::clone(observer)),
+            None => events,
+        };
+        Ok(Self {
+            id: LIMITERS.fetch_add(1, Ordering::Relaxed),
+            keys: Keys::new(&settings.prefix, policy.name())?,
+            denials: Denials::new(settings.denials, now),
+            events,
+            local: settings.failure_policy.local(&policy)?,
+            breaker: Breaker::new(breaker::Settings::for_deadline(settings.deadline), now),
+            current: RwLock::new(Current {
+                plan: Arc::new(Plan::new(&settings.prelude, &policy)?),
+                policy,
+            }),
+            settings,
+        })
+    }
+
+    /// Asks the store once, and returns what `read` makes of its reply.
+    ///
+    /// While the breaker is open, the store is not asked, and the error comes at once.
+    pub(crate) async fn ask<T>(
+        &self,
+        key: &[u8],
+        (script, arguments): Call<'_>,
+        read_only: bool,
+        read: impl FnOnce(&[i64]) -> Option<T>,
+    ) -> Result<T, Error> {
+        let Settings { client, deadline, .. } = &self.settings;
+        let pass = match self.breaker.pass(Instant::now()) {
+            Ok(pass) => pass,
+            Err(open) => {
+                self.events.tally().not_asked();
+                let message = format!(
+                    "Redis failed just now, and is not asked again for {:?}",
+                    open.retry_in
+                );
+                return Err(self.named(Error::new(ErrorKind::Unavailable, message)));
+            }
+        };
+        let script_call =
+            ScriptCall { script: script.by_digest(), key: key.to_vec(), arguments, read_only };
+        let result = call(client, script, script_call, *deadline).await.and_then(|reply| {
+            read(&reply).ok_or_else(|| {
+                let message = format!("the script replied with {reply:?}, which has no meaning");
+                Error::new(ErrorKind::Unexpected, message)
+            })
+        });
+        let transition = match &result {
+            // It has answered, if only that it can't do this.
+            Err(error) if error.kind() == ErrorKind::Unexpected => pass.succeeded(Instant::now()),
+            Err(_) => pass.failed(Instant::now()),
+            Ok(_) => pass.succeeded(Instant::now()),
+        };
+        self.events.transition(transition);
+        result.map_err(|error| {
+            self.events.tell(&Event::StoreError(&error));
+            self.named(error)
+        })
+    }
+
+    /// Returns the decision that is the same for all while the store fails, if there is one.
+    pub(crate) fn decision_without_store(&self, tier: usize) -> Option<Decision> {
+        let policy = self.policy(tier);
+        let decision = self.settings.failure_policy.decision(&policy)?;
+        let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
+        self.events.tell(&Event::Fallback(kind));
+        Some(decision)
+    }
+
+    /// Returns what the limiter in memory answers while the store fails, if there is one.
+    pub(crate) fn locally<T>(&self, ask: impl FnOnce(&Local) -> Option<T>) -> Option<T> {
+        let answer = ask(self.local.as_ref()?)?;
+        self.events.tell(&Event::Fallback(FallbackKind::Local));
+        Some(answer)
+    }
+
+    pub(crate) fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).plan)
+    }
+
+    /// Returns the policy, or the tier's.
+    pub(crate) fn policy(&self, tier: usize) -> Policy {
+        let policy = self.current().policy;
+        let tier = tier.checked_sub(1).and_then(|index| policy.tiers().get(index).cloned());
+        tier.unwrap_or(policy)
+    }
+
+    pub(crate) fn replace(&self, policy: Policy) -> Result<(), Error> {
+        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let (name, before) = (policy.name(), current.policy.name());
+        if name != before {
+            return invalid(format!(
+                "the policy {name:?} in place of {before:?}: keys in Redis have the policy's name, \
+                 so it has to stay"
+            ));
+        }
+        let policy = current.policy.replaced_by(policy)?;
+        let plan = Plan::new(&self.settings.prelude, &policy)?;
+        if !plan.has_values_of(&current.plan) {
+            return invalid(format!(
+                "the policy {before:?}: with a tier its keys in Redis would have values of another \
+                 kind than without; give it another name"
+            ));
+        }
+        if let Some(local) = &self.local {
+            local.replace(&policy)?;
+        }
+        *current = Current { policy, plan: Arc::new(plan) };
+        drop(current);
+        self.denials.forget_all();
+        Ok(())
+    }
+
+    /// Returns the error with the policy's name.
+    fn named(&self, error: Error) -> Error {
+        let message = format!("policy {:?}: {error}", self.current().policy.name());
+        Error::new(error.kind(), message).with_source(error)
+    }
+}
