@@ -9,7 +9,9 @@
 
 mod connections;
 mod exactness;
+mod failure;
 mod faults;
+mod operations;
 mod settings;
 
 use limiter_core::{Policy, Quota};
