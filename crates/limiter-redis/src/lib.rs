@@ -48,6 +48,7 @@ mod denials;
 mod events;
 mod failure;
 mod fred_client;
+mod keyed;
 mod keys;
 mod limiter;
 mod operations;

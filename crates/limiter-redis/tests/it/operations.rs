@@ -70,21 +70,21 @@ async fn a_program_runs_alike_in_memory_and_on_redis() {
 async fn those_who_wait_come_one_by_one_in_their_order() {
     let server = Server::start();
     let limiter = patient(&server.url(), paced_out("queue")).await;
-    let key = "key".into();
+    let key = "key";
     let start = Instant::now();
     let mut waiting = Vec::new();
     for _ in 0..5 {
         // Each has its place before the next one asks.
-        let before = limiter.peek(&key).await.unwrap().reset_after();
+        let before = limiter.peek(key).await.unwrap().reset_after();
         waiting.push(tokio::spawn({
             let limiter = limiter.clone();
             async move {
-                let acquired = limiter.acquire(&"key".into(), Cost::ONE, None).await.unwrap();
+                let acquired = limiter.acquire("key", Cost::ONE).await.unwrap();
                 assert_eq!(acquired.delay(), Some(Duration::ZERO));
                 start.elapsed()
             }
         }));
-        while limiter.peek(&key).await.unwrap().reset_after() <= before {}
+        while limiter.peek(key).await.unwrap().reset_after() <= before {}
     }
     let mut times = Vec::new();
     for task in waiting {
@@ -101,15 +101,15 @@ async fn who_does_not_wait_any_longer_gives_the_place_back() {
     let server = Server::start();
     let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
     let limiter = patient(&server.url(), policy).await;
-    let key = "key".into();
-    assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
-    let used_up = limiter.peek(&key).await.unwrap().reset_after();
+    let key = "key";
+    assert!(limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted());
+    let used_up = limiter.peek(key).await.unwrap().reset_after();
     for patience in [Duration::from_micros(50), Duration::from_millis(50)] {
         // Dropped before the server has answered, or while it waits for its turn.
-        let acquire = limiter.acquire(&key, Cost::ONE, None);
+        let acquire = limiter.acquire(key, Cost::ONE);
         assert!(tokio::time::timeout(patience, acquire).await.is_err());
         let start = Instant::now();
-        while limiter.peek(&key).await.unwrap().reset_after() > used_up {
+        while limiter.peek(key).await.unwrap().reset_after() > used_up {
             assert!(start.elapsed() < LONG, "the place was not given back");
         }
     }
@@ -120,14 +120,18 @@ async fn who_can_not_have_it_in_time_is_refused_at_once() {
     let server = Server::start();
     let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
     let limiter = patient(&server.url(), policy).await;
-    let key = "key".into();
+    let key = "key";
     for (cost, within, admitted) in [
         (1, Some(Duration::ZERO), true),
         (1, Some(Duration::from_secs(1)), false),
         (2, None, false),
     ] {
         let start = Instant::now();
-        let acquired = limiter.acquire(&key, Cost::new(cost).unwrap(), within).await.unwrap();
+        let cost = Cost::new(cost).unwrap();
+        let acquired = match within {
+            Some(within) => limiter.acquire_within(key, cost, within).await.unwrap(),
+            None => limiter.acquire(key, cost).await.unwrap(),
+        };
         assert_eq!(acquired.decision().is_admitted(), admitted);
         assert!(start.elapsed() < Duration::from_secs(1));
     }
@@ -137,8 +141,8 @@ async fn who_can_not_have_it_in_time_is_refused_at_once() {
 async fn a_known_refusal_asks_no_server() {
     let server = Server::start();
     let limiter = limiter(&server.url(), 3).await.with_deadline(LONG).unwrap();
-    let key = "key".into();
-    let check = async |cost: u64| limiter.check(&key, Cost::new(cost).unwrap()).await.unwrap();
+    let key = "key";
+    let check = async |cost: u64| limiter.try_acquire(key, Cost::new(cost).unwrap()).await.unwrap();
     assert!(check(2).await.is_admitted());
     let refused = check(2).await;
     assert_eq!((refused.is_admitted(), refused.source()), (false, Source::Store));
@@ -164,13 +168,13 @@ async fn a_known_refusal_asks_no_server() {
 async fn a_reset_and_a_refund_end_what_was_remembered() {
     let server = Server::start();
     let limiter = limiter(&server.url(), 1).await.with_deadline(LONG).unwrap();
-    let key = "key".into();
-    let check = async || limiter.check(&key, Cost::ONE).await.unwrap().is_admitted();
+    let key = "key";
+    let check = async || limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted();
     assert!(check().await && !check().await && !check().await);
-    limiter.reset(&key).await.unwrap();
+    limiter.reset(key).await.unwrap();
     assert!(check().await && !check().await);
-    limiter.reset(&key).await.unwrap();
-    let reserved = limiter.reserve(&key, Cost::ONE, Duration::ZERO).await.unwrap();
+    limiter.reset(key).await.unwrap();
+    let reserved = limiter.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
     assert!(!check().await);
     limiter.refund(reserved.into_receipt().unwrap()).await.unwrap();
     assert!(check().await);
@@ -182,17 +186,17 @@ async fn receipts_of_others_and_from_before_a_reset_give_nothing_back() {
     let url = server.url();
     let (one, other) = (limiter(&url, 5).await, limiter(&url, 5).await);
     let one = one.with_deadline(LONG).unwrap();
-    let key = "key".into();
+    let key = "key";
     let reserve = async || {
-        let reserved = one.reserve(&key, Cost::ONE, Duration::ZERO).await.unwrap();
+        let reserved = one.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
         reserved.into_receipt().unwrap()
     };
-    let used = async || one.peek(&key).await.unwrap().used();
+    let used = async || one.peek(key).await.unwrap().used();
     other.refund(reserve().await).await.unwrap();
     one.refund(Receipt::of_store("a stranger's", 1)).await.unwrap();
     assert_eq!(used().await, 1);
     let before_reset = reserve().await;
-    one.reset(&key).await.unwrap();
+    one.reset(key).await.unwrap();
     let after_reset = reserve().await;
     one.refund(before_reset).await.unwrap();
     assert_eq!(used().await, 1);
@@ -226,7 +230,7 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
         let limiter = RedisLimiter::new(client.clone(), policy.clone()).unwrap();
         let limiter = limiter.with_deadline(LONG).unwrap();
         let reserve = async |key: &str, cost, within| {
-            limiter.reserve(&key.into(), Cost::new(cost).unwrap(), within).await.unwrap()
+            limiter.reserve(key, Cost::new(cost).unwrap(), within).await.unwrap()
         };
         let taken = reserve("used", 1, Duration::ZERO).await;
         drop(reserve("refunded", 1, Duration::ZERO).await);
@@ -237,7 +241,7 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
         if let Some(receipt) = kept {
             limiter.refund(receipt).await.unwrap();
         }
-        limiter.reset(&"reset".into()).await.unwrap();
+        limiter.reset("reset").await.unwrap();
         assert!(taken.decision().is_admitted(), "{policy:?}");
     }
     let keys = server.command(&["KEYS", "*"]).unwrap();
@@ -267,7 +271,7 @@ async fn several_tasks_share_what_one_limiter_gives_by_every_algorithm() {
     {
         let name = format!("shared-{}-{index}", std::process::id());
         let limiter = Arc::new(patient(&url, Policy::parse(&name, text).unwrap()).await);
-        let checks = (0..100).map(|_| limiter.check(&"key".into(), Cost::ONE));
+        let checks = (0..100).map(|_| limiter.try_acquire("key", Cost::ONE));
         let admitted = join_all(checks).await;
         let admitted = admitted.iter().filter(|result| result.as_ref().unwrap().is_admitted());
         assert_eq!(admitted.count(), 50, "{text}");
