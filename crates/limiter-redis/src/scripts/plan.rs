@@ -14,8 +14,10 @@ pub(crate) struct Plan {
     limits: Vec<Single>,
     /// The numbers of their quotas.
     quotas: Vec<i64>,
-    /// By tier, the policy itself first.
-    tiers: Vec<Tier>,
+    /// The policy itself.
+    first: Tier,
+    /// Its other tiers.
+    others: Vec<Tier>,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,9 @@ struct Tier {
     refund: Script,
     reset: Script,
 }
+
+/// The numbers that each limit has replied.
+type Numbers<'a> = Vec<(&'a Single, &'a [i64])>;
 
 /// A script and what it is called with.
 pub(crate) type Call<'a> = (&'a Script, Vec<i64>);
@@ -84,27 +89,11 @@ impl Plan {
             ));
         }
         let each = policy.limits().len();
-        let tiers = (0..=policy.tiers().len()).map(|tier| {
-            let own = tier * each..(tier + 1) * each;
-            let of = |operation| script(prelude, &limits, &own, operation);
-            let check = match limits.as_slice() {
-                [limit @ Single::Gcra(gcra)] if gcra.short(Cost::ONE).is_some() => {
-                    Some(gcra_check(prelude, limit))
-                }
-                _ => None,
-            };
-            Tier {
-                check,
-                take: of(Operation::Take),
-                peek: of(Operation::Peek),
-                refund: of(Operation::Refund),
-                reset: of(Operation::Reset),
-                own: own.clone(),
-            }
-        });
-        let tiers = tiers.collect();
+        let tier = |index: usize| Tier::new(prelude, &limits, index * each..(index + 1) * each);
+        let others = (1..=policy.tiers().len()).map(tier).collect();
+        let first = tier(0);
         let quotas = limits.iter().flat_map(Single::quota).collect();
-        Ok(Self { limits, quotas, tiers })
+        Ok(Self { limits, quotas, first, others })
     }
 
     /// Returns the call that takes `cost` now, without a receipt.
@@ -183,11 +172,7 @@ impl Plan {
     }
 
     /// Returns the numbers of each limit of a tier, and what is behind them.
-    fn split<'a>(
-        &'a self,
-        tier: usize,
-        reply: &'a [i64],
-    ) -> Option<(Vec<(&'a Single, &'a [i64])>, &'a [i64])> {
+    fn split<'a>(&'a self, tier: usize, reply: &'a [i64]) -> Option<(Numbers<'a>, &'a [i64])> {
         let mut rest = reply;
         let mut each = Vec::with_capacity(1);
         for limit in self.own(tier) {
@@ -213,13 +198,33 @@ impl Plan {
         [first, &self.quotas].concat()
     }
 
-    fn tier(&self, tier: usize) -> &Tier {
-        // There is one tier at least, and no handle on more than there are.
-        self.tiers.get(tier).unwrap_or(&self.tiers[0])
+    fn tier(&self, index: usize) -> &Tier {
+        // There is no handle on more than there are.
+        index.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.first)
     }
 
     fn own(&self, tier: usize) -> &[Single] {
         self.limits.get(self.tier(tier).own.clone()).unwrap_or_default()
+    }
+}
+
+impl Tier {
+    fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
+        let of = |operation| script(prelude, limits, &own, operation);
+        let check = match limits {
+            [limit @ Single::Gcra(gcra)] if gcra.short(Cost::ONE).is_some() => {
+                Some(gcra_check(prelude, limit))
+            }
+            _ => None,
+        };
+        Self {
+            check,
+            take: of(Operation::Take),
+            peek: of(Operation::Peek),
+            refund: of(Operation::Refund),
+            reset: of(Operation::Reset),
+            own,
+        }
     }
 }
 
