@@ -7,12 +7,21 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod acl;
+mod cluster;
 mod connections;
 mod exactness;
 mod failure;
 mod faults;
 mod operations;
+mod replicas;
+mod sentinel;
 mod settings;
+#[cfg(feature = "tls")]
+mod tls;
+mod words;
+
+use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
@@ -23,4 +32,10 @@ use limiter_redis::{RedisLimiter, connect};
 async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
     RedisLimiter::new(connect(url).await.unwrap(), policy).unwrap()
+}
+
+/// Returns a limiter as [`limiter`] does, with so long a deadline that only what goes wrong is an
+/// error, and not what is slow.
+async fn patient(url: &str, limit: u64) -> RedisLimiter {
+    limiter(url, limit).await.with_deadline(Duration::from_secs(5)).unwrap()
 }
