@@ -29,19 +29,33 @@
 //!
 //! # Servers
 //!
-//! Redis 6.2 and later, and Valkey. Nothing has to be installed in the server: the script is sent
-//! when the server doesn't have it.
+//! Redis 6.2 and later, and Valkey: one server, one that sentinels name, or a cluster. [`connect`]
+//! tells by the address which it is, and [`connect_with`] adds what an address can't say. Nothing
+//! has to be installed in the server: the script is sent when the server doesn't have it. A user
+//! of the server needs `EVALSHA`, `EVAL` and what the scripts call, on the limiter's keys, and
+//! `CLUSTER SLOTS` in a cluster; `SCRIPT` is not needed.
+//!
+//! In a cluster each key is a slot's by itself, so keys spread over the nodes. A slot can be moved
+//! while it is in use: a call that a node sends on was not executed, and is sent on. A node that
+//! dies or hangs is missed by its own keys until a replica is in its place.
 //!
 //! A limit is as durable as the server's memory. A key that the server loses, in a restart without
 //! persistence, a failover before it was replicated, or by eviction, starts afresh; so give the
 //! server room for the keys in debt and `maxmemory-policy noeviction`.
+//!
+//! # Features
+//!
+//! `tls`: encrypted connections, by `rustls` with `ring`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod address;
 mod breaker;
 mod call;
 mod client;
+mod cluster;
+mod command;
 mod connection;
 mod counters;
 mod denials;
@@ -50,21 +64,32 @@ mod failure;
 mod fred_client;
 mod keys;
 mod limiter;
+mod log;
+mod member;
+mod no_reply;
+mod node;
 mod operations;
+mod options;
 mod receipts;
 mod script;
 mod scripts;
 mod shared;
+mod slots;
 mod sync;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
-pub use connection::{Connection, connect};
+pub use connection::{Connection, connect, connect_with};
 pub use counters::Counters;
 pub use events::{Event, FallbackKind};
 pub use failure::FailurePolicy;
+#[cfg(feature = "tls")]
+pub use fred::rustls;
 pub use limiter::RedisLimiter;
+pub use options::ConnectOptions;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -13,8 +13,13 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod cluster;
 mod process;
 mod resp;
+mod sentinel;
+
+pub use cluster::{Cluster, Move};
+pub use sentinel::Sentinels;
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -81,17 +86,32 @@ impl Server {
     /// When the binary can't be run, ends, or does not answer within ten seconds; the error
     /// quotes the end of the server's log.
     pub fn spawn(binary: &Path, extra: &[&str]) -> io::Result<Self> {
+        Self::spawn_as(binary, |port, _| {
+            let port = port.to_string();
+            let own = ["--port", &port, "--bind", "127.0.0.1", "--daemonize", "no"];
+            let memory_only = ["--save", "", "--appendonly", "no"];
+            // The caller's come last: of two values for an option, the server takes the last.
+            Ok(own.iter().chain(&memory_only).chain(extra).map(ToString::to_string).collect())
+        })
+    }
+
+    /// Starts `binary` on a free port, with the arguments that `arguments` makes of the port and
+    /// the folder, and returns once it answers.
+    fn spawn_as(
+        binary: &Path,
+        arguments: impl Fn(u16, &Folder) -> io::Result<Vec<String>>,
+    ) -> io::Result<Self> {
         // Absolute, since the server runs in a folder of its own; not canonical, since
         // Debian's `redis-server` is a link to `redis-check-rdb` and goes by the name used.
         let binary = path::absolute(binary)?;
         for _ in 1..PORTS_TRIED {
-            match Self::spawn_on(free_port()?, &binary, extra) {
+            match Self::spawn_on(free_port()?, &binary, &arguments) {
                 // Between choosing the port and using it, somebody else took it.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 result => return result,
             }
         }
-        Self::spawn_on(free_port()?, &binary, extra)
+        Self::spawn_on(free_port()?, &binary, &arguments)
     }
 
     /// The address in the form that clients take: `redis://127.0.0.1:PORT`.
@@ -130,6 +150,11 @@ impl Server {
         self.process.signal("CONT").expect("the server can be resumed");
     }
 
+    /// Kills the process, as a crash would.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Kills the process, as a crash would, and starts it again on the same port, without data,
     /// scripts and settings made by command.
     ///
@@ -152,17 +177,29 @@ impl Server {
         resp::call(self.port, words, REPLY_WITHIN)
     }
 
-    fn spawn_on(port: u16, binary: &Path, extra: &[&str]) -> io::Result<Self> {
-        let port_text = port.to_string();
-        let own = ["--port", &port_text, "--bind", "127.0.0.1", "--daemonize", "no"];
-        let memory_only = ["--save", "", "--appendonly", "no"];
-        // The caller's come last: of two values for an option, the server takes the last.
-        let arguments: Vec<String> =
-            own.iter().chain(&memory_only).chain(extra).map(ToString::to_string).collect();
-
+    fn spawn_on(
+        port: u16,
+        binary: &Path,
+        arguments: &impl Fn(u16, &Folder) -> io::Result<Vec<String>>,
+    ) -> io::Result<Self> {
         let folder = Folder::create()?;
+        let arguments = arguments(port, &folder)?;
         let process = run(binary, &arguments, &folder, port)?;
         Ok(Self { process, folder, binary: binary.to_owned(), arguments, port })
+    }
+}
+
+/// Waits until `holds`, for ten seconds at most.
+///
+/// # Panics
+///
+/// When it does not come to hold.
+#[track_caller]
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + READY_WITHIN;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in {READY_WITHIN:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -164,7 +164,7 @@ async fn an_outage_is_logged_once_with_its_cause() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let lines = log.lines();
-    let expected = "WARN limiter_redis::connection: can't reach Redis: NOAUTH";
+    let expected = "WARN limiter_redis: can't reach Redis: NOAUTH";
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with(expected) && lines[0].contains(&url), "{lines:?}");
 

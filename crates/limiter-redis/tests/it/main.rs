@@ -7,10 +7,17 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod acl;
+mod cluster;
 mod connections;
 mod exactness;
 mod faults;
+mod replicas;
+mod sentinel;
 mod settings;
+#[cfg(feature = "tls")]
+mod tls;
+mod words;
 
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};

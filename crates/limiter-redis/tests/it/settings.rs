@@ -10,19 +10,19 @@ use crate::limiter;
 
 #[tokio::test]
 async fn a_bad_address_is_refused_without_its_password() {
+    const SCHEMES: &str = "it must begin with redis://, redis-sentinel:// or redis-cluster://, or \
+                           the same with rediss or valkey";
+
     for (url, message) in [
-        ("nonsense", "the server address \"nonsense\": it must begin with redis:// or valkey://"),
+        ("nonsense", &*format!("the server address \"nonsense\": {SCHEMES}")),
         (
             "http://user:secret@host:1",
-            "the server address \"http://***@host:1\": it must begin with redis:// or valkey://",
+            &*format!("the server address \"http://***@host:1\": {SCHEMES}"),
         ),
         (
-            "rediss://user:secret@host:1",
-            "the server address \"rediss://***@host:1\": TLS is not supported yet",
-        ),
-        (
-            "redis-cluster://host:1",
-            "the server address \"redis-cluster://host:1\": only a single server is supported yet",
+            "redis-sentinel://user:secret@host:1",
+            "the server address \"redis-sentinel://***@host:1\": Invalid or missing sentinel \
+             service name query parameter.",
         ),
         ("redis://", "the server address \"redis://\": Invalid or missing host."),
     ] {

@@ -104,6 +104,10 @@ impl Folder {
         Ok(Self(path))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// The end of the server's log, to quote when it fails.
     pub(super) fn log_tail(&self) -> String {
         let log = fs::read(self.log()).unwrap_or_default();

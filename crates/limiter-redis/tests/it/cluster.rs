@@ -1,0 +1,227 @@
+//! In a cluster: exact counts, slots that move while they are in use, and nodes that die or hang.
+
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
+use limiter_redis::RedisLimiter;
+use limiter_test::server::{Cluster, Server};
+use tokio::time::sleep;
+
+use crate::limiter;
+
+/// So long that only what goes wrong is an error, and not what is slow.
+const LONG: Duration = Duration::from_secs(5);
+
+async fn patient(url: &str, limit: u64) -> RedisLimiter {
+    limiter(url, limit).await.with_deadline(LONG).unwrap()
+}
+
+async fn check(limiter: &RedisLimiter, key: &str) -> Result<Decision, Error> {
+    limiter.check(&key.into(), Cost::ONE).await
+}
+
+async fn admit(limiter: &RedisLimiter, key: &str) {
+    assert!(check(limiter, key).await.unwrap().is_admitted());
+}
+
+/// Returns a key of the test's limiters that primary `node` serves.
+fn key_on(cluster: &Cluster, node: usize) -> String {
+    let mut keys = (0..).map(|number| format!("key{number}"));
+    let serves = |key: &String| cluster.owner(cluster.slot_of(&stored(key))) == node;
+    keys.find(serves).unwrap()
+}
+
+/// Returns where the state of a key lies.
+fn stored(key: &str) -> String {
+    format!("limiter:test:s{key}")
+}
+
+/// Checks a key until it is answered, for ten seconds at most.
+async fn recover(limiter: &RedisLimiter, key: &str) -> Duration {
+    let start = Instant::now();
+    while check(limiter, key).await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(10), "the node was not found again");
+        sleep(Duration::from_millis(5)).await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_together_take_exactly_the_limit_of_each_key() {
+    let cluster = Cluster::start();
+    let clients = (0..4).map(async |_| {
+        let limiter = patient(&cluster.url(), 10).await;
+        let mut admitted = [0; 50];
+        for _ in 0..5 {
+            for (index, admitted) in admitted.iter_mut().enumerate() {
+                let decision = check(&limiter, &format!("key{index}")).await.unwrap();
+                *admitted += u32::from(decision.is_admitted());
+            }
+        }
+        admitted
+    });
+    let admitted = join_all(clients).await;
+    for index in 0..50 {
+        assert_eq!(admitted.iter().map(|by_one| by_one[index]).sum::<u32>(), 10, "key{index}");
+    }
+}
+
+/// All keys with these braces lie in one slot.
+fn in_one_slot(number: u64) -> String {
+    format!("{{tag}}{number}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_under_traffic_is_not_noticed() {
+    // As many as are never used up, and as few as are not refilled within seconds.
+    const LIMIT: u64 = 5_000;
+    const OLD_KEYS: u64 = 20;
+
+    let cluster = Arc::new(Cluster::start());
+    let limiter = patient(&cluster.url(), LIMIT).await;
+    let slot = cluster.slot_of(&stored(&in_one_slot(0)));
+    for key in 0..OLD_KEYS {
+        admit(&limiter, &in_one_slot(key)).await;
+    }
+
+    let (over, next, slowest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let charged: Vec<AtomicU64> = (0..2 * OLD_KEYS).map(|_| AtomicU64::new(0)).collect();
+    let traffic = join_all((0..8).map(async |_| {
+        while !over.load(Ordering::Relaxed) {
+            // Half of the keys are there from the start, the others begin somewhere in between.
+            let key = next.fetch_add(1, Ordering::Relaxed) % (2 * OLD_KEYS);
+            let start = Instant::now();
+            admit(&limiter, &in_one_slot(key)).await;
+            let took = u64::try_from(start.elapsed().as_micros()).unwrap();
+            slowest.fetch_max(took, Ordering::Relaxed);
+            charged[usize::try_from(key).unwrap()].fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    let moves = tokio::task::spawn_blocking({
+        let cluster = Arc::clone(&cluster);
+        move || {
+            // There, further and back, with checks at every stage.
+            let first = cluster.owner(slot);
+            for to in [(first + 1) % 3, (first + 2) % 3, first] {
+                let moving = cluster.begin_move(slot, to);
+                std::thread::sleep(Duration::from_millis(50));
+                moving.move_keys();
+                std::thread::sleep(Duration::from_millis(50));
+                moving.finish();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    let end = async {
+        moves.await.unwrap();
+        over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(traffic, end);
+
+    for (key, charged) in (0..).zip(&charged) {
+        let before = u64::from(key < OLD_KEYS);
+        let last = check(&limiter, &in_one_slot(key)).await.unwrap();
+        let expected = LIMIT - before - charged.load(Ordering::Relaxed) - 1;
+        assert_eq!(last.remaining(), expected, "key {key}");
+    }
+    let (checks, slowest) = (next.into_inner(), slowest.into_inner());
+    println!("{checks} checks while a slot moved three times, the slowest in {slowest} us");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_is_missed_by_its_own_keys_alone() {
+    let mut cluster = Cluster::start();
+    let limiter = limiter(&cluster.url(), 1_000_000).await.with_deadline(LONG / 10).unwrap();
+    let [dead, alive] = [2, 1].map(|node| key_on(&cluster, node));
+    admit(&limiter, &dead).await;
+    admit(&limiter, &alive).await;
+
+    cluster.node_mut(2).kill();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        assert!(check(&limiter, &dead).await.is_err());
+        admit(&limiter, &alive).await;
+    }
+    cluster.node_mut(2).restart();
+    recover(&limiter, &dead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_hangs_does_not_take_the_others_with_it() {
+    let cluster = Cluster::start();
+    let limiter = limiter(&cluster.url(), 1_000_000).await;
+    let patient = limiter.clone().with_deadline(LONG / 10).unwrap();
+    let [hung, alive] = [2, 1].map(|node| key_on(&cluster, node));
+    admit(&patient, &hung).await;
+    admit(&patient, &alive).await;
+
+    cluster.node(2).pause();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        let start = Instant::now();
+        assert!(check(&limiter, &hung).await.is_err());
+        assert!(start.elapsed() < Duration::from_secs(1));
+        admit(&patient, &alive).await;
+    }
+    cluster.node(2).resume();
+    recover(&limiter, &hung).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_replica_that_takes_a_dead_nodes_place_is_found() {
+    let mut cluster = Cluster::start_with_replicas();
+    let limiter = limiter(&cluster.url(), 1_000_000).await;
+    let key = key_on(&cluster, 1);
+    admit(&limiter, &key).await;
+
+    cluster.node_mut(1).kill();
+    let start = Instant::now();
+    let promoted = async {
+        let words = ["GET", &stored(&key)];
+        while cluster.node(4).command(&words).is_err() {
+            sleep(Duration::from_millis(2)).await;
+        }
+        start.elapsed()
+    };
+    let (promoted, found) = tokio::join!(promoted, recover(&limiter, &key));
+    let late = found.saturating_sub(promoted);
+    println!("a replica took the place after {promoted:?}, and was found after {late:?}");
+    assert!(late < Duration::from_secs(1), "found only {late:?} later");
+}
+
+#[tokio::test]
+async fn any_node_of_the_address_will_do() {
+    let cluster = Cluster::start();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("redis-cluster://{nobody}?node=127.0.0.1:{}", cluster.node(2).port());
+    let limiter = patient(&url, 1).await;
+    assert!(check(&limiter, "key").await.unwrap().is_admitted());
+    assert!(!check(&limiter, "key").await.unwrap().is_admitted());
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_an_error_in_time() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limiter = limiter(&format!("redis-cluster://{nobody}"), 1).await;
+    let start = Instant::now();
+    let error = check(&limiter, "key").await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(error.to_string().contains("no node is known to serve slot"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_cluster_is_named_as_such() {
+    let server = Server::start();
+    let limiter = limiter(&format!("redis-cluster://127.0.0.1:{}", server.port()), 1).await;
+    let error = check(&limiter, "key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("cluster support disabled"), "{error}");
+}

@@ -1,0 +1,96 @@
+//! With sentinels: a primary that dies or steps down is followed to the next.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::{Cost, Limiter, Policy, Quota};
+use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
+use limiter_test::server::Sentinels;
+use tokio::time::sleep;
+
+use crate::{faults::recover, limiter};
+
+/// Waits until the sentinels tell another primary than `old`, and returns when that was.
+async fn another_primary(set: &Sentinels, old: u16) -> Instant {
+    let start = Instant::now();
+    while set.primary().is_none_or(|primary| primary == old) {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        sleep(Duration::from_millis(2)).await;
+    }
+    Instant::now()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_primary_is_followed_to_the_replica_in_its_place() {
+    let mut set = Sentinels::start();
+    let old = set.server(0).port();
+    let limiter = limiter(&set.url(), 1_000).await;
+    let (first, _) = recover(&limiter).await;
+    assert!(first.is_admitted());
+    while set.server(1).command(&["EXISTS", "limiter:test:skey"]).unwrap() != ":1" {
+        sleep(Duration::from_millis(2)).await;
+    }
+
+    set.server_mut(0).kill();
+    let start = Instant::now();
+    let found = async {
+        // No check hangs meanwhile, as `recover` asserts.
+        while start.elapsed() < Duration::from_secs(20) {
+            if limiter.check(&"key".into(), Cost::ONE).await.is_ok() {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Instant::now()
+    };
+    let (promoted, found) = tokio::join!(another_primary(&set, old), found);
+    let late = found.saturating_duration_since(promoted);
+    let promoted = promoted - start;
+    println!("the sentinels told the new primary after {promoted:?}, checks worked {late:?} later");
+    assert!(late < Duration::from_secs(2), "found only {late:?} later");
+    // What was charged before had been replicated.
+    let remaining = recover(&limiter).await.0.remaining();
+    assert!(remaining <= 997, "{remaining}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_steps_down_is_left() {
+    let set = Sentinels::start();
+    let old = set.server(0).port();
+    let limiter = limiter(&set.url(), 1_000).await;
+    let _ = recover(&limiter).await;
+
+    set.sentinel(0).command(&["SENTINEL", "FAILOVER", Sentinels::NAME]).unwrap();
+    another_primary(&set, old).await;
+    let _ = recover(&limiter).await;
+    let role = set.server(1).command(&["ROLE"]).unwrap();
+    assert!(role.contains("master"), "{role}");
+}
+
+#[tokio::test]
+async fn any_sentinel_of_the_address_will_do() {
+    let set = Sentinels::start();
+    let dead = set.sentinel(0);
+    assert!(dead.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
+    let limiter = limiter(&set.url(), 1).await;
+    assert!(recover(&limiter).await.0.is_admitted());
+}
+
+#[tokio::test]
+async fn sentinels_may_ask_for_a_password_of_their_own() {
+    let set = Sentinels::start();
+    for index in 0..3 {
+        let words = ["ACL", "SETUSER", "watcher", "on", ">secret", "~*", "&*", "+@all"];
+        set.sentinel(index).command(&words).unwrap();
+        set.sentinel(index).command(&["ACL", "SETUSER", "default", "off"]).unwrap();
+    }
+    let policy = Policy::gcra("test", Quota::per_day(1).unwrap()).unwrap();
+    let options = ConnectOptions::new().with_sentinel_credentials("watcher", "secret");
+    let client = connect_with(&set.url(), &options).await.unwrap();
+    let admitted = RedisLimiter::new(client, policy).unwrap();
+    assert!(recover(&admitted).await.0.is_admitted());
+
+    let locked_out = limiter(&set.url(), 1).await;
+    let error = locked_out.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    assert!(error.to_string().contains("not connected"), "{error}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
