@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Answer, Error, ErrorKind, Limiter, Receipt, Reservation};
+use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
 use tokio::{sync::oneshot, time::sleep};
 
 use crate::{client::ScriptClient, limiter::RedisLimiter};

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use limiter_core::{Check, Cost, Error, ErrorKind, Key, Limiter, Policy};
+use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{
     client::ScriptClient,
@@ -20,7 +20,7 @@ use crate::{
 ///
 /// It is the exact algorithm of the limiter in memory, in microseconds of the server's clock. Each
 /// operation is one round trip. A key holds one value with an expiry, gone once the key has
-/// recovered. Clones are one limiter, and its operations are those of [`Limiter`] and
+/// recovered. Clones are one limiter, which is also a [`Limiter`](limiter_core::Limiter) and a
 /// [`WaitingLimiter`](limiter_core::WaitingLimiter).
 ///
 /// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
@@ -178,23 +178,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
         self.shared.events.counters()
     }
 
-    /// Takes `cost` permits of `key` if they are there now: [`Limiter::check`] by another name, for
-    /// keys of any type.
-    ///
-    /// ```no_run
-    /// # async fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
-    /// use limiter_core::Cost;
-    ///
-    /// if !limiter.try_acquire("alice", Cost::ONE).await?.is_admitted() {
-    ///     // Too many attempts.
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn try_acquire<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Check {
-        self.check(&key.into(), cost)
-    }
-
     /// Replaces the prelude, by one that tells another time.
     #[cfg(test)]
     pub(crate) fn with_prelude(self, prelude: &str) -> Self {
@@ -202,7 +185,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     #[cfg(test)]
-    pub(crate) fn store_key(&self, key: &Key<'_>) -> Vec<u8> {
+    pub(crate) fn store_key(&self, key: &limiter_core::Key<'_>) -> Vec<u8> {
         self.shared.keys.of(key)
     }
 }

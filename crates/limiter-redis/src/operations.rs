@@ -6,8 +6,8 @@ use std::{
 };
 
 use limiter_core::{
-    Answer, Check, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation,
-    Usage, WaitingLimiter,
+    Answer, Check, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Usage,
+    WaitingLimiter,
 };
 
 use crate::{
@@ -137,20 +137,13 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
-        let policy = self.shared.policy(0);
-        let Some(index) = policy.tiers().iter().position(|tier| tier.name() == name) else {
-            return Err(Error::new(
-                ErrorKind::InvalidName,
-                format!("the policy {:?} has no tier {name:?}", policy.name()),
-            ));
-        };
-        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), tier: index + 1 }))
+        Ok(Arc::new(Self::tier(self, name)?))
     }
 }
 
 impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
-        let reserved = self.reserve(key, cost, within.unwrap_or(Duration::MAX));
+        let reserved = Limiter::reserve(self, key, cost, within.unwrap_or(Duration::MAX));
         Answer::pending(acquire::when_due(self.clone(), reserved))
     }
 }

@@ -129,11 +129,11 @@ impl Subject for InRedis {
 
 impl Operations for InRedis {
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
-        self.at(now, |limiter| limiter.peek(&key.into()))
+        self.at(now, |limiter| limiter.peek(key))
     }
 
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
-        self.at(now, |limiter| limiter.reserve(&key.into(), cost, within))
+        self.at(now, |limiter| limiter.reserve(key, cost, within))
     }
 
     fn refund(&mut self, now: Timestamp, receipt: Receipt) {
@@ -141,7 +141,7 @@ impl Operations for InRedis {
     }
 
     fn reset(&mut self, now: Timestamp, key: &str) {
-        self.at(now, |limiter| limiter.reset(&key.into()));
+        self.at(now, |limiter| limiter.reset(key));
     }
 
     fn replace(&mut self, _: Timestamp, policy: Policy) {

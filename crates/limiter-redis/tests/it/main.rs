@@ -10,8 +10,11 @@
 mod acl;
 mod cluster;
 mod connections;
+mod doctor;
 mod exactness;
+mod failure;
 mod faults;
+mod operations;
 mod replicas;
 mod sentinel;
 mod settings;

@@ -1,0 +1,289 @@
+//! Every operation by the server's own clock, and one program for memory and Redis.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{
+    Cost, Error, Limiter, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter,
+};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::{self, Server};
+
+use crate::limiter;
+
+const LONG: Duration = Duration::from_secs(10);
+
+async fn patient(url: &str, policy: Policy) -> RedisLimiter {
+    RedisLimiter::new(connect(url).await.unwrap(), policy).unwrap().with_deadline(LONG).unwrap()
+}
+
+/// One every 50 ms, without a burst.
+fn paced_out(name: &str) -> Policy {
+    let quota = Quota::per_second(20).unwrap().with_burst(1).unwrap();
+    Policy::leaky_queue(name, 100, quota).unwrap()
+}
+
+/// Returns what a program sees that knows nothing of where the state lives.
+async fn program(limiter: &dyn WaitingLimiter) -> Result<Vec<String>, Error> {
+    let key = &"program".into();
+    let mut seen = Vec::new();
+    let mut see = |what: String| seen.push(what);
+    let ten = Cost::new(10)?;
+    see(format!("{:?}", limiter.peek(key).await?.remaining()));
+    see(format!("{:?}", limiter.check(key, ten).await?.remaining()));
+    let reserved = limiter.reserve(key, ten, Duration::ZERO).await?;
+    see(format!("{:?}", reserved.delay()));
+    limiter.refund(reserved.into_receipt().expect("it was admitted").keep(4)).await?;
+    see(format!("{:?}", limiter.peek(key).await?.used()));
+    let premium = limiter.tier("premium")?;
+    see(format!("{:?}", premium.check(key, Cost::new(80)?).await?.remaining()));
+    see(format!("{:?}", limiter.check(key, Cost::ONE).await?.is_admitted()));
+    limiter.reset(key).await?;
+    see(format!("{:?}", premium.peek(key).await?.remaining()));
+    let acquired = limiter.acquire(key, Cost::new(20)?, Some(Duration::ZERO)).await?;
+    see(format!("{:?}", acquired.decision().is_admitted()));
+    limiter.replace(policy(40)?)?;
+    see(format!("{:?}", limiter.peek(key).await?.remaining()));
+    see(format!("{:?}", limiter.tier("basic").err().map(|error| error.kind())));
+    Ok(seen)
+}
+
+fn policy(permits: u64) -> Result<Policy, Error> {
+    Policy::gcra("program", Quota::per_day(permits)?)?
+        .with_tier(Policy::gcra("premium", Quota::per_day(100)?)?)
+}
+
+#[tokio::test]
+async fn a_program_runs_alike_in_memory_and_on_redis() {
+    let memory = program(&MemoryLimiter::new(policy(20).unwrap()).unwrap()).await.unwrap();
+    let server = Server::start();
+    let redis = program(&patient(&server.url(), policy(20).unwrap()).await).await.unwrap();
+    assert_eq!(memory, redis);
+    let expected = ["20", "10", "Some(0ns)", "14", "0", "false", "100", "true", "20"];
+    assert_eq!(memory[..9], expected);
+}
+
+#[tokio::test]
+async fn those_who_wait_come_one_by_one_in_their_order() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), paced_out("queue")).await;
+    let key = "key";
+    let start = Instant::now();
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        // Each has its place before the next one asks.
+        let before = limiter.peek(key).await.unwrap().reset_after();
+        waiting.push(tokio::spawn({
+            let limiter = limiter.clone();
+            async move {
+                let acquired = limiter.acquire("key", Cost::ONE).await.unwrap();
+                assert_eq!(acquired.delay(), Some(Duration::ZERO));
+                start.elapsed()
+            }
+        }));
+        while limiter.peek(key).await.unwrap().reset_after() <= before {}
+    }
+    let mut times = Vec::new();
+    for task in waiting {
+        times.push(task.await.unwrap());
+    }
+    assert!(times.is_sorted(), "{times:?}");
+    // Four intervals between the first and the last.
+    let took = times[4] - times[0];
+    assert!(took >= Duration::from_millis(195), "{times:?}");
+}
+
+#[tokio::test]
+async fn who_does_not_wait_any_longer_gives_the_place_back() {
+    let server = Server::start();
+    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let limiter = patient(&server.url(), policy).await;
+    let key = "key";
+    assert!(limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted());
+    let used_up = limiter.peek(key).await.unwrap().reset_after();
+    for patience in [Duration::from_micros(50), Duration::from_millis(50)] {
+        // Dropped before the server has answered, or while it waits for its turn.
+        let acquire = limiter.acquire(key, Cost::ONE);
+        assert!(tokio::time::timeout(patience, acquire).await.is_err());
+        let start = Instant::now();
+        while limiter.peek(key).await.unwrap().reset_after() > used_up {
+            assert!(start.elapsed() < LONG, "the place was not given back");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_can_not_have_it_in_time_is_refused_at_once() {
+    let server = Server::start();
+    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let limiter = patient(&server.url(), policy).await;
+    let key = "key";
+    for (cost, within, admitted) in [
+        (1, Some(Duration::ZERO), true),
+        (1, Some(Duration::from_secs(1)), false),
+        (2, None, false),
+    ] {
+        let start = Instant::now();
+        let cost = Cost::new(cost).unwrap();
+        let acquired = match within {
+            Some(within) => limiter.acquire_within(key, cost, within).await.unwrap(),
+            None => limiter.acquire(key, cost).await.unwrap(),
+        };
+        assert_eq!(acquired.decision().is_admitted(), admitted);
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+}
+
+#[tokio::test]
+async fn a_known_refusal_asks_no_server() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 3).await.with_deadline(LONG).unwrap();
+    let key = "key";
+    let check = async |cost: u64| limiter.try_acquire(key, Cost::new(cost).unwrap()).await.unwrap();
+    assert!(check(2).await.is_admitted());
+    let refused = check(2).await;
+    assert_eq!((refused.is_admitted(), refused.source()), (false, Source::Store));
+    let asked = || calls(&server);
+    let before = asked();
+    for _ in 0..100 {
+        let again = check(2).await;
+        assert_eq!((again.is_admitted(), again.source()), (false, Source::Remembered));
+        assert!(again.retry_after() <= refused.retry_after());
+    }
+    // A larger cost is refused too, and what can never fit is told so.
+    assert_eq!(check(3).await.source(), Source::Remembered);
+    assert_eq!(check(4).await.retry_after(), None);
+    assert_eq!(asked(), before);
+    // A smaller one may fit.
+    assert!(check(1).await.is_admitted());
+    assert!(asked() > before);
+    let counted = limiter.counters();
+    assert_eq!((counted.admitted, counted.refused, counted.remembered), (2, 1, 102));
+}
+
+#[tokio::test]
+async fn a_reset_and_a_refund_end_what_was_remembered() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 1).await.with_deadline(LONG).unwrap();
+    let key = "key";
+    let check = async || limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted();
+    assert!(check().await && !check().await && !check().await);
+    limiter.reset(key).await.unwrap();
+    assert!(check().await && !check().await);
+    limiter.reset(key).await.unwrap();
+    let reserved = limiter.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
+    assert!(!check().await);
+    limiter.refund(reserved.into_receipt().unwrap()).await.unwrap();
+    assert!(check().await);
+}
+
+#[tokio::test]
+async fn receipts_of_others_and_from_before_a_reset_give_nothing_back() {
+    let server = Server::start();
+    let url = server.url();
+    let (one, other) = (limiter(&url, 5).await, limiter(&url, 5).await);
+    let one = one.with_deadline(LONG).unwrap();
+    let key = "key";
+    let reserve = async || {
+        let reserved = one.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
+        reserved.into_receipt().unwrap()
+    };
+    let used = async || one.peek(key).await.unwrap().used();
+    other.refund(reserve().await).await.unwrap();
+    one.refund(Receipt::of_store("a stranger's", 1)).await.unwrap();
+    assert_eq!(used().await, 1);
+    let before_reset = reserve().await;
+    one.reset(key).await.unwrap();
+    let after_reset = reserve().await;
+    one.refund(before_reset).await.unwrap();
+    assert_eq!(used().await, 1);
+    one.refund(after_reset).await.unwrap();
+    assert_eq!(used().await, 0);
+}
+
+#[tokio::test]
+async fn no_key_of_any_algorithm_lives_without_an_expiry() {
+    let server = Server::start();
+    let texts = [
+        "10/min",
+        "7/min burst 3",
+        "10/min by leaky-queue depth 5",
+        "10/min by fixed-window",
+        "10/min by fixed-window aligned",
+        "10/min by sliding-counter",
+        "10/min by sub-windows 6 slots",
+        "10/min by sub-windows 6 slots loose paced",
+        "10/min by sliding-log",
+    ];
+    let client = connect(&server.url()).await.unwrap();
+    let mut policies: Vec<Policy> = (0..)
+        .zip(texts)
+        .map(|(index, text)| Policy::parse(&format!("p{index}"), text).unwrap())
+        .collect();
+    let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
+    policies.push(Policy::several("several", limits).unwrap());
+    policies.push(policies[0].clone().with_tier(policies[1].clone()).unwrap());
+    for policy in &policies {
+        let limiter = RedisLimiter::new(client.clone(), policy.clone()).unwrap();
+        let limiter = limiter.with_deadline(LONG).unwrap();
+        let reserve = async |key: &str, cost, within| {
+            limiter.reserve(key, Cost::new(cost).unwrap(), within).await.unwrap()
+        };
+        let taken = reserve("used", 1, Duration::ZERO).await;
+        drop(reserve("refunded", 1, Duration::ZERO).await);
+        let kept = reserve("refunded", 1, Duration::ZERO).await.into_receipt();
+        drop(reserve("promised", 1, Duration::from_secs(600)).await);
+        drop(reserve("promised", 1, Duration::from_secs(600)).await);
+        drop(reserve("reset", 1, Duration::ZERO).await);
+        if let Some(receipt) = kept {
+            limiter.refund(receipt).await.unwrap();
+        }
+        limiter.reset("reset").await.unwrap();
+        assert!(taken.decision().is_admitted(), "{policy:?}");
+    }
+    let keys = server.command(&["KEYS", "*"]).unwrap();
+    let keys: Vec<_> = keys.lines().filter(|line| line.starts_with("limiter:")).collect();
+    assert!(keys.len() >= 3 * policies.len(), "{keys:?}");
+    let lives = keys.iter().map(|key| server.command(&["PTTL", key]).unwrap());
+    let lives: Vec<String> = lives.collect();
+    // An hour of the log, and the ten minutes that were waited for.
+    for (key, life) in keys.iter().zip(&lives) {
+        let life: i64 = life.trim_start_matches(':').parse().unwrap();
+        assert!(life == -2 || (0..3 * 3_600_000).contains(&life), "{key} lives {life} ms");
+    }
+}
+
+#[tokio::test]
+async fn several_tasks_share_what_one_limiter_gives_by_every_algorithm() {
+    let url = server::shared_url();
+    for (index, text) in [
+        "50/day by fixed-window",
+        "50/day by sliding-counter",
+        "50/day by sub-windows 24 slots",
+        "50/day by sliding-log",
+        "50/day by token-bucket",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("shared-{}-{index}", std::process::id());
+        let limiter = Arc::new(patient(&url, Policy::parse(&name, text).unwrap()).await);
+        let checks = (0..100).map(|_| limiter.try_acquire("key", Cost::ONE));
+        let admitted = join_all(checks).await;
+        let admitted = admitted.iter().filter(|result| result.as_ref().unwrap().is_admitted());
+        assert_eq!(admitted.count(), 50, "{text}");
+    }
+}
+
+/// Returns how many scripts the server was asked to run.
+fn calls(server: &Server) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let calls = stats.lines().filter_map(|line| {
+        let rest = line.strip_prefix("cmdstat_evalsha:calls=")?;
+        rest.split(',').next()?.parse::<u64>().ok()
+    });
+    calls.sum()
+}
