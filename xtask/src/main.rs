@@ -4,6 +4,7 @@ mod bench;
 mod bounds;
 mod ci;
 mod compare;
+mod doctor;
 mod features;
 mod fuzz;
 mod models;
@@ -65,6 +66,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "fetch all the servers to test with, and list them",
         run: servers::run,
+    },
+    Task {
+        name: "doctor",
+        options: "URL [PREFIX]",
+        purpose: "look at a Redis or Valkey server before it keeps limits, and say what to change",
+        run: doctor::run,
     },
     Task {
         name: "bounds",

@@ -166,6 +166,11 @@ impl Cluster {
         })))
     }
 
+    /// Returns the nodes that serve slots.
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+        self.read().primaries()
+    }
+
     /// Returns a replica of the node that serves a slot, in turns.
     fn replica(self: &Arc<Self>, slot: u16) -> Option<Arc<Member>> {
         let replica = self.read().replica(slot, self.turn.fetch_add(1, Ordering::Relaxed));

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use fred::types::Value;
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     cluster::Cluster,
     command::{self, Command},
     fred_client::{First, Purpose},
+    member::Member,
     no_reply::NoReply,
     node::Node,
     options::ConnectOptions,
@@ -92,6 +94,54 @@ enum Topology {
     /// One server, or the one that sentinels name.
     Single(Arc<Node>),
     Cluster(Arc<Cluster>),
+}
+
+/// One of the servers that serve keys.
+pub(crate) struct Server {
+    /// Its address, without a password.
+    pub(crate) name: String,
+    at: At,
+}
+
+enum At {
+    Single(Arc<Node>),
+    Member(Arc<Member>),
+}
+
+impl Connection {
+    /// Returns the servers that serve keys: of a cluster, the primaries that are known.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        match &self.topology {
+            Topology::Single(node) => {
+                vec![Server { name: self.url.to_string(), at: At::Single(Arc::clone(node)) }]
+            }
+            Topology::Cluster(cluster) => {
+                let members = cluster.primaries().into_iter();
+                let server = |member: Arc<Member>| Server {
+                    name: member.to_string(),
+                    at: At::Member(member),
+                };
+                members.map(server).collect()
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Sends a command once.
+    pub(crate) async fn send(
+        &self,
+        name: &'static str,
+        arguments: &[&str],
+        within: Duration,
+    ) -> Result<Value, NoReply> {
+        let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
+        let node = match &self.at {
+            At::Single(node) => node,
+            At::Member(member) => &member.node,
+        };
+        node.send(First::Nothing, Command { name, arguments }, within).await
+    }
 }
 
 impl ScriptClient for Connection {

@@ -47,6 +47,13 @@ impl Keys {
     }
 }
 
+/// Returns a prefix as it stands in keys.
+pub(crate) fn escaped(prefix: &str) -> String {
+    let mut out = Vec::new();
+    escape(prefix, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// A colon would end the name early, and braces would put the whole policy into one hash slot of a
 /// cluster.
 fn escape(name: &str, out: &mut Vec<u8>) {

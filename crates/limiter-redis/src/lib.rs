@@ -59,6 +59,7 @@ mod command;
 mod connection;
 mod counters;
 mod denials;
+mod doctor;
 mod events;
 mod failure;
 mod fred_client;
@@ -85,6 +86,7 @@ mod tls;
 pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
 pub use connection::{Connection, connect, connect_with};
 pub use counters::Counters;
+pub use doctor::{Finding, Report, Severity, doctor, doctor_under};
 pub use events::{Event, FallbackKind};
 pub use failure::FailurePolicy;
 #[cfg(feature = "tls")]

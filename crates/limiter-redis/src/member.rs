@@ -1,6 +1,7 @@
 //! The nodes of a cluster that there are connections to.
 
 use std::{
+    fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -99,6 +100,12 @@ impl Member {
             }),
             Err(no_reply) => Err(no_reply.to_string()),
         }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&url(&self.server))
     }
 }
 

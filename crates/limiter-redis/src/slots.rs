@@ -69,6 +69,10 @@ impl Map {
         }
     }
 
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+        self.shards.iter().map(|shard| Arc::clone(&shard.primary)).collect()
+    }
+
     pub(crate) fn members(&self) -> Vec<Arc<Member>> {
         let nodes = self
             .shards

@@ -10,6 +10,7 @@
 mod acl;
 mod cluster;
 mod connections;
+mod doctor;
 mod exactness;
 mod failure;
 mod faults;
