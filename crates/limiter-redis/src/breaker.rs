@@ -75,7 +75,7 @@ impl Breaker {
     pub(crate) const RECENT: u32 = 20;
 
     /// The longest time without a probe.
-    pub(crate) const MAX_OPEN: Duration = Duration::from_millis(500);
+    pub(crate) const MAX_OPEN: Duration = Duration::from_millis(200);
 
     const GRACE: Duration = Duration::from_secs(1);
 

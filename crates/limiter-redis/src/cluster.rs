@@ -166,6 +166,11 @@ impl Cluster {
         })))
     }
 
+    /// Returns a number of the node that serves a key, which may change when the slots do.
+    pub(crate) fn server_of(&self, key: &[u8]) -> usize {
+        self.read().shard_index(redis_keyslot(key))
+    }
+
     /// Returns the nodes that serve slots.
     pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
         self.read().primaries()

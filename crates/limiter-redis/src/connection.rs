@@ -161,6 +161,13 @@ impl ScriptClient for Connection {
             }
         }
     }
+
+    fn server_of(&self, key: &[u8]) -> usize {
+        match &self.topology {
+            Topology::Single(_) => 0,
+            Topology::Cluster(cluster) => cluster.server_of(key),
+        }
+    }
 }
 
 impl fmt::Debug for Connection {

@@ -43,9 +43,14 @@ pub(crate) struct Shared<C> {
     pub(crate) denials: Denials,
     pub(crate) events: Events,
     pub(crate) local: Option<Local>,
-    breaker: Breaker,
+    /// One for each of so many servers: a cluster's node that fails is not asked, and all others
+    /// are.
+    breakers: [Breaker; SERVERS],
     current: RwLock<Current>,
 }
+
+/// Servers by a number that is larger share the breaker of another.
+const SERVERS: usize = 32;
 
 #[derive(Clone)]
 pub(crate) struct Current {
@@ -68,7 +73,9 @@ impl<C: ScriptClient> Shared<C> {
             denials: Denials::new(settings.denials, now),
             events,
             local: settings.failure_policy.local(&policy)?,
-            breaker: Breaker::new(breaker::Settings::for_deadline(settings.deadline), now),
+            breakers: std::array::from_fn(|_| {
+                Breaker::new(breaker::Settings::for_deadline(settings.deadline), now)
+            }),
             current: RwLock::new(Current {
                 plan: Arc::new(Plan::new(&settings.prelude, &policy)?),
                 policy,
@@ -88,7 +95,9 @@ impl<C: ScriptClient> Shared<C> {
         read: impl FnOnce(&[i64]) -> Option<T>,
     ) -> Result<T, Error> {
         let Settings { client, deadline, .. } = &self.settings;
-        let pass = match self.breaker.pass(Instant::now()) {
+        let breaker = self.breakers.get(client.server_of(key) % SERVERS);
+        // There is one for each remainder.
+        let pass = match breaker.unwrap_or(&self.breakers[0]).pass(Instant::now()) {
             Ok(pass) => pass,
             Err(open) => {
                 self.events.tally().not_asked();

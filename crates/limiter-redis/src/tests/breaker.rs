@@ -133,7 +133,7 @@ fn a_slow_probe_keeps_it_open() {
 #[test]
 fn failed_probes_lengthen_the_pause_to_half_a_second() {
     let (breaker, mut now) = open_breaker();
-    for open in [100, 200, 400, 500, 500, 500, 500, 500, 500, 500, 500] {
+    for open in [100, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200] {
         assert_eq!(retry_in(&breaker, now), Some(ms(open)));
         now += ms(open);
         assert_eq!(fail(&breaker, now), None, "it is open already");

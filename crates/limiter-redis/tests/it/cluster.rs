@@ -143,8 +143,11 @@ async fn a_dead_node_is_missed_by_its_own_keys_alone() {
     cluster.node_mut(2).kill();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(2) {
-        assert!(check(&limiter, &dead).await.is_err());
-        admit(&limiter, &alive).await;
+        // Most calls fail: one breaker for all nodes would open.
+        for _ in 0..3 {
+            assert!(check(&limiter, &dead).await.is_err());
+        }
+        assert!(check(&limiter, &alive).await.unwrap().is_admitted());
     }
     cluster.node_mut(2).restart();
     recover(&limiter, &dead).await;
@@ -190,8 +193,7 @@ async fn the_replica_that_takes_a_dead_nodes_place_is_found() {
     let (promoted, found) = tokio::join!(promoted, recover(&limiter, &key));
     let late = found.saturating_sub(promoted);
     println!("a replica took the place after {promoted:?}, and was found after {late:?}");
-    // The breaker looks again after half a second at most.
-    assert!(late < Duration::from_secs(2), "found only {late:?} later");
+    assert!(late < Duration::from_secs(1), "found only {late:?} later");
 }
 
 #[tokio::test]
