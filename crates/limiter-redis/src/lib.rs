@@ -1,9 +1,10 @@
 //! One rate limit for many processes: exact, atomic, on Redis or Valkey.
 //!
-//! [`RedisLimiter`] takes the place of the limiter in memory, for policies of one limit by GCRA, a
-//! token bucket or a leaky bucket, and their checks. Each check is one script call, so it is atomic
-//! whatever else runs; the script reads the server's clock, so the clocks of the processes don't
-//! matter.
+//! [`RedisLimiter`] takes the place of the limiter in memory: the same policies, by every algorithm,
+//! several limits at once and with tiers, and the same operations, by the traits
+//! [`Limiter`](limiter_core::Limiter) and [`WaitingLimiter`](limiter_core::WaitingLimiter). Each
+//! operation is one script call on one key, so it is atomic whatever else runs; the script reads the
+//! server's clock, so the clocks of the processes don't matter.
 //!
 //! ```no_run
 //! use limiter_core::{Cost, Policy, Quota};
@@ -19,13 +20,44 @@
 //! # }
 //! ```
 //!
+//! # Waiting
+//!
+//! [`acquire`](RedisLimiter::acquire) waits for permits: the server decides the order, among all
+//! processes, and who waits asks it once and sleeps until its turn.
+//! [`reserve`](RedisLimiter::reserve) tells the delay instead.
+//!
 //! # When the server is slow or gone
 //!
-//! A check ends within its deadline, 50 ms unless [`RedisLimiter::with_deadline`] says otherwise,
-//! with a decision or an error. Nothing is sent twice that may have been executed once: a lost
-//! answer is an error of the kind [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a
-//! second charge. What an error means for the request is the caller's choice; `limiter-tower` asks
-//! for it.
+//! An answer is there within its deadline, 50 ms unless [`RedisLimiter::with_deadline`] says
+//! otherwise. What it is then, a [`FailurePolicy`] says: the error, an admission, a refusal, or the
+//! decision of a limiter in memory that has its share of the quotas. After a few failures, or when most
+//! answers are slow, the server is left alone for up to 200 ms, and those who ask meanwhile don't wait
+//! for it; then one call at a time tries whether it is back. So an outage costs few requests even the
+//! deadline, and so does an outage from the start: [`connect`] doesn't fail for it.
+//!
+//! Nothing is sent twice that may have been executed once: a lost answer is an error of the kind
+//! [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a second charge. What the server
+//! has said that it did not execute is sent once more, within the deadline.
+//!
+//! What happens is counted, in [`RedisLimiter::counters`], told to an
+//! [observer](RedisLimiter::with_observer), and logged where it changes, not for each request.
+//!
+//! # Keys
+//!
+//! `limiter:api:salice` is the key of `alice` by the policy `api`. Each has an expiry, no later than
+//! the moment at which it has recovered, or twice that for sub-windows and logs.
+//!
+//! | algorithm | value | bytes a key on Redis 7.0 |
+//! |---|---|---|
+//! | GCRA and the buckets | a text: when the debt is drained, and the interval | 72; 104 for intervals of more than three digits or with a remainder |
+//! | fixed window | a text: when the window ends, and the count | 72; 104 for counts above 999 |
+//! | sliding counter | a text: the end, two counts, the window | 120 |
+//! | sub-windows, exact log | a list of dated counts | 10 a slot or entry, and about 150 |
+//! | several limits, tiers | a text of all their states | about 100, and 20 each |
+//!
+//! `cargo xtask bench redis-memory` prints them. A state that is found to be no such value counts as
+//! used up, and is gone after one recovery at the latest; a foreign type of value is an error. The kind
+//! of a policy can't be changed under its name, since a key's state can't serve both; its quotas can.
 //!
 //! # Servers
 //!
@@ -41,7 +73,8 @@
 //!
 //! A limit is as durable as the server's memory. A key that the server loses, in a restart without
 //! persistence, a failover before it was replicated, or by eviction, starts afresh; so give the
-//! server room for the keys in debt and `maxmemory-policy noeviction`.
+//! server room for the keys in debt and `maxmemory-policy noeviction`. [`doctor`] looks at a server,
+//! and says what to change.
 //!
 //! # Features
 //!
