@@ -9,4 +9,6 @@ mod keys;
 mod laws;
 mod models;
 mod noscript;
+mod receipts;
 mod store;
+mod twins;

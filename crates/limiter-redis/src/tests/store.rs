@@ -191,7 +191,8 @@ fn named(name: &str, policy: &Policy) -> Result<Policy, Error> {
     if limits.len() == 1 { Ok(limits.remove(0)) } else { Policy::several(name, limits) }
 }
 
-fn unique() -> String {
+/// Returns a name that no one else has.
+pub(super) fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }

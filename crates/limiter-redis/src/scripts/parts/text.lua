@@ -30,7 +30,11 @@ local function store(text, till)
   call('SET', KEYS[1], text, 'PX', format('%d', (till - now) / 1000 + 2))
 end
 
--- Leaves the notes alone.
+-- Leaves the notes alone, or nothing: an empty text would be one that can't be read.
 local function clear()
-  store('', now)
+  if horizon > now then
+    store('', now)
+  else
+    call('DEL', KEYS[1])
+  end
 end
