@@ -39,7 +39,7 @@ local function read(text, latest)
   if at then
     old_increment = digits * 10 ^ zeros
   else
-    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):(%d+)$')
+    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):([1-9]%d*)$')
     if not at then
       return true, most
     end

@@ -6,6 +6,8 @@
 //! PROPTEST_CASES says are about 25,000 calls an algorithm, and `cargo xtask twins` makes four times as
 //! many.
 
+mod found;
+mod lists;
 mod model;
 mod rig;
 mod traffic;

@@ -12,7 +12,7 @@ local function load()
     local state, p, s, m, h = match(text, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
       text = state ~= '' and state or false
-      promised, since, moved, horizon = p + 0, s + 0, m + 0, h + 0
+      promised, since, moved, horizon = p + 0, math.min(s + 0, now), math.min(m + 0, now), h + 0
       promised = promised > now and promised <= far and promised or 0
       horizon = horizon > now and horizon <= far and horizon or 0
     end

@@ -7,6 +7,7 @@ use limiter_test::schedule::Scenario;
 use proptest::prelude::*;
 
 use super::{
+    lists,
     model::{Model, Outcome},
     rig::{Done, Rig, scripts_time},
     value::Value,
@@ -78,7 +79,7 @@ impl Pair {
     }
 
     /// Calls what a random number chooses.
-    fn random(&mut self, now: Timestamp, cost: Cost, choice: u64) {
+    pub(super) fn random(&mut self, now: Timestamp, cost: Cost, choice: u64) {
         let mut choice = Choice(choice);
         let tier = usize::try_from(choice.below(self.tiers)).unwrap();
         match choice.below(20) {
@@ -143,7 +144,7 @@ impl Pair {
         self.note(now, format!("reset by {tier}"), outcome);
     }
 
-    fn peek(&mut self, now: Timestamp, tier: usize) {
+    pub(super) fn peek(&mut self, now: Timestamp, tier: usize) {
         let call = self.plan.peek(tier);
         self.rig.add(now, &call);
         let outcome = self.at(now, tier).peek();
@@ -175,6 +176,9 @@ impl Pair {
             prop_assert_eq!(done.life, outcome.life, "the life after {}", context);
             let is_text = matches!(value, Value::Text(_));
             prop_assert!(!is_text || done.writes <= 1, "{} writes: {}", done.writes, context);
+            if let Value::List(list) = &done.value {
+                prop_assert!(lists::is_whole(list), "{list:?} after {context}");
+            }
             before = Some(&done.value);
         }
         self.steps.clear();

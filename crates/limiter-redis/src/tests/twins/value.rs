@@ -91,6 +91,7 @@ impl Notes {
         };
         let in_reach = |at: i128| if at > now && at <= now + FAR { at } else { 0 };
         let (promised, horizon) = (in_reach(promised), in_reach(horizon));
+        let (since, moved) = (since.min(now), moved.min(now));
         (parts[0].to_owned(), Self { promised, since, moved, horizon })
     }
 
