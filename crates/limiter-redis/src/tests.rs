@@ -7,6 +7,7 @@ mod denials;
 mod events;
 mod keys;
 mod laws;
+mod memory;
 mod models;
 mod noscript;
 mod receipts;

@@ -1,8 +1,6 @@
 //! Values that no script of the policy has left: whatever was found, no script fails, twins agree, and
 //! the key is its own again after one recovery.
 
-use std::time::Duration;
-
 use limiter_core::{Cost, Kind, Policy, Quota, Timestamp, algorithm::Start};
 use limiter_test::schedule::quotas;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
