@@ -14,6 +14,7 @@ mod servers;
 mod steps;
 mod test;
 mod tidy;
+mod twins;
 mod workspace;
 
 use std::env;
@@ -48,6 +49,12 @@ const TASKS: &[Task] = &[
         options: "[MODEL]",
         purpose: "try every interleaving of what threads share in memory, in small models",
         run: models::run,
+    },
+    Task {
+        name: "twins",
+        options: "",
+        purpose: "100,000 random calls an algorithm by its script and by its twin, on a real server",
+        run: twins::run,
     },
     Task {
         name: "fuzz",

@@ -23,13 +23,12 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
     code::no_ignored_tests,
     code::tests_named_by_outcome,
     algorithm::pure,
-    script::has_contract,
     word::none_forbidden,
 ];
 
 /// Rules that look at one file beside another.
 const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] =
-    &[script::has_twin, script::is_tested, link::resolves, krate::described];
+    &[script::has_contract, script::has_twin, script::is_tested, link::resolves, krate::described];
 
 /// A file of the repository, its path relative to the root.
 struct File {

@@ -183,11 +183,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
     pub(crate) fn with_prelude(self, prelude: &str) -> Self {
         self.with(|settings| prelude.clone_into(&mut settings.prelude)).unwrap()
     }
-
-    #[cfg(test)]
-    pub(crate) fn store_key(&self, key: &limiter_core::Key<'_>) -> Vec<u8> {
-        self.shared.keys.of(key)
-    }
 }
 
 impl<C> Clone for RedisLimiter<C> {

@@ -9,6 +9,8 @@ pub(crate) mod ledger;
 mod plan;
 mod single;
 pub(crate) mod sliding_counter;
+#[cfg(test)]
+pub(crate) mod twin;
 
 use std::{fmt::Write, ops::Range};
 

@@ -87,10 +87,12 @@ impl Algorithm for Gcra {
         Mark::one(state.0)
     }
 
+    /// What was promised for later stays.
     fn owe(&self, state: &mut Tat, at: Timestamp, cost: Cost) {
         let price = self.meter.price(cost).unwrap_or(self.meter.capacity());
-        let debt = Self::debt(state, at).saturating_add(price);
-        state.0 = ticks(at) + debt.min(self.meter.capacity());
+        let debt = Self::debt(state, at);
+        let most = debt.max(self.meter.capacity());
+        state.0 = ticks(at) + debt.saturating_add(price).min(most);
     }
 
     /// The charge drains while time goes through the part of the line that it has filled, which

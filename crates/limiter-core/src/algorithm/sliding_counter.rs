@@ -162,7 +162,7 @@ impl Algorithm for SlidingCounter {
     }
 
     fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Mark {
-        self.advance(state, at, at);
+        *state = self.at(*state, nanos(at));
         state.current = state.current.saturating_add(cost.get());
         Mark::one(state.until)
     }

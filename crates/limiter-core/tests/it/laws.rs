@@ -115,6 +115,16 @@ fn law_9_tiers_never_add_up() {
 }
 
 #[test]
+fn law_9_tiers_keep_what_was_promised() {
+    let two = any_two_alike()
+        .prop_flat_map(|(one, other)| (traffic(Just(one), Nanos, Time::Forward, 40), Just(other)));
+    run(&two, |(scenario, other)| {
+        let policy = scenario.policy.clone().with_tier(other.clone()).unwrap();
+        laws::tiers_keep_what_was_promised(&mut InMemory::new(policy), &scenario, &other)
+    });
+}
+
+#[test]
 fn law_10_decisions_are_coherent() {
     holds(any_policy(), Time::AnyWay, 60, laws::decisions_are_coherent);
     holds(any_single(), Time::AnyWay, 60, laws::decisions_are_coherent);

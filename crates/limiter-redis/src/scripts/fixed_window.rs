@@ -56,3 +56,106 @@ impl FixedWindow {
         [now + until_end, 0]
     }
 }
+
+/// The twin: what `fixed_window.lua` does, in its words.
+#[cfg(test)]
+mod twin {
+    use crate::scripts::twin::{Refund, Twin, split_colon, split_digits};
+
+    /// A quota, when a window ends, and the permits that were taken in it.
+    pub(super) struct FixedWindow {
+        limit: i128,
+        window: i128,
+        offset: i128,
+        now: i128,
+        ends: i128,
+        count: i128,
+    }
+
+    impl super::FixedWindow {
+        pub(crate) fn twin(&self) -> Box<dyn Twin> {
+            let [limit, window, offset] = self.quota().map(i128::from);
+            Box::new(FixedWindow { limit, window, offset, now: 0, ends: 0, count: 0 })
+        }
+    }
+
+    impl FixedWindow {
+        fn end_from(&self, at: i128) -> i128 {
+            if self.offset < 0 {
+                return at + self.window;
+            }
+            at + self.window - (at + self.offset) % self.window
+        }
+    }
+
+    impl Twin for FixedWindow {
+        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+            (self.now, self.ends, self.count) = (now, now, 0);
+            let Some(text) = text else {
+                return false;
+            };
+            let found = split_digits(text, 3).or_else(|| split_colon(text));
+            let latest_end = match self.offset {
+                ..0 => latest + self.window,
+                _ => self.end_from(latest) + self.window,
+            };
+            let Some((ends, count)) = found.filter(|(_, count)| *count <= 1 << 52) else {
+                (self.ends, self.count) = (self.end_from(now), self.limit);
+                return true;
+            };
+            if ends <= now {
+                return false;
+            }
+            (self.ends, self.count) = (ends.min(latest_end), count);
+            ends > latest_end
+        }
+
+        fn wait(&mut self, cost: i128, from: i128) -> Option<i128> {
+            let room = self.limit - cost;
+            if room < 0 {
+                return None;
+            }
+            let mut fits_at = self.ends;
+            if self.count <= room || self.ends <= from {
+                fits_at = self.ends - self.window;
+            }
+            Some((fits_at - from).max(0))
+        }
+
+        fn charge(&mut self, cost: i128, at: i128) {
+            if self.ends <= at {
+                (self.ends, self.count) = (self.end_from(at), cost);
+            } else {
+                self.count += cost;
+            }
+        }
+
+        fn owe(&mut self, cost: i128, at: i128) {
+            self.charge(cost, at);
+            self.count = self.count.min(self.limit);
+        }
+
+        fn refund(&mut self, refund: &Refund) -> bool {
+            if self.ends != refund.mark {
+                return false;
+            }
+            self.count = (self.count - refund.permits).max(0);
+            if self.count == 0 && self.ends - self.window <= self.now {
+                self.ends = self.now;
+            }
+            false
+        }
+
+        fn write(&self) -> (String, i128) {
+            let Self { ends, count, .. } = self;
+            if *count <= 999 {
+                return (format!("{ends}{count:03}"), *ends);
+            }
+            (format!("{ends}:{count}"), *ends)
+        }
+
+        fn numbers(&self) -> Vec<i128> {
+            vec![self.ends - self.now, self.count]
+        }
+    }
+}

@@ -32,13 +32,14 @@ local function read(text, latest)
   if not text then
     return false, 0
   end
-  local most = capacity + (latest - now) * scale
+  -- Nothing is promised for later than a double can count; the clock may step back from it.
+  local most = math.min(capacity + (latest - now) * scale, 2 ^ 53)
   local rem, old_increment, old_scale = '0', increment, 1
   local at, digits, zeros = match(text, '^(%d+)(%d%d%d)(%d)$')
   if at then
     old_increment = digits * 10 ^ zeros
   else
-    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):(%d+)$')
+    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):([1-9]%d*)$')
     if not at then
       return true, most
     end
@@ -72,7 +73,7 @@ local function wait(cost, from, debt)
   if price > capacity then
     return math.huge
   end
-  local excess = debt_at(from, debt) + price - capacity
+  local excess = debt_at(from, debt) - (capacity - price)
   return excess > 0 and math.ceil(excess / scale) or 0
 end
 
@@ -82,8 +83,9 @@ local function charge(cost, at, debt)
   return (at - now) * scale + (charged < capacity and charged or capacity)
 end
 
+-- What was promised for later stays.
 local function owe(cost, at, debt)
-  return charge(cost, at, debt)
+  return math.min(debt + cost * increment, math.max(debt, capacity))
 end
 
 -- What is left of the charge's part of the line, which ends at its mark, is given back, and what has

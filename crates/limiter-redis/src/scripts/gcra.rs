@@ -83,3 +83,153 @@ impl Gcra {
         self.longest_delay
     }
 }
+
+/// The twin: what `gcra.lua` does, in its words.
+#[cfg(test)]
+mod twin {
+    use crate::scripts::twin::{Refund, Twin, number, split_digits};
+
+    /// A quota, and a debt at `now`.
+    pub(super) struct Gcra {
+        increment: i128,
+        capacity: i128,
+        scale: i128,
+        mantissa: i128,
+        exponent: i128,
+        now: i128,
+        debt: i128,
+    }
+
+    /// A state as it is written: when it is drained, and by which quota.
+    struct Found {
+        at: i128,
+        rem: i128,
+        increment: i128,
+        scale: i128,
+    }
+
+    impl super::Gcra {
+        pub(crate) fn twin(&self) -> Box<dyn Twin> {
+            let [increment, capacity, scale, mantissa, exponent] = self.quota().map(i128::from);
+            let (now, debt) = (0, 0);
+            Box::new(Gcra { increment, capacity, scale, mantissa, exponent, now, debt })
+        }
+    }
+
+    impl Found {
+        fn parse(text: &str) -> Option<Self> {
+            if let Some((at, digits)) = split_digits(text, 4) {
+                let increment = times_ten_to(digits / 10, digits % 10);
+                return Some(Self { at, rem: 0, increment, scale: 1 });
+            }
+            let mut parts = text.split(':');
+            let mut next = || parts.next();
+            let (at, rem) = (number(next()?)?, number(next()?)?);
+            let (mantissa, exponent) = next()?.split_once('e')?;
+            let exponent = number(exponent).filter(|_| exponent.len() == 1)?;
+            let scale = next()?;
+            let scale = number(scale).filter(|_| !scale.starts_with('0'))?;
+            if next().is_some() {
+                return None;
+            }
+            let increment = times_ten_to(number(mantissa)?, exponent);
+            Some(Self { at, rem, increment, scale })
+        }
+    }
+
+    fn times_ten_to(mantissa: i128, exponent: i128) -> i128 {
+        (0..exponent).fold(mantissa, |product, _| product.saturating_mul(10))
+    }
+
+    /// Returns a * b / c rounded up.
+    fn scaled(a: i128, b: i128, c: i128) -> i128 {
+        (a * b + c - 1) / c
+    }
+
+    impl Gcra {
+        fn debt_at(&self, at: i128) -> i128 {
+            let drained = (at - self.now) * self.scale;
+            (self.debt - drained).max(0)
+        }
+    }
+
+    impl Twin for Gcra {
+        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+            (self.now, self.debt) = (now, 0);
+            let Some(text) = text else {
+                return false;
+            };
+            let most = (self.capacity + (latest - now) * self.scale).min(1 << 53);
+            let Some(old) = Found::parse(text) else {
+                self.debt = most;
+                return true;
+            };
+            if old.at < now {
+                return false;
+            }
+            let debt = (old.at - now).saturating_mul(old.scale).saturating_add(old.rem);
+            self.debt = most.min(debt);
+            if (old.increment, old.scale) == (self.increment, self.scale) {
+                return debt > most;
+            }
+            // Another quota's: the permits that were taken stay taken.
+            let is_known = debt < 1 << 51 && (1..1 << 51).contains(&old.increment);
+            self.debt = most;
+            if is_known && debt * self.increment < most * old.increment {
+                self.debt = scaled(debt, self.increment, old.increment).min(most);
+            }
+            true
+        }
+
+        fn wait(&mut self, cost: i128, from: i128) -> Option<i128> {
+            let price = cost * self.increment;
+            if price > self.capacity {
+                return None;
+            }
+            let excess = self.debt_at(from) - (self.capacity - price);
+            Some(scaled(excess.max(0), 1, self.scale))
+        }
+
+        fn charge(&mut self, cost: i128, at: i128) {
+            let charged = self.debt_at(at) + cost * self.increment;
+            self.debt = (at - self.now) * self.scale + charged.min(self.capacity);
+        }
+
+        fn owe(&mut self, cost: i128, _at: i128) {
+            let most = self.debt.max(self.capacity);
+            self.debt = (self.debt + cost * self.increment).min(most);
+        }
+
+        fn refund(&mut self, refund: &Refund) -> bool {
+            let taken = refund.permits * self.increment;
+            let mut ends = (refund.mark - self.now) * self.scale + refund.mark_rem;
+            if self.debt == ends && !refund.has_moved {
+                self.debt = (self.debt - taken).max(0);
+                return false;
+            }
+            if self.debt > self.capacity {
+                return false;
+            }
+            if refund.has_moved {
+                ends = (refund.at - self.now) * self.scale + refund.cost * self.increment;
+            }
+            let undrained = taken.min(ends).min(self.debt).max(0);
+            self.debt -= undrained;
+            undrained > 0
+        }
+
+        fn write(&self) -> (String, i128) {
+            let Self { scale, mantissa, exponent, .. } = self;
+            let rem = self.debt % scale;
+            let drained = self.now + (self.debt - rem) / scale;
+            if *scale == 1 && *mantissa <= 999 {
+                return (format!("{drained}{mantissa:03}{exponent}"), drained);
+            }
+            (format!("{drained}:{rem}:{mantissa}e{exponent}:{scale}"), drained + 1)
+        }
+
+        fn numbers(&self) -> Vec<i128> {
+            vec![self.debt]
+        }
+    }
+}

@@ -11,9 +11,9 @@ do
   local at, debt = now, 0
   if text then
     at = sub(text, -4) == ARGV[3] and tonumber(sub(text, 1, -5))
-    if at and at > now then
-      debt = at - now
-    end
+    -- What is over may not be a number at all, such as `-nan`.
+    at = at and at > now and at
+    debt = at and at - now
   end
   if at and debt <= rest + ARGV[1] then
     if debt > rest then

@@ -137,8 +137,8 @@ local function refund(permits, cost, at, has_moved, mark, mark_rem, log)
       high = middle
     end
   end
-  -- Else its own entry is over, and this is a later one.
-  if low <= log.last and slot_of(at_of(log, low)) == slot_of(mark) then
+  -- Else its own entry is over, and this is a later one, or one that can't be read.
+  if low <= log.last and slot_of(at_of(log, low)) == slot_of(mark) and count_of(log, low) > 0 then
     permits = math.min(permits, count_of(log, low))
     log.total = math.max(0, log.total - permits)
     change(log, low, log.count[low] - permits)

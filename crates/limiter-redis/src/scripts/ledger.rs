@@ -80,3 +80,143 @@ impl Ledger {
         [now + taken_at, 0]
     }
 }
+
+/// The twin: the algorithm of `limiter-core`, over the texts that the script writes.
+#[cfg(test)]
+mod twin {
+    use limiter_core::{
+        Cost,
+        algorithm::{Algorithm, Charge, Entries, Ledger as Core},
+    };
+
+    use crate::scripts::{
+        EPOCH,
+        twin::{Refund, Twin, cost_of, moment, split_colon, split_digits, wait_of},
+    };
+
+    /// A quota, and entries. Its times are those of Unix, as slots have to be.
+    pub(super) struct Ledger {
+        algorithm: Core,
+        limit: i128,
+        slot: i128,
+        span: i128,
+        loose: bool,
+        offset: i128,
+        now: i128,
+        log: Entries,
+        kept: usize,
+        /// When the last permits were taken, from now, or how long they wait.
+        told: i128,
+    }
+
+    impl super::Ledger {
+        pub(crate) fn twin(&self) -> Box<dyn Twin> {
+            let [limit, slot, span, _, offset, ..] = self.quota().map(i128::from);
+            Box::new(Ledger {
+                algorithm: self.algorithm,
+                limit,
+                slot,
+                span,
+                loose: self.loose,
+                offset,
+                now: 0,
+                log: Entries::default(),
+                kept: 0,
+                told: 0,
+            })
+        }
+    }
+
+    fn unix(at: i128) -> limiter_core::Timestamp {
+        moment(at + i128::from(EPOCH))
+    }
+
+    fn entry_of(text: &str) -> Option<(i128, i128)> {
+        split_digits(text, 4).or_else(|| split_colon(text))
+    }
+
+    fn text_of(at: i128, count: i128) -> String {
+        if count <= 9_999 { format!("{at}{count:04}") } else { format!("{at}:{count}") }
+    }
+
+    impl Ledger {
+        fn slot_of(&self, at: i128) -> i128 {
+            at - (at + self.offset) % self.slot
+        }
+
+        fn entries(&self) -> impl DoubleEndedIterator<Item = (i128, i128)> {
+            let entries = self.log.iter().map(|(at, count)| {
+                (i128::from(at.as_nanos() / 1_000) - i128::from(EPOCH), i128::from(count))
+            });
+            entries.collect::<Vec<_>>().into_iter()
+        }
+    }
+
+    impl Twin for Ledger {
+        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+            (self.now, self.kept, self.told) = (now, 0, 0);
+            let texts = text.filter(|text| *text != "-").unwrap_or_default();
+            let texts = texts.split(',').filter(|entry| !entry.is_empty());
+            let Some(found) = texts.map(entry_of).collect::<Option<Vec<_>>>() else {
+                let limit = u64::try_from(self.limit).unwrap();
+                self.log = [(unix(now), limit)].into_iter().collect();
+                return true;
+            };
+            let as_found = found.iter().map(|&(at, count)| (unix(at), count.try_into().unwrap()));
+            self.log = as_found.collect();
+            self.algorithm.advance(&mut self.log, unix(now), unix(latest));
+            let latest = if self.loose { latest + self.slot - 1 } else { latest };
+            let is_later = |at: i128| self.slot_of(at) > latest;
+            let is_over = |at: i128| now - self.slot_of(at) >= self.span;
+            let healed = found.iter().any(|(at, _)| is_later(*at));
+            let kept = found.iter().filter(|(at, _)| !is_later(*at) && !is_over(*at)).count();
+            self.kept = kept;
+            healed
+        }
+
+        fn wait(&mut self, cost: i128, from: i128) -> Option<i128> {
+            let wait = self.algorithm.wait(&self.log, unix(from), cost_of(cost));
+            let wait = wait.map(wait_of);
+            self.told = wait.unwrap_or(-1);
+            wait
+        }
+
+        fn charge(&mut self, cost: i128, at: i128) {
+            self.algorithm.charge(&mut self.log, unix(at), cost_of(cost));
+            let (taken_at, _) = self.entries().next_back().unwrap();
+            self.told = taken_at - self.now;
+        }
+
+        fn owe(&mut self, cost: i128, at: i128) {
+            self.algorithm.owe(&mut self.log, unix(at), cost_of(cost));
+        }
+
+        fn refund(&mut self, refund: &Refund) -> bool {
+            // A charge of a fresh state at that moment has this mark.
+            let charged_at = unix(refund.mark);
+            let mark = self.algorithm.charge(&mut Entries::default(), charged_at, Cost::ONE);
+            let (cost, at) = (cost_of(refund.cost), unix(refund.at));
+            let charge = Charge { at, cost, mark, moved: refund.has_moved };
+            let permits = u64::try_from(refund.permits).unwrap();
+            let moves = self.algorithm.refund(&mut self.log, unix(self.now), &charge, permits);
+            self.kept = self.entries().count();
+            moves
+        }
+
+        fn write(&self) -> (String, i128) {
+            let texts: Vec<_> = self.entries().map(|(at, count)| text_of(at, count)).collect();
+            let last = self.entries().next_back();
+            let till = last.map_or(self.now, |(at, _)| self.slot_of(at) + self.span);
+            (if texts.is_empty() { "-".to_owned() } else { texts.join(",") }, till)
+        }
+
+        fn numbers(&self) -> Vec<i128> {
+            let usage = self.algorithm.usage(&self.log, unix(self.now));
+            vec![wait_of(usage.reset_after()), usage.remaining().into(), self.told]
+        }
+
+        fn kept(&self) -> usize {
+            self.kept
+        }
+    }
+}

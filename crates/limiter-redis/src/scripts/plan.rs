@@ -190,8 +190,16 @@ impl Plan {
 
     /// Returns whether both keep the same kind of value at a key.
     pub(crate) fn has_values_of(&self, other: &Self) -> bool {
-        let is_list = |plan: &Self| matches!(plan.limits.as_slice(), [Single::Ledger(_)]);
-        is_list(self) == is_list(other)
+        self.is_list() == other.is_list()
+    }
+
+    pub(crate) const fn is_list(&self) -> bool {
+        matches!(self.limits.as_slice(), [Single::Ledger(_)])
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limits(&self) -> &[Single] {
+        &self.limits
     }
 
     fn arguments(&self, first: &[i64]) -> Vec<i64> {

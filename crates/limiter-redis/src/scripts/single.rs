@@ -95,6 +95,11 @@ impl Single {
         with!(self, |algorithm| algorithm.mark(whole(numbers), now))
     }
 
+    #[cfg(test)]
+    pub(crate) fn twin(&self) -> Box<dyn super::twin::Twin> {
+        with!(self, |algorithm| algorithm.twin())
+    }
+
     /// Returns the longest delay for which permits may be reserved.
     pub(crate) const fn longest_delay(&self) -> Duration {
         match self {

@@ -68,3 +68,109 @@ fn state([until, current, previous]: [i64; 3]) -> Counts {
 fn up(time: Duration) -> Duration {
     Duration::from_micros(u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
+
+/// The twin: the algorithm of `limiter-core`, over the texts that the script writes.
+#[cfg(test)]
+mod twin {
+    use limiter_core::{
+        Cost, Quota,
+        algorithm::{Algorithm, Charge, Counts, SlidingCounter as Core},
+    };
+
+    use super::up;
+    use crate::scripts::twin::{Refund, Twin, cost_of, moment, number, wait_of};
+
+    /// A quota, and the counts of two windows. Its times are those of the script.
+    pub(super) struct SlidingCounter {
+        algorithm: Core,
+        limit: i128,
+        window: i128,
+        now: i128,
+        counts: Counts,
+    }
+
+    impl super::SlidingCounter {
+        pub(crate) fn twin(&self) -> Box<dyn Twin> {
+            let [limit, window] = self.quota().map(i128::from);
+            let (algorithm, counts) = (self.algorithm, Counts::default());
+            Box::new(SlidingCounter { algorithm, limit, window, now: 0, counts })
+        }
+    }
+
+    impl SlidingCounter {
+        fn ends(&self) -> i128 {
+            i128::from(self.counts.until().as_nanos() / 1_000)
+        }
+
+        fn counted(count: i128) -> u64 {
+            u64::try_from(count.min(94_906_265)).unwrap()
+        }
+    }
+
+    impl Twin for SlidingCounter {
+        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+            (self.now, self.counts) = (now, Counts::default());
+            let Some(text) = text else {
+                self.algorithm.advance(&mut self.counts, moment(now), moment(now));
+                return false;
+            };
+            let numbers = text.split(':').map(number).collect::<Option<Vec<_>>>();
+            let Some(&[ends, current, previous, length @ 1..=2_251_799_813_685_248]) =
+                numbers.as_deref()
+            else {
+                let limit = Self::counted(self.limit);
+                self.counts = Counts::new(moment(now + 2 * self.window), limit, 0);
+                return true;
+            };
+            let latest_end = latest + 2 * length;
+            let until = moment(ends.min(latest_end));
+            self.counts = Counts::new(until, Self::counted(current), Self::counted(previous));
+            let length = std::time::Duration::from_micros(u64::try_from(length).unwrap());
+            let quota = Quota::per(1, length).expect("a window that a quota can have");
+            let from = Core::new(&quota).unwrap();
+            from.advance(&mut self.counts, moment(now), moment(latest));
+            if i128::try_from(length.as_micros()) == Ok(self.window) {
+                return ends > latest_end;
+            }
+            self.algorithm.adopt(&mut self.counts, &from, moment(now));
+            let current = Self::counted(self.counts.current().into());
+            self.counts = Counts::new(self.counts.until(), current, self.counts.previous());
+            true
+        }
+
+        fn wait(&mut self, cost: i128, from: i128) -> Option<i128> {
+            let wait = self.algorithm.wait(&self.counts, moment(from), cost_of(cost))?;
+            Some(wait_of(up(wait)))
+        }
+
+        fn charge(&mut self, cost: i128, at: i128) {
+            self.algorithm.charge(&mut self.counts, moment(at), cost_of(cost));
+        }
+
+        fn owe(&mut self, cost: i128, at: i128) {
+            self.algorithm.owe(&mut self.counts, moment(at), cost_of(cost));
+        }
+
+        fn refund(&mut self, refund: &Refund) -> bool {
+            let now = moment(self.now);
+            // A charge of a fresh state at that moment has this mark.
+            let charged_at = moment(refund.mark - 2 * self.window);
+            let mark = self.algorithm.charge(&mut Counts::default(), charged_at, Cost::ONE);
+            let (cost, at) = (cost_of(refund.cost), moment(refund.at));
+            let charge = Charge { at, cost, mark, moved: refund.has_moved };
+            let permits = u64::try_from(refund.permits).unwrap();
+            self.algorithm.refund(&mut self.counts, now, &charge, permits)
+        }
+
+        fn write(&self) -> (String, i128) {
+            let (ends, window) = (self.ends(), self.window);
+            let (current, previous) = (self.counts.current(), self.counts.previous());
+            (format!("{ends}:{current}:{previous}:{window}"), ends)
+        }
+
+        fn numbers(&self) -> Vec<i128> {
+            let (current, previous) = (self.counts.current(), self.counts.previous());
+            vec![self.ends() - self.now, current.into(), previous.into()]
+        }
+    }
+}

@@ -121,6 +121,16 @@ fn law_9_a_changed_quota_keeps_the_debt() {
 
 #[test]
 fn law_9_tiers_never_add_up() {
+    with_tiers(laws::tiers_never_add_up);
+}
+
+#[test]
+fn law_9_tiers_keep_what_was_promised() {
+    with_tiers(laws::tiers_keep_what_was_promised);
+}
+
+/// Tries `law` on policies with a tier.
+fn with_tiers(law: fn(&mut InRedis, &Scenario, &Policy) -> Law) {
     let store = Store::new();
     let with_tier = |one: &Policy, other: &Policy| one.clone().with_tier(other.clone()).unwrap();
     let two = any_two_alike()
@@ -128,7 +138,7 @@ fn law_9_tiers_never_add_up() {
         .prop_flat_map(|(one, other)| (traffic(Just(one), Micros, Time::Forward, 40), Just(other)));
     run(&two, |(scenario, other)| {
         let policy = with_tier(&scenario.policy, &other);
-        laws::tiers_never_add_up(&mut store.limiter(policy), &scenario, &other)
+        law(&mut store.limiter(policy), &scenario, &other)
     });
 }
 

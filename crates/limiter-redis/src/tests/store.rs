@@ -15,8 +15,8 @@ use fred::{
     types::{ClusterHash, CustomCommand, Value, config::Config},
 };
 use limiter_core::{
-    Answer, Cost, Decision, Error, Key, Kind, Limiter, Policy, Quota, Receipt, Reservation,
-    Timestamp, Usage, algorithm::Start,
+    Answer, Cost, Decision, Error, Kind, Limiter, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithm::Start,
 };
 use limiter_test::{
     server,
@@ -68,11 +68,6 @@ impl Store {
         Arc::new(Self { runtime, connection, client, clock })
     }
 
-    /// Returns a limiter of `quota` that no one has used.
-    pub(super) fn limiter_of(self: &Arc<Self>, quota: Quota) -> InRedis {
-        self.limiter(Policy::gcra("test", quota).unwrap())
-    }
-
     /// Returns a limiter of `policy` that no one has used.
     pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
         let limiter = RedisLimiter::new(self.connection.clone(), policy.clone()).unwrap();
@@ -104,12 +99,11 @@ pub(super) struct InRedis {
 }
 
 impl InRedis {
-    pub(super) fn store_key(&self, key: &str) -> Vec<u8> {
-        self.limiter.store_key(&Key::from(key))
+    /// Lets the slots and the windows by the clock of another policy begin with the test's zero.
+    pub(super) fn with_slots_of(self, policy: &Policy) -> Self {
+        Self { epoch: epoch(policy), ..self }
     }
-}
 
-impl InRedis {
     /// Sets the clock, and awaits an answer.
     fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter) -> Answer<T>) -> T {
         self.store.set_clock(now.saturating_add(self.epoch));
@@ -160,7 +154,8 @@ impl Operations for InRedis {
 /// they do for the limiter in memory.
 fn epoch(policy: &Policy) -> Duration {
     let mut common = 1;
-    for limit in policy.limits() {
+    let tiers = [policy].into_iter().chain(policy.tiers());
+    for limit in tiers.flat_map(Policy::limits) {
         let window = limit.quota().window().as_micros();
         let whole = match limit.kind() {
             Kind::SubWindows(slots) => {
@@ -191,7 +186,8 @@ fn named(name: &str, policy: &Policy) -> Result<Policy, Error> {
     if limits.len() == 1 { Ok(limits.remove(0)) } else { Policy::several(name, limits) }
 }
 
-fn unique() -> String {
+/// Returns a name that no one else has.
+pub(super) fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }

@@ -70,19 +70,21 @@ async fn a_quota_too_large_for_doubles_is_refused() {
 }
 
 #[tokio::test]
-async fn a_policy_without_a_script_is_refused() {
-    let quota = Quota::per_second(10).unwrap();
-    let tier = Policy::gcra("tier", quota).unwrap();
-    let policies = [
-        Policy::sliding_log("test", quota),
-        Policy::leaky_queue("test", 10, quota),
-        Policy::several("test", [Policy::fixed_window("window", quota).unwrap()]),
-        Policy::gcra("test", quota).and_then(|policy| policy.with_tier(tier)),
-    ];
-    for policy in policies {
-        let client = connect(&server::shared_url()).await.unwrap();
-        let error = RedisLimiter::new(client, policy.unwrap()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-        assert!(error.to_string().starts_with("the policy \"test\": "), "{error}");
-    }
+async fn a_policy_that_a_server_cannot_keep_is_refused() {
+    let quota = |permits| Quota::per_second(permits).unwrap();
+    let log = |permits| Policy::sliding_log("test", quota(permits)).unwrap();
+    let client = connect(&server::shared_url()).await.unwrap();
+    // Alone, a long log is a list; among others, all of it would be read and written at once.
+    assert!(RedisLimiter::new(client.clone(), log(1_000)).is_ok());
+    assert!(RedisLimiter::new(client.clone(), log(128).with_tier(log(100)).unwrap()).is_ok());
+    let error = RedisLimiter::new(client.clone(), log(129).with_tier(log(100)).unwrap());
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    assert!(error.to_string().starts_with("the policy \"test\": "), "{error}");
+
+    let counter = |permits| Policy::sliding_counter("test", quota(permits)).unwrap();
+    assert!(RedisLimiter::new(client.clone(), counter(94_906_265)).is_ok());
+    let error = RedisLimiter::new(client, counter(94_906_266)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
+    assert!(error.to_string().contains("at most 94906265 permits"), "{error}");
 }

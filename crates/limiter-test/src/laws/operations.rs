@@ -168,3 +168,33 @@ pub fn tiers_never_add_up(
     }
     Ok(())
 }
+
+/// Law 9 for tiers, and law 1 for reservations: what a tier has promised for later keeps its place,
+/// whatever another one admits meanwhile. For clocks that do not step back.
+pub fn tiers_keep_what_was_promised(
+    subject: &mut impl Operations,
+    scenario: &Scenario,
+    other: &Policy,
+) -> Law {
+    let within = scenario.quota().window() * 3;
+    let mut own = Admitted::default();
+    let (mut latest, mut last_use) = (Timestamp::ZERO, Timestamp::ZERO);
+    for (index, (now, cost)) in scenario.requests().enumerate() {
+        own.pass(now.saturating_since(latest));
+        latest = now;
+        if index % 3 == 2 {
+            let usage = subject.decide_by(now, other.name(), KEY, Cost::ONE).usage();
+            prop_assert!(usage.remaining() <= usage.limit());
+        } else if let Some(delay) = subject.reserve(now, KEY, cost, within).delay() {
+            let at = now.saturating_add(delay);
+            prop_assert!(at >= last_use, "overtakes what was reserved before");
+            last_use = at;
+            own.add_later(cost, delay);
+        }
+    }
+    for limit in scenario.policy.limits() {
+        let over = own.over(limit);
+        prop_assert!(over.is_none(), "{over:?} is over {limit:?}");
+    }
+    Ok(())
+}

@@ -23,7 +23,7 @@ end
 if admitted or healed then
   local text, till = write(a, b, c)
   if healed then
-    since, horizon = now, till
+    since, horizon = now, math.max(till, horizon)
   end
   store(text, till)
 end

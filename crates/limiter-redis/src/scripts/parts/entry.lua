@@ -1,12 +1,14 @@
 -- How an entry of a ledger is written.
 
+-- Returns when how many permits were taken, nothing where that can't be read.
 local function entry_of(text)
   local at, count = match(text, '^(%d+)(%d%d%d%d)$')
   if not at then
     at, count = match(text, '^(%d+):(%d+)$')
   end
-  -- What can't be read was taken just now.
-  return at and at + 0 or now, count and count + 0 or 0
+  if at and at + 0 < 2 ^ 52 and count + 0 < 2 ^ 52 then
+    return at + 0, count + 0
+  end
 end
 
 local function text_of(at, count)

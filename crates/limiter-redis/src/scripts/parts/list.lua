@@ -15,7 +15,8 @@ local function load()
   if head and find(head, '|', 1, true) then
     local state, p, s, m, h = match(head, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
-      head, promised, since, moved, horizon = state, p + 0, s + 0, m + 0, h + 0
+      head, promised, horizon = state, p + 0, h + 0
+      since, moved = math.min(s + 0, now), math.min(m + 0, now)
       promised = promised > now and promised <= far and promised or 0
       horizon = horizon > now and horizon <= far and horizon or 0
     end
@@ -26,15 +27,18 @@ end
 -- Sees entries from the one with the number `i` on: the more, the longer this goes on.
 local function fetch(log, i)
   local position = size - i + 1
-  local texts = call('LRANGE', KEYS[1], math.max(1, position - log.ahead + 1), position)
+  local from = math.max(1, position - log.ahead + 1)
+  local texts = call('LRANGE', KEYS[1], from, position)
   for n = #texts, 1, -1 do
-    local number = i + #texts - n
+    local number = size - from - n + 2
     if not log.count[number] then
-      log.at[number], log.count[number] = entry_of(texts[n])
+      local at, count = entry_of(texts[n])
+      log.at[number], log.count[number] = at or 0, count or 0
     end
   end
+  -- The head tells of more than there are; what is not there is long over.
   if not log.count[i] then
-    log.at[i], log.count[i] = now, 0
+    log.at[i], log.count[i] = 0, 0
   end
   log.ahead = math.min(log.ahead * 4, 256)
 end
@@ -59,17 +63,19 @@ local function entries(head)
     return log, false
   end
   local total, length, tail, expiry = match(head, '^(%d+):(%d+):(%d+):(%d+)$')
-  if not total or total + 0 > 2 ^ 52 or length + 0 > 2 ^ 22 then
+  local at, count = entry_of(newest or '')
+  if not total or total + 0 > 2 ^ 52 or length + 0 > 2 ^ 22 or tail + 0 > 2 ^ 52 or length + 0 > 0 and not at then
     -- Counts as full, and is written as such.
     log.total, log.last = limit, 1
     log.at[1], log.count[1] = now, limit
     return log, true
   end
   size, expires = length + 0, expiry + 0
-  log.total, log.last, log.kept = total + 0, size, size
+  log.last, log.kept = size, size
   if size > 0 then
+    log.total = total + 0
     log.at[1] = tail + 0
-    log.at[size], log.count[size] = entry_of(newest or '')
+    log.at[size], log.count[size] = at, count
   end
   return log, false
 end
@@ -114,8 +120,9 @@ local function store(head, till)
     call('RPUSH', key, head)
     kept, expires = log.first - 1, 0
   else
+    -- Counted from the newest, so that the head stays whatever it tells of their number.
     if log.first > 1 then
-      call('RPOP', key, format('%d', log.first - 1))
+      call('LTRIM', key, 0, format('%d', size - log.first + 1))
     end
     if kept < size then
       call('LTRIM', key, format('%d', size - kept), -1)

@@ -13,6 +13,10 @@ local function entries(text)
   local log = { total = 0, first = 1, last = 0, at = {}, count = {} }
   for entry in string.gmatch(text and text ~= '-' and text or '', '[^,]+') do
     local at, count = entry_of(entry)
+    if not at then
+      -- Counts as full, and is written as such.
+      return { total = limit, first = 1, last = 1, at = { now }, count = { limit } }, true
+    end
     log.last = log.last + 1
     log.at[log.last], log.count[log.last], log.total = at, count, log.total + count
   end

@@ -12,7 +12,7 @@ local function load()
     local state, p, s, m, h = match(text, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
       text = state ~= '' and state or false
-      promised, since, moved, horizon = p + 0, s + 0, m + 0, h + 0
+      promised, since, moved, horizon = p + 0, math.min(s + 0, now), math.min(m + 0, now), h + 0
       promised = promised > now and promised <= far and promised or 0
       horizon = horizon > now and horizon <= far and horizon or 0
     end
@@ -30,7 +30,11 @@ local function store(text, till)
   call('SET', KEYS[1], text, 'PX', format('%d', (till - now) / 1000 + 2))
 end
 
--- Leaves the notes alone.
+-- Leaves the notes alone, or nothing: an empty text would be one that can't be read.
 local function clear()
-  store('', now)
+  if horizon > now then
+    store('', now)
+  else
+    call('DEL', KEYS[1])
+  end
 end

@@ -1,0 +1,135 @@
+//! Lists of entries: those that a ledger leaves are whole, and those that it finds cost no error, and
+//! no more than one recovery.
+
+use std::time::Duration;
+
+use limiter_core::{Cost, Kind, Policy, Quota, Timestamp, algorithm::Slots};
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
+
+use super::{
+    config,
+    found::{NOW, numbers},
+    policies,
+    rig::{Done, Rig, scripts_time},
+    value::Value,
+};
+use crate::{
+    scripts::{Call, PRELUDE, Plan},
+    tests::store::{EPOCH, Store},
+};
+
+/// Returns whether a list tells its entries' sum and number, and when the oldest was taken.
+pub(super) fn is_whole(list: &[String]) -> bool {
+    let Some((head, entries)) = list.split_first() else {
+        return true;
+    };
+    let head = head.split('|').next().unwrap_or_default();
+    let told: Option<Vec<u64>> = head.split(':').map(|number| number.parse().ok()).collect();
+    let parsed: Option<Vec<(u64, u64)>> = entries.iter().map(|entry| entry_of(entry)).collect();
+    let (Some(&[total, size, tail, _expires]), Some(parsed)) = (told.as_deref(), parsed) else {
+        return false;
+    };
+    let newest_first = parsed.is_sorted_by(|one, other| one.0 > other.0);
+    let sum = parsed.iter().map(|(_, count)| count).sum::<u64>();
+    let oldest = parsed.last().map_or(0, |(at, _)| *at);
+    newest_first && (total, size, tail) == (sum, entries.len() as u64, oldest)
+}
+
+fn entry_of(text: &str) -> Option<(u64, u64)> {
+    let (at, count) = match text.split_once(':') {
+        Some(parts) => parts,
+        None => text.split_at_checked(text.len().checked_sub(4)?)?,
+    };
+    Some((at.parse().ok()?, count.parse().ok()?))
+}
+
+/// Returns lists of a head and entries, of which each may be anything.
+fn lists() -> impl Strategy<Value = Vec<String>> {
+    let small = || "[0-9]{1,2}".boxed();
+    let head = prop_oneof![
+        6 => (small(), small(), numbers(), numbers())
+            .prop_map(|(total, size, tail, expires)| format!("{total}:{size}:{tail}:{expires}")),
+        1 => (numbers(), numbers(), numbers(), numbers())
+            .prop_filter("long to go through", |(_, size, ..)| size.len() < 5 || size.len() > 7)
+            .prop_map(|(total, size, tail, expires)| format!("{total}:{size}:{tail}:{expires}")),
+        1 => "[0-9:|. x-]{0,6}",
+    ];
+    let entry = prop_oneof![
+        6 => (numbers(), "[0-9]{4}").prop_map(|(at, count)| format!("{at}{count}")),
+        2 => (numbers(), numbers()).prop_map(|(at, count)| format!("{at}:{count}")),
+        1 => "[0-9:. x-]{0,6}",
+    ];
+    (head, vec(entry.boxed(), 0..8)).prop_map(|(head, mut list)| {
+        list.insert(0, head);
+        list
+    })
+}
+
+fn ledgers() -> impl Strategy<Value = Policy> {
+    let kinds = prop_oneof![
+        Just(Kind::SlidingLog),
+        (1..=12_u32, any::<bool>()).prop_map(|(number, loose)| {
+            let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
+            Kind::SubWindows(slots.unwrap())
+        }),
+    ];
+    let permits = select(vec![1_u64, 2, 5, 100]);
+    let quotas = (permits, select(vec![1_u64, 1_000, 60_000]))
+        .prop_map(|(permits, ms)| Quota::per(permits, Duration::from_millis(ms)).unwrap());
+    policies(kinds, quotas)
+}
+
+#[test]
+fn any_list_that_is_found_costs_one_recovery() {
+    let store = Store::new();
+    let cases = (ledgers(), lists(), vec((0..5_u8, numbers()), 0..6));
+    TestRunner::new(config())
+        .run(&cases, |(policy, list, calls)| {
+            let plan = Plan::new(PRELUDE, &policy).unwrap();
+            let mut rig = Rig::new();
+            rig.put(&store, &Value::List(list));
+            let now = NOW.saturating_add(EPOCH);
+            let all = calls.iter().map(|(operation, mark)| call(&plan, now, *operation, mark));
+            let check = || plan.check(0, Cost::ONE);
+            // What can't stay as it is, is written by the first request.
+            [check()].into_iter().chain(all).for_each(|call| rig.add(now, &call));
+            let recovered = now.saturating_add(policy.limits()[0].quota().window() * 2);
+            [plan.peek(0), check(), check()].iter().for_each(|call| rig.add(recovered, call));
+
+            let done = rig.run(&store);
+            let errors: Vec<_> = done.iter().filter_map(|done| done.reply.as_ref().err()).collect();
+            prop_assert!(errors.is_empty(), "{errors:?}");
+            let [.., found, peeked, checked, last] = done.as_slice() else { unreachable!() };
+            let limit = policy.limits()[0].quota().permits();
+            prop_assert_eq!(&peeked.reply, &Ok(vec![0, limit.into(), 0]), "left {:?}", found);
+            prop_assert!(is_admission(checked), "{checked:?}");
+            prop_assert!(is_list_whole(checked) && is_list_whole(last), "{checked:?} {last:?}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Returns a call of an operation; a refund is of a charge that may have left an entry.
+fn call<'a>(plan: &'a Plan, now: Timestamp, operation: u8, mark: &str) -> Call<'a> {
+    match operation {
+        0 => plan.check(0, Cost::ONE),
+        1 => plan.take(0, Cost::ONE, Duration::ZERO),
+        2 => plan.peek(0),
+        3 => {
+            let now = i64::try_from(scripts_time(now)).unwrap();
+            let mark = mark.parse::<i64>().unwrap_or(now).min(now + 1_000_000_000);
+            let reply = [1, 0, mark - now, 0, now];
+            let charged = plan.taken(0, &reply, Cost::ONE).unwrap().charged.unwrap();
+            plan.refund(0, &charged, 1)
+        }
+        _ => plan.reset(0),
+    }
+}
+
+fn is_admission(done: &Done) -> bool {
+    done.reply.as_ref().is_ok_and(|reply| reply[0] > 0)
+}
+
+fn is_list_whole(done: &Done) -> bool {
+    matches!(&done.value, Value::List(list) if is_whole(list))
+}

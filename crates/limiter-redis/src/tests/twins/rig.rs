@@ -1,0 +1,109 @@
+//! Many calls of scripts in one round trip, each at a moment of its own.
+
+use std::fmt::Write as _;
+
+use fred::types::Value as Reply;
+use limiter_core::Timestamp;
+
+use super::value::Value;
+use crate::{
+    ScriptName,
+    scripts::{Call, EPOCH},
+    tests::store::{Store, unique},
+};
+
+/// Scripts to be run one after another on one key.
+pub(super) struct Rig {
+    key: String,
+    sources: Vec<String>,
+    arguments: Vec<Reply>,
+}
+
+/// What a call did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    /// The integers, or the error.
+    pub(super) reply: Result<Vec<i128>, String>,
+    /// The time to live that was asked for, in milliseconds.
+    pub(super) life: Option<i128>,
+    /// How often something was written.
+    pub(super) writes: i64,
+    /// What is at the key now.
+    pub(super) value: Value,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self { key: format!("twin:{}", unique()), sources: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// Puts a value at the key, as if someone else had.
+    pub(super) fn put(&self, store: &Store, value: &Value) {
+        let key = || Reply::from(self.key.as_str());
+        match value {
+            Value::Text(None) => {}
+            Value::Text(Some(text)) => {
+                store.command("SET", vec![key(), text.as_str().into()]);
+            }
+            Value::List(list) => {
+                for element in list {
+                    store.command("RPUSH", vec![key(), element.as_str().into()]);
+                }
+            }
+        }
+    }
+
+    /// Adds a call at a moment of the server's clock.
+    pub(super) fn add(&mut self, now: Timestamp, (script, arguments): &Call<'_>) {
+        let ScriptName::Source(source) = script.by_source() else { unreachable!() };
+        let known = self.sources.iter().position(|known| **known == *source);
+        let index = known.unwrap_or_else(|| {
+            self.sources.push(source.to_string());
+            self.sources.len() - 1
+        });
+        let micros = (now.as_nanos() / 1_000).to_string();
+        let head = [(index + 1).to_string(), micros, arguments.len().to_string()];
+        let arguments = arguments.iter().map(ToString::to_string);
+        self.arguments.extend(head.into_iter().chain(arguments).map(Reply::from));
+    }
+
+    /// Runs all calls that were added.
+    pub(super) fn run(&mut self, store: &Store) -> Vec<Done> {
+        let mut scripts = String::new();
+        for source in &self.sources {
+            let _ = writeln!(scripts, "function(KEYS, ARGV)\n{source}\nend,");
+        }
+        let source = include_str!("rig.lua").replace("--SCRIPTS", &scripts);
+        let mut arguments = vec![source.into(), 1.into(), self.key.as_str().into()];
+        arguments.append(&mut self.arguments);
+        let told = store.command("EVAL", arguments).into_array();
+        told.into_iter().map(Done::of).collect()
+    }
+}
+
+impl Done {
+    fn of(told: Reply) -> Self {
+        let [reply, life, writes, value] = told.into_array().try_into().expect("four of each");
+        let reply = match reply {
+            Reply::String(error) => Err(error.to_string()),
+            Reply::Array(numbers) => {
+                Ok(numbers.iter().map(|number| number.as_i64().unwrap().into()).collect())
+            }
+            number => Ok(vec![number.as_i64().unwrap().into()]),
+        };
+        let life = life.as_string().filter(|life| !life.is_empty());
+        let value = match value {
+            Reply::Array(list) => {
+                Value::List(list.iter().map(|element| element.as_string().unwrap()).collect())
+            }
+            text => Value::Text(Some(text.as_string().unwrap()).filter(|text| !text.is_empty())),
+        };
+        let life = life.map(|life| life.parse().expect("whole milliseconds"));
+        Self { reply, life, writes: writes.as_i64().unwrap(), value }
+    }
+}
+
+/// Returns a moment of the server's clock as scripts tell it.
+pub(super) fn scripts_time(now: Timestamp) -> i128 {
+    i128::from(now.as_nanos() / 1_000) - i128::from(EPOCH)
+}

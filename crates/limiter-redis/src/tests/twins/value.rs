@@ -1,0 +1,131 @@
+//! What stands at a key, as the scripts write it: `text.lua` and `list.lua` in Rust.
+
+/// What stands at a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(Option<String>),
+    /// The head first; none if there is no key.
+    List(Vec<String>),
+}
+
+/// What stands behind a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Notes {
+    pub(super) promised: i128,
+    pub(super) since: i128,
+    pub(super) moved: i128,
+    pub(super) horizon: i128,
+}
+
+/// How far ahead a note can be.
+const FAR: i128 = 164_160_000_000_000;
+
+impl Value {
+    /// Returns the state, as an algorithm reads it, and the notes.
+    pub(super) fn load(&self, now: i128) -> (Option<String>, Notes) {
+        match self {
+            Self::Text(None) => (None, Notes::default()),
+            Self::Text(Some(text)) => {
+                let (state, notes) = Notes::split(text, now);
+                (Some(state).filter(|state| text == state || !state.is_empty()), notes)
+            }
+            Self::List(list) => {
+                let Some((head, entries)) = list.split_first() else {
+                    return (None, Notes::default());
+                };
+                let (_, notes) = Notes::split(head, now);
+                let mut entries: Vec<_> = entries.iter().map(String::as_str).collect();
+                entries.reverse();
+                (Some(if entries.is_empty() { "-".to_owned() } else { entries.join(",") }), notes)
+            }
+        }
+    }
+
+    /// Writes a state that counts until a moment, of which so many entries stood there before.
+    pub(super) fn store(
+        &mut self,
+        text: &str,
+        till: i128,
+        notes: &Notes,
+        now: i128,
+        kept: usize,
+    ) -> Option<i128> {
+        let needed =
+            if notes.matter(now) { till.max(notes.promised).max(notes.horizon) } else { till };
+        match self {
+            Self::Text(value) => {
+                *value = Some(notes.behind(text, now));
+                Some((needed - now) / 1_000 + 2)
+            }
+            Self::List(list) => {
+                let expires = list.first().filter(|_| kept > 0).map_or(0, |head| expiry_of(head));
+                let mut expiry = list.first().map_or(0, |head| expiry_of(head));
+                if expiry <= needed + 2_000 || expiry > now + FAR {
+                    expiry = needed + (needed - now + 1) / 2 + 2_000;
+                }
+                *list = listed(text, expiry, notes, now);
+                (expiry != expires).then(|| (expiry - now) / 1_000 + 2)
+            }
+        }
+    }
+
+    /// Leaves the notes alone.
+    pub(super) fn clear(&mut self, notes: &Notes, now: i128) -> Option<i128> {
+        if matches!(self, Self::Text(_)) && !notes.matter(now) {
+            *self = Self::Text(None);
+            return None;
+        }
+        let text = if matches!(self, Self::Text(_)) { "" } else { "-" };
+        self.store(text, now, notes, now, 0)
+    }
+}
+
+impl Notes {
+    /// Returns the state before the notes, and these, as far as they still matter.
+    fn split(text: &str, now: i128) -> (String, Self) {
+        let parts: Vec<_> = text.split('|').collect();
+        let numbers = parts.iter().skip(1).map(|part| crate::scripts::twin::number(part));
+        let numbers = numbers.collect::<Option<Vec<_>>>();
+        let Some(&[promised, since, moved, horizon]) = numbers.as_deref() else {
+            return (text.to_owned(), Self::default());
+        };
+        let in_reach = |at: i128| if at > now && at <= now + FAR { at } else { 0 };
+        let (promised, horizon) = (in_reach(promised), in_reach(horizon));
+        let (since, moved) = (since.min(now), moved.min(now));
+        (parts[0].to_owned(), Self { promised, since, moved, horizon })
+    }
+
+    const fn matter(&self, now: i128) -> bool {
+        self.promised > now || self.horizon > now
+    }
+
+    fn behind(&self, text: &str, now: i128) -> String {
+        let Self { promised, since, moved, horizon } = self;
+        if self.matter(now) {
+            format!("{text}|{promised}|{since}|{moved}|{horizon}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Returns the list of a head and the entries of a packed state.
+fn listed(packed: &str, expiry: i128, notes: &Notes, now: i128) -> Vec<String> {
+    let entries: Vec<_> = packed.split(',').filter(|entry| *entry != "-").collect();
+    let parsed: Vec<_> = entries.iter().map(|entry| entry_of(entry)).collect();
+    let total: i128 = parsed.iter().map(|(_, count)| count).sum();
+    let tail = parsed.first().map_or(0, |(at, _)| *at);
+    let head = format!("{total}:{}:{tail}:{expiry}", entries.len());
+    let entries = entries.iter().rev().map(|entry| (*entry).to_owned());
+    [notes.behind(&head, now)].into_iter().chain(entries).collect()
+}
+
+fn entry_of(text: &str) -> (i128, i128) {
+    use crate::scripts::twin::{split_colon, split_digits};
+    split_digits(text, 4).or_else(|| split_colon(text)).expect("an entry")
+}
+
+fn expiry_of(head: &str) -> i128 {
+    let head = head.split('|').next().unwrap_or_default();
+    head.rsplit(':').next().and_then(crate::scripts::twin::number).unwrap_or_default()
+}
