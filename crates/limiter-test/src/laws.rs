@@ -11,9 +11,9 @@ use limiter_core::{Cost, Decision, Kind, Limit, Policy, Timestamp};
 use proptest::{prelude::*, test_runner::TestCaseError};
 
 pub use operations::{
-    a_changed_quota_keeps_the_debt, a_refund_gives_back_what_was_taken,
-    refunds_never_lift_above_the_bound, reservations_keep_the_bound, tiers_keep_what_was_promised,
-    tiers_never_add_up,
+    a_changed_quota_keeps_the_debt, a_refund_gives_back_no_more_than_was_taken,
+    a_refund_gives_back_what_was_taken, refunds_never_lift_above_the_bound,
+    reservations_keep_the_bound, tiers_keep_what_was_promised, tiers_never_add_up,
 };
 pub use waits::{no_wait_outlasts_a_recovery, recovered_equals_absent, retry_after_is_exact};
 

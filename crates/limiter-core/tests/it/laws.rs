@@ -90,6 +90,11 @@ fn law_7_a_refund_gives_back_what_was_taken() {
 }
 
 #[test]
+fn law_7_a_refund_gives_back_no_more_than_was_taken() {
+    holds(any_policy(), Time::AnyWay, 60, laws::a_refund_gives_back_no_more_than_was_taken);
+}
+
+#[test]
 fn law_7_refunds_never_lift_above_the_bound() {
     holds(any_policy(), Time::Forward, 60, laws::refunds_never_lift_above_the_bound);
 }

@@ -110,6 +110,35 @@ pub fn refunds_never_lift_above_the_bound(
     Ok(())
 }
 
+/// Law 7, however the clock steps and whatever is reset: one refund gives back no more than its
+/// receipt has taken.
+pub fn a_refund_gives_back_no_more_than_was_taken(
+    subject: &mut impl Operations,
+    scenario: &Scenario,
+) -> Law {
+    let mut receipts: Vec<Receipt> = Vec::new();
+    for (index, (now, cost)) in scenario.requests().enumerate() {
+        match index % 8 {
+            2 | 4 | 7 if !receipts.is_empty() => {
+                let receipt = receipts.swap_remove(index / 3 % receipts.len());
+                let (before, permits) = (subject.peek(now, KEY), receipt.permits());
+                subject.refund(now, receipt);
+                let after = subject.peek(now, KEY);
+                prop_assert!(after.remaining() <= before.remaining().saturating_add(permits));
+                let same_limit = after.limit_index() == before.limit_index();
+                prop_assert!(!same_limit || after.reset_after() <= before.reset_after());
+            }
+            5 if index % 3 == 0 => subject.reset(now, KEY),
+            // Nothing for later: what waits behind that comes back with it.
+            _ => {
+                let reservation = subject.reserve(now, KEY, cost, Duration::ZERO);
+                receipts.extend(reservation.into_receipt());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Law 9 for a replaced policy: what was just taken is still taken, and nothing waits longer than
 /// the new quota can make it wait.
 pub fn a_changed_quota_keeps_the_debt(

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::value::{Notes, Value};
 use crate::scripts::{
-    Plan,
+    Plan, Single,
     twin::{Refund, Twin},
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
 
 impl Model {
     pub(super) fn new(plan: &Plan, value: Value) -> Self {
-        let limits: Vec<_> = plan.limits().iter().map(|limit| limit.twin()).collect();
+        let limits: Vec<_> = plan.limits().iter().map(Single::twin).collect();
         let own = 0..limits.len();
         Self { limits, own, value, notes: Notes::default(), now: 0 }
     }
@@ -150,8 +150,9 @@ impl Model {
 
     fn longest_wait(&mut self, cost: i128, from: i128) -> Option<i128> {
         let limits = self.limits[self.own.clone()].iter_mut();
-        let waits = limits.map(|limit| limit.wait(cost, from));
-        waits.fold(Some(0), |longest, wait| Some(longest?.max(wait?)))
+        // All are asked: a ledger notes what it was asked last.
+        let waits: Vec<_> = limits.map(|limit| limit.wait(cost, from)).collect();
+        waits.into_iter().try_fold(0, |longest, wait| Some(wait?.max(longest)))
     }
 
     fn wait(&mut self, cost: i128) -> Option<i128> {
