@@ -168,7 +168,9 @@ fn epoch(policy: &Policy) -> Duration {
         common = common / gcd(common, whole) * whole;
     }
     let epoch = EPOCH.as_micros().next_multiple_of(common);
-    Duration::from_micros(u64::try_from(epoch).unwrap())
+    // Of windows that have little in common, that may be later than a clock can show.
+    let in_reach = u64::try_from(epoch).ok().filter(|epoch| *epoch < 1 << 52);
+    in_reach.map_or(EPOCH, Duration::from_micros)
 }
 
 fn gcd(one: u128, other: u128) -> u128 {
