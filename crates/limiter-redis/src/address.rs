@@ -31,7 +31,10 @@ impl Address {
         };
         // Without the library's own choice of certificates.
         let plain = format!("redis{kind}://{rest}");
-        let mut config = Config::from_url(&plain).map_err(|error| invalid(error.details()))?;
+        let mut config = Config::from_url(&plain).map_err(|error| {
+            // It may quote a node, with a user and a password that don't belong there.
+            invalid(&redacted(error.details()))
+        })?;
         // Goes on trying where the first attempt fails.
         config.fail_fast = false;
         encrypt(&mut config, encrypted, options).map_err(|why| invalid(&why))?;
@@ -186,5 +189,8 @@ mod tests {
             assert!(!redacted(url).contains("secret"), "{}", redacted(url));
             assert!(redacted(url).contains("host"), "{}", redacted(url));
         }
+        let url = "redis-cluster://u:secret@a:1?node=u:secret@host:2";
+        let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+        assert!(!error.contains("secret") && error.contains("host"), "{error}");
     }
 }
