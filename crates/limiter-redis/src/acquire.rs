@@ -2,58 +2,67 @@
 
 use std::time::Duration;
 
-use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
-use tokio::{sync::oneshot, time::sleep};
+use limiter_core::{Answer, Decision, Error, ErrorKind, Receipt, Reservation};
+use tokio::{runtime::Handle, sync::oneshot, time::sleep};
 
 use crate::{client::ScriptClient, limiter::RedisLimiter};
 
 /// Returns what was reserved once it may be used.
 ///
-/// Dropped before that, it gives back what was taken, also where the answer was still on its way.
+/// Dropped before that, it gives back what was taken, also where the answer was still on its way, or
+/// had come and nobody had looked at it.
 pub(crate) async fn when_due<C: ScriptClient>(
     limiter: RedisLimiter<C>,
     reserved: Answer<Reservation>,
 ) -> Result<Reservation, Error> {
     let (send, receive) = oneshot::channel();
-    let asked = limiter.clone();
+    let runtime = Handle::current();
     tokio::spawn(async move {
-        // Whoever waited is gone.
-        if let Err(Ok(unwanted)) = send.send(reserved.await)
-            && let Some(receipt) = Reservation::into_receipt(unwanted)
-        {
-            drop(asked.refund(receipt).await);
-        }
+        let held = reserved.await.map(|reserved| Held::new(limiter, runtime, reserved));
+        // Whoever waited may be gone, now or before looking: then it is dropped, here or there.
+        drop(send.send(held));
     });
-    let reservation = receive.await.map_err(|_| {
+    let held = receive.await.map_err(|_| {
         Error::new(
             ErrorKind::Undetermined,
             "the runtime was shut down while the answer was awaited",
         )
     })??;
-    let (decision, Some(delay)) = (reservation.decision(), reservation.delay()) else {
-        return Ok(reservation);
-    };
-    let mut held = Held { limiter, receipt: reservation.into_receipt() };
-    sleep(delay).await;
-    Ok(match held.receipt.take() {
-        Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),
-        None => Reservation::refused(decision),
-    })
+    if let Some(delay) = held.delay {
+        sleep(delay).await;
+    }
+    Ok(held.into_reservation())
 }
 
-/// Permits that are not used yet. Dropped with them, it gives them back.
+/// What was reserved and is not used yet. Dropped, it gives back what was taken.
 struct Held<C: ScriptClient> {
     limiter: RedisLimiter<C>,
+    /// Kept, since it may be dropped where there is none.
+    runtime: Handle,
+    decision: Decision,
+    delay: Option<Duration>,
     receipt: Option<Receipt>,
+}
+
+impl<C: ScriptClient> Held<C> {
+    fn new(limiter: RedisLimiter<C>, runtime: Handle, reserved: Reservation) -> Self {
+        let (decision, delay) = (reserved.decision(), reserved.delay());
+        Self { limiter, runtime, decision, delay, receipt: reserved.into_receipt() }
+    }
+
+    fn into_reservation(mut self) -> Reservation {
+        match self.receipt.take() {
+            Some(receipt) => Reservation::admitted(self.decision, Duration::ZERO, receipt),
+            None => Reservation::refused(self.decision),
+        }
+    }
 }
 
 impl<C: ScriptClient> Drop for Held<C> {
     fn drop(&mut self) {
-        if let Some(receipt) = self.receipt.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
+        if let Some(receipt) = self.receipt.take() {
             let refund = self.limiter.refund(receipt);
-            runtime.spawn(async move { drop(refund.await) });
+            self.runtime.spawn(async move { drop(refund.await) });
         }
     }
 }

@@ -31,7 +31,10 @@ impl Address {
         };
         // Without the library's own choice of certificates.
         let plain = format!("redis{kind}://{rest}");
-        let mut config = Config::from_url(&plain).map_err(|error| invalid(error.details()))?;
+        let mut config = Config::from_url(&plain).map_err(|error| {
+            // It may quote a node, with a user and a password that don't belong there.
+            invalid(&redacted(error.details()))
+        })?;
         // Goes on trying where the first attempt fails.
         config.fail_fast = false;
         encrypt(&mut config, encrypted, options).map_err(|why| invalid(&why))?;
@@ -95,17 +98,22 @@ const SECRETS: [&str; 2] = ["sentinelPassword=", "sentinelUsername="];
 fn redacted(url: &str) -> String {
     let mut shown = url.to_owned();
     for secret in SECRETS {
-        if let Some(at) = shown.find(secret) {
-            let begin = at + secret.len();
+        let mut seen = 0;
+        while let Some(at) = shown.get(seen..).and_then(|rest| rest.find(secret)) {
+            let begin = seen + at + secret.len();
             let length = shown.get(begin..).unwrap_or_default().find('&');
             let end = length.map_or(shown.len(), |length| begin + length);
             shown.replace_range(begin..end, "***");
+            seen = begin;
         }
     }
-    if let (Some(scheme), Some(at)) = (shown.find("://"), shown.rfind('@'))
-        && scheme < at
+    // Without a scheme that is known, all of it may be a user and a password.
+    let scheme = shown.split_once("://").filter(|(scheme, _)| parts(scheme).is_some());
+    let begin = scheme.map_or(0, |(scheme, _)| scheme.len() + "://".len());
+    if let Some(at) = shown.rfind('@')
+        && begin <= at
     {
-        shown.replace_range(scheme + 3..at, "***");
+        shown.replace_range(begin..at, "***");
     }
     shown
 }
@@ -173,9 +181,16 @@ mod tests {
             "redis://u:sec@secret@host",
             "redis-sentinel://u:secret@host?sentinelServiceName=x&sentinelPassword=secret",
             "redis-sentinel://host?sentinelPassword=a@secret&sentinelUsername=secret",
+            "redis-sentinel://host?sentinelPassword=secret&sentinelPassword=secret",
+            "u:secret@host",
+            "redis:/u:secret@host",
+            "u:secret://secret@host",
         ] {
             assert!(!redacted(url).contains("secret"), "{}", redacted(url));
             assert!(redacted(url).contains("host"), "{}", redacted(url));
         }
+        let url = "redis-cluster://u:secret@a:1?node=u:secret@host:2";
+        let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+        assert!(!error.contains("secret") && error.contains("host"), "{error}");
     }
 }

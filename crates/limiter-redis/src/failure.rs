@@ -83,11 +83,15 @@ impl Local {
         Ok(())
     }
 
-    /// Charges what the store has admitted, as far as the share allows it, and tells by which
-    /// receipt it is given back.
+    /// Charges what the store has admitted, or as much of it as the share has left, and tells by
+    /// which receipt it is given back.
     pub(crate) fn follow(&self, tier: usize, key: &[u8], cost: Cost) -> Option<Receipt> {
-        self.ask(tier, |limiter| limiter.reserve(Key::from(key), cost, Duration::ZERO))?
-            .into_receipt()
+        self.ask(tier, |limiter| {
+            let charge =
+                |cost| limiter.reserve(Key::from(key), cost, Duration::ZERO).into_receipt();
+            let rest = || Cost::new(limiter.peek(Key::from(key)).remaining()).ok();
+            charge(cost).or_else(|| charge(rest()?))
+        })?
     }
 
     pub(crate) fn decide(&self, tier: usize, key: &[u8], cost: Cost) -> Option<Decision> {

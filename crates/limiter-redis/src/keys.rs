@@ -10,7 +10,8 @@ pub(crate) struct Keys {
 }
 
 /// The longest encoding that stands in a key as it is. A longer one is digested, so that no client
-/// can fill the store with long keys.
+/// can fill the store with long keys; and so is one with a brace, so that none can choose the hash
+/// slot in a cluster, nor a route such as `/users/{id}` put all its keys into one.
 const MAX_ENCODING: usize = 64;
 
 const MAX_PREFIX: usize = 64;
@@ -34,7 +35,8 @@ impl Keys {
     pub(crate) fn of(&self, key: &Key<'_>) -> Vec<u8> {
         let mut out = self.base.clone();
         key.encode(&mut out);
-        if out.len() - self.base.len() > MAX_ENCODING {
+        let encoding = out.get(self.base.len()..).unwrap_or_default();
+        if encoding.len() > MAX_ENCODING || encoding.contains(&b'{') {
             // Keyed with the policy's base, and marked with a tag that no encoding has.
             let digest = sha1_smol::Sha1::from(&out).digest().bytes();
             out.truncate(self.base.len());

@@ -111,11 +111,11 @@ fn by_word(details: &str) -> Meaning {
         "MOVED" => Meaning::Redirected(|to, error| NoReply::Moved { to, error }),
         "ASK" => Meaning::Redirected(|to, error| NoReply::Ask { to, error }),
         "READONLY" | "MASTERDOWN" => Meaning::Replica,
-        // It means the slot of one command, but the library fails all that are under way with it,
-        // and some of them may have been executed.
-        "CLUSTERDOWN" if said.contains("slot not served") => Meaning::Unknown,
-        "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
-        | "OOM" | "TRYAGAIN" | "WRONGPASS" => Meaning::Refused,
+        // It means one command, but the library fails all that are under way with it. Some of them
+        // may have been executed: for other slots, or since the cluster was up again.
+        "CLUSTERDOWN" => Meaning::Unknown,
+        "BUSY" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS" | "OOM"
+        | "TRYAGAIN" | "WRONGPASS" => Meaning::Refused,
         "ERR" | "WRONGTYPE" => Meaning::Wrong,
         _ => Meaning::Other,
     }
@@ -155,7 +155,7 @@ mod tests {
 
         for (details, kind, heard) in [
             ("BUSY Redis is busy running a script.", Unavailable, Server),
-            ("CLUSTERDOWN The cluster is down", Unavailable, Server),
+            ("CLUSTERDOWN The cluster is down", Undetermined, Silence),
             ("CLUSTERDOWN Hash slot not served", Undetermined, Silence),
             ("LOADING Redis is loading the dataset in memory", Unavailable, Server),
             ("MASTERDOWN Link with MASTER is down", Unavailable, Replica),

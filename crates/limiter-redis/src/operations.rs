@@ -32,8 +32,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             return Answer::ready(Ok(refusal));
         }
         Answer::pending(async move {
-            let plan = shared.plan();
             let asked = Asked::now(&shared, &key, tier, cost);
+            let plan = shared.plan();
             let call = plan.check(tier, cost);
             let answer = shared.ask(&key, call, false, |reply| plan.taken(tier, reply, cost)).await;
             match answer {
@@ -69,8 +69,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let Self { shared, tier } = self.clone();
         let key = shared.keys.of(key);
         Answer::pending(async move {
-            let plan = shared.plan();
             let asked = Asked::now(&shared, &key, tier, cost);
+            let plan = shared.plan();
             let call = plan.take(tier, cost, within);
             let answer = shared.ask(&key, call, false, |reply| plan.taken(tier, reply, cost)).await;
             let taken = match answer {
@@ -160,7 +160,8 @@ fn reserved_by(decision: Decision, cost: Cost) -> Reservation {
     }
 }
 
-/// What was noted before the store was asked for permits.
+/// What was noted before the policy was looked at and the store was asked for permits, so that no
+/// refusal by an earlier policy is remembered.
 struct Asked<'a, C> {
     shared: &'a Shared<C>,
     key: &'a [u8],

@@ -11,5 +11,6 @@ mod memory;
 mod models;
 mod noscript;
 mod receipts;
+mod replies;
 mod store;
 mod twins;

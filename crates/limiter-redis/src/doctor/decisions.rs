@@ -17,6 +17,9 @@ const DECISIONS: usize = 100;
 const POLICIES: [(&str, &str); 2] =
     [("doctor-text", "1000/s"), ("doctor-list", "1000/s by sub-windows 10 slots")];
 
+/// What servers say to a user who may not run a script, or not what it calls: of old ones and new.
+const NOT_PERMITTED: [&str; 3] = ["NOPERM", "can't run this command", "ACL failure in script"];
+
 pub(super) async fn examine(connection: &Connection, prefix: &str, report: &mut Report) {
     let name = "decisions";
     for (policy, quota) in POLICIES {
@@ -24,7 +27,7 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, report: &mut 
             Ok(times) => latency(&format!("{name} ({quota})"), times, report),
             Err(error) => {
                 let text = error.to_string();
-                let advice = if text.contains("NOPERM") {
+                let advice = if NOT_PERMITTED.iter().any(|words| text.contains(words)) {
                     "allow the user +evalsha +eval +time +get +set +lrange +lset +lpush +rpush +rpop \
                      +ltrim +lrem +pexpire +del, on the keys ~PREFIX:*"
                 } else {

@@ -53,7 +53,7 @@ impl FixedWindow {
     }
 
     pub(super) const fn mark(&self, [until_end, ..]: [i64; 3], now: i64) -> [i64; 2] {
-        [now + until_end, 0]
+        [now.saturating_add(until_end), 0]
     }
 }
 

@@ -76,7 +76,7 @@ impl Gcra {
 
     pub(super) const fn mark(&self, [debt, ..]: [i64; 3], now: i64) -> [i64; 2] {
         let scale = self.meter.ticks_per_unit().cast_signed();
-        [now + debt / scale, debt % scale]
+        [now.saturating_add(debt / scale), debt % scale]
     }
 
     pub(super) const fn longest_delay(&self) -> Duration {

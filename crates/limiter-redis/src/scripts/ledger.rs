@@ -77,7 +77,7 @@ impl Ledger {
     }
 
     pub(super) const fn mark(&self, [_, _, taken_at]: [i64; 3], now: i64) -> [i64; 2] {
-        [now + taken_at, 0]
+        [now.saturating_add(taken_at), 0]
     }
 }
 

@@ -127,7 +127,8 @@ impl Plan {
     pub(crate) fn refund(&self, tier: usize, charge: &Charged, permits: u64) -> Call<'_> {
         let Charged { cost, charged, delay, ref marks } = *charge;
         let permits = i64::try_from(permits).unwrap_or(cost).min(cost);
-        let mut arguments = self.arguments(&[permits, cost, charged, charged + delay]);
+        let mut arguments =
+            self.arguments(&[permits, cost, charged, charged.saturating_add(delay)]);
         arguments.extend(marks);
         (&self.tier(tier).refund, arguments)
     }

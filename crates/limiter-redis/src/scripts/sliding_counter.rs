@@ -54,7 +54,7 @@ impl SlidingCounter {
     }
 
     pub(super) const fn mark(&self, [until, ..]: [i64; 3], now: i64) -> [i64; 2] {
-        [now + until, 0]
+        [now.saturating_add(until), 0]
     }
 }
 

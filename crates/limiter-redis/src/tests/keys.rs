@@ -36,6 +36,15 @@ fn a_policy_does_not_pin_its_keys_to_one_slot() {
 }
 
 #[test]
+fn a_key_does_not_choose_its_slot() {
+    let keys = [Key::from("{a}b"), Key::tuple([Key::from("/users/{id}"), Key::from("b")])];
+    for one in keys {
+        let one = key("limiter", "api", &one);
+        assert!(one.starts_with("limiter:api:#") && !one.contains('{'), "{one}");
+    }
+}
+
+#[test]
 fn long_keys_are_digested_and_stay_apart() {
     let keys: Vec<String> = ["a", "b"]
         .iter()

@@ -75,11 +75,18 @@ async fn a_user_who_may_not_run_scripts_is_told_what_to_allow() {
     let user = [&user[..], &["+auth", "+ping", "+client", "+select", "+config"]].concat();
     server.command(&user).unwrap();
     let url = server.url().replace("redis://", "redis://web:secret@");
-    let report = doctor(&connect(&url).await.unwrap()).await;
-    let (severity, advice) = found(&report, "NOPERM");
-    assert_eq!(severity, Severity::Problem, "{report}");
-    assert!(advice.contains("+evalsha"), "{advice}");
-    assert!(!report.to_string().contains("secret"));
+    let client = connect(&url).await.unwrap();
+    // None, and then all but those that read and write.
+    for more in ["+time", "+eval|+evalsha"] {
+        let user = ["ACL", "SETUSER", "web"].into_iter().chain(more.split('|'));
+        server.command(&user.collect::<Vec<_>>()).unwrap();
+        let report = doctor(&client).await;
+        let decisions = report.findings().iter().find(|finding| finding.server() == "decisions");
+        let finding = decisions.unwrap_or_else(|| panic!("{report}"));
+        assert_eq!(finding.severity(), Severity::Problem, "{report}");
+        assert!(finding.advice().unwrap().contains("+evalsha"), "{report}");
+        assert!(!report.to_string().contains("secret"));
+    }
 }
 
 #[tokio::test]

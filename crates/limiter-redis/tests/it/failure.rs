@@ -77,6 +77,30 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_more_than_the_share_uses_up_all_of_it() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 40).await.with_failure_policy(among(4)).unwrap();
+    let start = Instant::now();
+    let (most, few) = (Cost::new(30).unwrap(), Cost::new(4).unwrap());
+    for (key, cost, calls) in [("most", most, 1), ("few", few, 3)] {
+        let mut admitted = 0;
+        while admitted < calls {
+            let decision = limiter.try_acquire(key, cost).await.unwrap();
+            if decision.source() == Source::Store {
+                assert!(decision.is_admitted());
+                admitted += 1;
+            }
+            assert!(start.elapsed() < Duration::from_secs(10));
+        }
+    }
+    server.pause();
+    for key in ["most", "few"] {
+        let decision = limiter.try_acquire(key, Cost::ONE).await.unwrap();
+        assert_eq!((decision.is_admitted(), decision.source()), (false, Source::Local), "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_back_before_an_outage_is_not_charged_in_it() {
     let server = Server::start();
     let limiter = limiter(&server.url(), 8).await.with_failure_policy(among(8)).unwrap();

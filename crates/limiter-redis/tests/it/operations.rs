@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::{FutureExt, future::join_all};
 use limiter_core::{
     Cost, Error, Limiter, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter,
 };
@@ -112,6 +112,34 @@ async fn who_does_not_wait_any_longer_gives_the_place_back() {
         assert!(tokio::time::timeout(patience, acquire).await.is_err());
         let start = Instant::now();
         while limiter.peek(key).await.unwrap().reset_after() > used_up {
+            assert!(start.elapsed() < LONG, "the place was not given back");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_nobody_came_for_is_given_back() {
+    let server = Server::start();
+    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let limiter = patient(&server.url(), policy).await;
+    for (key, is_elsewhere) in [("key", false), ("other", true)] {
+        let mut acquire = Box::pin(limiter.acquire(key, Cost::ONE));
+        assert!((&mut acquire).now_or_never().is_none());
+        let start = Instant::now();
+        while limiter.peek(key).await.unwrap().used() == 0 {
+            assert!(start.elapsed() < LONG, "nothing was taken");
+        }
+        // The answer was there before that of the last look, and nobody has looked at it.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        if is_elsewhere {
+            // Where there is no runtime.
+            std::thread::spawn(|| drop(acquire)).join().unwrap();
+        } else {
+            drop(acquire);
+        }
+        while limiter.peek(key).await.unwrap().used() > 0 {
             assert!(start.elapsed() < LONG, "the place was not given back");
         }
     }
