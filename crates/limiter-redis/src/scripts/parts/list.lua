@@ -12,7 +12,7 @@ local function load()
   local ends = call('LRANGE', KEYS[1], 0, 1)
   local head = ends[1]
   newest = ends[2]
-  if head and find(head, '|', 1, true) then
+  if head and string.find(head, '|', 1, true) then
     local state, p, s, m, h = match(head, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
       head, promised, horizon = state, p + 0, h + 0
