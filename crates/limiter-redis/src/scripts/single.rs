@@ -72,7 +72,7 @@ impl Single {
             Self::Gcra(gcra) => Some(gcra.short()),
             Self::FixedWindow(_) => Some(FixedWindow::short()),
             Self::SlidingCounter(counter) => Some(counter.short()),
-            Self::Ledger(_) => None,
+            Self::Ledger(ledger) => ledger.short(),
         }
     }
 
