@@ -5,8 +5,8 @@
 -- KEYS[1]  as in list.lua, where the head that is written here is described too
 -- ARGV     as in take.lua, without `within` and the quota, which is in the text
 -- Reply    the numbers, as of the long way
--- Cost     TIME and one read; one write if it admits; two more for each fifth entry that is added, and
---          for each fourth that is over
+-- Cost     TIME and one read; one write if it admits; one more for each sixth entry that is added, and
+--          two for each sixth that is over
 do
   local key = KEYS[1]
   local head, from_text = call('LINDEX', key, 0), false
@@ -31,14 +31,14 @@ do
 
   local begun = at and oldest_at and at - (at + offset) % slot
   local is_ordinary = begun and begun <= now and now - begun < span and oldest_at <= at and cost <= limit
-    and total >= 0 and total <= 2 ^ 52 and expires >= 0 and border >= 0 and oldest_at >= 0
+    and total >= 0 and total <= 2 ^ 52 and expires >= 0 and border >= 0 and border <= 256 and oldest_at >= 0
     and count >= 0 and count <= 2 ^ 52 and oldest_count >= 0 and oldest_count <= 2 ^ 52
   local popped = 0
   while is_ordinary and now - (oldest_at - (oldest_at + offset) % slot) >= span do
     total = math.max(0, total - oldest_count)
     if old == '' and not from_text then
       -- The oldest of the list; behind them, those that are not in it yet.
-      local texts = call('LRANGE', key, format('%d', -4 - popped), format('%d', -1 - popped))
+      local texts = call('LRANGE', key, format('%d', -6 - popped), format('%d', -1 - popped))
       if texts[1] == head then
         table.remove(texts, 1)
       end
@@ -47,22 +47,19 @@ do
         for text in string.gmatch(young, '[^,]+') do
           texts[#texts + 1] = text
         end
-        -- The newest first.
         young = ''
       end
       for i = #texts, 1, -1 do
         old = old .. texts[i] .. ','
       end
     end
-    local text, rest = match(old, '^([^,]+),(.*)$')
-    is_ordinary = text
-    if text then
-      oldest_at, oldest_count = match(text, '^(%d+)(%d%d%d%d)$')
-      if not oldest_at then
-        oldest_at, oldest_count = match(text, '^(%d+):(%d+)$')
-      end
-      old, is_ordinary = rest, oldest_at
-      oldest_at, oldest_count = oldest_at and oldest_at + 0, oldest_count and oldest_count + 0
+    local next_at, next_count, behind = match(old, '^(%d+)(%d%d%d%d),()')
+    if not next_at then
+      next_at, next_count, behind = match(old, '^(%d+):(%d+),()')
+    end
+    is_ordinary = next_at
+    if next_at then
+      old, oldest_at, oldest_count = string.sub(old, behind), next_at + 0, next_count + 0
     end
   end
 
@@ -72,7 +69,7 @@ do
     if begun >= own then
       at, count = at > now and at or now, count + cost
     else
-      young = format(count <= 9999 and '%d%04d,' or '%d:%d,', at, count) .. young
+      young = format(count <= 9999 and '%015d%04d,' or '%015d:%d,', at, count) .. young
       begun, at, count = own, now, cost
     end
     local till = begun + span
@@ -82,24 +79,26 @@ do
     end
 
     if popped > 0 then
-      call('RPOP', key, format('%d', popped))
+      -- Without the reply that RPOP would make of them.
+      call('LTRIM', key, 0, format('%d', -1 - popped))
     end
     if from_text then
       call('LPOP', key)
       call('RPOP', key)
     end
-    if #young <= 80 then
-      head = struct.pack('>ddddddd', total, expiry, #young, at, count, oldest_at, oldest_count)
-      call('LSET', key, 0, '*' .. head .. young .. old)
-    else
-      local texts = {}
-      for text in string.gmatch(young, '[^,]+') do
-        table.insert(texts, 1, text)
-      end
-      head = struct.pack('>ddddddd', total, expiry, 0, at, count, oldest_at, oldest_count)
-      texts[#texts + 1] = '*' .. head .. old
-      call('LSET', key, 0, texts[1])
-      call('LPUSH', key, unpack(texts, 2))
+    -- So many entries have 20 characters each, if not more.
+    local first, second, third, fourth, fifth, sixth
+    if #young > 115 then
+      first, second, third, fourth, fifth, sixth =
+        match(young, '^([^,]+),([^,]+),([^,]+),([^,]+),([^,]+),([^,]+),$')
+    end
+    if sixth then
+      young = ''
+    end
+    head = struct.pack('>ddddddd', total, expiry, #young, at, count, oldest_at, oldest_count)
+    call('LSET', key, 0, sixth or '*' .. head .. young .. old)
+    if sixth then
+      call('LPUSH', key, fifth, fourth, third, second, first, '*' .. head .. old)
     end
     if expiry ~= expires then
       call('PEXPIRE', key, format('%d', (expiry - now) / 1000 + 2))
