@@ -32,7 +32,8 @@ impl Keys {
     }
 
     pub(crate) fn of(&self, key: &Key<'_>) -> Vec<u8> {
-        let mut out = self.base.clone();
+        let mut out = Vec::with_capacity(self.base.len() + MAX_ENCODING);
+        out.extend_from_slice(&self.base);
         key.encode(&mut out);
         if out.len() - self.base.len() > MAX_ENCODING {
             // Keyed with the policy's base, and marked with a tag that no encoding has.
