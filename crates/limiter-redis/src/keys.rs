@@ -33,7 +33,8 @@ impl Keys {
     }
 
     pub(crate) fn of(&self, key: &Key<'_>) -> Vec<u8> {
-        let mut out = self.base.clone();
+        let mut out = Vec::with_capacity(self.base.len() + MAX_ENCODING);
+        out.extend_from_slice(&self.base);
         key.encode(&mut out);
         let encoding = out.get(self.base.len()..).unwrap_or_default();
         if encoding.len() > MAX_ENCODING || encoding.contains(&b'{') {

@@ -48,7 +48,16 @@ const ENTRY: &str = include_str!("scripts/parts/entry.lua");
 const PACKED: &str = include_str!("scripts/parts/packed.lua");
 const ONE: &str = include_str!("scripts/parts/one.lua");
 const SEVERAL: &str = include_str!("scripts/parts/several.lua");
-const GCRA_CHECK: &str = include_str!("scripts/gcra_check.lua");
+
+/// The short way of a check, and how it reads and writes the states that it knows.
+#[derive(Debug)]
+pub(crate) struct Short {
+    text: &'static str,
+    /// A pattern.
+    state: String,
+    /// A format.
+    form: String,
+}
 
 impl Operation {
     /// How many arguments come before the quotas.
@@ -83,8 +92,7 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
     if let [limit] = limits {
         let functions = limit.functions();
         source += &locals(&functions, next);
-        let value: &[&str] = if limit.is_ledger() { &[ENTRY, LIST] } else { &[TEXT] };
-        source.extend(value.iter().chain(&[functions.text, ONE]).copied());
+        source += &long_way(limit);
     } else {
         source += TEXT;
         let mut made = Vec::new();
@@ -108,14 +116,29 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
     Script::new(source)
 }
 
-/// Returns the script of a check by one GCRA, the short way first.
-fn gcra_check(prelude: &str, limit: &Single) -> Script {
-    let functions = limit.functions();
+/// Returns the script of a check by one limit, the short way first, where there is one.
+///
+/// It has the quota's numbers in its text and takes no argument for a cost of one permit, since each
+/// argument takes a server as long as a thirtieth of a decision.
+fn check(prelude: &str, limit: &Single) -> Option<Script> {
+    let Short { text, state, form } = limit.short()?;
+    let quota = limit.functions().quota.join(", ");
+    let numbers = limit.quota().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let locals = format!(
+        "local cost, within = (ARGV[1] or 1) + 0, -1\nlocal {quota} = {numbers}\nlocal state, form = \
+         '{state}', '{form}'\n"
+    );
+    // The cost was an argument before the quota's.
     let take = Operation::Take.text().lines();
-    // The short way has these from its own arguments.
     let take = take.filter(|line| !line.starts_with("local cost, within"));
     let take = take.collect::<Vec<_>>().join("\n");
-    Script::new([prelude, GCRA_CHECK, TEXT, functions.text, ONE, &take].concat())
+    Some(Script::new([prelude, &locals, text, &long_way(limit), &take].concat()))
+}
+
+/// Returns the functions of one limit.
+fn long_way(limit: &Single) -> String {
+    let value: &[&str] = if limit.is_ledger() { &[ENTRY, LIST] } else { &[TEXT] };
+    [&value.concat(), limit.functions().text, ONE].concat()
 }
 
 /// Returns the line that names the numbers of a quota, the first of which is `ARGV[first]`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Quota, Usage, algorithm::Start};
 
 use super::{
-    Functions,
+    Functions, Short,
     single::{count, in_micros, micros, signed},
 };
 
@@ -37,6 +37,11 @@ impl FixedWindow {
 
     pub(super) fn quota(&self) -> [i64; 3] {
         [signed(self.limit), self.window, self.offset]
+    }
+
+    pub(super) fn short() -> Short {
+        let [state, form] = Default::default();
+        Short { text: include_str!("fixed_window_check.lua"), state, form }
     }
 
     pub(super) fn usage(&self, [until_end, taken, _]: [i64; 3]) -> Usage {

@@ -8,7 +8,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions,
+    Functions, Short,
     single::{count, signed},
 };
 
@@ -56,14 +56,21 @@ impl Gcra {
         [self.increment, signed(capacity), signed(scale), self.mantissa, self.exponent.into()]
     }
 
-    /// Returns the arguments of the short way, for a quota that can go it.
-    pub(super) fn short(&self, cost: Cost) -> Option<[i64; 3]> {
-        let is_short = self.meter.ticks_per_unit() == 1 && (100..1_000).contains(&self.mantissa);
-        let capacity = self.meter.capacity();
-        // A cost that can never fit still has to be refused with the key's remaining permits.
-        let price = self.meter.price(cost).unwrap_or(capacity + self.increment.unsigned_abs());
-        let digits = self.mantissa * 10 + i64::from(self.exponent);
-        is_short.then(|| [signed(price), signed(capacity) - signed(price), digits])
+    pub(super) fn short(&self) -> Short {
+        let Self { mantissa, exponent, .. } = self;
+        let scale = self.meter.ticks_per_unit();
+        if scale == 1 && *mantissa <= 999 {
+            return Short {
+                text: include_str!("gcra_check.lua"),
+                state: format!("^(%d+){mantissa:03}{exponent}$"),
+                form: format!("%d{mantissa:03}{exponent}"),
+            };
+        }
+        Short {
+            text: include_str!("gcra_remainder_check.lua"),
+            state: format!("^(%d+):(%d+):{mantissa}e{exponent}:{scale}$"),
+            form: format!("%d:%d:{mantissa}e{exponent}:{scale}"),
+        }
     }
 
     pub(super) const fn usage(&self, [debt, ..]: [i64; 3]) -> Usage {

@@ -1,30 +1,26 @@
--- The short way of a check by GCRA, for the quotas whose increment is written in four digits: the
--- most frequent of all. What it finds to be anything but such a state goes the long way, which
--- follows.
+-- The short way of a check by GCRA whose tick is a microsecond: the most frequent of all. Anything but
+-- a state that this very quota has left goes the long way, which follows.
 --
--- ARGV     price, rest, digits: the cost in ticks, the capacity without it, and the increment as it
---          is written
--- Reply    the debt: positive, with the price in it, if the cost was admitted; negative or zero,
---          without it, if it was refused
+-- Quota    as in gcra.lua, and `state` and `form`: how such a state is read and written
+-- ARGV     the cost, or nothing for one permit
+-- Reply    the debt, as of the long way
 do
-  local text, rest = call('GET', KEYS[1]), ARGV[2] + 0
-  local at, debt = now, 0
+  local text, at = call('GET', KEYS[1]), now
   if text then
-    at = sub(text, -4) == ARGV[3] and tonumber(sub(text, 1, -5))
-    -- What is over may not be a number at all, such as `-nan`.
-    at = at and at > now and at
-    debt = at and at - now
+    at = match(text, state)
   end
-  if at and debt <= rest + ARGV[1] then
-    if debt > rest then
+  if at then
+    local debt = at - now
+    if debt < 0 then
+      debt = 0
+    end
+    local charged = debt + cost * increment
+    if charged <= capacity then
+      call('SET', KEYS[1], format(form, now + charged), 'PX', format('%d', charged / 1000 + 2))
+      return charged
+    end
+    if debt <= capacity then
       return -debt
     end
-    debt = debt + ARGV[1]
-    call('SET', KEYS[1], format('%d%s', now + debt, ARGV[3]), 'PX', format('%d', debt / 1000 + 2))
-    return debt
   end
 end
-
-local mantissa, exponent, scale = sub(ARGV[3], 1, -2) + 0, sub(ARGV[3], -1) + 0, 1
-local increment = mantissa * 10 ^ exponent
-local capacity, cost, within = ARGV[1] + ARGV[2], ARGV[1] / increment, -1

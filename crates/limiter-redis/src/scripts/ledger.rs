@@ -9,7 +9,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions,
+    Functions, Short,
     single::{count, in_micros, micros, signed, too_many},
 };
 
@@ -66,6 +66,12 @@ impl Ledger {
         let (paced, slots) = if self.paced == 0 { (0, 0) } else { (permits, self.paced.into()) };
         let span = in_micros(self.algorithm.span());
         [permits, slot, span, self.loose.into(), super::EPOCH % slot, paced, slots]
+    }
+
+    /// Returns the short way of a check, unless the window is paced.
+    pub(super) fn short(&self) -> Option<Short> {
+        let [state, form] = Default::default();
+        (self.paced == 0).then(|| Short { text: include_str!("ledger_check.lua"), state, form })
     }
 
     pub(super) const fn usage(&self, [reset, remaining, _]: [i64; 3]) -> Usage {

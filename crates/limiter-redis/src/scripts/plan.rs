@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Usage};
 
-use super::{Operation, Single, gcra_check, ledger::Ledger, script};
+use super::{Operation, Single, check, ledger::Ledger, script};
 use crate::script::Script;
 
 /// A policy, as the server's scripts apply it.
@@ -99,10 +99,8 @@ impl Plan {
     /// Returns the call that takes `cost` now, without a receipt.
     pub(crate) fn check(&self, tier: usize, cost: Cost) -> Call<'_> {
         let scripts = self.tier(tier);
-        if let (Some(check), [Single::Gcra(gcra)]) = (&scripts.check, self.limits.as_slice())
-            && let Some(arguments) = gcra.short(cost)
-        {
-            return (check, arguments.to_vec());
+        if let Some(check) = &scripts.check {
+            return (check, if cost == Cost::ONE { Vec::new() } else { vec![whole(cost)] });
         }
         (&scripts.take, self.arguments(&[whole(cost), -1]))
     }
@@ -221,9 +219,7 @@ impl Tier {
     fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
         let of = |operation| script(prelude, limits, &own, operation);
         let check = match limits {
-            [limit @ Single::Gcra(gcra)] if gcra.short(Cost::ONE).is_some() => {
-                Some(gcra_check(prelude, limit))
-            }
+            [limit] => check(prelude, limit),
             _ => None,
         };
         Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Error, ErrorKind, Kind, Limit, Quota, Usage};
 
 use super::{
-    Functions, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
+    Functions, Short, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
     sliding_counter::SlidingCounter,
 };
 
@@ -63,6 +63,16 @@ impl Single {
             Self::FixedWindow(_) => FixedWindow::FUNCTIONS,
             Self::SlidingCounter(_) => SlidingCounter::FUNCTIONS,
             Self::Ledger(_) => Ledger::FUNCTIONS,
+        }
+    }
+
+    /// Returns the short way of a check.
+    pub(crate) fn short(&self) -> Option<Short> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra.short()),
+            Self::FixedWindow(_) => Some(FixedWindow::short()),
+            Self::SlidingCounter(counter) => Some(counter.short()),
+            Self::Ledger(ledger) => ledger.short(),
         }
     }
 

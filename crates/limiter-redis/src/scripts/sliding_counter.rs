@@ -9,7 +9,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions,
+    Functions, Short,
     single::{count, in_micros, micros, signed, too_many},
 };
 
@@ -42,6 +42,15 @@ impl SlidingCounter {
 
     pub(super) fn quota(&self) -> [i64; 2] {
         [signed(self.limit), self.window]
+    }
+
+    pub(super) fn short(&self) -> Short {
+        let window = self.window;
+        Short {
+            text: include_str!("sliding_counter_check.lua"),
+            state: format!("^(%d+):(%d+):(%d+):{window}$"),
+            form: format!("%d:%d:%d:{window}"),
+        }
     }
 
     pub(super) fn usage(&self, numbers: [i64; 3]) -> Usage {

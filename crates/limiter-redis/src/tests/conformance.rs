@@ -1,5 +1,6 @@
-//! The rows that every limiter answers alike, by each script: gcra, gcra_check, fixed_window,
-//! sliding_counter, ledger.
+//! The rows that every limiter answers alike, by each script: gcra, gcra_check,
+//! gcra_remainder_check, fixed_window, fixed_window_check, sliding_counter, sliding_counter_check,
+//! ledger, ledger_check.
 
 use limiter_test::conformance;
 

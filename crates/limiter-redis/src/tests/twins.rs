@@ -1,5 +1,6 @@
 //! Law 8: each script and its twin give the same decision, and leave the same state for as long:
-//! gcra and its short way gcra_check, fixed_window, sliding_counter, ledger.
+//! gcra and its short ways gcra_check and gcra_remainder_check, fixed_window and fixed_window_check,
+//! sliding_counter and sliding_counter_check, ledger and ledger_check.
 //!
 //! The algorithms' twins stand beside their scripts; what the operations do with them, and how values
 //! are written, is done again here. Many calls go to the server at once: a quarter of the cases that

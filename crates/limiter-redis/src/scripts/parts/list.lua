@@ -1,10 +1,19 @@
 -- Entries in a list of their own: the newest first, behind a head `total:size:tail:expires`: their sum
 -- and number, when the oldest was taken, and when the key is to expire. Behind that the notes stand, as
 -- in text.lua.
+--
+-- Or behind a head that ledger_check.lua wrote, which has the ends of the list in it: `*`; as doubles
+-- the sum, when the key is to expire, the length of the texts of the newest, and the time and the count
+-- of the newest entry and of the oldest; the texts of the others of the newest, the newest first, and of
+-- the oldest, the oldest first, each with a comma behind it.
 local promised, since, moved, horizon, expires = 0, 0, 0, 0, 0
 local far = now + 164160000000000
 -- What is there already, and the newest entry of it.
 local size, newest = 0, nil
+-- The entry whose text is next to the head.
+local base = 0
+-- The texts of the entries that are in the head, the newest first.
+local young, old
 -- What is to be there.
 local stored
 
@@ -12,7 +21,7 @@ local function load()
   local ends = call('LRANGE', KEYS[1], 0, 1)
   local head = ends[1]
   newest = ends[2]
-  if head and find(head, '|', 1, true) then
+  if head and string.byte(head) ~= 42 and string.find(head, '|', 1, true) then
     local state, p, s, m, h = match(head, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
       head, promised, horizon = state, p + 0, h + 0
@@ -26,11 +35,11 @@ end
 
 -- Sees entries from the one with the number `i` on: the more, the longer this goes on.
 local function fetch(log, i)
-  local position = size - i + 1
+  local position = base - i + 1
   local from = math.max(1, position - log.ahead + 1)
   local texts = call('LRANGE', KEYS[1], from, position)
   for n = #texts, 1, -1 do
-    local number = size - from - n + 2
+    local number = base - from - n + 2
     if not log.count[number] then
       local at, count = entry_of(texts[n])
       log.at[number], log.count[number] = at or 0, count or 0
@@ -57,13 +66,54 @@ local function count_of(log, i)
   return log.count[i]
 end
 
+-- Returns the texts that a part of the head has, and the text of an entry that is next to them: before
+-- the first, which is the newest, or behind the last, of which they are then in the other order.
+local function texts_in(part, at, count, are_oldest_first)
+  local texts = { text_of(at, count) }
+  for text in string.gmatch(part, '[^,]+') do
+    table.insert(texts, are_oldest_first and 1 or #texts + 1, text)
+  end
+  return texts
+end
+
+-- Sees what is in a head that ledger_check.lua wrote, and returns the sum and the number of entries, when
+-- the oldest was taken and when the key is to expire.
+local function unpacked(head, log)
+  local total, expiry, border, at, count, oldest_at, oldest_count = struct.unpack('>ddddddd', head, 2)
+  -- Not so either where one is no number.
+  local is_whole = total >= 0 and total <= 2 ^ 52 and expiry >= 0 and border >= 0 and border <= 256
+    and at <= 2 ^ 52 and oldest_at >= 0 and oldest_at <= at
+    and count >= 0 and count <= 2 ^ 52 and oldest_count >= 0 and oldest_count <= 2 ^ 52
+  if not is_whole then
+    return
+  end
+  young = texts_in(string.sub(head, 58, 57 + border), at, count, false)
+  old = texts_in(string.sub(head, 58 + border), oldest_at, oldest_count, true)
+  base = #old + call('LLEN', KEYS[1]) - 1
+  for i = 1, #old do
+    local old_at, old_count = entry_of(old[#old - i + 1])
+    log.at[i], log.count[i] = old_at or 0, old_count or 0
+  end
+  for i = 1, #young do
+    local young_at, young_count = entry_of(young[#young - i + 1])
+    log.at[base + i], log.count[base + i] = young_at or 0, young_count or 0
+  end
+  return total, base + #young, oldest_at, expiry
+end
+
 local function entries(head)
   local log = { total = 0, first = 1, last = 0, kept = 0, at = {}, count = {}, ahead = 1 }
   if not head then
     return log, false
   end
-  local total, length, tail, expiry = match(head, '^(%d+):(%d+):(%d+):(%d+)$')
+  local total, length, tail, expiry
   local at, count = entry_of(newest or '')
+  if #head >= 57 and string.byte(head) == 42 then
+    total, length, tail, expiry = unpacked(head, log)
+    at = 0
+  else
+    total, length, tail, expiry = match(head, '^(%d+):(%d+):(%d+):(%d+)$')
+  end
   if not total or total + 0 > 2 ^ 52 or length + 0 > 2 ^ 22 or tail + 0 > 2 ^ 52 or length + 0 > 0 and not at then
     -- Counts as full, and is written as such.
     log.total, log.last = limit, 1
@@ -74,8 +124,11 @@ local function entries(head)
   log.last, log.kept = size, size
   if size > 0 then
     log.total = total + 0
-    log.at[1] = tail + 0
-    log.at[size], log.count[size] = at, count
+    if not young then
+      base = size
+      log.at[1] = tail + 0
+      log.at[size], log.count[size] = at, count
+    end
   end
   return log, false
 end
@@ -120,6 +173,14 @@ local function store(head, till)
     call('RPUSH', key, head)
     kept, expires = log.first - 1, 0
   else
+    if young then
+      call('RPUSH', key, unpack(old))
+      call('LSET', key, 0, young[#young])
+      for i = #young - 1, 1, -1 do
+        call('LPUSH', key, young[i])
+      end
+      call('LPUSH', key, '*')
+    end
     -- Counted from the newest, so that the head stays whatever it tells of their number.
     if log.first > 1 then
       call('LTRIM', key, 0, format('%d', size - log.first + 1))

@@ -8,7 +8,7 @@ local far = now + 164160000000000
 
 local function load()
   local text = call('GET', KEYS[1])
-  if text and find(text, '|', 1, true) then
+  if text and string.find(text, '|', 1, true) then
     local state, p, s, m, h = match(text, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
     if state then
       text = state ~= '' and state or false

@@ -25,6 +25,31 @@ local redis = { call = function(command, ...)
   end
   return server.call(command, unpack(arguments))
 end }
+-- Returns a list whose head has its ends in it as it is without, see list.lua.
+local function plain(list)
+  local head = list[1]
+  if not head or #head < 57 or string.byte(head) ~= 42 then
+    return list
+  end
+  local total, expiry, border, at, count, oldest_at, oldest_count = struct.unpack('>ddddddd', head, 2)
+  local function text(at, count)
+    return string.format(count <= 9999 and '%d%04d' or '%d:%d', at, count)
+  end
+  local all = { '', text(at, count) }
+  for own in string.gmatch(string.sub(head, 58, 57 + border), '[^,]+') do
+    all[#all + 1] = string.gsub(own, '^0*', '')
+  end
+  for i = 2, #list do
+    all[#all + 1] = string.gsub(list[i], '^0*', '')
+  end
+  local behind = #all + 1
+  for own in string.gmatch(string.sub(head, 58 + border), '[^,]+') do
+    table.insert(all, behind, (string.gsub(own, '^0*', '')))
+  end
+  all[#all + 1] = text(oldest_at, oldest_count)
+  all[1] = string.format('%d:%d:%d:%d', total, #all - 1, oldest_at, expiry)
+  return all
+end
 local scripts = {
 --SCRIPTS
 }
@@ -45,7 +70,7 @@ while ARGV[i] do
   if kind == 'string' then
     value = server.call('GET', key)
   elseif kind == 'list' then
-    value = server.call('LRANGE', key, 0, -1)
+    value = plain(server.call('LRANGE', key, 0, -1))
   end
   told[#told + 1] = { reply, life, writes, value }
 end

@@ -1,0 +1,28 @@
+-- The short way of a check by GCRA with a remainder. Anything but a state that this very quota has left
+-- goes the long way, which follows.
+--
+-- Quota    as in gcra.lua, and `state` and `form`: how such a state is read and written
+-- ARGV     the cost, or nothing for one permit
+-- Reply    the debt, as of the long way
+do
+  local text, at, rem = call('GET', KEYS[1]), now, 0
+  if text then
+    at, rem = match(text, state)
+  end
+  if at then
+    local debt = 0
+    if at - now >= 0 then
+      debt = (at - now) * scale + rem
+    end
+    local charged = debt + cost * increment
+    if charged <= capacity then
+      rem = charged % scale
+      local drains_in = (charged - rem) / scale
+      call('SET', KEYS[1], format(form, now + drains_in, rem), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
+      return charged
+    end
+    if debt <= capacity then
+      return -debt
+    end
+  end
+end

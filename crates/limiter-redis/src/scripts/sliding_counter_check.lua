@@ -1,0 +1,34 @@
+-- The short way of a check by the sliding counter. Anything but a state of the present window, which
+-- this very quota has left, goes the long way, which follows.
+--
+-- Quota    as in sliding_counter.lua, and `state` and `form`: how such a state is read and written
+-- ARGV     the cost, or nothing for one permit
+-- Reply    the numbers, as of the long way
+do
+  local text = call('GET', KEYS[1])
+  local ends, current, previous
+  if text then
+    ends, current, previous = match(text, state)
+  end
+  local left = ends and ends - now or 0
+  if left > window and left <= 2 * window then
+    current, previous = current + 0, previous + 0
+    -- With nothing in it, the window would begin anew.
+    if current <= limit and previous <= limit and current + previous > 0 then
+      local room = limit - cost - current
+      local fits = previous <= room
+      if not fits and room >= 0 then
+        -- Until so much of the window has passed that the rest of them fit: see `fades_to`.
+        local rest = window % previous
+        local faded_at = window - room * ((window - rest) / previous) - math.floor(room * rest / previous)
+        fits = faded_at <= 2 * window - left
+      end
+      if not fits then
+        return { -left, current, previous }
+      end
+      current = current + cost
+      call('SET', KEYS[1], format(form, ends, current, previous), 'PX', format('%d', left / 1000 + 2))
+      return { left, current, previous }
+    end
+  end
+end
