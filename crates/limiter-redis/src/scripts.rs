@@ -49,14 +49,13 @@ const PACKED: &str = include_str!("scripts/parts/packed.lua");
 const ONE: &str = include_str!("scripts/parts/one.lua");
 const SEVERAL: &str = include_str!("scripts/parts/several.lua");
 
-/// The short way of a check, and how it reads and writes the states that it knows.
-#[derive(Debug)]
-pub(crate) struct Short {
-    text: &'static str,
-    /// A pattern.
-    state: String,
-    /// A format.
-    form: String,
+/// The short way of a check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Short {
+    /// With the quota's numbers for arguments.
+    Of(&'static str),
+    /// With arguments of its own, of which it makes what the long way needs.
+    WithOwnArguments(&'static str),
 }
 
 impl Operation {
@@ -118,21 +117,24 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
 
 /// Returns the script of a check by one limit, the short way first, where there is one.
 ///
-/// It has the quota's numbers in its text and takes no argument for a cost of one permit, since each
-/// argument takes a server as long as a thirtieth of a decision.
+/// It takes no argument for a cost of one permit, since each argument takes a server as long as a
+/// fiftieth of a decision. The numbers of the quota are arguments and not a part of the text, since a
+/// server keeps every text that it was ever sent.
 fn check(prelude: &str, limit: &Single) -> Option<Script> {
-    let Short { text, state, form } = limit.short()?;
-    let quota = limit.functions().quota.join(", ");
-    let numbers = limit.quota().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let locals = format!(
-        "local cost, within = (ARGV[1] or 1) + 0, -1\nlocal {quota} = {numbers}\nlocal state, form = \
-         '{state}', '{form}'\n"
-    );
+    let short = match limit.short()? {
+        Short::WithOwnArguments(text) => text.to_owned(),
+        Short::Of(text) => {
+            let functions = limit.functions();
+            let cost = functions.quota.len() + 1;
+            let cost = format!("local cost, within = (ARGV[{cost}] or 1) + 0, -1\n");
+            [&locals(&functions, 1), &cost, text].concat()
+        }
+    };
     // The cost was an argument before the quota's.
     let take = Operation::Take.text().lines();
     let take = take.filter(|line| !line.starts_with("local cost, within"));
     let take = take.collect::<Vec<_>>().join("\n");
-    Some(Script::new([prelude, &locals, text, &long_way(limit), &take].concat()))
+    Some(Script::new([prelude, &short, &long_way(limit), &take].concat()))
 }
 
 /// Returns the functions of one limit.

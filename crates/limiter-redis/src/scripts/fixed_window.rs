@@ -39,10 +39,7 @@ impl FixedWindow {
         [signed(self.limit), self.window, self.offset]
     }
 
-    pub(super) fn short() -> Short {
-        let [state, form] = Default::default();
-        Short { text: include_str!("fixed_window_check.lua"), state, form }
-    }
+    pub(super) const SHORT: Short = Short::Of(include_str!("fixed_window_check.lua"));
 
     pub(super) fn usage(&self, [until_end, taken, _]: [i64; 3]) -> Usage {
         // Nothing is left of the present where a later window has begun.

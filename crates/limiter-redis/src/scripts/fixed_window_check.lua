@@ -1,8 +1,7 @@
 -- The short way of a check by the fixed window. Anything but a state of the present window goes the
 -- long way, which follows.
 --
--- Quota    as in fixed_window.lua
--- ARGV     the cost, or nothing for one permit
+-- ARGV     the quota, as in fixed_window.lua; then the cost, or nothing for one permit
 -- Reply    the numbers, as of the long way
 do
   local text = call('GET', KEYS[1])

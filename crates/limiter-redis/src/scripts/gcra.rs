@@ -56,20 +56,23 @@ impl Gcra {
         [self.increment, signed(capacity), signed(scale), self.mantissa, self.exponent.into()]
     }
 
-    pub(super) fn short(&self) -> Short {
-        let Self { mantissa, exponent, .. } = self;
-        let scale = self.meter.ticks_per_unit();
-        if scale == 1 && *mantissa <= 999 {
-            return Short {
-                text: include_str!("gcra_check.lua"),
-                state: format!("^(%d+){mantissa:03}{exponent}$"),
-                form: format!("%d{mantissa:03}{exponent}"),
-            };
+    pub(super) const fn short(&self) -> Short {
+        if self.short_arguments().is_some() {
+            Short::WithOwnArguments(include_str!("gcra_check.lua"))
+        } else {
+            Short::Of(include_str!("gcra_remainder_check.lua"))
         }
-        Short {
-            text: include_str!("gcra_remainder_check.lua"),
-            state: format!("^(%d+):(%d+):{mantissa}e{exponent}:{scale}$"),
-            form: format!("%d:%d:{mantissa}e{exponent}:{scale}"),
+    }
+
+    /// Returns the arguments of the shortest way, for a quota that can go it: increment, capacity,
+    /// and the increment in four digits.
+    pub(super) const fn short_arguments(&self) -> Option<[i64; 3]> {
+        let Self { increment, mantissa, exponent, .. } = *self;
+        if self.meter.ticks_per_unit() == 1 && mantissa >= 100 && mantissa < 1_000 {
+            let capacity = self.meter.capacity().cast_signed();
+            Some([increment, capacity, mantissa * 10 + exponent as i64])
+        } else {
+            None
         }
     }
 

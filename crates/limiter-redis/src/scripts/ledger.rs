@@ -70,8 +70,7 @@ impl Ledger {
 
     /// Returns the short way of a check, unless the window is paced.
     pub(super) fn short(&self) -> Option<Short> {
-        let [state, form] = Default::default();
-        (self.paced == 0).then(|| Short { text: include_str!("ledger_check.lua"), state, form })
+        (self.paced == 0).then_some(Short::Of(include_str!("ledger_check.lua")))
     }
 
     pub(super) const fn usage(&self, [reset, remaining, _]: [i64; 3]) -> Usage {

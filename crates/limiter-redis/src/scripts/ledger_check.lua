@@ -3,7 +3,7 @@
 -- a fresh subject, permits promised for later, notes, foreign or corrupt values.
 --
 -- KEYS[1]  as in list.lua, where the head that is written here is described too
--- ARGV     as in take.lua, without `within` and the quota, which is in the text
+-- ARGV     the quota, as in ledger.lua; then the cost, or nothing for one permit
 -- Reply    the numbers, as of the long way
 -- Cost     TIME and one read; one write if it admits; one more for each sixth entry that is added, and
 --          two for each sixth that is over

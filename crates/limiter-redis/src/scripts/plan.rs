@@ -23,8 +23,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Tier {
     own: Range<usize>,
-    /// The short way, where there is one.
-    check: Option<Script>,
+    /// The short way, where there is one, and its arguments but for the cost.
+    check: Option<(Script, Vec<i64>)>,
     take: Script,
     peek: Script,
     refund: Script,
@@ -99,8 +99,9 @@ impl Plan {
     /// Returns the call that takes `cost` now, without a receipt.
     pub(crate) fn check(&self, tier: usize, cost: Cost) -> Call<'_> {
         let scripts = self.tier(tier);
-        if let Some(check) = &scripts.check {
-            return (check, if cost == Cost::ONE { Vec::new() } else { vec![whole(cost)] });
+        if let Some((check, arguments)) = &scripts.check {
+            let cost = (cost != Cost::ONE).then(|| whole(cost));
+            return (check, arguments.iter().copied().chain(cost).collect());
         }
         (&scripts.take, self.arguments(&[whole(cost), -1]))
     }
@@ -219,7 +220,7 @@ impl Tier {
     fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
         let of = |operation| script(prelude, limits, &own, operation);
         let check = match limits {
-            [limit] => check(prelude, limit),
+            [limit] => check(prelude, limit).map(|check| (check, limit.short_arguments())),
             _ => None,
         };
         Self {

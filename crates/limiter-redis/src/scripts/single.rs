@@ -70,9 +70,19 @@ impl Single {
     pub(crate) fn short(&self) -> Option<Short> {
         match self {
             Self::Gcra(gcra) => Some(gcra.short()),
-            Self::FixedWindow(_) => Some(FixedWindow::short()),
-            Self::SlidingCounter(counter) => Some(counter.short()),
+            Self::FixedWindow(_) => Some(FixedWindow::SHORT),
+            Self::SlidingCounter(_) => Some(SlidingCounter::SHORT),
             Self::Ledger(ledger) => ledger.short(),
+        }
+    }
+
+    /// Returns the arguments of the short way, without the cost.
+    pub(crate) fn short_arguments(&self) -> Vec<i64> {
+        match self {
+            Self::Gcra(gcra) => {
+                gcra.short_arguments().map_or_else(|| gcra.quota().to_vec(), Vec::from)
+            }
+            other => other.quota(),
         }
     }
 

@@ -44,14 +44,7 @@ impl SlidingCounter {
         [signed(self.limit), self.window]
     }
 
-    pub(super) fn short(&self) -> Short {
-        let window = self.window;
-        Short {
-            text: include_str!("sliding_counter_check.lua"),
-            state: format!("^(%d+):(%d+):(%d+):{window}$"),
-            form: format!("%d:%d:%d:{window}"),
-        }
-    }
+    pub(super) const SHORT: Short = Short::Of(include_str!("sliding_counter_check.lua"));
 
     pub(super) fn usage(&self, numbers: [i64; 3]) -> Usage {
         let usage = self.algorithm.usage(&state(numbers), Timestamp::ZERO);

@@ -1,16 +1,15 @@
 -- The short way of a check by the sliding counter. Anything but a state of the present window, which
 -- this very quota has left, goes the long way, which follows.
 --
--- Quota    as in sliding_counter.lua, and `state` and `form`: how such a state is read and written
--- ARGV     the cost, or nothing for one permit
+-- ARGV     the quota, as in sliding_counter.lua; then the cost, or nothing for one permit
 -- Reply    the numbers, as of the long way
 do
   local text = call('GET', KEYS[1])
-  local ends, current, previous
+  local ends, current, previous, length
   if text then
-    ends, current, previous = match(text, state)
+    ends, current, previous, length = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
   end
-  local left = ends and ends - now or 0
+  local left = length == ARGV[2] and ends - now or 0
   if left > window and left <= 2 * window then
     current, previous = current + 0, previous + 0
     -- With nothing in it, the window would begin anew.
@@ -27,7 +26,7 @@ do
         return { -left, current, previous }
       end
       current = current + cost
-      call('SET', KEYS[1], format(form, ends, current, previous), 'PX', format('%d', left / 1000 + 2))
+      call('SET', KEYS[1], format('%d:%d:%d:%d', ends, current, previous, window), 'PX', format('%d', left / 1000 + 2))
       return { left, current, previous }
     end
   end
