@@ -15,9 +15,9 @@ pub(crate) async fn when_due<C: ScriptClient>(
     limiter: RedisLimiter<C>,
     reserved: Answer<Reservation>,
 ) -> Result<Reservation, Error> {
+    let runtime = runtime()?;
     let (send, receive) = oneshot::channel();
-    let runtime = Handle::current();
-    tokio::spawn(async move {
+    runtime.clone().spawn(async move {
         let held = reserved.await.map(|reserved| Held::new(limiter, runtime, reserved));
         // Whoever waited may be gone, now or before looking: then it is dropped, here or there.
         drop(send.send(held));
@@ -32,6 +32,14 @@ pub(crate) async fn when_due<C: ScriptClient>(
         sleep(delay).await;
     }
     Ok(held.into_reservation())
+}
+
+/// Returns the runtime on which an answer is awaited.
+pub(crate) fn runtime() -> Result<Handle, Error> {
+    Handle::try_current().map_err(|error| {
+        let message = "there is no Tokio runtime to await the answer on";
+        Error::new(ErrorKind::Unavailable, message).with_source(error)
+    })
 }
 
 /// What was reserved and is not used yet. Dropped, it gives back what was taken.

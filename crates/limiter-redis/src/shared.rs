@@ -11,6 +11,7 @@ use std::{
 use limiter_core::{Decision, Error, ErrorKind, Policy};
 
 use crate::{
+    acquire,
     breaker::{self, Breaker},
     call::call,
     client::{ScriptCall, ScriptClient},
@@ -94,6 +95,8 @@ impl<C: ScriptClient> Shared<C> {
         read_only: bool,
         read: impl FnOnce(&[i64]) -> Option<T>,
     ) -> Result<T, Error> {
+        // Without one, timers would panic.
+        acquire::runtime()?;
         let Settings { client, deadline, .. } = &self.settings;
         let breaker = self.breakers.get(client.server_of(key) % SERVERS);
         // There is one for each remainder.

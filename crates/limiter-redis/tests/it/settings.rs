@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{ErrorKind, Policy, Quota};
+use limiter_core::{Cost, ErrorKind, Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server;
 
@@ -17,7 +17,8 @@ async fn a_bad_address_is_refused_without_its_password() {
         ("nonsense", &*format!("the server address \"nonsense\": {SCHEMES}")),
         (
             "http://user:secret@host:1",
-            &*format!("the server address \"http://***@host:1\": {SCHEMES}"),
+            // Without a known scheme, it may be anything that comes before.
+            &*format!("the server address \"***@host:1\": {SCHEMES}"),
         ),
         (
             "redis-sentinel://user:secret@host:1",
@@ -40,6 +41,18 @@ fn there_has_to_be_a_runtime() {
     let message =
         "the server address \"redis://127.0.0.1:1\": there is no Tokio runtime to connect on";
     assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn an_answer_has_to_be_awaited_on_a_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let limiter = runtime.block_on(limiter(&server::shared_url(), 1));
+    let check = futures::executor::block_on(limiter.try_acquire("key", Cost::ONE));
+    let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE));
+    for error in [check.unwrap_err(), acquire.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("there is no Tokio runtime"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -73,11 +86,12 @@ async fn a_quota_too_large_for_doubles_is_refused() {
 async fn a_policy_that_a_server_cannot_keep_is_refused() {
     let quota = |permits| Quota::per_second(permits).unwrap();
     let log = |permits| Policy::sliding_log("test", quota(permits)).unwrap();
+    let tier = || Policy::sliding_log("tier", quota(100)).unwrap();
     let client = connect(&server::shared_url()).await.unwrap();
     // Alone, a long log is a list; among others, all of it would be read and written at once.
     assert!(RedisLimiter::new(client.clone(), log(1_000)).is_ok());
-    assert!(RedisLimiter::new(client.clone(), log(128).with_tier(log(100)).unwrap()).is_ok());
-    let error = RedisLimiter::new(client.clone(), log(129).with_tier(log(100)).unwrap());
+    assert!(RedisLimiter::new(client.clone(), log(128).with_tier(tier()).unwrap()).is_ok());
+    let error = RedisLimiter::new(client.clone(), log(129).with_tier(tier()).unwrap());
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     assert!(error.to_string().starts_with("the policy \"test\": "), "{error}");
