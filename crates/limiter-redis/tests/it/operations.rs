@@ -93,9 +93,8 @@ async fn those_who_wait_come_one_by_one_in_their_order() {
         times.push(task.await.unwrap());
     }
     assert!(times.is_sorted(), "{times:?}");
-    // Four intervals between the first and the last.
-    let took = times[4] - times[0];
-    assert!(took >= Duration::from_millis(195), "{times:?}");
+    // Four intervals after the first, which came after the start.
+    assert!(times[4] >= Duration::from_millis(199), "{times:?}");
 }
 
 #[tokio::test]
