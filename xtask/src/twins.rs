@@ -5,8 +5,8 @@ use xshell::Shell;
 
 use crate::test;
 
-/// A quarter of these are tried with 400 calls each on average: 100,000 calls an algorithm.
-const CASES: &str = "1056";
+/// A quarter of these are tried with 400 calls each on average: more than 100,000 an algorithm.
+const CASES: &str = "1200";
 
 const TESTS: [&str; 6] = ["-p", "limiter-redis", "--lib", "twins", "--", "--nocapture"];
 
