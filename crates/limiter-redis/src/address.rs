@@ -107,8 +107,10 @@ fn redacted(url: &str) -> String {
             seen = begin;
         }
     }
-    // Without a scheme that is known, all of it may be a user and a password.
-    let scheme = shown.split_once("://").filter(|(scheme, _)| parts(scheme).is_some());
+    // Without a scheme, all of it may be a user and a password.
+    let is_word =
+        |scheme: &str| scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let scheme = shown.split_once("://").filter(|(scheme, _)| is_word(scheme));
     let begin = scheme.map_or(0, |(scheme, _)| scheme.len() + "://".len());
     if let Some(at) = shown.rfind('@')
         && begin <= at
