@@ -62,7 +62,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Takes `cost` permits of `key` as soon as they are there: see [`WaitingLimiter::acquire`].
     ///
     /// The server decides the order, among all processes; who waits asks it once, and sleeps until
-    /// its turn.
+    /// its turn. Whoever leaves before gives the place back, which comes to those who ask later: those
+    /// who are behind it already keep the turns that they were told.
     ///
     /// ```no_run
     /// # async fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {

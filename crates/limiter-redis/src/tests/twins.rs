@@ -17,7 +17,7 @@ mod value;
 use std::time::{Duration, Instant};
 
 use limiter_core::{
-    Kind, Policy, Quota,
+    Cost, Kind, Policy, Quota, Timestamp,
     algorithm::{Resolution::Micros, Slots, Start},
 };
 use limiter_test::{
@@ -26,7 +26,7 @@ use limiter_test::{
 };
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 
-use super::store::Store;
+use super::store::{EPOCH, Store};
 use crate::scripts::{PRELUDE, Plan};
 
 /// How many calls there are in a case at most.
@@ -127,4 +127,44 @@ fn several_limits_and_their_twins_agree() {
 fn tiers_and_their_twins_agree() {
     let tiers = any_two_alike().prop_map(|(one, other)| one.with_tier(other).unwrap());
     agree("tiers", tiers);
+}
+
+/// So many checks in a row that a ledger's list has entries in its head at both ends, comes to have
+/// them in its middle, and loses them: what is in between is only now and then another operation.
+#[test]
+fn rows_of_checks_and_the_ledgers_twin_agree() {
+    let kinds = prop_oneof![
+        Just(Kind::SlidingLog),
+        (3..=40_u32).prop_map(|slots| Kind::SubWindows(Slots::strict(slots).unwrap())),
+        (3..=40_u32).prop_map(|slots| Kind::SubWindows(Slots::loose(slots).unwrap())),
+    ];
+    let quotas = (3..=120_u64, 100..=5_000_u64).prop_map(|(permits, window_ms)| {
+        Quota::per(permits, Duration::from_millis(window_ms)).unwrap()
+    });
+    // How far a step goes, in parts of a window for each permit, and its cost.
+    let gap = prop_oneof![6 => 0..=200_u64, 4 => 0..=10_u64, 1 => 0..=2_000_u64];
+    let cost = prop_oneof![12 => Just(1_u64), 2 => 2..=3_u64, 1 => 1..=120_u64];
+    let steps = vec((gap, cost, 0..60_u8, any::<u64>()), CALLS);
+    let store = Store::new();
+    let calls = std::cell::Cell::new(0);
+    let result =
+        TestRunner::new(config()).run(&(policies(kinds, quotas), steps), |(policy, steps)| {
+            let mut pair = traffic::Pair::new(&policy);
+            let quota = *policy.limits()[0].quota();
+            let part = quota.window().as_micros() / u128::from(quota.permits()) / 100;
+            let mut now = Timestamp::ZERO.saturating_add(EPOCH);
+            for (gap, cost, other, choice) in steps {
+                let gap = part.max(1) * u128::from(gap);
+                now = now.saturating_add(Duration::from_micros(u64::try_from(gap).unwrap()));
+                let cost = Cost::new(cost).unwrap();
+                match other {
+                    0 => pair.random(now, cost, choice),
+                    _ => pair.check(now, 0, cost),
+                }
+            }
+            calls.set(calls.get() + pair.compare(&store)?.len());
+            Ok(())
+        });
+    println!("rows of checks: {} calls", calls.get());
+    result.unwrap();
 }

@@ -102,13 +102,13 @@ async fn who_does_not_wait_any_longer_gives_the_place_back() {
     let server = Server::start();
     let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
     let limiter = patient(&server.url(), policy).await;
-    let key = "key";
-    assert!(limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted());
-    let used_up = limiter.peek(key).await.unwrap().reset_after();
-    for patience in [Duration::from_micros(50), Duration::from_millis(50)] {
-        // Dropped before the server has answered, or while it waits for its turn.
+    // Dropped before the server has answered, or while it waits for its turn.
+    for (key, patience) in [("unheard", 50), ("asleep", 50_000)] {
+        assert!(limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted());
+        let used_up = limiter.peek(key).await.unwrap().reset_after();
         let acquire = limiter.acquire(key, Cost::ONE);
-        assert!(tokio::time::timeout(patience, acquire).await.is_err());
+        let dropped = tokio::time::timeout(Duration::from_micros(patience), acquire).await;
+        assert!(dropped.is_err());
         let start = Instant::now();
         while limiter.peek(key).await.unwrap().reset_after() > used_up {
             assert!(start.elapsed() < LONG, "the place was not given back");
