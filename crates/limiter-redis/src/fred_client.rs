@@ -55,7 +55,10 @@ pub(crate) fn start(
     attempt: u64,
     log: Arc<OutageLog>,
 ) -> (Client, JoinHandle<Result<(), FredError>>) {
+    let mut patience = PATIENCE;
     if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
+        // They may still name a primary that hangs, and another one a moment later.
+        patience = PATIENCE / 2;
         // The library trusts the first that answers, which may be the one that is cut off.
         let first = usize::try_from(attempt).unwrap_or_default() % hosts.len().max(1);
         hosts.rotate_left(first);
@@ -63,8 +66,8 @@ pub(crate) fn start(
     let performance =
         PerformanceConfig { default_command_timeout: PATIENCE, ..PerformanceConfig::default() };
     let connection = ConnectionConfig {
-        connection_timeout: PATIENCE,
-        internal_command_timeout: PATIENCE,
+        connection_timeout: patience,
+        internal_command_timeout: patience,
         max_command_attempts: 1,
         max_command_buffer_len: MAX_QUEUE,
         tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },

@@ -2,6 +2,7 @@
 //! set; and what stands before the store, at moments that the tests choose.
 
 mod breaker;
+mod clock;
 mod conformance;
 mod denials;
 mod events;

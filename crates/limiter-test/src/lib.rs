@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod fake;
 pub mod laws;
 pub mod log;
+pub mod machine;
 pub mod oracle;
 pub mod policies;
 pub mod schedule;

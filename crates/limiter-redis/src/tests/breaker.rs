@@ -131,7 +131,7 @@ fn a_slow_probe_keeps_it_open() {
 }
 
 #[test]
-fn failed_probes_lengthen_the_pause_to_half_a_second() {
+fn failed_probes_lengthen_the_pause_to_a_fifth_of_a_second() {
     let (breaker, mut now) = open_breaker();
     for open in [100, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200] {
         assert_eq!(retry_in(&breaker, now), Some(ms(open)));

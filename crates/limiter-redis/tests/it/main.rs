@@ -15,6 +15,7 @@ mod exactness;
 mod failure;
 mod faults;
 mod operations;
+mod planted;
 mod replicas;
 mod sentinel;
 mod settings;

@@ -176,6 +176,18 @@ impl Cluster {
         }
     }
 
+    /// Waits until all nodes are at the same epoch, each by its own. Between moves too soon after
+    /// one another, two nodes can take the same one; then the old node may claim the slot back, and
+    /// both serve it, or none.
+    fn wait_until_agreed(&self) {
+        wait_until("the nodes agree", || {
+            let nodes = (0..self.nodes.len()).map(|index| self.ask(index, &["CLUSTER", "NODES"]));
+            let mut views = nodes.map(|nodes| epochs_and_slots(&nodes));
+            let first = views.next();
+            views.all(|view| Some(view) == first)
+        });
+    }
+
     fn id(&self, index: usize) -> String {
         let reply = self.ask(index, &["CLUSTER", "MYID"]);
         reply.lines().nth(1).unwrap_or_default().to_owned()
@@ -238,7 +250,23 @@ impl Move<'_> {
         for index in [to, from] {
             cluster.ask(index, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
         }
+        cluster.wait_until_agreed();
     }
+}
+
+/// Returns what `CLUSTER NODES` tells of each node: its name, its epoch, and the slots that it
+/// serves.
+fn epochs_and_slots(nodes: &str) -> Vec<String> {
+    let of_node = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of_moves = |word: &&&str| !word.starts_with('[');
+        let kept = words.iter().take(1).chain(words.iter().skip(6).take(1));
+        let kept = kept.chain(words.iter().skip(8).filter(of_moves));
+        kept.copied().collect::<Vec<_>>().join(" ")
+    };
+    let mut views: Vec<String> = nodes.lines().skip(1).map(of_node).collect();
+    views.sort();
+    views
 }
 
 fn contains(range: &str, slot: u16) -> bool {

@@ -1,0 +1,119 @@
+//! What someone else has written at a limiter's keys: it is an error, or a debt that is paid back
+//! within one recovery, and never a panic or an error that stays.
+
+use std::time::Duration;
+
+use limiter_core::{Cost, ErrorKind, Kind, Limiter, Source};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::{bounds::cases::policies, server::Server};
+
+const KEY: &str = "key";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
+    let server = Server::start();
+    let digits = "9".repeat(400);
+    let many = "7:".repeat(50_000);
+    let texts = [
+        "",
+        " ",
+        "0",
+        "1",
+        "-1",
+        "1.5",
+        "1e308",
+        "0x10",
+        "nan",
+        "inf",
+        "nonsense",
+        ":",
+        "::",
+        "1:2",
+        "1:2:3",
+        "1:1:3:4",
+        "1:2:3:4",
+        "3:5:3:4",
+        "3:1:99999999999999:99999999999999",
+        "1:2:3:4:5:6",
+        "9007199254740993",
+        "9007199254740993:9007199254740993:9007199254740993:9007199254740993",
+        "-9223372036854775808",
+        "18446744073709551616",
+        "\u{0}\u{1}\u{7f}",
+        "1\n",
+        &digits,
+        &many,
+    ];
+    each_policy(&server, async |name, limiter, key, is_list| {
+        let plant = if is_list { "RPUSH" } else { "SET" };
+        let limits = limiter.policy().limits().to_vec();
+        let recovery = limits.iter().map(|limit| {
+            let quota = limit.quota();
+            let windows = quota.burst().div_ceil(quota.permits()) + 1;
+            quota.window() * u32::try_from(windows).unwrap()
+        });
+        let recovery = recovery.max().unwrap();
+        for text in texts {
+            let what = format!("{name}: {:?}", text.get(..70).unwrap_or(text));
+            server.command(&["DEL", key]).unwrap();
+            server.command(&[plant, key, text]).unwrap();
+            limiter.peek(KEY).await.expect(&what);
+            for _ in 0..2 {
+                let decision = limiter.try_acquire(KEY, Cost::ONE).await.expect(&what);
+                assert_eq!(decision.source(), Source::Store, "{what}");
+                assert!(decision.retry_after().unwrap() <= recovery, "{what}: {decision:?}");
+                assert!(decision.reset_after() <= recovery, "{what}: {decision:?}");
+            }
+            // Whatever it held for ever is gone once it has recovered.
+            assert_ne!(server.command(&["PTTL", key]).unwrap(), ":-1", "{what}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
+    let server = Server::start();
+    each_policy(&server, async |name, limiter, key, is_list| {
+        let other = if is_list { ["SET", key, "1"] } else { ["RPUSH", key, "1"] };
+        for plant in [
+            &other[..],
+            &["SADD", key, "1"],
+            &["HSET", key, "1", "1"],
+            &["ZADD", key, "1", "1"],
+            &["XADD", key, "*", "1", "1"],
+        ] {
+            server.command(&["DEL", key]).unwrap();
+            server.command(plant).unwrap();
+            let dump = server.command(&["OBJECT", "ENCODING", key]).unwrap();
+            // Far more often than a breaker would take for an outage.
+            for _ in 0..10 {
+                let error = limiter.try_acquire(KEY, Cost::ONE).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unexpected, "{name}: {error}");
+                assert!(error.to_string().contains("WRONGTYPE "), "{name}: {error}");
+            }
+            assert_eq!(server.command(&["OBJECT", "ENCODING", key]).unwrap(), dump);
+        }
+        assert_eq!(limiter.counters().not_asked, 0);
+        server.command(&["DEL", key]).unwrap();
+        assert_eq!(limiter.peek(KEY).await.unwrap().reset_after(), Duration::ZERO);
+    })
+    .await;
+}
+
+/// Runs a test with a limiter by each algorithm, where it keeps [`KEY`], and whether in a list.
+async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &str, bool)) {
+    let client = connect(&server.url()).await.unwrap();
+    for (number, (name, policy)) in policies().into_iter().enumerate() {
+        let is_list = match policy.limits() {
+            [limit] => matches!(limit.kind(), Kind::SubWindows(_) | Kind::SlidingLog),
+            _ => false,
+        };
+        let key = format!("{number}:{}:s{KEY}", policy.name());
+        let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
+        let limiter = limiter.with_prefix(&number.to_string()).unwrap();
+        let limiter = limiter.with_denial_cache(0).unwrap();
+        let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+        test(name, &limiter, &key, is_list).await;
+    }
+}

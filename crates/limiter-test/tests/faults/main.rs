@@ -1,0 +1,230 @@
+//! What goes wrong with a server, and what its limiters do meanwhile, with every failure policy.
+//!
+//! In every fault each check is answered within the deadline plus 20 ms, no attempt is charged
+//! twice, what is decided without the server is as the policy says, and all is well again within a
+//! second after the fault is over. A binary of its own, since it measures time. It prints a table:
+//!
+//! ```console
+//! $ cargo xtask test -p limiter-test --test faults -- --nocapture
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod proxy;
+mod table;
+mod trial;
+
+use std::{
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_test::server::{Sentinels, Server};
+
+use proxy::{Mode, Proxy};
+use trial::{State, Trial};
+
+/// How many of the faults below are in the table.
+const FAULTS: usize = 15;
+
+/// How long a fault lasts: several times as long as a breaker stays open.
+const LONG: Duration = Duration::from_millis(1_200);
+
+/// Waits until `holds`, for thirty seconds at most: sentinels that don't agree take their time.
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it does not come about");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_for_a_moment() {
+    let server = Server::start();
+    let trial = Trial::begin("stopped for 0.3 s", &server.url());
+    server.pause();
+    thread::sleep(Duration::from_millis(300));
+    server.resume();
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn a_server_that_stands_still_until_its_connection_is_given_up() {
+    let server = Server::start();
+    let trial = Trial::begin("stopped for 2.5 s", &server.url());
+    server.pause();
+    thread::sleep(Duration::from_millis(2_500));
+    server.resume();
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again() {
+    let mut server = Server::start();
+    let trial = Trial::begin("killed, started again", &server.url());
+    server.kill();
+    thread::sleep(LONG);
+    server.restart();
+    trial.survived(&server.url(), State::Lost);
+}
+
+#[test]
+fn a_primary_whose_replica_takes_its_place() {
+    let mut set = Sentinels::start();
+    let trial = Trial::begin("failover by sentinels", &set.url());
+    let new = set.server(1).port();
+    set.server_mut(0).kill();
+    wait_until(|| set.primary() == Some(new));
+    trial.survived(&set.url(), State::Lost);
+}
+
+#[test]
+fn a_primary_that_hangs_and_whose_replica_takes_its_place() {
+    let set = Sentinels::start();
+    let trial = Trial::begin("failover from one that hangs", &set.url());
+    let new = set.server(1).port();
+    set.server(0).pause();
+    wait_until(|| set.primary() == Some(new));
+    trial.survived(&set.url(), State::Lost);
+}
+
+#[test]
+fn a_server_that_is_a_replica_for_a_while() {
+    let server = Server::start();
+    let trial = Trial::begin("READONLY", &server.url());
+    // Without a primary to take its data from, it keeps its own.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    server.command(&["REPLICAOF", "127.0.0.1", &nobody.port().to_string()]).unwrap();
+    thread::sleep(LONG);
+    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    trial.survived(&server.url(), State::Kept);
+}
+
+/// Has a server take a second to load what it holds: it looks up from its work every two megabytes.
+const SLOW_LOADING: [&str; 4] = ["--key-load-delay", "25000", "--rdbcompression", "no"];
+
+fn fill(server: &Server) {
+    for number in 0..40 {
+        let script = format!("redis.call('SET', 'big{number}', string.rep('x', 2100000))");
+        server.command(&["EVAL", &script, "0"]).unwrap();
+    }
+}
+
+fn is_loading(server: &Server) -> bool {
+    server.command(&["INFO", "persistence"]).is_ok_and(|info| !info.contains("\nloading:0"))
+}
+
+#[test]
+fn a_server_that_loads_its_data() {
+    let mut server = Server::start_with(&SLOW_LOADING);
+    fill(&server);
+    let trial = Trial::begin("LOADING at the start", &server.url());
+    server.command(&["SAVE"]).unwrap();
+    server.restart();
+    assert!(is_loading(&server));
+    wait_until(|| !is_loading(&server));
+    trial.survived(&server.url(), State::Lost);
+}
+
+#[test]
+fn a_server_that_loads_the_data_of_another() {
+    let primary = Server::start_with(&SLOW_LOADING);
+    fill(&primary);
+    let server = Server::start_with(&SLOW_LOADING);
+    let trial = Trial::begin("LOADING, READONLY", &server.url());
+    server.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).unwrap();
+    wait_until(|| is_loading(&server));
+    wait_until(|| !is_loading(&server));
+    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    trial.survived(&server.url(), State::Lost);
+}
+
+#[test]
+fn a_server_that_is_full() {
+    let server = Server::start();
+    let trial = Trial::begin("OOM", &server.url());
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    thread::sleep(LONG);
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn a_server_that_is_busy_with_another_script() {
+    let server = Server::start_with(&["--lua-time-limit", "5"]);
+    let trial = Trial::begin("BUSY", &server.url());
+    thread::scope(|scope| {
+        // Its own reply is not awaited for longer than a second.
+        scope.spawn(|| server.command(&["EVAL", "while true do end", "0"]));
+        thread::sleep(LONG);
+        wait_until(|| server.command(&["SCRIPT", "KILL"]).is_ok());
+    });
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn a_key_that_holds_something_else() {
+    let server = Server::start();
+    let trial = Trial::begin("WRONGTYPE", &server.url());
+    for key in trial.crowded_keys() {
+        server.command(&["RENAME", &key, &format!("{key}:aside")]).unwrap();
+        server.command(&["RPUSH", &key, "theirs"]).unwrap();
+    }
+    // Until nothing is remembered of the keys.
+    thread::sleep(LONG);
+    for key in trial.crowded_keys() {
+        server.command(&["RENAME", &format!("{key}:aside"), &key]).unwrap();
+    }
+    let rows = trial.survived(&server.url(), State::Kept);
+    // It is no reason to leave the server alone.
+    assert!(rows.iter().all(|row| row.not_asked == 0));
+}
+
+#[test]
+fn replies_that_are_lost_with_the_connection() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let trial = Trial::begin("cut before the reply", &proxy.url());
+    proxy.set(Mode::Cut);
+    thread::sleep(LONG);
+    proxy.set(Mode::Pass);
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn replies_that_are_lost_now_and_then() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let trial = Trial::begin("cut now and then", &proxy.url());
+    let start = Instant::now();
+    while start.elapsed() < LONG {
+        proxy.set(Mode::CutOnce);
+        thread::sleep(Duration::from_millis(30));
+    }
+    proxy.set(Mode::Pass);
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn replies_that_come_late() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let trial = Trial::begin("replies 80 ms late", &proxy.url());
+    proxy.set(Mode::Delay(Duration::from_millis(80)));
+    thread::sleep(LONG);
+    proxy.set(Mode::Pass);
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn replies_that_are_slow() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let trial = Trial::begin("replies 35 ms late", &proxy.url());
+    proxy.set(Mode::Delay(Duration::from_millis(35)));
+    thread::sleep(LONG);
+    proxy.set(Mode::Pass);
+    trial.survived(&server.url(), State::Kept);
+}

@@ -1,0 +1,323 @@
+//! Traffic through a fault, by one limiter for each failure policy, and what must hold of it.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Quota, Source};
+use limiter_redis::{FailurePolicy, RedisLimiter, connect};
+use limiter_test::machine::Machine;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use crate::table::{self, Row};
+
+const DEADLINE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(20);
+const RECOVERED_WITHIN: Duration = Duration::from_secs(1);
+/// A breaker that is open asks four times a second: whoever has been well for longer has recovered.
+const WELL_FOR: Duration = Duration::from_millis(400);
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
+
+/// How many permits each key has. Nothing is refilled: a permit takes more than a month.
+const LIMIT: u64 = 10;
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+const TASKS: usize = 4;
+const PAUSE: Duration = Duration::from_millis(10);
+/// Of so many attempts one is on the key that is used up.
+const CROWDED: usize = 4;
+const CROWD: &str = "everyone";
+
+const POLICIES: [(&str, FailurePolicy); 4] = [
+    ("Report", FailurePolicy::Report),
+    ("Allow", FailurePolicy::Allow),
+    ("Deny", FailurePolicy::Deny),
+    ("Local", FailurePolicy::Local { processes: NonZeroU32::new(2).unwrap() }),
+];
+
+/// What the server has forgotten by the end of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Kept,
+    Lost,
+}
+
+/// A fault under way.
+///
+/// Each attempt has a key of its own, so that the server tells of every single one whether, and how
+/// often, it was charged; but some are on a key that is used up, whose limit has to hold.
+pub(crate) struct Trial {
+    fault: &'static str,
+    runtime: Runtime,
+    machine: Machine,
+    limiters: Vec<(&'static str, RedisLimiter)>,
+    begun: Instant,
+    over: Arc<AtomicBool>,
+    attempts: Vec<Vec<JoinHandle<Vec<Attempt>>>>,
+}
+
+struct Attempt {
+    /// Its own key, unless it was on the crowded one.
+    key: Option<String>,
+    ended: Instant,
+    took: Duration,
+    result: Result<Decision, Error>,
+}
+
+impl Trial {
+    /// Starts the traffic, and returns once all is well.
+    pub(crate) fn begin(fault: &'static str, url: &str) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let machine = Machine::watch();
+        let over = Arc::new(AtomicBool::new(false));
+        let limiters = POLICIES.map(|(name, policy)| {
+            let limiter = runtime.block_on(limiter(url, name));
+            (name, limiter.with_deadline(DEADLINE).unwrap().with_failure_policy(policy).unwrap())
+        });
+        let attempts = limiters.iter().map(|(_, limiter)| {
+            let count = Arc::new(AtomicUsize::new(0));
+            let tasks = (0..TASKS).map(|_| {
+                runtime.spawn(traffic(limiter.clone(), Arc::clone(&count), Arc::clone(&over)))
+            });
+            tasks.collect()
+        });
+        let attempts = attempts.collect();
+        let (limiters, begun) = (limiters.to_vec(), Instant::now());
+        let mut trial = Self { fault, runtime, machine, limiters, begun, over, attempts };
+        trial.wait_until("the traffic flows", |limiter| limiter.counters().refused > 0);
+        trial.begun = Instant::now();
+        trial
+    }
+
+    /// Returns where the server has what all tasks of a limiter want.
+    pub(crate) fn crowded_keys(&self) -> impl Iterator<Item = String> {
+        self.limiters.iter().map(|(name, _)| format!("{name}:test:s{CROWD}"))
+    }
+
+    /// Waits until `holds` of every limiter, for ten seconds at most.
+    fn wait_until(&self, what: &str, holds: impl Fn(&RedisLimiter) -> bool) {
+        let start = Instant::now();
+        while !self.limiters.iter().all(|(_, limiter)| holds(limiter)) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{}: not {what}", self.fault);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends the traffic when the fault is over and has been survived, and checks, by the server at
+    /// `url`, that all went as it should.
+    pub(crate) fn survived(self, url: &str, state: State) -> Vec<Row> {
+        let ended = Instant::now();
+        let errors = |limiter: &RedisLimiter| {
+            let counters = limiter.counters();
+            let fallbacks =
+                counters.fallback_allow + counters.fallback_deny + counters.fallback_local;
+            let errors = counters.unavailable + counters.undetermined + counters.unexpected;
+            fallbacks + errors + counters.not_asked
+        };
+        let all = || self.limiters.iter().map(|(_, limiter)| errors(limiter)).sum::<u64>();
+        let (mut count, mut well_since) = (all(), ended);
+        while well_since.elapsed() < WELL_FOR && ended.elapsed() < GIVEN_UP_AFTER {
+            thread::sleep(Duration::from_millis(5));
+            if all() != count {
+                (count, well_since) = (all(), Instant::now());
+            }
+        }
+
+        self.over.store(true, Ordering::Relaxed);
+        let stalled = self.machine.longest_stall();
+        let Self { fault, runtime, limiters, begun, .. } = self;
+        let (mut rows, mut faulty) = (Vec::new(), Vec::new());
+        for ((policy, limiter), tasks) in limiters.iter().zip(self.attempts) {
+            let attempts: Vec<Attempt> = runtime
+                .block_on(join_all(tasks))
+                .into_iter()
+                .flat_map(|attempts| attempts.unwrap())
+                .collect();
+            let charges = runtime.block_on(charges(url, policy, &attempts));
+            let findings =
+                Findings { state, limiter, begun, ended, attempts: &attempts, charges: &charges };
+            let row = findings.row(fault, policy);
+            faulty.extend(findings.faults(&row, stalled).map(|what| format!("{policy}: {what}")));
+            rows.push(row);
+        }
+        table::add(&rows);
+        println!("the machine itself stalled for {stalled:?} at most");
+        assert!(faulty.is_empty(), "{fault}: {faulty:#?}");
+        rows
+    }
+}
+
+/// Returns a limiter with a prefix of its own.
+async fn limiter(url: &str, prefix: &str) -> RedisLimiter {
+    let policy = Policy::gcra("test", Quota::per(LIMIT, YEAR).unwrap()).unwrap();
+    let client = connect(url).await.unwrap();
+    RedisLimiter::new(client, policy).unwrap().with_prefix(prefix).unwrap()
+}
+
+async fn traffic(
+    limiter: RedisLimiter,
+    count: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+) -> Vec<Attempt> {
+    let mut attempts = Vec::new();
+    while !over.load(Ordering::Relaxed) {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let key = (!number.is_multiple_of(CROWDED)).then(|| number.to_string());
+        let start = Instant::now();
+        let result = limiter.try_acquire(key.as_deref().unwrap_or(CROWD), Cost::ONE).await;
+        attempts.push(Attempt { key, ended: Instant::now(), took: start.elapsed(), result });
+        sleep(PAUSE).await;
+    }
+    attempts
+}
+
+/// Returns how many permits were taken of the key of each attempt that had one of its own.
+async fn charges(url: &str, prefix: &str, attempts: &[Attempt]) -> Vec<u64> {
+    let limiter = limiter(url, prefix).await.with_deadline(Duration::from_secs(10)).unwrap();
+    let mut charges = Vec::new();
+    // Fewer at a time than may be queued.
+    for some in attempts.chunks(500) {
+        let keys = some.iter().filter_map(|attempt| attempt.key.as_deref());
+        let usages = join_all(keys.map(|key| limiter.peek(key))).await;
+        charges.extend(usages.into_iter().map(|usage| LIMIT - usage.unwrap().remaining()));
+    }
+    charges
+}
+
+/// What is known of one limiter when all is over.
+struct Findings<'a> {
+    state: State,
+    limiter: &'a RedisLimiter,
+    /// When the fault began, and when it was over.
+    begun: Instant,
+    ended: Instant,
+    attempts: &'a [Attempt],
+    charges: &'a [u64],
+}
+
+impl Findings<'_> {
+    fn row(&self, fault: &'static str, policy: &'static str) -> Row {
+        let without_store = self.attempts.iter().filter(|attempt| !attempt.is_by_store());
+        let counters = self.limiter.counters();
+        Row {
+            fault,
+            policy,
+            decisions: self.attempts.len(),
+            without_store: without_store.clone().count(),
+            slowest: self.attempts.iter().map(|attempt| attempt.took).max().unwrap_or_default(),
+            not_asked: counters.not_asked,
+            undetermined: counters.undetermined,
+            double_charges: self.charges.iter().map(|charge| charge.saturating_sub(1)).sum(),
+            recovery: self
+                .attempts
+                .iter()
+                .filter(|attempt| attempt.is_by(Source::Store))
+                .filter_map(|attempt| attempt.ended.checked_duration_since(self.ended))
+                .min()
+                .unwrap_or(Duration::MAX),
+            last_without: without_store
+                .map(|attempt| attempt.ended.saturating_duration_since(self.ended))
+                .max()
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Returns what must not be.
+    fn faults(&self, row: &Row, stalled: Duration) -> impl Iterator<Item = String> {
+        let Row { slowest, recovery, last_without, .. } = row;
+        let bound = DEADLINE + GRACE + stalled;
+        let own = || self.attempts.iter().filter(|attempt| attempt.key.is_some()).zip(self.charges);
+        let charged_unseen: u64 =
+            own().filter(|(attempt, _)| !attempt.is_by_store()).map(|(_, charge)| charge).sum();
+        let lost = own().filter(|(attempt, charge)| attempt.is_by_store() && **charge == 0).count();
+        let denied = own().filter(|(attempt, charge)| attempt.is_unavailable() && **charge > 0);
+        let crowded = self.attempts.iter().filter(|attempt| attempt.key.is_none());
+        let crowd = |source| {
+            let by = crowded.clone().filter(|attempt| attempt.is_by(source));
+            by.filter(|attempt| attempt.is_admitted()).count() as u64
+        };
+        let allowed = if self.state == State::Kept { LIMIT } else { 2 * LIMIT };
+        let strangers = self.attempts.iter().filter(|attempt| !self.is_by_policy(attempt, row));
+        [
+            (*slowest > bound, format!("answered after {slowest:?}, and not within {bound:?}")),
+            (row.double_charges > 0, format!("{} double charges", row.double_charges)),
+            (
+                charged_unseen > row.undetermined,
+                format!(
+                    "{charged_unseen} charges without the store's word, of which at most {} \
+                         may be",
+                    row.undetermined
+                ),
+            ),
+            (
+                lost > 0 && self.state == State::Kept,
+                format!("{lost} decisions of the store without a charge"),
+            ),
+            (denied.count() > 0, "charges by calls that are said not to have charged".to_owned()),
+            (
+                crowd(Source::Store) > allowed,
+                format!("{} admitted of a key with {allowed}", crowd(Source::Store)),
+            ),
+            (row.without_store == 0, "no fault showed".to_owned()),
+            (strangers.count() > 0, "not as the failure policy says".to_owned()),
+            (*recovery > RECOVERED_WITHIN + stalled, format!("recovered only after {recovery:?}")),
+            (
+                *last_without > GIVEN_UP_AFTER - WELL_FOR,
+                format!("not well, still {last_without:?} after the fault"),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(is_wrong, what)| is_wrong.then_some(what))
+    }
+
+    /// Whether the store has decided, or what the failure policy says.
+    fn is_by_policy(&self, attempt: &Attempt, row: &Row) -> bool {
+        match &attempt.result {
+            Ok(decision) => match (decision.source(), row.policy) {
+                // Each key has room but the crowded one.
+                (Source::Store, _) => attempt.key.is_none() || decision.is_admitted(),
+                (Source::Remembered, _) => attempt.key.is_none() && !decision.is_admitted(),
+                (Source::Failure, "Allow") => decision.is_admitted(),
+                (Source::Failure, "Deny") => !decision.is_admitted(),
+                // The crowded one is as used up in memory, by what the server had admitted before.
+                (Source::Local, "Local") => {
+                    decision.is_admitted() == attempt.key.is_some() || attempt.ended < self.begun
+                }
+                _ => false,
+            },
+            Err(error) => {
+                let is_foreign = error.kind() == ErrorKind::Unexpected;
+                row.policy == "Report" && (!is_foreign || attempt.key.is_none())
+            }
+        }
+    }
+}
+
+impl Attempt {
+    fn is_by_store(&self) -> bool {
+        self.is_by(Source::Store) || self.is_by(Source::Remembered)
+    }
+
+    fn is_by(&self, source: Source) -> bool {
+        self.result.as_ref().is_ok_and(|decision| decision.source() == source)
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.result.as_ref().is_ok_and(Decision::is_admitted)
+    }
+
+    fn is_unavailable(&self) -> bool {
+        self.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+    }
+}
