@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use limiter_core::{Cost, Decision, Error, Policy};
 use limiter_redis::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
+use tokio::runtime::{Builder, Runtime};
 
 /// A limiter whose calls are looked at, and not sent.
 pub(crate) struct Captured {
@@ -49,8 +50,10 @@ impl Captured {
     /// Returns what is sent for a check of `key`.
     pub(crate) fn call(&self, key: &str) -> Result<Call> {
         self.recorder.exchange(|exchange| exchange.reply = None);
-        // An error, since there is no reply.
-        drop(at_once(self.limiter.try_acquire(key, Cost::ONE)));
+        // An error, since there is no reply; so each call is one of a limiter of its own, which has not
+        // yet failed too often to ask.
+        let limiter = self.limiter.clone().with_denial_cache(0)?;
+        drop(at_once(limiter.try_acquire(key, Cost::ONE)));
         self.recorder.exchange(|exchange| exchange.call.take()).context("nothing was sent")
     }
 
@@ -84,7 +87,12 @@ impl ScriptClient for Recorder {
     }
 }
 
+/// Answers are awaited on a runtime, if only for a moment.
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without a driver"));
+
 fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let _runtime = RUNTIME.enter();
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,

@@ -8,18 +8,16 @@
 local increment, capacity = ARGV[1] + 0, ARGV[2] + 0
 local cost, within = (ARGV[4] or 1) + 0, -1
 do
-  local text, at, digits = call('GET', KEYS[1]), now, ARGV[3]
+  local text, debt = call('GET', KEYS[1]), 0
   if text then
-    at, digits = match(text, '^(%d+)(%d%d%d%d)$')
+    -- What is over, is not a number, or is one in another form, goes the long way.
+    local at = #text == 19 and text:sub(-4) == ARGV[3] and tonumber(text:sub(1, 15))
+    debt = at and at - now or -1
   end
-  if digits == ARGV[3] then
-    local debt = at - now
-    if debt < 0 then
-      debt = 0
-    end
+  if debt >= 0 then
     local charged = debt + cost * increment
     if charged <= capacity then
-      call('SET', KEYS[1], format('%d%s', now + charged, digits), 'PX', format('%d', charged / 1000 + 2))
+      call('SET', KEYS[1], format('%d%s', now + charged, ARGV[3]), 'PX', format('%d', charged / 1000 + 2))
       return charged
     end
     if debt <= capacity then
