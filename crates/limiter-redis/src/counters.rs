@@ -26,7 +26,7 @@ pub struct Counters {
     pub fallback_allow: u64,
     /// Checks that were refused, since the store gave no decision.
     pub fallback_deny: u64,
-    /// Checks that a limiter in memory decided, since the store gave no decision.
+    /// Checks, reservations and looks that a limiter in memory answered, since the store did not.
     pub fallback_local: u64,
     /// Calls that the store did not execute: it was not there, was busy, or could not write.
     pub unavailable: u64,
@@ -34,12 +34,12 @@ pub struct Counters {
     pub undetermined: u64,
     /// Calls that the store answered with something that this library never writes or sends.
     pub unexpected: u64,
-    /// Checks for which the store was not asked, since the circuit breaker was open.
+    /// Operations for which the store was not asked, since the circuit breaker was open.
     pub not_asked: u64,
     /// How often the circuit breaker has opened.
     pub breaker_opened: u64,
-    /// How often the circuit breaker has closed again: as often as it has opened, or once less
-    /// while it is open.
+    /// How often the circuit breaker has closed again: as often as it has opened, or less by one
+    /// while it is open. In a cluster each node has a breaker, and all are counted together.
     pub breaker_closed: u64,
 }
 

@@ -30,3 +30,13 @@ fn every_operation_conforms() {
     let store = Store::new();
     conformance::operations(|policy| store.limiter(policy));
 }
+
+#[test]
+fn a_cluster_conforms_in_every_algorithm_and_operation() {
+    let store = Store::on_cluster();
+    conformance::gcra(|policy| store.limiter(policy));
+    conformance::buckets(|policy| store.limiter(policy));
+    conformance::windows(|policy| store.limiter(policy));
+    conformance::several(|policy| store.limiter(policy));
+    conformance::operations(|policy| store.limiter(policy));
+}

@@ -1,7 +1,7 @@
 //! A real server whose scripts tell the time that a test sets.
 
 use std::{
-    process,
+    process, slice,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,26 +19,30 @@ use limiter_core::{
     algorithm::Start,
 };
 use limiter_test::{
-    server,
+    server::{self, Cluster},
     subject::{Operations, Subject},
 };
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{Connection, RedisLimiter, connect, scripts};
 
-/// Comes before the prelude: the time comes from a key, and states live an hour longer, since the
-/// server's own clock goes on while the test's stands still. How long they were to live is kept.
+/// Comes before the prelude: the time comes from a key, of several the one that this node of a cluster
+/// has, and states live an hour longer, since the server's own clock goes on while the test's stands
+/// still.
 const PRELUDE: &str = "
 local server = redis
 local redis = { call = function(command, ...)
   local arguments = {...}
   if command == 'TIME' then
-    local now = server.call('GET', 'CLOCK')
-    return { string.sub(now, 1, -7), string.sub(now, -6) }
+    for _, clock in ipairs({ CLOCKS }) do
+      local now = server.pcall('GET', clock)
+      if type(now) == 'string' then
+        return { string.sub(now, 1, -7), string.sub(now, -6) }
+      end
+    end
   end
   local life = command == 'SET' and 4 or command == 'PEXPIRE' and 2
   if life then
-    server.call('SET', arguments[1] .. ':life', arguments[life])
     arguments[life] = string.format('%.0f', arguments[life] + 3600000)
   end
   return server.call(command, unpack(arguments))
@@ -49,12 +53,23 @@ end }
 /// windows by the clock begin where they do for the limiter in memory.
 pub(super) const EPOCH: Duration = Duration::from_secs(19_700 * 86_400);
 
-/// A connection to the server that all tests share, and a clock of its own.
+/// A connection to the server that all tests share, or to a cluster, and a clock of its own.
 pub(super) struct Store {
     runtime: Runtime,
     connection: Connection,
-    client: Client,
-    clock: String,
+    clock: Clock,
+}
+
+enum Clock {
+    OfServer {
+        client: Client,
+        key: String,
+    },
+    /// A key on each node.
+    OfCluster {
+        cluster: Cluster,
+        keys: Vec<String>,
+    },
 }
 
 impl Store {
@@ -64,14 +79,32 @@ impl Store {
         let connection = runtime.block_on(connect(&url)).unwrap();
         let client = Client::new(Config::from_url(&url).unwrap(), None, None, None);
         drop(runtime.block_on(client.init()).unwrap());
-        let clock = format!("{}:clock", unique());
-        Arc::new(Self { runtime, connection, client, clock })
+        let clock = Clock::OfServer { client, key: format!("{}:clock", unique()) };
+        Arc::new(Self { runtime, connection, clock })
+    }
+
+    /// Returns a cluster of its own.
+    pub(super) fn on_cluster() -> Arc<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let cluster = Cluster::start();
+        let connection = runtime.block_on(connect(&cluster.url())).unwrap();
+        let on = |node: usize| {
+            let mut keys = (0..).map(|number| format!("clock-{number}"));
+            keys.find(|key| cluster.owner(cluster.slot_of(key)) == node).unwrap()
+        };
+        let keys = (0..3).map(on).collect();
+        Arc::new(Self { runtime, connection, clock: Clock::OfCluster { cluster, keys } })
     }
 
     /// Returns a limiter of `policy` that no one has used.
     pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
         let limiter = RedisLimiter::new(self.connection.clone(), policy.clone()).unwrap();
-        let prelude = PRELUDE.replace("CLOCK", &self.clock) + scripts::PRELUDE;
+        let clocks = match &self.clock {
+            Clock::OfServer { key, .. } => slice::from_ref(key),
+            Clock::OfCluster { keys, .. } => keys,
+        };
+        let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
+        let prelude = PRELUDE.replace("CLOCKS", &clocks) + scripts::PRELUDE;
         let limiter = limiter.with_prefix(&unique()).unwrap().with_prelude(&prelude);
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
         // It goes by this process's clock.
@@ -81,12 +114,24 @@ impl Store {
 
     pub(super) fn command(&self, name: &'static str, arguments: Vec<Value>) -> Value {
         let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        self.runtime.block_on(self.client.custom(command, arguments)).unwrap()
+        let Clock::OfServer { client, .. } = &self.clock else {
+            panic!("a cluster is asked node by node");
+        };
+        self.runtime.block_on(client.custom(command, arguments)).unwrap()
     }
 
     pub(super) fn set_clock(&self, now: Timestamp) {
         let now = i64::try_from(now.as_nanos() / 1_000).unwrap();
-        self.command("SET", vec![self.clock.as_str().into(), now.into()]);
+        match &self.clock {
+            Clock::OfServer { key, .. } => {
+                self.command("SET", vec![key.as_str().into(), now.into()]);
+            }
+            Clock::OfCluster { cluster, keys } => {
+                for (node, key) in keys.iter().enumerate() {
+                    cluster.node(node).command(&["SET", key, &now.to_string()]).unwrap();
+                }
+            }
+        }
     }
 }
 
