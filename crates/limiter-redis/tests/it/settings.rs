@@ -17,8 +17,7 @@ async fn a_bad_address_is_refused_without_its_password() {
         ("nonsense", &*format!("the server address \"nonsense\": {SCHEMES}")),
         (
             "http://user:secret@host:1",
-            // Without a known scheme, it may be anything that comes before.
-            &*format!("the server address \"***@host:1\": {SCHEMES}"),
+            &*format!("the server address \"http://***@host:1\": {SCHEMES}"),
         ),
         (
             "redis-sentinel://user:secret@host:1",
