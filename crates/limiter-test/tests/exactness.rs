@@ -81,10 +81,22 @@ fn a_slot_that_moves_from_node_to_node_takes_its_counts_along() {
         let mut moves = 0;
         let own_name = "a_slot_that_moves_from_node_to_node_takes_its_counts_along";
         let counted = case.attempts_while(own_name, || {
-            cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3).finish();
-            moves += 1;
+            let pause = || thread::sleep(Duration::from_millis(30));
+            // To each of the others once. A node that takes a slot for the second time also executes
+            // what was sent on to it for the first and is late, before it has the key: Redis has no
+            // remedy for that.
+            if moves < 2 {
+                let next = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
+                pause();
+                next.move_keys();
+                pause();
+                next.finish();
+                moves += 1;
+            }
+            pause();
         });
         println!("    {moves} times moved");
+        assert!(moves > 0, "all attempts were over before the slot was");
         case.is_exact(&counted);
         assert_eq!((counted.admitted, counted.undetermined), (case.limit(), 0));
     }
