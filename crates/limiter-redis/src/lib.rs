@@ -44,8 +44,9 @@
 //!
 //! # Keys
 //!
-//! `limiter:api:salice` is the key of `alice` by the policy `api`. Each has an expiry, no later than
-//! the moment at which it has recovered, or twice that for sub-windows and logs.
+//! `limiter:api:salice` is the key of `alice` by the policy `api`. Each has an expiry, soon
+//! after the moment at which it has recovered; for sub-windows and logs after half as long again, and
+//! with permits that are promised, or receipts that are void, when these don't matter any more.
 //!
 //! | algorithm | value | bytes a key on Redis 7.0 |
 //! |---|---|---|

@@ -42,6 +42,7 @@ pub(crate) struct Functions {
     pub(crate) text: &'static str,
 }
 
+const NOTES: &str = include_str!("scripts/parts/notes.lua");
 const TEXT: &str = include_str!("scripts/parts/text.lua");
 const LIST: &str = include_str!("scripts/parts/list.lua");
 const ENTRY: &str = include_str!("scripts/parts/entry.lua");
@@ -93,6 +94,7 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
         source += &locals(&functions, next);
         source += &long_way(limit);
     } else {
+        source += NOTES;
         source += TEXT;
         let mut made = Vec::new();
         for limit in limits {
@@ -139,7 +141,7 @@ fn check(prelude: &str, limit: &Single) -> Option<Script> {
 
 /// Returns the functions of one limit.
 fn long_way(limit: &Single) -> String {
-    let value: &[&str] = if limit.is_ledger() { &[ENTRY, LIST] } else { &[TEXT] };
+    let value: &[&str] = if limit.is_ledger() { &[NOTES, ENTRY, LIST] } else { &[NOTES, TEXT] };
     [&value.concat(), limit.functions().text, ONE].concat()
 }
 

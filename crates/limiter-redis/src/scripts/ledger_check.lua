@@ -13,7 +13,7 @@ do
   local total, expires, at, count, oldest_at, oldest_count
   local border = 0
   local young, old = '', ''
-  if head and #head >= 57 and string.byte(head) == 42 then
+  if head and #head >= 57 and #head <= 1024 and string.byte(head) == 42 then
     total, expires, border, at, count, oldest_at, oldest_count = struct.unpack('>ddddddd', head, 2)
     young, old = string.sub(head, 58, 57 + border), string.sub(head, 58 + border)
   elseif head then

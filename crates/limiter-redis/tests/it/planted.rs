@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Kind, Limiter, Source};
+use limiter_core::{Cost, ErrorKind, Kind, Limiter, Policy, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::{bounds::cases::policies, server::Server};
 
@@ -116,4 +116,27 @@ async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &s
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
         test(name, &limiter, &key, is_list).await;
     }
+}
+
+/// So many entries in a head once were too many for a script to hand on, for ever.
+#[tokio::test]
+async fn a_list_head_that_is_far_too_long_counts_as_full_once() {
+    let server = Server::start();
+    let policy = Policy::parse("test", "3/min by sliding-log").unwrap();
+    let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
+    let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+    let limiter = limiter.with_denial_cache(0).unwrap();
+    let plant = "local now = (redis.call('TIME')[1] - 1600000000) * 1000000
+        local ends = struct.pack('>ddddddd', 1, now, 0, now, 1, now, 1)
+        local entry = string.format('%d0001,', now)
+        redis.call('RPUSH', KEYS[1], '*' .. ends .. string.rep(entry, 20000))";
+    server.command(&["EVAL", plant, "1", "limiter:test:skey"]).unwrap();
+    for _ in 0..2 {
+        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+        let wait = reserved.decision().retry_after().unwrap();
+        assert!(!reserved.decision().is_admitted() && wait <= Duration::from_secs(60));
+        assert!(!limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
+    }
+    limiter.reset("key").await.unwrap();
+    assert!(limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
 }

@@ -1,12 +1,15 @@
 //! A store that fails: the choice is followed, and each change is reported once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use http::StatusCode;
-use limiter_core::{Check, Decision, Error, ErrorKind, Limiter, Policy, Quota, Usage};
+use limiter_core::{Check, Decision, Error, ErrorKind, Limiter, Policy, Quota, Source, Usage};
 use limiter_test::{fake::Fake, log::Log};
 use limiter_tower::{OnStoreFailure, RateLimitLayer};
 use tower::{Layer, service_fn};
@@ -22,7 +25,7 @@ fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
         let result = if failing.load(Ordering::Relaxed) {
             Err(Error::new(ErrorKind::Unavailable, "the plug was pulled"))
         } else {
-            Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
+            Ok(Decision::admitted(Usage::new(10, 9, Duration::from_secs(6))))
         };
         if at_once {
             return Check::ready(result);
@@ -53,6 +56,26 @@ async fn the_choice_for_a_failing_store_is_followed() {
         }
     }
     assert_eq!(OnStoreFailure::default(), OnStoreFailure::Allow);
+}
+
+#[tokio::test]
+async fn a_decision_that_all_get_alike_tells_nothing_of_a_limit() {
+    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    let (usage, wait) = (Usage::new(10, 0, Duration::from_secs(6)), Some(Duration::from_secs(6)));
+    let rows = [
+        (Decision::admitted(usage), Source::Failure, StatusCode::OK, false),
+        (Decision::refused(usage, wait), Source::Failure, StatusCode::SERVICE_UNAVAILABLE, false),
+        (Decision::refused(usage, wait), Source::Local, StatusCode::TOO_MANY_REQUESTS, true),
+    ];
+    for (decision, source, status, has_fields) in rows {
+        let decision = decision.with_source(source);
+        let limiter = Fake::new(policy.clone(), move || Check::ready(Ok(decision)));
+        // What the layer does with an error is not asked.
+        let layer = RateLimitLayer::new(limiter).on_store_failure(OnStoreFailure::Allow);
+        let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), status);
+        assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields);
+    }
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 -- Entries in a list of their own: the newest first, behind a head `total:size:tail:expires`: their sum
--- and number, when the oldest was taken, and when the key is to expire. Behind that the notes stand, as
--- in text.lua.
+-- and number, when the oldest was taken, and when the key is to expire. Notes stand behind that.
 --
 -- Or behind a head that ledger_check.lua wrote, which has the ends of the list in it: `*`; as doubles
 -- the sum, when the key is to expire, the length of the texts of the newest, and the time and the count
 -- of the newest entry and of the oldest; the texts of the others of the newest, the newest first, and of
 -- the oldest, the oldest first, each with a comma behind it.
-local promised, since, moved, horizon, expires = 0, 0, 0, 0, 0
-local far = now + 164160000000000
+
+-- When the key is to expire.
+local expires = 0
 -- What is there already, and the newest entry of it.
 local size, newest = 0, nil
 -- The entry whose text is next to the head.
@@ -22,13 +22,7 @@ local function load()
   local head = ends[1]
   newest = ends[2]
   if head and string.byte(head) ~= 42 and string.find(head, '|', 1, true) then
-    local state, p, s, m, h = match(head, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
-    if state then
-      head, promised, horizon = state, p + 0, h + 0
-      since, moved = math.min(s + 0, now), math.min(m + 0, now)
-      promised = promised > now and promised <= far and promised or 0
-      horizon = horizon > now and horizon <= far and horizon or 0
-    end
+    head = without_notes(head)
   end
   return head
 end
@@ -80,8 +74,8 @@ end
 -- the oldest was taken and when the key is to expire.
 local function unpacked(head, log)
   local total, expiry, border, at, count, oldest_at, oldest_count = struct.unpack('>ddddddd', head, 2)
-  -- Not so either where one is no number.
-  local is_whole = total >= 0 and total <= 2 ^ 52 and expiry >= 0 and border >= 0 and border <= 256
+  -- Not so either where one is no number, or there is more than is ever written.
+  local is_whole = #head <= 1024 and total >= 0 and total <= 2 ^ 52 and expiry >= 0 and border >= 0 and border <= 256
     and at <= 2 ^ 52 and oldest_at >= 0 and oldest_at <= at
     and count >= 0 and count <= 2 ^ 52 and oldest_count >= 0 and oldest_count <= 2 ^ 52
   if not is_whole then
@@ -161,10 +155,7 @@ local function store(head, till)
   if expiry <= needed + 2000 or expiry > far then
     expiry = needed + math.ceil((needed - now) / 2) + 2000
   end
-  head = format('%s:%d', head, expiry)
-  if promised > now or horizon > now then
-    head = format('%s|%d|%d|%d|%d', head, promised, since, moved, horizon)
-  end
+  head = with_notes(format('%s:%d', head, expiry))
 
   -- Entries up to `kept` stay, those before the first and after it go.
   local kept = log.kept
