@@ -24,7 +24,7 @@ pub(crate) struct Captured {
 pub(crate) struct Call {
     pub(crate) source: String,
     pub(crate) key: Vec<u8>,
-    pub(crate) arguments: Vec<i64>,
+    pub(crate) arguments: Vec<Vec<u8>>,
 }
 
 /// Keeps the last call, and gives the reply that it was told to give.
@@ -80,7 +80,9 @@ impl ScriptClient for Recorder {
             let ScriptName::Source(source) = call.script else {
                 return exchange.reply.clone().ok_or(RunError::NotCached);
             };
-            let (source, key, arguments) = (source.to_string(), call.key, call.arguments);
+            let numbers = call.arguments.iter().map(|number| number.to_string().into_bytes());
+            let arguments = [call.quotas.to_vec()].into_iter().chain(numbers).collect();
+            let (source, key) = (source.to_string(), call.key);
             exchange.call = Some(Call { source, key, arguments });
             Err(RunError::NotCached)
         })

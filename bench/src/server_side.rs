@@ -18,7 +18,7 @@ redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return 1";
 
 /// The floor's expiry in milliseconds: its keys outlive the run, as those of the policies do.
-const HOUR: i64 = 3_600_000;
+const HOUR: &[u8] = b"3600000";
 
 /// A script that runs, and what was measured.
 struct Runner {
@@ -89,7 +89,7 @@ impl Runner {
         let key = |number| format!("{prefix}:{}:s{}", subjects::NAME, subjects::key(number));
         let keys: Vec<Vec<u8>> =
             (0..traffic.keys()).map(|number| key(number).into_bytes()).collect();
-        let calls = Calls::new(&load(bench, source)?, &keys, &[HOUR]);
+        let calls = Calls::new(&load(bench, source)?, &keys, &[HOUR.into()]);
         Ok(Self::new(name, traffic, calls, None))
     }
 

@@ -35,11 +35,10 @@ pub(crate) struct Outcome {
 }
 
 impl Calls {
-    pub(crate) fn new(digest: &str, keys: &[Vec<u8>], arguments: &[i64]) -> Self {
+    pub(crate) fn new(digest: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Self {
         let command = |key: &Vec<u8>| {
             let mut words: Vec<&[u8]> = vec![b"EVALSHA", digest.as_bytes(), b"1", key];
-            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            words.extend(arguments.iter().map(String::as_bytes));
+            words.extend(arguments.iter().map(Vec::as_slice));
             encode(&words)
         };
         Self { commands: keys.iter().map(command).collect(), next: 0 }

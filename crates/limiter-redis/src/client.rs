@@ -36,7 +36,9 @@ pub struct ScriptCall {
     pub script: ScriptName,
     /// `KEYS[1]`.
     pub key: Vec<u8>,
-    /// `ARGV`.
+    /// `ARGV[1]`, which may be any bytes.
+    pub quotas: Arc<[u8]>,
+    /// `ARGV[2]` and on.
     pub arguments: Vec<i64>,
     /// Whether the script writes nothing, so that a replica may run it.
     pub read_only: bool,

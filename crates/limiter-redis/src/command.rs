@@ -23,10 +23,11 @@ impl From<ScriptCall> for Command {
             ScriptName::Digest(digest) => ("EVALSHA", digest),
             ScriptName::Source(source) => ("EVAL", source),
         };
-        let mut arguments = Vec::with_capacity(3 + call.arguments.len());
+        let mut arguments = Vec::with_capacity(4 + call.arguments.len());
         arguments.push(Value::Bytes(Bytes::from_owner(Text(script))));
         arguments.push(Value::Integer(1));
         arguments.push(Value::Bytes(call.key.into()));
+        arguments.push(Value::Bytes(Bytes::from_owner(call.quotas)));
         arguments.extend(call.arguments.into_iter().map(Value::Integer));
         Self { name, arguments }
     }

@@ -50,11 +50,11 @@
 //!
 //! | algorithm | value | bytes a key on Redis 7.0 |
 //! |---|---|---|
-//! | GCRA and the buckets | a text: when the debt is drained, and the interval | 72; 104 for intervals of more than three digits or with a remainder |
-//! | fixed window | a text: when the window ends, and the count | 72; 104 for counts above 999 |
-//! | sliding counter | a text: the end, two counts, the window | 120 |
+//! | GCRA and the buckets | when the debt is drained, and the interval | 104; 120 with a remainder |
+//! | fixed window | when the window ends, and the count | 104 |
+//! | sliding counter | the end, two counts, the window | 120 |
 //! | sub-windows, exact log | a list of dated counts | 10 a slot or entry, and about 300 |
-//! | several limits, tiers | a text of all their states | about 100, and 20 each |
+//! | several limits, tiers | all their states | about 100, and 20 each |
 //!
 //! `cargo xtask bench redis-memory` prints them. A state that is found to be no such value counts as
 //! used up, and is gone after one recovery at the latest; a foreign type of value is an error. The kind

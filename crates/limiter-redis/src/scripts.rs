@@ -50,25 +50,7 @@ const PACKED: &str = include_str!("scripts/parts/packed.lua");
 const ONE: &str = include_str!("scripts/parts/one.lua");
 const SEVERAL: &str = include_str!("scripts/parts/several.lua");
 
-/// The short way of a check.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Short {
-    /// With the quota's numbers for arguments.
-    Of(&'static str),
-    /// With arguments of its own, of which it makes what the long way needs.
-    WithOwnArguments(&'static str),
-}
-
 impl Operation {
-    /// How many arguments come before the quotas.
-    const fn arguments(self) -> usize {
-        match self {
-            Self::Take => 2,
-            Self::Peek | Self::Reset => 0,
-            Self::Refund => 4,
-        }
-    }
-
     const fn text(self) -> &'static str {
         match self {
             Self::Take => include_str!("scripts/operations/take.lua"),
@@ -83,15 +65,8 @@ impl Operation {
 /// those of the tier that asks.
 fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Operation) -> Script {
     let mut source = prelude.to_owned();
-    let mut next = operation.arguments() + 1;
-    if operation == Operation::Refund {
-        let quotas: usize = limits.iter().map(|limit| limit.functions().quota.len()).sum();
-        // A String takes all that is written.
-        let _ = writeln!(source, "local marks = {}", next + quotas);
-    }
     if let [limit] = limits {
-        let functions = limit.functions();
-        source += &locals(&functions, next);
+        source += &locals(&limit.functions(), "");
         source += &long_way(limit);
     } else {
         source += NOTES;
@@ -105,10 +80,12 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
             }
         }
         source += "local limits = {";
+        let mut byte = 1;
         for limit in limits {
-            let functions = limit.functions();
-            let _ = write!(source, " {}({next}),", functions.name);
-            next += functions.quota.len();
+            let Functions { name, quota, .. } = limit.functions();
+            // A String takes all that is written.
+            let _ = write!(source, " {name}({byte}),");
+            byte += quota.len() * size_of::<f64>();
         }
         let _ = writeln!(source, " }}\nlocal first, last = {}, {}", own.start + 1, own.end);
         source += SEVERAL;
@@ -120,19 +97,12 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
 /// Returns the script of a check by one limit, the short way first, where there is one.
 ///
 /// It takes no argument for a cost of one permit, since each argument takes a server as long as a
-/// fiftieth of a decision. The numbers of the quota are arguments and not a part of the text, since a
+/// fiftieth of a decision. The numbers of the quota are an argument and not a part of the text, since a
 /// server keeps every text that it was ever sent.
 fn check(prelude: &str, limit: &Single) -> Option<Script> {
-    let short = match limit.short()? {
-        Short::WithOwnArguments(text) => text.to_owned(),
-        Short::Of(text) => {
-            let functions = limit.functions();
-            let cost = functions.quota.len() + 1;
-            let cost = format!("local cost, within = (ARGV[{cost}] or 1) + 0, -1\n");
-            [&locals(&functions, 1), &cost, text].concat()
-        }
-    };
-    // The cost was an argument before the quota's.
+    let cost = "local cost, within = (ARGV[2] or 1) + 0, -1\n";
+    let short = [&locals(&limit.functions(), ""), cost, limit.short()?].concat();
+    // The cost is there already.
     let take = Operation::Take.text().lines();
     let take = take.filter(|line| !line.starts_with("local cost, within"));
     let take = take.collect::<Vec<_>>().join("\n");
@@ -145,23 +115,22 @@ fn long_way(limit: &Single) -> String {
     [&value.concat(), limit.functions().text, ONE].concat()
 }
 
-/// Returns the line that names the numbers of a quota, the first of which is `ARGV[first]`.
-fn locals(functions: &Functions, first: usize) -> String {
-    let numbers = (first..).take(functions.quota.len());
-    let numbers = numbers.map(|number| format!("ARGV[{number}] + 0")).collect::<Vec<_>>();
-    format!("local {} = {}\n", functions.quota.join(", "), numbers.join(", "))
+/// Returns the line that names the numbers of a quota: those at the beginning of `ARGV[1]`, or at a
+/// place in it that is written like `, 17`.
+fn locals(functions: &Functions, place: &str) -> String {
+    let (names, form) = (functions.quota.join(", "), "d".repeat(functions.quota.len()));
+    format!("local {names} = from_bytes('<{form}', ARGV[1]{place})\n")
 }
 
-/// Returns a function that makes the functions for the quota that begins at an argument.
+/// Returns a function that makes the functions for the quota that begins at a byte of `ARGV[1]`.
 fn constructor(limit: &Single) -> String {
-    let Functions { name, quota, text } = limit.functions();
-    let numbers = (0..quota.len()).map(|offset| format!("ARGV[i + {offset}] + 0"));
-    let numbers = numbers.collect::<Vec<_>>().join(", ");
+    let functions = limit.functions();
+    let Functions { name, text, .. } = functions;
+    let locals = locals(&functions, ", i");
     let packed = if limit.is_ledger() { [ENTRY, PACKED].concat() } else { String::new() };
     format!(
-        "local function {name}(i)\nlocal {} = {numbers}\n{packed}{text}return {{ read = read, wait = \
-         wait, charge = charge, owe = owe, refund = refund, write = write, numbers = numbers \
-         }}\nend\n",
-        quota.join(", ")
+        "local function {name}(i)\n{locals}{packed}{text}return {{ read = read, wait = wait, charge = \
+         charge, owe = owe, refund = refund, write = write, length = length, numbers = numbers \
+         }}\nend\n"
     )
 }

@@ -91,7 +91,7 @@ impl<C: ScriptClient> Shared<C> {
     pub(crate) async fn ask<T>(
         &self,
         key: &[u8],
-        (script, arguments): Call<'_>,
+        Call { script, quotas, arguments }: Call<'_>,
         read_only: bool,
         read: impl FnOnce(&[i64]) -> Option<T>,
     ) -> Result<T, Error> {
@@ -111,8 +111,13 @@ impl<C: ScriptClient> Shared<C> {
                 return Err(self.named(Error::new(ErrorKind::Unavailable, message)));
             }
         };
-        let script_call =
-            ScriptCall { script: script.by_digest(), key: key.to_vec(), arguments, read_only };
+        let script_call = ScriptCall {
+            script: script.by_digest(),
+            key: key.to_vec(),
+            quotas: Arc::clone(quotas),
+            arguments,
+            read_only,
+        };
         let result = call(client, script, script_call, *deadline).await.and_then(|reply| {
             read(&reply).ok_or_else(|| {
                 let message = format!("the script replied with {reply:?}, which has no meaning");

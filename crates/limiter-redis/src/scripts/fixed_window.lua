@@ -4,7 +4,7 @@
 -- Quota    limit, window, offset: the permits of a window, its length in microseconds, and how far the
 --          start of a window is before the time zero, or -1 where it starts with the first use
 -- State    when the window ends, and the permits that were taken in it; a fresh one ends now
--- Text     `end` and the count in three digits, or `end:count`
+-- Text     both
 -- Numbers  the time until the end, the count
 
 local function end_from(at)
@@ -18,16 +18,15 @@ local function read(text, latest)
   if not text then
     return false, now, 0
   end
-  local ends, count = match(text, '^(%d+)(%d%d%d)$')
-  if not ends then
-    ends, count = match(text, '^(%d+):(%d+)$')
+  local ends, count = -1, 0
+  if #text == 16 then
+    ends, count = from_bytes('<dd', text)
   end
   -- From before a step back. Aligned, an end a window from now is none; the next one is.
   local latest_end = offset < 0 and latest + window or end_from(latest) + window
-  if not ends or count + 0 > 2 ^ 52 then
+  if not (is_whole(ends) and is_whole(count)) or count > 2 ^ 52 then
     return true, end_from(now), limit
   end
-  ends, count = ends + 0, count + 0
   if ends <= now then
     return false, now, 0
   end
@@ -74,10 +73,11 @@ local function refund(permits, cost, at, has_moved, mark, mark_rem, ends, count)
 end
 
 local function write(ends, count)
-  if count <= 999 then
-    return format('%d%03d', ends, count), ends
-  end
-  return format('%d:%d', ends, count), ends
+  return to_bytes('<dd', ends, count), ends
+end
+
+local function length()
+  return 16
 end
 
 local function numbers(ends, count)

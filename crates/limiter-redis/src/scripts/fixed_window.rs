@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Quota, Usage, algorithm::Start};
 
 use super::{
-    Functions, Short,
+    Functions,
     single::{count, in_micros, micros, signed},
 };
 
@@ -39,7 +39,7 @@ impl FixedWindow {
         [signed(self.limit), self.window, self.offset]
     }
 
-    pub(super) const SHORT: Short = Short::Of(include_str!("fixed_window_check.lua"));
+    pub(super) const SHORT: &str = include_str!("fixed_window_check.lua");
 
     pub(super) fn usage(&self, [until_end, taken, _]: [i64; 3]) -> Usage {
         // Nothing is left of the present where a later window has begun.
@@ -62,7 +62,7 @@ impl FixedWindow {
 /// The twin: what `fixed_window.lua` does, in its words.
 #[cfg(test)]
 mod twin {
-    use crate::scripts::twin::{Refund, Twin, split_colon, split_digits};
+    use crate::scripts::twin::{Refund, Twin, doubles, from_doubles};
 
     /// A quota, when a window ends, and the permits that were taken in it.
     pub(super) struct FixedWindow {
@@ -91,17 +91,17 @@ mod twin {
     }
 
     impl Twin for FixedWindow {
-        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+        fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool {
             (self.now, self.ends, self.count) = (now, now, 0);
             let Some(text) = text else {
                 return false;
             };
-            let found = split_digits(text, 3).or_else(|| split_colon(text));
             let latest_end = match self.offset {
                 ..0 => latest + self.window,
                 _ => self.end_from(latest) + self.window,
             };
-            let Some((ends, count)) = found.filter(|(_, count)| *count <= 1 << 52) else {
+            let found = doubles(text).filter(|[_, count]| *count <= 1 << 52);
+            let Some([ends, count]) = found else {
                 (self.ends, self.count) = (self.end_from(now), self.limit);
                 return true;
             };
@@ -148,12 +148,12 @@ mod twin {
             false
         }
 
-        fn write(&self) -> (String, i128) {
-            let Self { ends, count, .. } = self;
-            if *count <= 999 {
-                return (format!("{ends}{count:03}"), *ends);
-            }
-            (format!("{ends}:{count}"), *ends)
+        fn write(&self) -> (Vec<u8>, i128) {
+            (from_doubles(&[self.ends, self.count]), self.ends)
+        }
+
+        fn length(&self, _: &[u8]) -> usize {
+            16
         }
 
         fn numbers(&self) -> Vec<i128> {

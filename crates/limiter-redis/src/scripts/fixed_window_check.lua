@@ -5,21 +5,16 @@
 -- Reply    the numbers, as of the long way
 do
   local text = call('GET', KEYS[1])
-  local ends, count
-  if text then
-    ends, count = match(text, '^(%d+)(%d%d%d)$')
-    if not ends then
-      ends, count = match(text, '^(%d+):(%d+)$')
+  if text and #text == 16 then
+    local ends, count = from_bytes('<dd', text)
+    local left = ends - now
+    if left > 0 and left <= window and count >= 0 and count <= limit and ends % 1 == 0 and count % 1 == 0 then
+      local charged = count + cost
+      if charged > limit then
+        return { -left, count }
+      end
+      call('SET', KEYS[1], to_bytes('<dd', ends, charged), 'PX', format('%d', left / 1000 + 2))
+      return { left, charged }
     end
-  end
-  local left = ends and ends - now or 0
-  if left > 0 and left <= window and count + 0 <= limit then
-    local charged = count + cost
-    if charged > limit then
-      return { -left, count + 0 }
-    end
-    text = format(charged <= 999 and '%d%03d' or '%d:%d', ends, charged)
-    call('SET', KEYS[1], text, 'PX', format('%d', left / 1000 + 2))
-    return { left, charged }
   end
 end

@@ -1,11 +1,10 @@
 -- GCRA: a debt that drains. Its twin is gcra.rs, which does the same in the same words.
 --
--- Quota    increment, capacity, scale, mantissa, exponent: the ticks of a permit and of the burst, the
---          ticks of a microsecond, and the increment as mantissa * 10^exponent
+-- Quota    increment, capacity, scale: the ticks of a permit and of the burst, and those of a
+--          microsecond
 -- State    the debt at `now`, in ticks
--- Text     the moment at which the debt is drained, and the quota by which it does: `at` and the
---          increment in four digits (6003 is 600 * 10^3), where a tick is a microsecond and that is
---          enough; else `at:rem:increment:scale`, with a remainder in ticks
+-- Text     the moment at which the debt is drained, and the increment by which it does; where a tick is
+--          not a microsecond the moment is negative, and the remainder in ticks and the scale follow
 -- Numbers  the debt
 
 -- Returns a * b / c rounded up, for whole numbers below 2^51 with a quotient below 2^53.
@@ -34,17 +33,16 @@ local function read(text, latest)
   end
   -- Nothing is promised for later than a double can count; the clock may step back from it.
   local most = math.min(capacity + (latest - now) * scale, 2 ^ 53)
-  local rem, old_increment, old_scale = '0', increment, 1
-  local at, digits, zeros = match(text, '^(%d+)(%d%d%d)(%d)$')
-  if at then
-    old_increment = digits * 10 ^ zeros
-  else
-    at, rem, old_increment, old_scale = match(text, '^(%d+):(%d+):(%d+e%d):([1-9]%d*)$')
-    if not at then
-      return true, most
-    end
+  local at, old_increment, rem, old_scale = -1, 0, 0, 1
+  if #text == 16 then
+    at, old_increment = from_bytes('<dd', text)
+  elseif #text == 32 then
+    at, old_increment, rem, old_scale = from_bytes('<dddd', text)
+    at = -at
   end
-  at, rem, old_increment, old_scale = at + 0, rem + 0, old_increment + 0, old_scale + 0
+  if not (is_whole(at) and is_whole(old_increment) and is_whole(rem) and is_whole(old_scale) and old_scale > 0) then
+    return true, most
+  end
   if at < now then
     return false, 0
   end
@@ -109,10 +107,15 @@ end
 local function write(debt)
   local rem = debt % scale
   local drained = now + (debt - rem) / scale
-  if scale == 1 and mantissa <= 999 then
-    return format('%d%03d%d', drained, mantissa, exponent), drained
+  if scale == 1 then
+    return to_bytes('<dd', drained, increment), drained
   end
-  return format('%d:%d:%de%d:%d', drained, rem, mantissa, exponent, scale), drained + 1
+  return to_bytes('<dddd', -drained, increment, rem, scale), drained + 1
+end
+
+-- How many bytes of a text are the state that begins at a place.
+local function length(text, from)
+  return #text - from >= 7 and from_bytes('<d', text, from) < 0 and 32 or 16
 end
 
 local function numbers(debt)

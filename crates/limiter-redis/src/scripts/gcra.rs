@@ -8,7 +8,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions, Short,
+    Functions,
     single::{count, signed},
 };
 
@@ -16,30 +16,24 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
     meter: Meter,
-    /// The ticks of a permit, and they again as `mantissa * 10^exponent`.
+    /// The ticks of a permit.
     increment: i64,
-    mantissa: i64,
-    exponent: u32,
     longest_delay: Duration,
 }
 
 impl Gcra {
     pub(super) const FUNCTIONS: Functions = Functions {
         name: "gcra",
-        quota: &["increment", "capacity", "scale", "mantissa", "exponent"],
+        quota: &["increment", "capacity", "scale"],
         text: include_str!("gcra.lua"),
     };
 
     pub(crate) fn new(quota: &Quota) -> Result<Self, Error> {
         let meter = Meter::new(quota, Resolution::Micros)?;
         let increment = meter.price(Cost::ONE).map_or(0, signed);
-        let (mut mantissa, mut exponent) = (increment, 0);
-        while mantissa >= 1_000 && mantissa % 10 == 0 && exponent < 9 {
-            (mantissa, exponent) = (mantissa / 10, exponent + 1);
-        }
         // A debt that is promised for later is still exact in a double.
         let longest_delay = Duration::from_micros((1 << 52) / meter.ticks_per_unit());
-        Ok(Self { meter, increment, mantissa, exponent, longest_delay })
+        Ok(Self { meter, increment, longest_delay })
     }
 
     /// Returns GCRA for which no more than `depth` permits may wait.
@@ -51,28 +45,16 @@ impl Gcra {
         Ok(Self { longest_delay: gcra.longest_delay.min(longest), ..gcra })
     }
 
-    pub(super) fn quota(&self) -> [i64; 5] {
+    pub(super) fn quota(&self) -> [i64; 3] {
         let (capacity, scale) = (self.meter.capacity(), self.meter.ticks_per_unit());
-        [self.increment, signed(capacity), signed(scale), self.mantissa, self.exponent.into()]
+        [self.increment, signed(capacity), signed(scale)]
     }
 
-    pub(super) const fn short(&self) -> Short {
-        if self.short_arguments().is_some() {
-            Short::WithOwnArguments(include_str!("gcra_check.lua"))
+    pub(super) const fn short(&self) -> &'static str {
+        if self.meter.ticks_per_unit() == 1 {
+            include_str!("gcra_check.lua")
         } else {
-            Short::Of(include_str!("gcra_remainder_check.lua"))
-        }
-    }
-
-    /// Returns the arguments of the shortest way, for a quota that can go it: increment, capacity,
-    /// and the increment in four digits.
-    pub(super) const fn short_arguments(&self) -> Option<[i64; 3]> {
-        let Self { increment, mantissa, exponent, .. } = *self;
-        if self.meter.ticks_per_unit() == 1 && mantissa >= 100 && mantissa < 1_000 {
-            let capacity = self.meter.capacity().cast_signed();
-            Some([increment, capacity, mantissa * 10 + exponent as i64])
-        } else {
-            None
+            include_str!("gcra_remainder_check.lua")
         }
     }
 
@@ -97,15 +79,13 @@ impl Gcra {
 /// The twin: what `gcra.lua` does, in its words.
 #[cfg(test)]
 mod twin {
-    use crate::scripts::twin::{Refund, Twin, number, split_digits};
+    use crate::scripts::twin::{Refund, Twin, doubles, from_doubles};
 
     /// A quota, and a debt at `now`.
     pub(super) struct Gcra {
         increment: i128,
         capacity: i128,
         scale: i128,
-        mantissa: i128,
-        exponent: i128,
         now: i128,
         debt: i128,
     }
@@ -120,35 +100,23 @@ mod twin {
 
     impl super::Gcra {
         pub(crate) fn twin(&self) -> Box<dyn Twin> {
-            let [increment, capacity, scale, mantissa, exponent] = self.quota().map(i128::from);
-            let (now, debt) = (0, 0);
-            Box::new(Gcra { increment, capacity, scale, mantissa, exponent, now, debt })
+            let [increment, capacity, scale] = self.quota().map(i128::from);
+            Box::new(Gcra { increment, capacity, scale, now: 0, debt: 0 })
         }
     }
 
     impl Found {
-        fn parse(text: &str) -> Option<Self> {
-            if let Some((at, digits)) = split_digits(text, 4) {
-                let increment = times_ten_to(digits / 10, digits % 10);
-                return Some(Self { at, rem: 0, increment, scale: 1 });
+        fn parse(text: &[u8]) -> Option<Self> {
+            if text.len() == 16 {
+                let [at, increment] = doubles(text)?;
+                return Some(Self { at, increment, rem: 0, scale: 1 });
             }
-            let mut parts = text.split(':');
-            let mut next = || parts.next();
-            let (at, rem) = (number(next()?)?, number(next()?)?);
-            let (mantissa, exponent) = next()?.split_once('e')?;
-            let exponent = number(exponent).filter(|_| exponent.len() == 1)?;
-            let scale = next()?;
-            let scale = number(scale).filter(|_| !scale.starts_with('0'))?;
-            if next().is_some() {
-                return None;
-            }
-            let increment = times_ten_to(number(mantissa)?, exponent);
-            Some(Self { at, rem, increment, scale })
+            let mut text = text.to_vec();
+            // The moment is negative.
+            *text.get_mut(7)? ^= 0x80;
+            let [at, increment, rem, scale] = doubles(&text)?;
+            (scale > 0).then_some(Self { at, rem, increment, scale })
         }
-    }
-
-    fn times_ten_to(mantissa: i128, exponent: i128) -> i128 {
-        (0..exponent).fold(mantissa, |product, _| product.saturating_mul(10))
     }
 
     /// Returns a * b / c rounded up.
@@ -164,7 +132,7 @@ mod twin {
     }
 
     impl Twin for Gcra {
-        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+        fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool {
             (self.now, self.debt) = (now, 0);
             let Some(text) = text else {
                 return false;
@@ -228,14 +196,19 @@ mod twin {
             undrained > 0
         }
 
-        fn write(&self) -> (String, i128) {
-            let Self { scale, mantissa, exponent, .. } = self;
+        fn write(&self) -> (Vec<u8>, i128) {
+            let Self { increment, scale, .. } = *self;
             let rem = self.debt % scale;
             let drained = self.now + (self.debt - rem) / scale;
-            if *scale == 1 && *mantissa <= 999 {
-                return (format!("{drained}{mantissa:03}{exponent}"), drained);
+            if scale == 1 {
+                return (from_doubles(&[drained, increment]), drained);
             }
-            (format!("{drained}:{rem}:{mantissa}e{exponent}:{scale}"), drained + 1)
+            (from_doubles(&[-drained, increment, rem, scale]), drained + 1)
+        }
+
+        fn length(&self, text: &[u8]) -> usize {
+            let first = text.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
+            if first < 0.0 { 32 } else { 16 }
         }
 
         fn numbers(&self) -> Vec<i128> {

@@ -4,24 +4,21 @@
 -- ARGV     the quota, as in gcra.lua; then the cost, or nothing for one permit
 -- Reply    the debt, as of the long way
 do
-  local text, at, rem = call('GET', KEYS[1]), now, 0
+  local text = call('GET', KEYS[1])
+  local at, own, rem, ticks = -now, increment, 0, scale
   if text then
-    local digits, zeros, ticks
-    at, rem, digits, zeros, ticks = match(text, '^(%d+):(%d+):(%d+)e(%d):(%d+)$')
-    if digits ~= ARGV[4] or zeros ~= ARGV[5] or ticks ~= ARGV[3] then
-      at = nil
+    own = 0
+    if #text == 32 then
+      at, own, rem, ticks = from_bytes('<dddd', text)
     end
   end
-  if at then
-    local debt = 0
-    if at - now >= 0 then
-      debt = (at - now) * scale + rem
-    end
+  local debt = (-at - now) * scale + rem
+  if at <= -now and rem >= 0 and own == increment and ticks == scale and at % 1 == 0 and rem % 1 == 0 then
     local charged = debt + cost * increment
     if charged <= capacity then
       rem = charged % scale
       local drains_in = (charged - rem) / scale
-      call('SET', KEYS[1], format('%d:%d:%de%d:%d', now + drains_in, rem, mantissa, exponent, scale), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
+      call('SET', KEYS[1], to_bytes('<dddd', -now - drains_in, increment, rem, scale), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
       return charged
     end
     if debt <= capacity then

@@ -9,7 +9,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions, Short,
+    Functions,
     single::{count, in_micros, micros, signed, too_many},
 };
 
@@ -69,8 +69,8 @@ impl Ledger {
     }
 
     /// Returns the short way of a check, unless the window is paced.
-    pub(super) fn short(&self) -> Option<Short> {
-        (self.paced == 0).then_some(Short::Of(include_str!("ledger_check.lua")))
+    pub(super) fn short(&self) -> Option<&'static str> {
+        (self.paced == 0).then_some(include_str!("ledger_check.lua"))
     }
 
     pub(super) const fn usage(&self, [reset, remaining, _]: [i64; 3]) -> Usage {
@@ -158,8 +158,10 @@ mod twin {
     }
 
     impl Twin for Ledger {
-        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+        fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool {
             (self.now, self.kept, self.told) = (now, 0, 0);
+            // What is no text is no entry either.
+            let text = text.map(|text| String::from_utf8_lossy(text).replace(' ', ""));
             let texts = text.filter(|text| *text != "-").unwrap_or_default();
             let texts = texts.split(',').filter(|entry| !entry.is_empty());
             let Some(found) = texts.map(entry_of).collect::<Option<Vec<_>>>() else {
@@ -208,11 +210,16 @@ mod twin {
             moves
         }
 
-        fn write(&self) -> (String, i128) {
+        fn length(&self, text: &[u8]) -> usize {
+            text.iter().position(|byte| *byte == b' ').map_or(text.len(), |space| space + 1)
+        }
+
+        fn write(&self) -> (Vec<u8>, i128) {
             let texts: Vec<_> = self.entries().map(|(at, count)| text_of(at, count)).collect();
             let last = self.entries().next_back();
             let till = last.map_or(self.now, |(at, _)| self.slot_of(at) + self.span);
-            (if texts.is_empty() { "-".to_owned() } else { texts.join(",") }, till)
+            let text = if texts.is_empty() { "-".to_owned() } else { texts.join(",") };
+            ((text + " ").into_bytes(), till)
         }
 
         fn numbers(&self) -> Vec<i128> {

@@ -1,6 +1,6 @@
 //! The scripts of a policy: what they are called with, and what their replies mean.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Usage};
 
@@ -12,8 +12,8 @@ use crate::script::Script;
 pub(crate) struct Plan {
     /// Those of all tiers, tier by tier.
     limits: Vec<Single>,
-    /// The numbers of their quotas.
-    quotas: Vec<i64>,
+    /// The numbers of their quotas, as the scripts are given them.
+    quotas: Arc<[u8]>,
     /// The policy itself.
     first: Tier,
     /// Its other tiers.
@@ -23,8 +23,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Tier {
     own: Range<usize>,
-    /// The short way, where there is one, and its arguments but for the cost.
-    check: Option<(Script, Vec<i64>)>,
+    /// The short way, where there is one.
+    check: Option<Script>,
     take: Script,
     peek: Script,
     refund: Script,
@@ -35,7 +35,14 @@ struct Tier {
 type Numbers<'a> = Vec<(&'a Single, &'a [i64])>;
 
 /// A script and what it is called with.
-pub(crate) type Call<'a> = (&'a Script, Vec<i64>);
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'a Script,
+    /// `ARGV[1]`.
+    pub(crate) quotas: &'a Arc<[u8]>,
+    /// `ARGV[2]` and on.
+    pub(crate) arguments: Vec<i64>,
+}
 
 /// What a script took, or that it refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,18 +99,20 @@ impl Plan {
         let tier = |index: usize| Tier::new(prelude, &limits, index * each..(index + 1) * each);
         let others = (1..=policy.tiers().len()).map(tier).collect();
         let first = tier(0);
-        let quotas = limits.iter().flat_map(Single::quota).collect();
+        // None is larger than 2^53, so none is rounded.
+        let quotas = limits.iter().flat_map(Single::quota);
+        let quotas = quotas.flat_map(|number| (number as f64).to_le_bytes()).collect();
         Ok(Self { limits, quotas, first, others })
     }
 
     /// Returns the call that takes `cost` now, without a receipt.
     pub(crate) fn check(&self, tier: usize, cost: Cost) -> Call<'_> {
-        let scripts = self.tier(tier);
-        if let Some((check, arguments)) = &scripts.check {
-            let cost = (cost != Cost::ONE).then(|| whole(cost));
-            return (check, arguments.iter().copied().chain(cost).collect());
+        let Tier { check, take, .. } = self.tier(tier);
+        match check {
+            Some(check) if cost == Cost::ONE => self.call(check, Vec::new()),
+            Some(check) => self.call(check, vec![whole(cost)]),
+            None => self.call(take, vec![whole(cost), -1]),
         }
-        (&scripts.take, self.arguments(&[whole(cost), -1]))
     }
 
     /// Returns the call that takes `cost` `within` some time.
@@ -111,25 +120,24 @@ impl Plan {
         let longest = self.own(tier).iter().map(Single::longest_delay).min();
         let within = within.min(longest.unwrap_or_default()).min(MAX_DELAY);
         let within = i64::try_from(within.as_micros()).unwrap_or_default();
-        (&self.tier(tier).take, self.arguments(&[whole(cost), within]))
+        self.call(&self.tier(tier).take, vec![whole(cost), within])
     }
 
     pub(crate) fn peek(&self, tier: usize) -> Call<'_> {
-        (&self.tier(tier).peek, self.quotas.clone())
+        self.call(&self.tier(tier).peek, Vec::new())
     }
 
     pub(crate) fn reset(&self, tier: usize) -> Call<'_> {
-        (&self.tier(tier).reset, self.quotas.clone())
+        self.call(&self.tier(tier).reset, Vec::new())
     }
 
     /// Returns the call that gives back `permits` of a charge.
     pub(crate) fn refund(&self, tier: usize, charge: &Charged, permits: u64) -> Call<'_> {
         let Charged { cost, charged, delay, ref marks } = *charge;
         let permits = i64::try_from(permits).unwrap_or(cost).min(cost);
-        let mut arguments =
-            self.arguments(&[permits, cost, charged, charged.saturating_add(delay)]);
+        let mut arguments = vec![permits, cost, charged, charged.saturating_add(delay)];
         arguments.extend(marks);
-        (&self.tier(tier).refund, arguments)
+        self.call(&self.tier(tier).refund, arguments)
     }
 
     /// Returns what a reply to a check or to a reservation means, `None` if it can't be one.
@@ -202,8 +210,8 @@ impl Plan {
         &self.limits
     }
 
-    fn arguments(&self, first: &[i64]) -> Vec<i64> {
-        [first, &self.quotas].concat()
+    const fn call<'a>(&'a self, script: &'a Script, arguments: Vec<i64>) -> Call<'a> {
+        Call { script, quotas: &self.quotas, arguments }
     }
 
     fn tier(&self, index: usize) -> &Tier {
@@ -220,7 +228,7 @@ impl Tier {
     fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
         let of = |operation| script(prelude, limits, &own, operation);
         let check = match limits {
-            [limit] => check(prelude, limit).map(|check| (check, limit.short_arguments())),
+            [limit] => check(prelude, limit),
             _ => None,
         };
         Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Error, ErrorKind, Kind, Limit, Quota, Usage};
 
 use super::{
-    Functions, Short, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
+    Functions, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
     sliding_counter::SlidingCounter,
 };
 
@@ -67,22 +67,12 @@ impl Single {
     }
 
     /// Returns the short way of a check.
-    pub(crate) fn short(&self) -> Option<Short> {
+    pub(crate) fn short(&self) -> Option<&'static str> {
         match self {
             Self::Gcra(gcra) => Some(gcra.short()),
             Self::FixedWindow(_) => Some(FixedWindow::SHORT),
             Self::SlidingCounter(_) => Some(SlidingCounter::SHORT),
             Self::Ledger(ledger) => ledger.short(),
-        }
-    }
-
-    /// Returns the arguments of the short way, without the cost.
-    pub(crate) fn short_arguments(&self) -> Vec<i64> {
-        match self {
-            Self::Gcra(gcra) => {
-                gcra.short_arguments().map_or_else(|| gcra.quota().to_vec(), Vec::from)
-            }
-            other => other.quota(),
         }
     }
 

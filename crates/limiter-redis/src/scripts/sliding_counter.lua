@@ -4,7 +4,7 @@
 -- Quota    limit, window: the permits of a window, and its length in microseconds
 -- State    when the window after the current one ends, and the permits taken in the current one and
 --          in the one before; a fresh one has counts of zero
--- Text     `until:current:previous:window`, with the window by which it was counted
+-- Text     all three, and the window by which it was counted
 -- Numbers  the time until the end, current, previous
 
 -- Returns how much of a window has to pass until `count` permits of the one before count for no more
@@ -49,26 +49,30 @@ local function read(text, latest)
   if not text then
     return false, now + 2 * window, 0, 0
   end
-  local ends, current, previous, length = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
-  if not ends or length + 0 == 0 or length + 0 > 2 ^ 51 then
+  local ends, current, previous, old_window = -1, 0, 0, 0
+  if #text == 32 then
+    ends, current, previous, old_window = from_bytes('<dddd', text)
+  end
+  local are_whole = is_whole(ends) and is_whole(current) and is_whole(previous) and is_whole(old_window)
+  -- In milliseconds, from one to those of 366 days.
+  if not are_whole or old_window % 1000 > 0 or old_window < 1000 or old_window > 31622400000000 then
     return true, now + 2 * window, limit, 0
   end
-  ends, current, previous, length = ends + 0, current + 0, previous + 0, length + 0
   local most = 94906265
   current, previous = math.min(current, most), math.min(previous, most)
-  local healed = ends > latest + 2 * length
+  local healed = ends > latest + 2 * old_window
   if healed then
-    ends = latest + 2 * length
+    ends = latest + 2 * old_window
   end
-  ends, current, previous = advanced(now, ends, current, previous, length)
-  if length == window then
+  ends, current, previous = advanced(now, ends, current, previous, old_window)
+  if old_window == window then
     return healed, ends, current, previous
   end
   -- Another quota's: what still counts begins to count anew. A window that is yet to begin, after a
   -- full one, begins when it was to.
-  local elapsed = now + 2 * length - ends
+  local elapsed = now + 2 * old_window - ends
   if previous > 0 then
-    current = current + (elapsed > 0 and faded(previous, elapsed, length) or previous)
+    current = current + (elapsed > 0 and faded(previous, elapsed, old_window) or previous)
   end
   return true, now + 2 * window + (elapsed < 0 and -elapsed or 0), math.min(current, most), 0
 end
@@ -108,7 +112,11 @@ local function refund(permits, cost, at, has_moved, mark, mark_rem, ends, curren
 end
 
 local function write(ends, current, previous)
-  return format('%d:%d:%d:%d', ends, current, previous, window), ends
+  return to_bytes('<dddd', ends, current, previous, window), ends
+end
+
+local function length()
+  return 32
 end
 
 local function numbers(ends, current, previous)

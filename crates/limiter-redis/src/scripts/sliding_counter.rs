@@ -9,7 +9,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions, Short,
+    Functions,
     single::{count, in_micros, micros, signed, too_many},
 };
 
@@ -44,7 +44,7 @@ impl SlidingCounter {
         [signed(self.limit), self.window]
     }
 
-    pub(super) const SHORT: Short = Short::Of(include_str!("sliding_counter_check.lua"));
+    pub(super) const SHORT: &str = include_str!("sliding_counter_check.lua");
 
     pub(super) fn usage(&self, numbers: [i64; 3]) -> Usage {
         let usage = self.algorithm.usage(&state(numbers), Timestamp::ZERO);
@@ -80,7 +80,7 @@ mod twin {
     };
 
     use super::up;
-    use crate::scripts::twin::{Refund, Twin, cost_of, moment, number, wait_of};
+    use crate::scripts::twin::{Refund, Twin, cost_of, doubles, from_doubles, moment, wait_of};
 
     /// A quota, and the counts of two windows. Its times are those of the script.
     pub(super) struct SlidingCounter {
@@ -110,16 +110,14 @@ mod twin {
     }
 
     impl Twin for SlidingCounter {
-        fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool {
+        fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool {
             (self.now, self.counts) = (now, Counts::default());
             let Some(text) = text else {
                 self.algorithm.advance(&mut self.counts, moment(now), moment(now));
                 return false;
             };
-            let numbers = text.split(':').map(number).collect::<Option<Vec<_>>>();
-            let Some(&[ends, current, previous, length @ 1..=2_251_799_813_685_248]) =
-                numbers.as_deref()
-            else {
+            let found = doubles(text).filter(|[_, _, _, length]| length % 1_000 == 0);
+            let Some([ends, current, previous, length @ 1_000..=31_622_400_000_000]) = found else {
                 let limit = Self::counted(self.limit);
                 self.counts = Counts::new(moment(now + 2 * self.window), limit, 0);
                 return true;
@@ -164,10 +162,14 @@ mod twin {
             self.algorithm.refund(&mut self.counts, now, &charge, permits)
         }
 
-        fn write(&self) -> (String, i128) {
+        fn write(&self) -> (Vec<u8>, i128) {
             let (ends, window) = (self.ends(), self.window);
             let (current, previous) = (self.counts.current(), self.counts.previous());
-            (format!("{ends}:{current}:{previous}:{window}"), ends)
+            (from_doubles(&[ends, current.into(), previous.into(), window]), ends)
+        }
+
+        fn length(&self, _: &[u8]) -> usize {
+            32
         }
 
         fn numbers(&self) -> Vec<i128> {

@@ -5,15 +5,15 @@
 -- Reply    the numbers, as of the long way
 do
   local text = call('GET', KEYS[1])
-  local ends, current, previous, length
-  if text then
-    ends, current, previous, length = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
+  local ends, current, previous, old_window = 0, 0, 0, 0
+  if text and #text == 32 then
+    ends, current, previous, old_window = from_bytes('<dddd', text)
   end
-  local left = length == ARGV[2] and ends - now or 0
+  local left = old_window == window and ends - now or 0
   if left > window and left <= 2 * window then
-    current, previous = current + 0, previous + 0
     -- With nothing in it, the window would begin anew.
-    if current <= limit and previous <= limit and current + previous > 0 then
+    if current >= 0 and previous >= 0 and current <= limit and previous <= limit and current + previous > 0
+      and left % 1 == 0 and current % 1 == 0 and previous % 1 == 0 then
       local room = limit - cost - current
       local fits = previous <= room
       if not fits and room >= 0 then
@@ -26,7 +26,7 @@ do
         return { -left, current, previous }
       end
       current = current + cost
-      call('SET', KEYS[1], format('%d:%d:%d:%d', ends, current, previous, window), 'PX', format('%d', left / 1000 + 2))
+      call('SET', KEYS[1], to_bytes('<dddd', ends, current, previous, window), 'PX', format('%d', left / 1000 + 2))
       return { left, current, previous }
     end
   end

@@ -8,7 +8,7 @@ use limiter_core::{Cost, Timestamp};
 /// The functions of an algorithm with one quota, and the state that they are called with.
 pub(crate) trait Twin {
     /// Takes up a state as it was found `now`. Returns whether it can't stay as it is.
-    fn read(&mut self, text: Option<&str>, now: i128, latest: i128) -> bool;
+    fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool;
 
     /// Returns how long a cost waits, `None` for ever.
     fn wait(&mut self, cost: i128, from: i128) -> Option<i128>;
@@ -21,7 +21,10 @@ pub(crate) trait Twin {
     fn refund(&mut self, refund: &Refund) -> bool;
 
     /// Returns the text, and until when it counts.
-    fn write(&self) -> (String, i128);
+    fn write(&self) -> (Vec<u8>, i128);
+
+    /// Returns how many bytes of a text are the state that it begins with.
+    fn length(&self, text: &[u8]) -> usize;
 
     fn numbers(&self) -> Vec<i128>;
 
@@ -40,6 +43,23 @@ pub(crate) struct Refund {
     pub(crate) has_moved: bool,
     pub(crate) mark: i128,
     pub(crate) mark_rem: i128,
+}
+
+/// Returns the numbers of a text of so many doubles; `None` unless all are whole and in reach.
+pub(crate) fn doubles<const N: usize>(text: &[u8]) -> Option<[i128; N]> {
+    let (numbers, rest) = text.as_chunks::<8>();
+    let whole = |bytes: &[u8; 8]| {
+        let number = f64::from_le_bytes(*bytes);
+        let is_whole = number >= 0.0 && number <= (1_u64 << 53) as f64 && number % 1.0 == 0.0;
+        is_whole.then(|| format!("{number}").parse().ok())?
+    };
+    let numbers: Vec<_> = numbers.iter().map(whole).collect::<Option<_>>()?;
+    numbers.try_into().ok().filter(|_| rest.is_empty())
+}
+
+/// Returns numbers as scripts write them.
+pub(crate) fn from_doubles(numbers: &[i128]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
 }
 
 /// Returns the number that digits are, the largest where they are too many; `None` if they are none.

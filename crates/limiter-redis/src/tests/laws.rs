@@ -70,7 +70,7 @@ fn law_1_reservations_keep_the_bound() {
 fn promises_three_windows(policy: &Policy) -> bool {
     let is_queue = |limit: &Limit| matches!(limit.kind(), Kind::LeakyQueue { .. });
     let plan = Plan::new(PRELUDE, policy).unwrap();
-    let longest = plan.take(0, Cost::ONE, Duration::MAX).1[1];
+    let longest = plan.take(0, Cost::ONE, Duration::MAX).arguments[1];
     let windows = policy.limits()[0].quota().window() * 3;
     policy.limits().iter().any(is_queue) || i128::from(longest) >= windows.as_micros().cast_signed()
 }

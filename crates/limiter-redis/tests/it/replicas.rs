@@ -13,6 +13,7 @@ const CALLS: u64 = 30;
 async fn read(client: &Connection, read_only: bool) {
     for number in 0..CALLS {
         let call = ScriptCall {
+            quotas: [].into(),
             script: ScriptName::Source("return redis.call('EXISTS', KEYS[1])".into()),
             // Slots of the first, the second and the third: 5061, 10667 and 12182.
             key: ["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()].into(),

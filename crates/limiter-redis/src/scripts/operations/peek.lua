@@ -1,7 +1,7 @@
 -- Looks at a state and takes nothing.
 --
 -- KEYS[1]  the state of one subject
--- ARGV     the quotas of the limits
+-- ARGV     the quotas of the limits, in one string of doubles
 -- Reply    the numbers of each limit, as of a refusal
 -- Cost     TIME and one read
 local text = load()

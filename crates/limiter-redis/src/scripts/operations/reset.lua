@@ -2,7 +2,7 @@
 -- could matter.
 --
 -- KEYS[1]  the state of one subject
--- ARGV     the quotas of the limits
+-- ARGV     the quotas of the limits, in one string of doubles
 -- Reply    1 if there was a state, else 0
 -- Cost     TIME and one read; one write if there was a state
 local text = load()

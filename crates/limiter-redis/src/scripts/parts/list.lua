@@ -17,6 +17,23 @@ local young, old
 -- What is to be there.
 local stored
 
+-- Returns what stands before the notes, and sees them.
+local function without_notes(text)
+  local state, p, s, m, h = match(text, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
+  if not state then
+    return text
+  end
+  note(p + 0, s + 0, m + 0, h + 0)
+  return state
+end
+
+local function with_notes(text)
+  if promised > now or horizon > now then
+    return format('%s|%d|%d|%d|%d', text, promised, since, moved, horizon)
+  end
+  return text
+end
+
 local function load()
   local ends = call('LRANGE', KEYS[1], 0, 1)
   local head = ends[1]

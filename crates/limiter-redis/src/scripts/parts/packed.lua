@@ -1,4 +1,5 @@
--- Entries packed in a text, where others share the key: all of them, the oldest first.
+-- Entries packed in a text, where others share the key: all of them, the oldest first, with a comma
+-- between them and a space at the end.
 
 -- All are there.
 local function at_of(log, i)
@@ -11,7 +12,7 @@ end
 
 local function entries(text)
   local log = { total = 0, first = 1, last = 0, at = {}, count = {} }
-  for entry in string.gmatch(text and text ~= '-' and text or '', '[^,]+') do
+  for entry in string.gmatch(text and text ~= '- ' and text or '', '[^, ]+') do
     local at, count = entry_of(entry)
     if not at then
       -- Counts as full, and is written as such.
@@ -37,5 +38,9 @@ local function written(log, till)
   for i = log.first, log.last do
     texts[#texts + 1] = text_of(log.at[i], log.count[i])
   end
-  return #texts > 0 and table.concat(texts, ',') or '-'
+  return (#texts > 0 and table.concat(texts, ',') or '-') .. ' '
+end
+
+local function length(text, from)
+  return (string.find(text, ' ', from, true) or #text) - from + 1
 end

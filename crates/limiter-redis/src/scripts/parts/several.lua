@@ -4,9 +4,13 @@
 -- `limits` are those of all tiers, tier by tier, `first` and `last` the numbers of the own tier's.
 
 local function read(text, latest)
-  local texts, states, healed = {}, {}, false
-  for own in string.gmatch(text or '', '[^ ]+') do
-    texts[#texts + 1] = own
+  local texts, states, healed, from = {}, {}, false, 1
+  for n, limit in ipairs(limits) do
+    if not text or from > #text then
+      break
+    end
+    local behind = from + limit.length(text, from)
+    texts[n], from = string.sub(text, from, behind - 1), behind
   end
   local each = last - first + 1
   for n, limit in ipairs(limits) do
@@ -58,7 +62,7 @@ end
 local function refund(permits, cost, at, has_moved, mark, mark_rem, states)
   local moves = false
   for n = first, last do
-    local state, own = states[n], marks + 2 * (n - first)
+    local state, own = states[n], 6 + 2 * (n - first)
     local own_moves
     own_moves, state[2], state[3], state[4] = limits[n].refund(
       permits, cost, at, has_moved, ARGV[own] + 0, ARGV[own + 1] + 0, state[2], state[3], state[4])
@@ -74,7 +78,7 @@ local function write(states)
     local text, own_till = limit.write(state[2], state[3], state[4])
     texts[n], till = text, math.max(till, own_till)
   end
-  return table.concat(texts, ' '), till
+  return table.concat(texts), till
 end
 
 -- A refusal also tells how long all of them have to wait, -1 for ever.

@@ -121,25 +121,30 @@ impl Model {
         Outcome { reply: vec![1], life: self.value.clear(&self.notes, self.now) }
     }
 
-    fn load(&mut self) -> Option<String> {
+    fn load(&mut self) -> Option<Vec<u8>> {
         let (text, notes) = self.value.load(self.now);
         self.notes = notes;
         text
     }
 
-    fn store(&mut self, text: &str, till: i128) -> Option<i128> {
+    fn store(&mut self, text: &[u8], till: i128) -> Option<i128> {
         let kept = self.limits.iter().map(|limit| limit.kept()).sum();
         self.value.store(text, till, &self.notes, self.now, kept)
     }
 
-    fn read(&mut self, text: Option<&str>) -> bool {
+    fn read(&mut self, text: Option<&[u8]>) -> bool {
         let latest = self.now.max(self.notes.promised);
         if let [limit] = self.limits.as_mut_slice() {
             return limit.read(text, self.now, latest);
         }
-        let texts: Vec<_> = text.unwrap_or_default().split(' ').collect();
-        let texts: Vec<_> = texts.into_iter().filter(|own| !own.is_empty()).collect();
-        let mut healed = false;
+        let (mut texts, mut rest, mut healed) = (Vec::new(), text.unwrap_or_default(), false);
+        for limit in self.limits.iter().filter(|_| text.is_some()) {
+            if rest.is_empty() {
+                break;
+            }
+            let (own, behind) = rest.split_at(limit.length(rest).min(rest.len()));
+            (texts, rest) = ([texts, vec![own]].concat(), behind);
+        }
         for (n, limit) in self.limits.iter_mut().enumerate() {
             // A tier that is new owes what the first one owes.
             let own = texts.get(n).or_else(|| texts.get(n % self.own.len()));
@@ -176,13 +181,12 @@ impl Model {
         }
     }
 
-    fn write(&self) -> (String, i128) {
+    fn write(&self) -> (Vec<u8>, i128) {
         let all: Vec<_> = self.limits.iter().map(|limit| limit.write()).collect();
-        let texts: Vec<_> = all.iter().map(|(text, _)| text.as_str()).collect();
         let till = all.iter().map(|(_, till)| *till).fold(self.now, i128::max);
         match all.as_slice() {
             [(text, till)] => (text.clone(), *till),
-            _ => (texts.join(" "), till),
+            _ => (all.into_iter().flat_map(|(text, _)| text).collect(), till),
         }
     }
 

@@ -43,7 +43,7 @@ impl Rig {
         match value {
             Value::Text(None) => {}
             Value::Text(Some(text)) => {
-                store.command("SET", vec![key(), text.as_str().into()]);
+                store.command("SET", vec![key(), text.as_slice().into()]);
             }
             Value::List(list) => {
                 for element in list {
@@ -54,7 +54,8 @@ impl Rig {
     }
 
     /// Adds a call at a moment of the server's clock.
-    pub(super) fn add(&mut self, now: Timestamp, (script, arguments): &Call<'_>) {
+    pub(super) fn add(&mut self, now: Timestamp, call: &Call<'_>) {
+        let Call { script, quotas, arguments } = call;
         let ScriptName::Source(source) = script.by_source() else { unreachable!() };
         let known = self.sources.iter().position(|known| **known == *source);
         let index = known.unwrap_or_else(|| {
@@ -62,9 +63,11 @@ impl Rig {
             self.sources.len() - 1
         });
         let micros = (now.as_nanos() / 1_000).to_string();
-        let head = [(index + 1).to_string(), micros, arguments.len().to_string()];
+        let head = [(index + 1).to_string(), micros, (arguments.len() + 1).to_string()];
         let arguments = arguments.iter().map(ToString::to_string);
-        self.arguments.extend(head.into_iter().chain(arguments).map(Reply::from));
+        self.arguments.extend(head.map(Reply::from));
+        self.arguments.push(Reply::from(&quotas[..]));
+        self.arguments.extend(arguments.map(Reply::from));
     }
 
     /// Runs all calls that were added.
@@ -96,7 +99,9 @@ impl Done {
             Reply::Array(list) => {
                 Value::List(list.iter().map(|element| element.as_string().unwrap()).collect())
             }
-            text => Value::Text(Some(text.as_string().unwrap()).filter(|text| !text.is_empty())),
+            text => {
+                Value::Text(text.as_bytes().filter(|text| !text.is_empty()).map(<[u8]>::to_vec))
+            }
         };
         let life = life.map(|life| life.parse().expect("whole milliseconds"));
         Self { reply, life, writes: writes.as_i64().unwrap(), value }

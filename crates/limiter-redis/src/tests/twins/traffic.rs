@@ -105,8 +105,7 @@ impl Pair {
     }
 
     pub(super) fn check(&mut self, now: Timestamp, tier: usize, cost: Cost) {
-        let (script, arguments) = self.plan.check(tier, cost);
-        let call = (script, arguments);
+        let call = self.plan.check(tier, cost);
         self.rig.add(now, &call);
         let outcome = self.at(now, tier).take(whole(cost), -1);
         self.note(now, format!("check {cost} by {tier}"), outcome);
@@ -115,7 +114,7 @@ impl Pair {
     fn take(&mut self, now: Timestamp, tier: usize, cost: Cost, within: Duration) {
         let call = self.plan.take(tier, cost, within);
         self.rig.add(now, &call);
-        let within = call.1[1];
+        let within = call.arguments[1];
         let outcome = self.at(now, tier).take(whole(cost), within.into());
         let reply: Vec<_> = outcome.reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
         let taken = self.plan.taken(tier, &reply, cost).expect("a reply with a meaning");
@@ -128,9 +127,8 @@ impl Pair {
     fn refund(&mut self, now: Timestamp, receipt: &Receipt, permits: u64) {
         let call = self.plan.refund(receipt.tier, &receipt.charged, permits);
         self.rig.add(now, &call);
-        let arguments: Vec<_> = call.1.iter().copied().map(i128::from).collect();
-        let (first, rest) = arguments.split_first_chunk::<4>().unwrap();
-        let marks = &rest[self.plan.peek(0).1.len()..];
+        let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
+        let (first, marks) = arguments.split_first_chunk::<4>().unwrap();
         let call = format!("refund {permits} by {}: {first:?}, {marks:?}", receipt.tier);
         let (first, marks) = (*first, marks.to_vec());
         let outcome = self.at(now, receipt.tier).refund(first, &marks);

@@ -1,9 +1,11 @@
 //! What stands at a key, as the scripts write it: `text.lua` and `list.lua` in Rust.
 
+use crate::scripts::twin::{doubles, from_doubles};
+
 /// What stands at a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    Text(Option<String>),
+    Text(Option<Vec<u8>>),
     /// The head first; none if there is no key.
     List(Vec<String>),
 }
@@ -22,12 +24,12 @@ const FAR: i128 = 164_160_000_000_000;
 
 impl Value {
     /// Returns the state, as an algorithm reads it, and the notes.
-    pub(super) fn load(&self, now: i128) -> (Option<String>, Notes) {
+    pub(super) fn load(&self, now: i128) -> (Option<Vec<u8>>, Notes) {
         match self {
             Self::Text(None) => (None, Notes::default()),
             Self::Text(Some(text)) => {
-                let (state, notes) = Notes::split(text, now);
-                (Some(state).filter(|state| text == state || !state.is_empty()), notes)
+                let (state, notes) = Notes::before(text, now);
+                (Some(state.to_vec()).filter(|state| !state.is_empty()), notes)
             }
             Self::List(list) => {
                 let Some((head, entries)) = list.split_first() else {
@@ -36,7 +38,8 @@ impl Value {
                 let (_, notes) = Notes::split(head, now);
                 let mut entries: Vec<_> = entries.iter().map(String::as_str).collect();
                 entries.reverse();
-                (Some(if entries.is_empty() { "-".to_owned() } else { entries.join(",") }), notes)
+                let text = if entries.is_empty() { "-".to_owned() } else { entries.join(",") };
+                (Some(text.into_bytes()), notes)
             }
         }
     }
@@ -44,7 +47,7 @@ impl Value {
     /// Writes a state that counts until a moment, of which so many entries stood there before.
     pub(super) fn store(
         &mut self,
-        text: &str,
+        text: &[u8],
         till: i128,
         notes: &Notes,
         now: i128,
@@ -54,7 +57,7 @@ impl Value {
             if notes.matter(now) { till.max(notes.promised).max(notes.horizon) } else { till };
         match self {
             Self::Text(value) => {
-                *value = Some(notes.behind(text, now));
+                *value = Some([notes.in_front(now), text.to_vec()].concat());
                 Some((needed - now) / 1_000 + 2)
             }
             Self::List(list) => {
@@ -63,7 +66,7 @@ impl Value {
                 if expiry <= needed + 2_000 || expiry > now + FAR {
                     expiry = needed + (needed - now + 1) / 2 + 2_000;
                 }
-                *list = listed(text, expiry, notes, now);
+                *list = listed(str::from_utf8(text).unwrap().trim_end(), expiry, notes, now);
                 (expiry != expires).then(|| (expiry - now) / 1_000 + 2)
             }
         }
@@ -75,7 +78,7 @@ impl Value {
             *self = Self::Text(None);
             return None;
         }
-        let text = if matches!(self, Self::Text(_)) { "" } else { "-" };
+        let text: &[u8] = if matches!(self, Self::Text(_)) { b"" } else { b"-" };
         self.store(text, now, notes, now, 0)
     }
 }
@@ -89,10 +92,31 @@ impl Notes {
         let Some(&[promised, since, moved, horizon]) = numbers.as_deref() else {
             return (text.to_owned(), Self::default());
         };
+        (parts[0].to_owned(), Self::in_reach([promised, since, moved, horizon], now))
+    }
+
+    /// Returns the state behind the notes, and these, as far as they still matter.
+    fn before(text: &[u8], now: i128) -> (&[u8], Self) {
+        let marked = text.strip_prefix(&(-1_f64).to_le_bytes());
+        let Some((notes, state)) = marked.and_then(<[u8]>::split_first_chunk::<32>) else {
+            return (text, Self::default());
+        };
+        match doubles::<4>(notes) {
+            Some(notes) => (state, Self::in_reach(notes, now)),
+            None => (text, Self::default()),
+        }
+    }
+
+    fn in_reach([promised, since, moved, horizon]: [i128; 4], now: i128) -> Self {
         let in_reach = |at: i128| if at > now && at <= now + FAR { at } else { 0 };
         let (promised, horizon) = (in_reach(promised), in_reach(horizon));
-        let (since, moved) = (since.min(now), moved.min(now));
-        (parts[0].to_owned(), Self { promised, since, moved, horizon })
+        Self { promised, since: since.min(now), moved: moved.min(now), horizon }
+    }
+
+    fn in_front(&self, now: i128) -> Vec<u8> {
+        let Self { promised, since, moved, horizon } = *self;
+        let notes = from_doubles(&[-1, promised, since, moved, horizon]);
+        if self.matter(now) { notes } else { Vec::new() }
     }
 
     const fn matter(&self, now: i128) -> bool {
