@@ -7,6 +7,7 @@ pub(crate) mod fixed_window;
 pub(crate) mod gcra;
 pub(crate) mod ledger;
 mod plan;
+mod several;
 mod single;
 pub(crate) mod sliding_counter;
 #[cfg(test)]
@@ -15,6 +16,7 @@ pub(crate) mod twin;
 use std::{fmt::Write, ops::Range};
 
 pub(crate) use plan::{Call, Charged, Plan};
+pub(crate) use several::Part;
 pub(crate) use single::Single;
 
 use crate::script::Script;
@@ -77,6 +79,12 @@ impl Operation {
             Self::Reset => include_str!("scripts/operations/reset.lua"),
         }
     }
+
+    /// Returns the text for where the cost is not the first argument, and named already.
+    fn text_behind_short_way(self) -> String {
+        let lines = self.text().lines().filter(|line| !line.starts_with("local cost, within"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Returns the script of an operation for all limits of a policy, tier by tier, of which `own` are
@@ -94,24 +102,10 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
         source += &locals(&functions, next);
         source += &long_way(limit);
     } else {
-        source += NOTES;
-        source += TEXT;
-        let mut made = Vec::new();
-        for limit in limits {
-            let functions = limit.functions();
-            if !made.contains(&functions.name) {
-                made.push(functions.name);
-                source += &constructor(limit);
-            }
-        }
-        source += "local limits = {";
-        for limit in limits {
-            let functions = limit.functions();
-            let _ = write!(source, " {}({next}),", functions.name);
-            next += functions.quota.len();
-        }
-        let _ = writeln!(source, " }}\nlocal first, last = {}, {}", own.start + 1, own.end);
-        source += SEVERAL;
+        source += &several::long_way(limits, own, |_, _| {
+            next += 1;
+            format!("ARGV[{}] + 0", next - 1)
+        });
     }
     source += operation.text();
     Script::new(source)
@@ -132,10 +126,7 @@ fn check(prelude: &str, limit: &Single) -> Option<Script> {
             [&locals(&functions, 1), &cost, text].concat()
         }
     };
-    // The cost was an argument before the quota's.
-    let take = Operation::Take.text().lines();
-    let take = take.filter(|line| !line.starts_with("local cost, within"));
-    let take = take.collect::<Vec<_>>().join("\n");
+    let take = Operation::Take.text_behind_short_way();
     Some(Script::new([prelude, &short, &long_way(limit), &take].concat()))
 }
 
@@ -150,18 +141,4 @@ fn locals(functions: &Functions, first: usize) -> String {
     let numbers = (first..).take(functions.quota.len());
     let numbers = numbers.map(|number| format!("ARGV[{number}] + 0")).collect::<Vec<_>>();
     format!("local {} = {}\n", functions.quota.join(", "), numbers.join(", "))
-}
-
-/// Returns a function that makes the functions for the quota that begins at an argument.
-fn constructor(limit: &Single) -> String {
-    let Functions { name, quota, text } = limit.functions();
-    let numbers = (0..quota.len()).map(|offset| format!("ARGV[i + {offset}] + 0"));
-    let numbers = numbers.collect::<Vec<_>>().join(", ");
-    let packed = if limit.is_ledger() { [ENTRY, PACKED].concat() } else { String::new() };
-    format!(
-        "local function {name}(i)\nlocal {} = {numbers}\n{packed}{text}return {{ read = read, wait = \
-         wait, charge = charge, owe = owe, refund = refund, write = write, numbers = numbers \
-         }}\nend\n",
-        quota.join(", ")
-    )
 }

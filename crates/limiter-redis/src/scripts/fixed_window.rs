@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Quota, Usage, algorithm::Start};
 
 use super::{
-    Functions, Short,
+    Functions, Part, Short,
     single::{count, in_micros, micros, signed},
 };
 
@@ -39,7 +39,15 @@ impl FixedWindow {
         [signed(self.limit), self.window, self.offset]
     }
 
-    pub(super) const SHORT: Short = Short::Of(include_str!("fixed_window_check.lua"));
+    pub(super) const SHORT: Short = Short::WithOwnArguments(include_str!("fixed_window_check.lua"));
+
+    pub(super) const PART: Part = Part {
+        text: include_str!("fixed_window_several.lua"),
+        format: "%d%s",
+        written: "now + lasts_N, format(count_N + cost <= 999 and '%03d' or ':%d', count_N + cost)",
+        charged: "lasts_N, count_N + cost",
+        found: "-left_N, count_N",
+    };
 
     pub(super) fn usage(&self, [until_end, taken, _]: [i64; 3]) -> Usage {
         // Nothing is left of the present where a later window has begun.

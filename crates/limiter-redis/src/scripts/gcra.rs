@@ -8,7 +8,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions, Short,
+    Functions, Part, Short,
     single::{count, signed},
 };
 
@@ -74,6 +74,32 @@ impl Gcra {
         } else {
             None
         }
+    }
+
+    /// Returns what the limit is in the short way of several, and its arguments there.
+    pub(super) fn part(&self) -> Option<(Part, Vec<i64>)> {
+        let Self { increment, mantissa, exponent, .. } = *self;
+        if self.meter.ticks_per_unit() > 1 || mantissa > 999 {
+            let part = Part {
+                text: include_str!("gcra_remainder_several.lua"),
+                format: "%d:%d:%de%d:%d",
+                written: "now + drains_in_N, rem_N, mantissa_N, exponent_N, scale_N",
+                charged: "charged_N",
+                found: "-debt_N",
+            };
+            return Some((part, self.quota().to_vec()));
+        }
+        let burst = signed(self.meter.capacity()) / increment;
+        let quota = burst.checked_mul(10_000)? + mantissa * 10 + i64::from(exponent);
+        let part = Part {
+            text: include_str!("gcra_several.lua"),
+            format: "%d%s",
+            written: "now + charged_N, digits_N",
+            charged: "charged_N",
+            found: "-debt_N",
+        };
+        // A double counts no further.
+        (quota < 1 << 53).then(|| (part, vec![quota]))
     }
 
     pub(super) const fn usage(&self, [debt, ..]: [i64; 3]) -> Usage {

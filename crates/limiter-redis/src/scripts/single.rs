@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Error, ErrorKind, Kind, Limit, Quota, Usage};
 
 use super::{
-    Functions, Short, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
+    Functions, Part, Short, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
     sliding_counter::SlidingCounter,
 };
 
@@ -86,6 +86,16 @@ impl Single {
         }
     }
 
+    /// Returns what the limit is in the short way of several, and its arguments there.
+    pub(crate) fn part(&self) -> Option<(Part, Vec<i64>)> {
+        match self {
+            Self::Gcra(gcra) => gcra.part(),
+            Self::FixedWindow(_) => Some((FixedWindow::PART, self.quota())),
+            Self::SlidingCounter(_) => Some((SlidingCounter::PART, self.quota())),
+            Self::Ledger(_) => None,
+        }
+    }
+
     /// Returns the numbers of the quota, as the functions name them.
     pub(crate) fn quota(&self) -> Vec<i64> {
         with!(self, |algorithm| algorithm.quota().to_vec())
@@ -98,6 +108,20 @@ impl Single {
             Self::FixedWindow(_) => 2,
             Self::SlidingCounter(_) | Self::Ledger(_) => 3,
         }
+    }
+
+    /// Returns the numbers of a reply of the short way that is all of them in one, `None` if it is not.
+    pub(crate) fn unpacked(&self, reply: &[i64]) -> Option<Vec<i64>> {
+        let (Self::FixedWindow(_) | Self::SlidingCounter(_), &[all]) = (self, reply) else {
+            return None;
+        };
+        let base = self.quota().first()?.saturating_add(1);
+        let (mut numbers, mut rest) = (vec![0; self.numbers()], all);
+        for number in numbers.iter_mut().skip(1).rev() {
+            (*number, rest) = ((rest % base).saturating_abs(), rest / base);
+        }
+        *numbers.first_mut()? = rest;
+        Some(numbers)
     }
 
     /// Returns the usage that the script's numbers tell.

@@ -9,7 +9,7 @@ use limiter_core::{
 };
 
 use super::{
-    Functions, Short,
+    Functions, Part, Short,
     single::{count, in_micros, micros, signed, too_many},
 };
 
@@ -45,6 +45,14 @@ impl SlidingCounter {
     }
 
     pub(super) const SHORT: Short = Short::Of(include_str!("sliding_counter_check.lua"));
+
+    pub(super) const PART: Part = Part {
+        text: include_str!("sliding_counter_several.lua"),
+        format: "%d:%d:%d:%d",
+        written: "now + left_N, current_N + cost, previous_N, window_N",
+        charged: "left_N, current_N + cost, previous_N",
+        found: "-left_N, current_N, previous_N",
+    };
 
     pub(super) fn usage(&self, numbers: [i64; 3]) -> Usage {
         let usage = self.algorithm.usage(&state(numbers), Timestamp::ZERO);
