@@ -7,14 +7,16 @@ pub(crate) mod fixed_window;
 pub(crate) mod gcra;
 pub(crate) mod ledger;
 mod plan;
+mod several;
 mod single;
 pub(crate) mod sliding_counter;
 #[cfg(test)]
 pub(crate) mod twin;
 
-use std::{fmt::Write, ops::Range};
+use std::ops::Range;
 
 pub(crate) use plan::{Call, Charged, Plan};
+pub(crate) use several::Part;
 pub(crate) use single::Single;
 
 use crate::script::Script;
@@ -39,6 +41,8 @@ pub(crate) enum Operation {
 pub(crate) struct Functions {
     pub(crate) name: &'static str,
     pub(crate) quota: &'static [&'static str],
+    /// How they are packed, as `struct.unpack` is told.
+    pub(crate) form: &'static str,
     pub(crate) text: &'static str,
 }
 
@@ -59,6 +63,12 @@ impl Operation {
             Self::Reset => include_str!("scripts/operations/reset.lua"),
         }
     }
+
+    /// Returns the text for where the cost is named already.
+    fn text_behind_short_way(self) -> String {
+        let lines = self.text().lines().filter(|line| !line.starts_with("local cost, within"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Returns the script of an operation for all limits of a policy, tier by tier, of which `own` are
@@ -66,29 +76,10 @@ impl Operation {
 fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Operation) -> Script {
     let mut source = prelude.to_owned();
     if let [limit] = limits {
-        source += &locals(&limit.functions(), "");
+        source += &locals(&limit.functions());
         source += &long_way(limit);
     } else {
-        source += NOTES;
-        source += TEXT;
-        let mut made = Vec::new();
-        for limit in limits {
-            let functions = limit.functions();
-            if !made.contains(&functions.name) {
-                made.push(functions.name);
-                source += &constructor(limit);
-            }
-        }
-        source += "local limits = {";
-        let mut byte = 1;
-        for limit in limits {
-            let Functions { name, quota, .. } = limit.functions();
-            // A String takes all that is written.
-            let _ = write!(source, " {name}({byte}),");
-            byte += quota.len() * size_of::<f64>();
-        }
-        let _ = writeln!(source, " }}\nlocal first, last = {}, {}", own.start + 1, own.end);
-        source += SEVERAL;
+        source += &several::long_way(limits, own);
     }
     source += operation.text();
     Script::new(source)
@@ -100,14 +91,13 @@ fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Opera
 /// fiftieth of a decision. The numbers of the quota are an argument and not a part of the text, since a
 /// server keeps every text that it was ever sent.
 fn check(prelude: &str, limit: &Single) -> Option<Script> {
-    let cost = "local cost, within = (ARGV[2] or 1) + 0, -1\n";
-    let short = [&locals(&limit.functions(), ""), cost, limit.short()?].concat();
-    // The cost is there already.
-    let take = Operation::Take.text().lines();
-    let take = take.filter(|line| !line.starts_with("local cost, within"));
-    let take = take.collect::<Vec<_>>().join("\n");
-    Some(Script::new([prelude, &short, &long_way(limit), &take].concat()))
+    let (quota, short) = (locals(&limit.functions()), limit.short()?);
+    let take = Operation::Take.text_behind_short_way();
+    Some(Script::new([prelude, &quota, COST, short, &long_way(limit), &take].concat()))
 }
+
+/// Names the cost of a check.
+const COST: &str = "local cost, within = (ARGV[2] or 1) + 0, -1\n";
 
 /// Returns the functions of one limit.
 fn long_way(limit: &Single) -> String {
@@ -115,22 +105,19 @@ fn long_way(limit: &Single) -> String {
     [&value.concat(), limit.functions().text, ONE].concat()
 }
 
-/// Returns the line that names the numbers of a quota: those at the beginning of `ARGV[1]`, or at a
-/// place in it that is written like `, 17`.
-fn locals(functions: &Functions, place: &str) -> String {
-    let (names, form) = (functions.quota.join(", "), "d".repeat(functions.quota.len()));
-    format!("local {names} = from_bytes('<{form}', ARGV[1]{place})\n")
+/// Returns the line that names the numbers of a quota.
+fn locals(functions: &Functions) -> String {
+    let Functions { quota, form, .. } = functions;
+    format!("local {} = from_bytes('<{form}', ARGV[1])\n", quota.join(", "))
 }
 
-/// Returns a function that makes the functions for the quota that begins at a byte of `ARGV[1]`.
-fn constructor(limit: &Single) -> String {
-    let functions = limit.functions();
-    let Functions { name, text, .. } = functions;
-    let locals = locals(&functions, ", i");
-    let packed = if limit.is_ledger() { [ENTRY, PACKED].concat() } else { String::new() };
-    format!(
-        "local function {name}(i)\n{locals}{packed}{text}return {{ read = read, wait = wait, charge = \
-         charge, owe = owe, refund = refund, write = write, length = length, numbers = numbers \
-         }}\nend\n"
-    )
+/// Returns how many bytes a form takes.
+fn size_of(form: &str) -> usize {
+    let bytes = |kind| match kind {
+        'd' => 8,
+        'I' | 'c' => 0,
+        // How many integers or characters have.
+        digit => digit.to_digit(10).map_or(0, |digit| digit as usize),
+    };
+    form.chars().map(bytes).sum()
 }

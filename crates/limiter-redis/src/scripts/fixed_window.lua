@@ -2,9 +2,11 @@
 -- does the same in the same words.
 --
 -- Quota    limit, window, offset: the permits of a window, its length in microseconds, and how far the
---          start of a window is before the time zero, or -1 where it starts with the first use
+--          start of a window is before the time zero, or -1 where it starts with the first use; and
+--          is_alone: 1 where no other limit has the key
 -- State    when the window ends, and the permits that were taken in it; a fresh one ends now
--- Text     both
+-- Text     both: alone in 15 and 3 digits if that is enough, which Redis stores as one integer; else as
+--          doubles
 -- Numbers  the time until the end, the count
 
 local function end_from(at)
@@ -19,7 +21,9 @@ local function read(text, latest)
     return false, now, 0
   end
   local ends, count = -1, 0
-  if #text == 16 then
+  if #text == 18 and match(text, '^%d+$') then
+    ends, count = string.sub(text, 1, 15) + 0, string.sub(text, 16) + 0
+  elseif #text == 16 then
     ends, count = from_bytes('<dd', text)
   end
   -- From before a step back. Aligned, an end a window from now is none; the next one is.
@@ -73,11 +77,15 @@ local function refund(permits, cost, at, has_moved, mark, mark_rem, ends, count)
 end
 
 local function write(ends, count)
+  if is_alone == 1 and count <= 999 and ends >= 10 ^ 14 and ends < 10 ^ 15 then
+    return format('%d%03d', ends, count), ends
+  end
   return to_bytes('<dd', ends, count), ends
 end
 
-local function length()
-  return 16
+-- In digits it was alone, until its policy got a tier.
+local function length(text)
+  return #text == 18 and match(text, '^%d+$') and 18 or 16
 end
 
 local function numbers(ends, count)

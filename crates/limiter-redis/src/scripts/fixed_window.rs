@@ -5,8 +5,8 @@ use std::time::Duration;
 use limiter_core::{Cost, Quota, Usage, algorithm::Start};
 
 use super::{
-    Functions,
-    single::{count, in_micros, micros, signed},
+    Functions, Part,
+    single::{count, doubles, in_micros, micros, signed},
 };
 
 /// A counter that starts anew with each window.
@@ -22,7 +22,8 @@ pub(crate) struct FixedWindow {
 impl FixedWindow {
     pub(super) const FUNCTIONS: Functions = Functions {
         name: "fixed_window",
-        quota: &["limit", "window", "offset"],
+        quota: &["limit", "window", "offset", "is_alone"],
+        form: "dddd",
         text: include_str!("fixed_window.lua"),
     };
 
@@ -35,9 +36,23 @@ impl FixedWindow {
         Self { limit: quota.permits(), window, offset }
     }
 
-    pub(super) fn quota(&self) -> [i64; 3] {
-        [signed(self.limit), self.window, self.offset]
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
     }
+
+    /// Returns the quota as it is packed, for a limit that is alone at its key or not.
+    pub(super) fn packed(&self, is_alone: bool) -> Vec<u8> {
+        doubles(&[signed(self.limit), self.window, self.offset, is_alone.into()])
+    }
+
+    pub(super) const PART: Part = Part {
+        text: include_str!("fixed_window_several.lua"),
+        form: "dd",
+        state: "ends_N, taken_N",
+        written: "now + lasts_N, count_N + cost",
+        charged: "lasts_N, count_N + cost",
+        found: "-left_N, count_N",
+    };
 
     pub(super) const SHORT: &str = include_str!("fixed_window_check.lua");
 
@@ -62,22 +77,24 @@ impl FixedWindow {
 /// The twin: what `fixed_window.lua` does, in its words.
 #[cfg(test)]
 mod twin {
-    use crate::scripts::twin::{Refund, Twin, doubles, from_doubles};
+    use crate::scripts::twin::{Refund, Twin, doubles, from_doubles, split_digits};
 
     /// A quota, when a window ends, and the permits that were taken in it.
     pub(super) struct FixedWindow {
         limit: i128,
         window: i128,
         offset: i128,
+        is_alone: bool,
         now: i128,
         ends: i128,
         count: i128,
     }
 
     impl super::FixedWindow {
-        pub(crate) fn twin(&self) -> Box<dyn Twin> {
-            let [limit, window, offset] = self.quota().map(i128::from);
-            Box::new(FixedWindow { limit, window, offset, now: 0, ends: 0, count: 0 })
+        pub(crate) fn twin(&self, is_alone: bool) -> Box<dyn Twin> {
+            let (window, offset) = (self.window.into(), self.offset.into());
+            let limit = self.limit.into();
+            Box::new(FixedWindow { limit, window, offset, is_alone, now: 0, ends: 0, count: 0 })
         }
     }
 
@@ -100,7 +117,11 @@ mod twin {
                 ..0 => latest + self.window,
                 _ => self.end_from(latest) + self.window,
             };
-            let found = doubles(text).filter(|[_, count]| *count <= 1 << 52);
+            let found = match str::from_utf8(text).ok().filter(|text| text.len() == 18) {
+                Some(digits) => split_digits(digits, 3).map(|(ends, count)| [ends, count]),
+                None => doubles(text),
+            };
+            let found = found.filter(|[_, count]| *count <= 1 << 52);
             let Some([ends, count]) = found else {
                 (self.ends, self.count) = (self.end_from(now), self.limit);
                 return true;
@@ -149,11 +170,16 @@ mod twin {
         }
 
         fn write(&self) -> (Vec<u8>, i128) {
-            (from_doubles(&[self.ends, self.count]), self.ends)
+            let Self { ends, count, .. } = *self;
+            let in_reach = (100_000_000_000_000..1_000_000_000_000_000).contains(&ends);
+            if self.is_alone && count <= 999 && in_reach {
+                return (format!("{ends}{count:03}").into_bytes(), ends);
+            }
+            (from_doubles(&[ends, count]), ends)
         }
 
-        fn length(&self, _: &[u8]) -> usize {
-            16
+        fn length(&self, text: &[u8]) -> usize {
+            if text.len() == 18 && text.iter().all(u8::is_ascii_digit) { 18 } else { 16 }
         }
 
         fn numbers(&self) -> Vec<i128> {

@@ -1,10 +1,13 @@
 -- GCRA: a debt that drains. Its twin is gcra.rs, which does the same in the same words.
 --
 -- Quota    increment, capacity, scale: the ticks of a permit and of the burst, and those of a
---          microsecond
+--          microsecond; and digits: the increment as three digits and an exponent of ten in a fourth, or
+--          '0000' if it is not to be written so
 -- State    the debt at `now`, in ticks
--- Text     the moment at which the debt is drained, and the increment by which it does; where a tick is
---          not a microsecond the moment is negative, and the remainder in ticks and the scale follow
+-- Text     the moment at which the debt is drained, and the increment by which it does: in 15 and 4
+--          digits, which Redis stores as one integer; else as doubles. Where a tick is not a
+--          microsecond the moment is negative, and the remainder in ticks and the scale follow, in six
+--          bytes each
 -- Numbers  the debt
 
 -- Returns a * b / c rounded up, for whole numbers below 2^51 with a quotient below 2^53.
@@ -34,13 +37,15 @@ local function read(text, latest)
   -- Nothing is promised for later than a double can count; the clock may step back from it.
   local most = math.min(capacity + (latest - now) * scale, 2 ^ 53)
   local at, old_increment, rem, old_scale = -1, 0, 0, 1
-  if #text == 16 then
+  if #text == 19 and match(text, '^%d+$') then
+    at, old_increment = string.sub(text, 1, 15) + 0, string.sub(text, 16, 18) * 10 ^ string.sub(text, 19)
+  elseif #text == 16 then
     at, old_increment = from_bytes('<dd', text)
-  elseif #text == 32 then
-    at, old_increment, rem, old_scale = from_bytes('<dddd', text)
+  elseif #text == 28 then
+    at, old_increment, rem, old_scale = from_bytes('<ddI6I6', text)
     at = -at
   end
-  if not (is_whole(at) and is_whole(old_increment) and is_whole(rem) and is_whole(old_scale) and old_scale > 0) then
+  if not (is_whole(at) and is_whole(old_increment) and old_scale > 0) then
     return true, most
   end
   if at < now then
@@ -107,15 +112,22 @@ end
 local function write(debt)
   local rem = debt % scale
   local drained = now + (debt - rem) / scale
+  if digits ~= '0000' and drained >= 10 ^ 14 and drained < 9 * 10 ^ 14 then
+    return format('%d%s', drained, digits), drained
+  end
   if scale == 1 then
     return to_bytes('<dd', drained, increment), drained
   end
-  return to_bytes('<dddd', -drained, increment, rem, scale), drained + 1
+  return to_bytes('<ddI6I6', -drained, increment, rem, scale), drained + 1
 end
 
--- How many bytes of a text are the state that begins at a place.
+-- How many bytes of a text are the state that begins at a place. In digits it was alone, until its
+-- policy got a tier.
 local function length(text, from)
-  return #text - from >= 7 and from_bytes('<d', text, from) < 0 and 32 or 16
+  if #text == 19 and match(text, '^%d+$') then
+    return 19
+  end
+  return #text - from >= 7 and from_bytes('<d', text, from) < 0 and 28 or 16
 end
 
 local function numbers(debt)

@@ -1,22 +1,25 @@
--- The short way of a check by GCRA whose tick is a microsecond. Anything but a state that this very
--- quota has left goes the long way, which follows.
+-- The short way of a check by GCRA whose increment is written in digits: the most frequent of all.
+-- Anything but a state that this very quota has left goes the long way, which follows.
 --
 -- ARGV     the quota, as in gcra.lua; then the cost, or nothing for one permit
 -- Reply    the debt, as of the long way
 do
   local text = call('GET', KEYS[1])
-  local at, own = now, increment
+  local at = now
   if text then
     at = -1
-    if #text == 16 then
-      at, own = from_bytes('<dd', text)
+    if #text == 19 and string.sub(text, 16) == digits then
+      -- As a number, the text is rounded by 512 at most, which never reaches behind the last four
+      -- digits: they are from 1000 to 7999.
+      at = (tonumber(text) or -1) / 10000
+      at = at - at % 1
     end
   end
-  if at >= now and own == increment and at % 1 == 0 then
+  if at >= now and now >= 10 ^ 14 then
     local drained = at + cost * increment
     local charged = drained - now
     if charged <= capacity then
-      call('SET', KEYS[1], to_bytes('<dd', drained, increment), 'PX', format('%d', charged / 1000 + 2))
+      call('SET', KEYS[1], format('%d%s', drained, digits), 'PX', format('%d', charged / 1000 + 2))
       return charged
     end
     if at - now <= capacity then

@@ -8,17 +8,17 @@ do
   local at, own, rem, ticks = -now, increment, 0, scale
   if text then
     own = 0
-    if #text == 32 then
-      at, own, rem, ticks = from_bytes('<dddd', text)
+    if #text == 28 then
+      at, own, rem, ticks = from_bytes('<ddI6I6', text)
     end
   end
   local debt = (-at - now) * scale + rem
-  if at <= -now and rem >= 0 and own == increment and ticks == scale and at % 1 == 0 and rem % 1 == 0 then
+  if at <= -now and own == increment and ticks == scale and at % 1 == 0 then
     local charged = debt + cost * increment
     if charged <= capacity then
       rem = charged % scale
       local drains_in = (charged - rem) / scale
-      call('SET', KEYS[1], to_bytes('<dddd', -now - drains_in, increment, rem, scale), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
+      call('SET', KEYS[1], to_bytes('<ddI6I6', -now - drains_in, increment, rem, scale), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
       return charged
     end
     if debt <= capacity then

@@ -10,7 +10,7 @@ use limiter_core::{
 
 use super::{
     Functions,
-    single::{count, in_micros, micros, signed, too_many},
+    single::{count, doubles, in_micros, micros, signed, too_many},
 };
 
 /// Dated entries and their sum.
@@ -28,6 +28,7 @@ impl Ledger {
     pub(super) const FUNCTIONS: Functions = Functions {
         name: "ledger",
         quota: &["limit", "slot", "span", "loose", "offset", "paced", "slots"],
+        form: "ddddddd",
         text: include_str!("ledger.lua"),
     };
 
@@ -59,13 +60,18 @@ impl Ledger {
         self.entries <= Self::MAX_PACKED
     }
 
-    pub(super) fn quota(&self) -> [i64; 7] {
+    fn quota(&self) -> [i64; 7] {
         // In a log, a slot is a moment.
         let slot = in_micros(self.algorithm.slot()).max(1);
         let permits = signed(self.algorithm.limit());
         let (paced, slots) = if self.paced == 0 { (0, 0) } else { (permits, self.paced.into()) };
         let span = in_micros(self.algorithm.span());
         [permits, slot, span, self.loose.into(), super::EPOCH % slot, paced, slots]
+    }
+
+    /// Returns the quota as it is packed.
+    pub(super) fn packed(&self) -> Vec<u8> {
+        doubles(&self.quota())
     }
 
     /// Returns the short way of a check, unless the window is paced.

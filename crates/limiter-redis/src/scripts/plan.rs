@@ -1,10 +1,10 @@
 //! The scripts of a policy: what they are called with, and what their replies mean.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{borrow::Cow, ops::Range, sync::Arc, time::Duration};
 
 use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Usage};
 
-use super::{Operation, Single, check, ledger::Ledger, script};
+use super::{Operation, Single, check, ledger::Ledger, script, several};
 use crate::script::Script;
 
 /// A policy, as the server's scripts apply it.
@@ -99,9 +99,8 @@ impl Plan {
         let tier = |index: usize| Tier::new(prelude, &limits, index * each..(index + 1) * each);
         let others = (1..=policy.tiers().len()).map(tier).collect();
         let first = tier(0);
-        // None is larger than 2^53, so none is rounded.
-        let quotas = limits.iter().flat_map(Single::quota);
-        let quotas = quotas.flat_map(|number| (number as f64).to_le_bytes()).collect();
+        let packed = |limit: &Single| limit.packed(limits.len() == 1);
+        let quotas = limits.iter().flat_map(packed).collect();
         Ok(Self { limits, quotas, first, others })
     }
 
@@ -142,6 +141,7 @@ impl Plan {
 
     /// Returns what a reply to a check or to a reservation means, `None` if it can't be one.
     pub(crate) fn taken(&self, tier: usize, reply: &[i64], cost: Cost) -> Option<Taken> {
+        let reply = &*self.numbers(reply);
         let is_admitted = *reply.first()? > 0;
         let (each, rest) = self.split(tier, reply)?;
         let usages = each.iter().enumerate();
@@ -177,6 +177,12 @@ impl Plan {
         let usages = each.iter().enumerate();
         let usages = usages.map(|(index, (limit, numbers))| limit.usage(numbers).of_limit(index));
         Some(Usage::of_fewest_left(usages))
+    }
+
+    /// Returns the numbers of a reply, all of which may have come in one.
+    pub(crate) fn numbers<'a>(&self, reply: &'a [i64]) -> Cow<'a, [i64]> {
+        let [limit] = self.limits.as_slice() else { return reply.into() };
+        limit.unpacked(reply).map_or(Cow::Borrowed(reply), Cow::Owned)
     }
 
     /// Returns the numbers of each limit of a tier, and what is behind them.
@@ -229,6 +235,7 @@ impl Tier {
         let of = |operation| script(prelude, limits, &own, operation);
         let check = match limits {
             [limit] => check(prelude, limit),
+            _ if own.len() == limits.len() => several::check(prelude, limits),
             _ => None,
         };
         Self {

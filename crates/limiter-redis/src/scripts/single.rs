@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Error, ErrorKind, Kind, Limit, Quota, Usage};
 
 use super::{
-    Functions, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
+    Functions, Part, fixed_window::FixedWindow, gcra::Gcra, ledger::Ledger,
     sliding_counter::SlidingCounter,
 };
 
@@ -76,9 +76,24 @@ impl Single {
         }
     }
 
-    /// Returns the numbers of the quota, as the functions name them.
-    pub(crate) fn quota(&self) -> Vec<i64> {
-        with!(self, |algorithm| algorithm.quota().to_vec())
+    /// Returns what the limit is in the short way of several.
+    pub(crate) const fn part(&self) -> Option<Part> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra.part()),
+            Self::FixedWindow(_) => Some(FixedWindow::PART),
+            Self::SlidingCounter(_) => Some(SlidingCounter::PART),
+            Self::Ledger(_) => None,
+        }
+    }
+
+    /// Returns the quota as the functions are given it, for a limit that is alone at its key or not.
+    pub(crate) fn packed(&self, is_alone: bool) -> Vec<u8> {
+        match self {
+            Self::Gcra(gcra) => gcra.packed(is_alone),
+            Self::FixedWindow(window) => window.packed(is_alone),
+            Self::SlidingCounter(counter) => counter.packed(),
+            Self::Ledger(ledger) => ledger.packed(),
+        }
     }
 
     /// Returns how many numbers the script replies.
@@ -88,6 +103,23 @@ impl Single {
             Self::FixedWindow(_) => 2,
             Self::SlidingCounter(_) | Self::Ledger(_) => 3,
         }
+    }
+
+    /// Returns the numbers of a reply of the short way that is all of them in one, `None` if it is not.
+    pub(crate) fn unpacked(&self, reply: &[i64]) -> Option<Vec<i64>> {
+        let limit = match self {
+            Self::FixedWindow(window) => window.limit(),
+            Self::SlidingCounter(counter) => counter.limit(),
+            Self::Gcra(_) | Self::Ledger(_) => return None,
+        };
+        let &[all] = reply else { return None };
+        let base = signed(limit).saturating_add(1);
+        let (mut numbers, mut rest) = (vec![0; self.numbers()], all);
+        for number in numbers.iter_mut().skip(1).rev() {
+            (*number, rest) = ((rest % base).saturating_abs(), rest / base);
+        }
+        *numbers.first_mut()? = rest;
+        Some(numbers)
     }
 
     /// Returns the usage that the script's numbers tell.
@@ -106,8 +138,13 @@ impl Single {
     }
 
     #[cfg(test)]
-    pub(crate) fn twin(&self) -> Box<dyn super::twin::Twin> {
-        with!(self, |algorithm| algorithm.twin())
+    pub(crate) fn twin(&self, is_alone: bool) -> Box<dyn super::twin::Twin> {
+        match self {
+            Self::Gcra(gcra) => gcra.twin(is_alone),
+            Self::FixedWindow(window) => window.twin(is_alone),
+            Self::SlidingCounter(counter) => counter.twin(),
+            Self::Ledger(ledger) => ledger.twin(),
+        }
     }
 
     /// Returns the longest delay for which permits may be reserved.
@@ -152,4 +189,9 @@ pub(super) fn in_micros(time: Duration) -> i64 {
 /// Returns how many permits there are, at most [`MAX_PERMITS`].
 pub(super) fn signed(permits: u64) -> i64 {
     i64::try_from(permits).unwrap_or(i64::MAX)
+}
+
+/// Returns numbers as scripts unpack them. None is larger than 2^53, so none is rounded.
+pub(super) fn doubles(numbers: &[i64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
 }

@@ -9,8 +9,8 @@ use limiter_core::{
 };
 
 use super::{
-    Functions,
-    single::{count, in_micros, micros, signed, too_many},
+    Functions, Part,
+    single::{count, doubles, in_micros, micros, signed, too_many},
 };
 
 /// Two counts, the older of which fades.
@@ -26,6 +26,7 @@ impl SlidingCounter {
     pub(super) const FUNCTIONS: Functions = Functions {
         name: "sliding_counter",
         quota: &["limit", "window"],
+        form: "dd",
         text: include_str!("sliding_counter.lua"),
     };
 
@@ -40,9 +41,23 @@ impl SlidingCounter {
         Ok(Self { algorithm: Core::new(quota)?, limit, window })
     }
 
-    pub(super) fn quota(&self) -> [i64; 2] {
-        [signed(self.limit), self.window]
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
     }
+
+    /// Returns the quota as it is packed.
+    pub(super) fn packed(&self) -> Vec<u8> {
+        doubles(&[signed(self.limit), self.window])
+    }
+
+    pub(super) const PART: Part = Part {
+        text: include_str!("sliding_counter_several.lua"),
+        form: "dddd",
+        state: "ends_N, newer_N, older_N, own_N",
+        written: "now + left_N, current_N + cost, previous_N, window_N",
+        charged: "left_N, current_N + cost, previous_N",
+        found: "-left_N, current_N, previous_N",
+    };
 
     pub(super) const SHORT: &str = include_str!("sliding_counter_check.lua");
 
@@ -93,7 +108,7 @@ mod twin {
 
     impl super::SlidingCounter {
         pub(crate) fn twin(&self) -> Box<dyn Twin> {
-            let [limit, window] = self.quota().map(i128::from);
+            let (limit, window) = (self.limit.into(), self.window.into());
             let (algorithm, counts) = (self.algorithm, Counts::default());
             Box::new(SlidingCounter { algorithm, limit, window, now: 0, counts })
         }

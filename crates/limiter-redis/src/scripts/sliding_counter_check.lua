@@ -2,7 +2,8 @@
 -- this very quota has left, goes the long way, which follows.
 --
 -- ARGV     the quota, as in sliding_counter.lua; then the cost, or nothing for one permit
--- Reply    the numbers, as of the long way
+-- Reply    (the time until the end * (limit + 1) + current) * (limit + 1) + previous, which is one
+--          number; where it would be too large, the numbers, as of the long way
 do
   local text = call('GET', KEYS[1])
   local ends, current, previous, old_window = 0, 0, 0, 0
@@ -22,12 +23,15 @@ do
         local faded_at = window - room * ((window - rest) / previous) - math.floor(room * rest / previous)
         fits = faded_at <= 2 * window - left
       end
-      if not fits then
-        return { -left, current, previous }
+      if fits then
+        current = current + cost
+        call('SET', KEYS[1], to_bytes('<dddd', ends, current, previous, window), 'PX', format('%d', left / 1000 + 2))
       end
-      current = current + cost
-      call('SET', KEYS[1], to_bytes('<dddd', ends, current, previous, window), 'PX', format('%d', left / 1000 + 2))
-      return { left, current, previous }
+      local told = (left * (limit + 1) + current) * (limit + 1) + previous
+      if told < 2 ^ 53 then
+        return fits and told or -told
+      end
+      return { fits and left or -left, current, previous }
     end
   end
 end

@@ -1,6 +1,7 @@
-//! The rows that every limiter answers alike, by each script: gcra, gcra_check,
+//! The rows that every limiter answers alike, by each script: gcra, gcra_check, gcra_double_check,
 //! gcra_remainder_check, fixed_window, fixed_window_check, sliding_counter, sliding_counter_check,
-//! ledger, ledger_check.
+//! ledger, ledger_check; and gcra_several, gcra_remainder_several, fixed_window_several and
+//! sliding_counter_several.
 
 use limiter_test::conformance;
 

@@ -1,6 +1,7 @@
 //! Law 8: each script and its twin give the same decision, and leave the same state for as long:
-//! gcra and its short ways gcra_check and gcra_remainder_check, fixed_window and fixed_window_check,
-//! sliding_counter and sliding_counter_check, ledger and ledger_check.
+//! gcra and its short ways gcra_check, gcra_double_check and gcra_remainder_check, fixed_window and
+//! fixed_window_check, sliding_counter and sliding_counter_check, ledger and ledger_check; and the short
+//! ways of several limits, gcra_several, gcra_remainder_several, fixed_window_several and sliding_counter_several.
 //!
 //! The algorithms' twins stand beside their scripts; what the operations do with them, and how values
 //! are written, is done again here. Many calls go to the server at once: a quarter of the cases that
@@ -11,6 +12,7 @@ mod found;
 mod lists;
 mod model;
 mod rig;
+mod several;
 mod traffic;
 mod value;
 
@@ -141,30 +143,34 @@ fn rows_of_checks_and_the_ledgers_twin_agree() {
     let quotas = (3..=120_u64, 100..=5_000_u64).prop_map(|(permits, window_ms)| {
         Quota::per(permits, Duration::from_millis(window_ms)).unwrap()
     });
+    rows("rows of checks by a ledger", policies(kinds, quotas));
+}
+
+/// Tries rows of checks, among which another operation is rare.
+fn rows(name: &str, policies: impl Strategy<Value = Policy>) {
     // How far a step goes, in parts of a window for each permit, and its cost.
     let gap = prop_oneof![6 => 0..=200_u64, 4 => 0..=10_u64, 1 => 0..=2_000_u64];
     let cost = prop_oneof![12 => Just(1_u64), 2 => 2..=3_u64, 1 => 1..=120_u64];
     let steps = vec((gap, cost, 0..60_u8, any::<u64>()), CALLS);
     let store = Store::new();
     let calls = std::cell::Cell::new(0);
-    let result =
-        TestRunner::new(config()).run(&(policies(kinds, quotas), steps), |(policy, steps)| {
-            let mut pair = traffic::Pair::new(&policy);
-            let quota = *policy.limits()[0].quota();
-            let part = quota.window().as_micros() / u128::from(quota.permits()) / 100;
-            let mut now = Timestamp::ZERO.saturating_add(EPOCH);
-            for (gap, cost, other, choice) in steps {
-                let gap = part.max(1) * u128::from(gap);
-                now = now.saturating_add(Duration::from_micros(u64::try_from(gap).unwrap()));
-                let cost = Cost::new(cost).unwrap();
-                match other {
-                    0 => pair.random(now, cost, choice),
-                    _ => pair.check(now, 0, cost),
-                }
+    let result = TestRunner::new(config()).run(&(policies, steps), |(policy, steps)| {
+        let mut pair = traffic::Pair::new(&policy);
+        let quota = *policy.limits()[0].quota();
+        let part = quota.window().as_micros() / u128::from(quota.permits()) / 100;
+        let mut now = Timestamp::ZERO.saturating_add(EPOCH);
+        for (gap, cost, other, choice) in steps {
+            let gap = part.max(1) * u128::from(gap);
+            now = now.saturating_add(Duration::from_micros(u64::try_from(gap).unwrap()));
+            let cost = Cost::new(cost).unwrap();
+            match other {
+                0 => pair.random(now, cost, choice),
+                _ => pair.check(now, 0, cost),
             }
-            calls.set(calls.get() + pair.compare(&store)?.len());
-            Ok(())
-        });
-    println!("rows of checks: {} calls", calls.get());
+        }
+        calls.set(calls.get() + pair.compare(&store)?.len());
+        Ok(())
+    });
+    println!("{name}: {} calls", calls.get());
     result.unwrap();
 }

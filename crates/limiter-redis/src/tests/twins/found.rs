@@ -28,7 +28,7 @@ pub(super) fn numbers() -> BoxedStrategy<String> {
 }
 
 /// Returns numbers of which some are times near the present, and some are none that is written.
-fn doubles() -> BoxedStrategy<f64> {
+pub(super) fn doubles() -> BoxedStrategy<f64> {
     let near = 102_080_000_000_000..102_080_010_000_000_i64;
     let later = 102_000_000_000_000..102_999_999_999_999_i64;
     let odd = vec![0.0, -1.0, 0.5, 9_007_199_254_740_992.0, 1e300, f64::NAN, f64::INFINITY];
@@ -45,20 +45,21 @@ fn doubles() -> BoxedStrategy<f64> {
     .boxed()
 }
 
-fn packed(numbers: impl IntoIterator<Item = f64>) -> Vec<u8> {
+pub(super) fn packed(numbers: impl IntoIterator<Item = f64>) -> Vec<u8> {
     numbers.into_iter().flat_map(f64::to_le_bytes).collect()
 }
 
 /// Returns texts of one state: those of every algorithm, and what is none.
 fn states() -> BoxedStrategy<Vec<u8>> {
-    let negative_first = |numbers: Vec<f64>| {
-        let (first, rest) = (-numbers[0], numbers.into_iter().skip(1));
-        packed([first].into_iter().chain(rest))
-    };
+    let six = || (0..1_u64 << 24).prop_map(|number| number.to_le_bytes()[..6].to_vec());
     prop_oneof![
         4 => vec(doubles(), 2).prop_map(packed),
         2 => vec(doubles(), 4).prop_map(packed),
-        2 => vec(doubles(), 4).prop_map(negative_first),
+        2 => (doubles(), doubles(), six(), six()).prop_map(|(at, increment, rem, scale)| {
+            [packed([-at, increment]), rem, scale].concat()
+        }),
+        2 => "10208000[0-9]{7}[0-9]{3,4}".prop_map(String::into_bytes),
+        1 => "[0-9 x.e-]{18,19}".prop_map(String::into_bytes),
         1 => vec((numbers(), "[0-9]{4}"), 0..5).prop_map(|entries| {
             let entries = entries.iter().map(|(at, count)| format!("{at}{count}"));
             (entries.collect::<Vec<_>>().join(",") + " ").into_bytes()
@@ -107,9 +108,20 @@ fn gcra_and_its_twin_agree_on_any_text() {
 }
 
 #[test]
-fn the_short_way_and_the_twin_agree_on_any_text() {
-    let policy = Policy::gcra("test", Quota::per_minute(100).unwrap()).unwrap();
-    agree(Just(policy), doubles().prop_map(|number| packed([number, 600_000.0])));
+fn the_short_ways_and_the_twin_agree_on_any_text() {
+    // Increments that are written in digits, and not.
+    for (permits, increment, digits) in [(100, 600_000.0, "6003"), (64, 937_500.0, "9375")] {
+        let policy = Policy::gcra("test", Quota::per_minute(permits).unwrap()).unwrap();
+        // What a number can look like to Lua, before the digits of the increment.
+        let before = prop_oneof![
+            4 => numbers(),
+            1 => "-?(nan|inf|0x[0-9]{4}|[0-9]e9|[0-9]{9})",
+            1 => " [0-9]{2}|[0-9]{2} |[0-9]{2}[.][0-9]",
+        ];
+        let in_digits = before.prop_map(move |before| format!("{before}{digits}").into_bytes());
+        let in_doubles = doubles().prop_map(move |number| packed([number, increment]));
+        agree(Just(policy), prop_oneof![in_digits, in_doubles]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::value::{Notes, Value};
 use crate::scripts::{
-    Plan, Single,
+    Plan,
     twin::{Refund, Twin},
 };
 
@@ -28,7 +28,9 @@ pub(super) struct Outcome {
 
 impl Model {
     pub(super) fn new(plan: &Plan, value: Value) -> Self {
-        let limits: Vec<_> = plan.limits().iter().map(Single::twin).collect();
+        let limits = plan.limits().iter();
+        let is_alone = plan.limits().len() == 1;
+        let limits: Vec<_> = limits.map(|limit| limit.twin(is_alone)).collect();
         let own = 0..limits.len();
         Self { limits, own, value, notes: Notes::default(), now: 0 }
     }

@@ -5,14 +5,15 @@
 -- ARGV     of each step: the number of the script, the time in microseconds, the number of its
 --          arguments, and these
 -- Reply    of each step: the reply or the error, the time to live that was asked for or '', how often
---          something was written, and what is at the key
-local server, clock, life, writes = redis, nil, nil, nil
-local reads = { GET = true, LRANGE = true, LINDEX = true, LLEN = true, MGET = true }
+--          something was written and how often read, and what is at the key
+local server, clock, life, writes, reads = redis, nil, nil, nil, nil
+local reading = { GET = true, LRANGE = true, LINDEX = true, LLEN = true, MGET = true }
 local redis = { call = function(command, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
   end
-  if reads[command] then
+  if reading[command] then
+    reads = reads + 1
     return server.call(command, ...)
   end
   local arguments = {...}
@@ -57,7 +58,7 @@ local scripts = {
 local key, told, i = KEYS[1], {}, 1
 while ARGV[i] do
   local name, count, arguments = ARGV[i] + 0, ARGV[i + 2] + 0, {}
-  clock, life, writes = ARGV[i + 1], '', 0
+  clock, life, writes, reads = ARGV[i + 1], '', 0, 0
   for n = 1, count do
     arguments[n] = ARGV[i + 2 + n]
   end
@@ -72,6 +73,6 @@ while ARGV[i] do
   elseif kind == 'list' then
     value = plain(server.call('LRANGE', key, 0, -1))
   end
-  told[#told + 1] = { reply, life, writes, value }
+  told[#told + 1] = { reply, life, writes, reads, value }
 end
 return told

@@ -28,6 +28,8 @@ pub(super) struct Done {
     pub(super) life: Option<i128>,
     /// How often something was written.
     pub(super) writes: i64,
+    /// How often something was read.
+    pub(super) reads: i64,
     /// What is at the key now.
     pub(super) value: Value,
 }
@@ -86,7 +88,8 @@ impl Rig {
 
 impl Done {
     fn of(told: Reply) -> Self {
-        let [reply, life, writes, value] = told.into_array().try_into().expect("four of each");
+        let [reply, life, writes, reads, value] =
+            told.into_array().try_into().expect("five of each");
         let reply = match reply {
             Reply::String(error) => Err(error.to_string()),
             Reply::Array(numbers) => {
@@ -104,7 +107,13 @@ impl Done {
             }
         };
         let life = life.map(|life| life.parse().expect("whole milliseconds"));
-        Self { reply, life, writes: writes.as_i64().unwrap(), value }
+        Self {
+            reply,
+            life,
+            writes: writes.as_i64().unwrap(),
+            reads: reads.as_i64().unwrap(),
+            value,
+        }
     }
 }
 
