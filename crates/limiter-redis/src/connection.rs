@@ -25,7 +25,9 @@ use crate::{
 /// | `redis-sentinel://host:26379?sentinelServiceName=main&node=host2:26379` | the primary that the sentinels name |
 /// | `redis-cluster://host:6379?node=host2:6379` | a cluster, from any of its nodes |
 ///
-/// `rediss`, with the feature `tls`, encrypts, and `valkey` says the same as `redis`.
+/// `rediss`, with the feature `tls`, encrypts, and `valkey` says the same as `redis`. The certificate
+/// of each server has to be good for the host by which it is known: that in the address, or that
+/// which the sentinels or the cluster tell.
 ///
 /// The server need not be there: until it is, and whenever it is gone, checks fail, and the
 /// connection is tried for again ten times a second. One on which nothing was answered for a
