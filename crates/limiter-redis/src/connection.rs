@@ -30,10 +30,10 @@ use crate::{
 /// which the sentinels or the cluster tell.
 ///
 /// The server need not be there: until it is, and whenever it is gone, checks fail, and the
-/// connection is tried for again ten times a second. One on which nothing was answered for a
-/// second, nor within a check's deadline if that is longer, is given up for a new one. That a
-/// server can't be reached, and why, is logged once when it begins, at the level WARN, and so is
-/// its end.
+/// connection is tried for again ten times a second, or about every half second where nothing comes
+/// back at all. One on which nothing was answered for a second, nor within a check's deadline if
+/// that is longer, is given up for a new one. That a server can't be reached, and why, is logged
+/// once when it begins, at the level WARN, and so is its end.
 ///
 /// In a cluster each node has a connection of its own, so that one that is gone is missed by its
 /// own keys alone. A call that a node sends on to another is sent there, since it was not executed;

@@ -23,7 +23,7 @@ use crate::{
     no_reply::{Heard, NoReply},
 };
 
-/// How long a connection may take to be made, or to answer anything at all.
+/// How long a connection may take to answer anything at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two attempts to connect; also how long a new client is waited for, by those whose

@@ -14,6 +14,7 @@ mod doctor;
 mod exactness;
 mod failure;
 mod faults;
+mod holes;
 mod operations;
 mod planted;
 mod replicas;

@@ -12,6 +12,7 @@ use limiter_test::server::{Issuer, Server, Tls};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
+    time::sleep,
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -34,6 +35,11 @@ struct Encrypted {
 impl Encrypted {
     /// Stands before the server at `port`, with a certificate for 127.0.0.1.
     async fn start(server: u16) -> Self {
+        Self::start_slow(server, Duration::ZERO).await
+    }
+
+    /// Stands before a server, and answers the first words of a client only after `delay`.
+    async fn start_slow(server: u16, delay: Duration) -> Self {
         let issuer = Issuer::new();
         let (own, key) = issuer.sign();
         let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
@@ -52,6 +58,7 @@ impl Encrypted {
                 let (client, _) = listener.accept().await.unwrap();
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
+                    sleep(delay).await;
                     // A client that does not trust it goes away.
                     let Ok(mut client) = acceptor.accept(client).await else { return };
                     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
@@ -108,6 +115,14 @@ async fn a_server_behind_a_proxy_that_is_not_trusted_is_not_connected_to() {
     let encrypted = Encrypted::start(server.port()).await;
     let error = refusal(&encrypted.url(), &trusting(&Issuer::new())).await;
     assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_to_encrypt_is_waited_for() {
+    let server = Server::start();
+    let encrypted = Encrypted::start_slow(server.port(), Duration::from_millis(550)).await;
+    let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
+    served(&patient(&encrypted.url(), 2, &options).await).await;
 }
 
 #[tokio::test]
