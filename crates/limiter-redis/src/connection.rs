@@ -76,7 +76,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
             Topology::Cluster(cluster)
         }
         None => {
-            let node = Node::start(config, Purpose::Serving, url.clone());
+            let node = Node::start(config, Purpose::Serving, "Redis".to_owned(), url.clone());
             node.connected().await;
             Topology::Single(Arc::new(node))
         }
@@ -167,7 +167,14 @@ impl ScriptClient for Connection {
     fn server_of(&self, key: &[u8]) -> usize {
         match &self.topology {
             Topology::Single(_) => 0,
-            Topology::Cluster(cluster) => cluster.server_of(key),
+            Topology::Cluster(cluster) => cluster.member_of(key).map_or(0, |member| member.number),
+        }
+    }
+
+    fn name_of(&self, key: &[u8]) -> Option<String> {
+        match &self.topology {
+            Topology::Single(_) => None,
+            Topology::Cluster(cluster) => cluster.member_of(key).map(|member| member.to_string()),
         }
     }
 }

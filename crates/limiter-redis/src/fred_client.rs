@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use crate::{
     command::Command,
     log::OutageLog,
-    no_reply::NoReply,
     node::{PATIENCE, RECONNECT_DELAY},
 };
 
@@ -111,18 +110,17 @@ pub(crate) async fn send(
     first: First,
     command: Command,
     within: Duration,
-) -> Result<Value, NoReply> {
+) -> Result<Value, FredError> {
     // The library's own time-out, and not one around it: it marks a command whose time is over so
     // that it isn't sent any more.
     let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
     // A custom command, since options do not reach the library's own EVALSHA.
     let Command { name, arguments } = command;
-    let result = match first {
+    match first {
         First::Nothing => client.with_options(&options).custom(custom(name), arguments).await,
         First::Asking => pair(client, &options, "ASKING", name, arguments).await,
         First::ReadOnly => pair(client, &options, "READONLY", name, arguments).await,
-    };
-    result.map_err(NoReply::of)
+    }
 }
 
 /// Sends two commands with nothing between them, and returns the reply to the second.

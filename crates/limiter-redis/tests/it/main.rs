@@ -15,6 +15,7 @@ mod exactness;
 mod failure;
 mod faults;
 mod holes;
+mod nodes;
 mod operations;
 mod planted;
 mod replicas;

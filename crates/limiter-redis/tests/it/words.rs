@@ -16,6 +16,13 @@ async fn refusal(limiter: &RedisLimiter, word: &str) -> Error {
     error
 }
 
+/// Has a node serve all slots.
+pub(crate) fn serve_all_slots(server: &Server) {
+    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
+    let words = ["CLUSTER", "ADDSLOTS"].into_iter();
+    server.command(&words.chain(slots.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
+}
+
 #[tokio::test]
 async fn readonly_until_the_server_is_a_primary_again() {
     let primary = Server::start();
@@ -97,9 +104,7 @@ async fn busy_while_another_script_runs() {
 async fn clusterdown_from_a_node_that_misses_others() {
     let server = Server::start_with(&["--cluster-enabled", "yes"]);
     let limiter = patient(&server.url(), 2).await;
-    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
-    let words = ["CLUSTER", "ADDSLOTS"].into_iter();
-    server.command(&words.chain(slots.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
+    serve_all_slots(&server);
     assert_eq!(recover(&limiter).await.0.remaining(), 1);
     // Any slot but the key's.
     let slot = server.command(&["CLUSTER", "KEYSLOT", "limiter:test:skey"]).unwrap();
