@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -49,6 +49,8 @@ pub(crate) struct Shared<C> {
     /// no memory left, so each have one of their own.
     breakers: [[Breaker; 2]; SERVERS],
     current: RwLock<Current>,
+    /// Held by whoever replaces the policy: of two that come at once, the later one stays.
+    replacing: Mutex<()>,
 }
 
 /// Servers by a number that is larger share the breaker of another.
@@ -83,6 +85,7 @@ impl<C: ScriptClient> Shared<C> {
                 plan: Arc::new(Plan::new(&settings.prelude, &policy)?),
                 policy,
             }),
+            replacing: Mutex::new(()),
             settings,
         })
     }
@@ -181,7 +184,8 @@ impl<C: ScriptClient> Shared<C> {
 
     pub(crate) fn replace(&self, policy: Policy) -> Result<(), Error> {
         let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current();
         let (name, before) = (policy.name(), current.policy.name());
         if name != before {
             return invalid(format!(
@@ -197,13 +201,19 @@ impl<C: ScriptClient> Shared<C> {
                  kind than without; give it another name"
             ));
         }
+        // Takes a while, in which checks go on by the policy before.
         if let Some(local) = &self.local {
             local.replace(&policy)?;
         }
-        *current = Current { policy, plan: Arc::new(plan) };
-        drop(current);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Current { policy, plan: Arc::new(plan) };
         self.denials.forget_all();
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_being_replaced(&self) -> bool {
+        self.replacing.try_lock().is_err()
     }
 
     /// Returns the error with the policy's name.

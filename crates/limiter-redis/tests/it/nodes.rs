@@ -104,6 +104,7 @@ async fn what_goes_wrong_at_a_node_names_it() {
     let named = format!("node=\"{node}\"");
     assert!(transitions.iter().all(|line| line.contains(&named)), "{transitions:?}");
 
+    let limiter = limiter.with_deadline(Duration::from_millis(500)).unwrap();
     cluster.node_mut(2).kill();
     let error = loop {
         let error = check(&limiter, &key).await.unwrap_err().to_string();
