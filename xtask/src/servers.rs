@@ -70,6 +70,17 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the path of a server that encrypts, if it is at hand: those in wheels can't.
+pub(crate) fn that_encrypts(shell: &Shell) -> Result<Option<PathBuf>> {
+    let releases = RELEASES.iter().filter(|release| matches!(release.source, Source::Debian));
+    for release in releases {
+        if let Some(path) = release.at_hand(shell)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns the names of all releases, for messages.
 pub(crate) fn names() -> String {
     let names: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
@@ -93,15 +104,23 @@ impl Release {
         Ok(path.is_file().then_some(path))
     }
 
-    /// Returns the path of the server, fetched if it is missing.
-    pub(crate) fn path(&self, shell: &Shell) -> Result<PathBuf> {
+    /// Returns the path of the server if it was fetched earlier, or is installed.
+    fn at_hand(&self, shell: &Shell) -> Result<Option<PathBuf>> {
         if let Some(path) = self.fetched(shell)? {
-            return Ok(path);
+            return Ok(Some(path));
         }
         if let Source::Debian = self.source
             && let Some(path) = debian::installed()
             && version(shell, &path)?.contains(self.version)
         {
+            return Ok(Some(path));
+        }
+        Ok(None)
+    }
+
+    /// Returns the path of the server, fetched if it is missing.
+    pub(crate) fn path(&self, shell: &Shell) -> Result<PathBuf> {
+        if let Some(path) = self.at_hand(shell)? {
             return Ok(path);
         }
         self.fetch(shell).with_context(|| {

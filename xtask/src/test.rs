@@ -47,9 +47,17 @@ fn against_all(shell: &Shell, arguments: &[&str]) -> Result<()> {
 fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) -> Result<()> {
     eprintln!("testing against {}: {}", binary.display(), servers::version(shell, binary)?);
     let server = Server::spawn(binary, &[])?;
-    let tests = cmd!(shell, "cargo test {packages...} --all-features {arguments...}")
+    let mut tests = cmd!(shell, "cargo test {packages...} --all-features {arguments...}")
         .env("LIMITER_SERVER", binary)
         .env("LIMITER_TEST_URL", server.url());
+    // Whichever server is tested, as most can't encrypt.
+    match servers::that_encrypts(shell)? {
+        Some(path) => tests = tests.env("LIMITER_TLS_SERVER", path),
+        None => eprintln!(
+            "no server that encrypts is at hand, so its tests are SKIPPED: \
+             `cargo xtask servers` fetches one"
+        ),
+    }
     let status = Command::from(tests).status()?;
     ensure!(status.success(), Failed(status.code().unwrap_or(1)));
     Ok(())

@@ -42,6 +42,10 @@ impl Address {
         let mut cluster = None;
         match &mut config.server {
             ServerConfig::Clustered { hosts, .. } => {
+                // The library would ignore another one.
+                if !matches!(path(rest), "" | "0") {
+                    return Err(invalid("a cluster has no other database than 0"));
+                }
                 // The library puts the first one last.
                 hosts.rotate_right(1);
                 cluster = Some(std::mem::take(hosts));
@@ -67,6 +71,12 @@ fn parts(scheme: &str) -> Option<(bool, &str)> {
     let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
     let (encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
     matches!(kind, "" | "-sentinel" | "-cluster").then_some((encrypted, kind))
+}
+
+/// Returns the path of what comes behind a scheme, without its slash.
+fn path(rest: &str) -> &str {
+    let before_query = rest.split(['?', '#']).next().unwrap_or_default();
+    before_query.split_once('/').map_or("", |(_, path)| path)
 }
 
 #[cfg(feature = "tls")]
@@ -143,6 +153,19 @@ mod tests {
         let address = parse("redis-cluster://a:1?node=b:2&node=c:3");
         let expected = [("a", 1), ("b", 2), ("c", 3)].map(|(host, port)| Server::new(host, port));
         assert_eq!(address.cluster.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_cluster_has_one_database() {
+        for url in
+            ["redis-cluster://a", "redis-cluster://u:p@a:1/", "valkey-cluster://a/0?node=b:2"]
+        {
+            assert!(parse(url).cluster.is_some(), "{url}");
+        }
+        for url in ["redis-cluster://a/3", "redis-cluster://u:p@a:1/01?node=b:2"] {
+            let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+            assert!(error.ends_with(": a cluster has no other database than 0"), "{error}");
+        }
     }
 
     #[test]

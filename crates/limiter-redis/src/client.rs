@@ -22,10 +22,20 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<i64>, RunError>> + Send;
 
     /// Returns a number of the server that has the key, so that the failures of one are not taken
-    /// for those of others: zero where there is but one.
+    /// for those of others: the same for as long as the server is known, or zero where there is but
+    /// one server, or none that is known to have the key.
+    ///
+    /// Numbers are best small: beyond 31, servers share what is known of failures.
     fn server_of(&self, key: &[u8]) -> usize {
         let _ = key;
         0
+    }
+
+    /// Returns what errors and the log call the server that has the key, such as `10.0.0.1:6379`, or
+    /// nothing where there is but one, or none that is known to have it.
+    fn name_of(&self, key: &[u8]) -> Option<String> {
+        let _ = key;
+        None
     }
 }
 

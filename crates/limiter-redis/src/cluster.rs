@@ -53,6 +53,15 @@ pub(crate) struct Cluster {
     turn: AtomicUsize,
 }
 
+/// The one who asks for the slots. Dropped, as when the runtime ends, another one may.
+struct Learning(Arc<Cluster>);
+
+impl Drop for Learning {
+    fn drop(&mut self) {
+        self.0.is_learning.store(false, Ordering::Release);
+    }
+}
+
 impl Cluster {
     pub(crate) fn new(
         config: Config,
@@ -166,9 +175,9 @@ impl Cluster {
         })))
     }
 
-    /// Returns a number of the node that serves a key, which may change when the slots do.
-    pub(crate) fn server_of(&self, key: &[u8]) -> usize {
-        self.read().shard_index(redis_keyslot(key))
+    /// Returns the node that serves a key, if one is known to.
+    pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member>> {
+        self.read().primary(redis_keyslot(key))
     }
 
     /// Returns the nodes that serve slots.
@@ -205,13 +214,13 @@ impl Cluster {
         {
             return;
         }
-        let cluster = Arc::clone(self);
+        let learning = Learning(Arc::clone(self));
         drop(tokio::spawn(async move {
+            let Learning(cluster) = &learning;
             match cluster.learn().await {
                 Ok(()) => cluster.log.ends(),
                 Err(why) => cluster.log.begins(&why),
             }
-            cluster.is_learning.store(false, Ordering::Release);
         }));
     }
 

@@ -25,13 +25,15 @@ use crate::{
 /// | `redis-sentinel://host:26379?sentinelServiceName=main&node=host2:26379` | the primary that the sentinels name |
 /// | `redis-cluster://host:6379?node=host2:6379` | a cluster, from any of its nodes |
 ///
-/// `rediss`, with the feature `tls`, encrypts, and `valkey` says the same as `redis`.
+/// `rediss`, with the feature `tls`, encrypts, and `valkey` says the same as `redis`. The certificate
+/// of each server has to be good for the host by which it is known: that in the address, or that
+/// which the sentinels or the cluster tell.
 ///
 /// The server need not be there: until it is, and whenever it is gone, checks fail, and the
-/// connection is tried for again ten times a second. One on which nothing was answered for a
-/// second, nor within a check's deadline if that is longer, is given up for a new one. That a
-/// server can't be reached, and why, is logged once when it begins, at the level WARN, and so is
-/// its end.
+/// connection is tried for again ten times a second, or about every half second where nothing comes
+/// back at all. One on which nothing was answered for a second, nor within a check's deadline if
+/// that is longer, is given up for a new one. That a server can't be reached, and why, is logged
+/// once when it begins, at the level WARN, and so is its end.
 ///
 /// In a cluster each node has a connection of its own, so that one that is gone is missed by its
 /// own keys alone. A call that a node sends on to another is sent there, since it was not executed;
@@ -74,7 +76,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
             Topology::Cluster(cluster)
         }
         None => {
-            let node = Node::start(config, Purpose::Serving, url.clone());
+            let node = Node::start(config, Purpose::Serving, "Redis".to_owned(), url.clone());
             node.connected().await;
             Topology::Single(Arc::new(node))
         }
@@ -165,7 +167,14 @@ impl ScriptClient for Connection {
     fn server_of(&self, key: &[u8]) -> usize {
         match &self.topology {
             Topology::Single(_) => 0,
-            Topology::Cluster(cluster) => cluster.server_of(key),
+            Topology::Cluster(cluster) => cluster.member_of(key).map_or(0, |member| member.number),
+        }
+    }
+
+    fn name_of(&self, key: &[u8]) -> Option<String> {
+        match &self.topology {
+            Topology::Single(_) => None,
+            Topology::Cluster(cluster) => cluster.member_of(key).map(|member| member.to_string()),
         }
     }
 }

@@ -39,7 +39,8 @@ pub struct Counters {
     /// How often the circuit breaker has opened.
     pub breaker_opened: u64,
     /// How often the circuit breaker has closed again: as often as it has opened, or less by one
-    /// while it is open. In a cluster each node has a breaker, and all are counted together.
+    /// while it is open. There is one for checks and one for looks, in a cluster of each node, and
+    /// all are counted together.
     pub breaker_closed: u64,
 }
 

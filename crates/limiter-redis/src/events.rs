@@ -68,27 +68,37 @@ impl Events {
         self.tally.read()
     }
 
-    /// Says what a call's result has changed for all, if anything.
-    pub(crate) fn transition(&self, transition: Option<Transition>) {
+    /// Says what a call's result has changed for all, if anything, at the node that is named.
+    pub(crate) fn transition(
+        &self,
+        transition: Option<Transition>,
+        read_only: bool,
+        node: impl FnOnce() -> Option<String>,
+    ) {
+        let Some(transition) = transition else { return };
+        // Only what happens once an outage: no line a request.
+        let (policy, node) = (&self.policy, node());
+        let node = node.as_deref();
+        let whose = if read_only { "looks" } else { "checks" };
         match transition {
-            None => {}
-            Some(Transition::Opened) => self.tell(&Event::BreakerOpened),
-            Some(Transition::Closed) => self.tell(&Event::BreakerClosed),
+            Transition::Opened => {
+                tracing::warn!(
+                    policy,
+                    node,
+                    "Redis fails or is slow: {whose} don't wait for it any more"
+                );
+                self.tell(&Event::BreakerOpened);
+            }
+            Transition::Closed => {
+                tracing::warn!(policy, node, "{whose} are answered by Redis again");
+                self.tell(&Event::BreakerClosed);
+            }
         }
     }
 
     #[cold]
     pub(crate) fn tell(&self, event: &Event<'_>) {
         self.tally.count(event);
-        // Only what happens once an outage: no line a request.
-        let policy = &self.policy;
-        match event {
-            Event::BreakerOpened => {
-                tracing::warn!(policy, "Redis fails or is slow: checks don't wait for it any more");
-            }
-            Event::BreakerClosed => tracing::warn!(policy, "checks are decided by Redis again"),
-            Event::StoreError(_) | Event::Fallback(_) => {}
-        }
         if let Some(observer) = &self.observer {
             observer(event);
         }

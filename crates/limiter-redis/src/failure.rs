@@ -74,11 +74,12 @@ impl FailurePolicy {
 }
 
 impl Local {
+    /// Replaces the policy, while checks go on. Not for two at once.
     pub(crate) fn replace(&self, policy: &Policy) -> Result<(), Error> {
-        let mut tiers = self.tiers.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(limiter) = tiers.first() {
+        if let Some(limiter) = self.ask(0, MemoryLimiter::clone) {
             limiter.replace(policy.shared_among(self.processes))?;
-            *tiers = with_tiers(limiter.clone())?;
+            let tiers = with_tiers(limiter)?;
+            *self.tiers.write().unwrap_or_else(PoisonError::into_inner) = tiers;
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Local {
         self.ask(0, |limiter| limiter.reset(Key::from(key)));
     }
 
-    fn ask<T>(&self, tier: usize, ask: impl FnOnce(&MemoryLimiter) -> T) -> Option<T> {
+    pub(crate) fn ask<T>(&self, tier: usize, ask: impl FnOnce(&MemoryLimiter) -> T) -> Option<T> {
         let tiers = self.tiers.read().unwrap_or_else(PoisonError::into_inner);
         tiers.get(tier).map(ask)
     }

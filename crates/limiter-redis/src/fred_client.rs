@@ -19,9 +19,17 @@ use tokio::task::JoinHandle;
 use crate::{
     command::Command,
     log::OutageLog,
-    no_reply::NoReply,
     node::{PATIENCE, RECONNECT_DELAY},
 };
+
+/// How long a server may take to accept a connection, and to answer what is asked first. The system
+/// itself sends a lost first packet again only after a second; to begin anew is sooner, and finds a
+/// server sooner that was cut off.
+const CONNECTS_WITHIN: Duration = Duration::from_millis(500);
+
+/// How much longer it may take to agree on encryption: there and back once or twice more, and the
+/// work of a signature, which others wait for too when all connect anew.
+const HANDSHAKE: Duration = Duration::from_millis(200);
 
 /// How many commands may wait to be written. More fail at once.
 const MAX_QUEUE: usize = 4_096;
@@ -55,10 +63,8 @@ pub(crate) fn start(
     attempt: u64,
     log: Arc<OutageLog>,
 ) -> (Client, JoinHandle<Result<(), FredError>>) {
-    let mut patience = PATIENCE;
+    let handshake = if config.uses_tls() { HANDSHAKE } else { Duration::ZERO };
     if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
-        // They may still name a primary that hangs, and another one a moment later.
-        patience = PATIENCE / 2;
         // The library trusts the first that answers, which may be the one that is cut off.
         let first = usize::try_from(attempt).unwrap_or_default() % hosts.len().max(1);
         hosts.rotate_left(first);
@@ -66,8 +72,8 @@ pub(crate) fn start(
     let performance =
         PerformanceConfig { default_command_timeout: PATIENCE, ..PerformanceConfig::default() };
     let connection = ConnectionConfig {
-        connection_timeout: patience,
-        internal_command_timeout: patience,
+        connection_timeout: CONNECTS_WITHIN + handshake,
+        internal_command_timeout: CONNECTS_WITHIN,
         max_command_attempts: 1,
         max_command_buffer_len: MAX_QUEUE,
         tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
@@ -104,18 +110,17 @@ pub(crate) async fn send(
     first: First,
     command: Command,
     within: Duration,
-) -> Result<Value, NoReply> {
+) -> Result<Value, FredError> {
     // The library's own time-out, and not one around it: it marks a command whose time is over so
     // that it isn't sent any more.
     let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
     // A custom command, since options do not reach the library's own EVALSHA.
     let Command { name, arguments } = command;
-    let result = match first {
+    match first {
         First::Nothing => client.with_options(&options).custom(custom(name), arguments).await,
         First::Asking => pair(client, &options, "ASKING", name, arguments).await,
         First::ReadOnly => pair(client, &options, "READONLY", name, arguments).await,
-    };
-    result.map_err(NoReply::of)
+    }
 }
 
 /// Sends two commands with nothing between them, and returns the reply to the second.

@@ -20,6 +20,8 @@ use crate::{
 
 /// A node of a cluster.
 pub(crate) struct Member {
+    /// The smallest that no other had when it came to be known, from one.
+    pub(crate) number: usize,
     server: Server,
     config: Config,
     pub(crate) node: Node,
@@ -52,7 +54,9 @@ impl Members {
         if let Some(member) = known.iter().find(|member| member.server == *server) {
             return Arc::clone(member);
         }
-        let member = Arc::new(Member::new(server.clone(), self.config.clone()));
+        let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
+        let number = (1..).find(is_free).unwrap_or_default();
+        let member = Arc::new(Member::new(number, server.clone(), self.config.clone()));
         known.push(Arc::clone(&member));
         member
     }
@@ -77,16 +81,15 @@ impl Members {
 }
 
 impl Member {
-    fn new(server: Server, mut config: Config) -> Self {
+    fn new(number: usize, server: Server, mut config: Config) -> Self {
         config.server = ServerConfig::Centralized { server: server.clone() };
-        let node = Node::start(config.clone(), Purpose::Serving, url(&server));
-        Self { server, config, node, asking: OnceLock::new() }
+        let node = start(&server, config.clone(), Purpose::Serving);
+        Self { number, server, config, node, asking: OnceLock::new() }
     }
 
     /// Returns the connection for the commands that need `ASKING`.
     pub(crate) fn asking(&self) -> &Node {
-        self.asking
-            .get_or_init(|| Node::start(self.config.clone(), Purpose::Asking, url(&self.server)))
+        self.asking.get_or_init(|| start(&self.server, self.config.clone(), Purpose::Asking))
     }
 
     /// Returns which nodes serve which slots, or why this one does not tell.
@@ -107,6 +110,11 @@ impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&url(&self.server))
     }
+}
+
+fn start(server: &Server, config: Config, purpose: Purpose) -> Node {
+    let url = url(server);
+    Node::start(config, purpose, format!("Redis at {url}"), url)
 }
 
 fn url(server: &Server) -> String {

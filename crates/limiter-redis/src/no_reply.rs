@@ -43,8 +43,9 @@ impl NoReply {
         }
     }
 
-    /// Says what an error means: the server's own by its first word, the library's by its kind.
-    pub(crate) fn of(error: FredError) -> Self {
+    /// Says what an error of `whom` means: the server's own by its first word, the library's by its
+    /// kind.
+    pub(crate) fn of(error: FredError, whom: &str) -> Self {
         use Meaning::{NotExecuted, Other, Redirected, Refused, Replica, Uncached, Unknown, Wrong};
 
         let details = error.details().to_owned();
@@ -60,7 +61,7 @@ impl NoReply {
             Wrong => (ErrorKind::Unexpected, Heard::Server),
             Unknown | Other => (ErrorKind::Undetermined, Heard::Silence),
         };
-        let error = Error::new(kind, format!("Redis: {details}")).with_source(error);
+        let error = Error::new(kind, format!("{whom}: {details}")).with_source(error);
         match meaning {
             Redirected(redirect) => redirect(target(&details), error),
             _ => Self::Other(error, heard),
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     fn of(kind: FredErrorKind, details: &'static str) -> NoReply {
-        NoReply::of(FredError::new(kind, details))
+        NoReply::of(FredError::new(kind, details), "Redis")
     }
 
     #[test]

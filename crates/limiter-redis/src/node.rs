@@ -23,7 +23,7 @@ use crate::{
     no_reply::{Heard, NoReply},
 };
 
-/// How long a connection may take to be made, or to answer anything at all.
+/// How long a connection may take to answer anything at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two attempts to connect; also how long a new client is waited for, by those whose
@@ -42,6 +42,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// while there is traffic, and its task may end when its queue is full just then; so both are
 /// watched here.
 pub(crate) struct Node {
+    /// What errors call it.
+    name: String,
     config: Config,
     purpose: Purpose,
     log: Arc<OutageLog>,
@@ -64,11 +66,11 @@ struct Current {
 }
 
 impl Node {
-    /// Starts to connect.
-    pub(crate) fn start(config: Config, purpose: Purpose, url: String) -> Self {
+    /// Starts to connect. Errors call the server `name`, and the log knows it by `url`.
+    pub(crate) fn start(config: Config, purpose: Purpose, name: String, url: String) -> Self {
         let log = Arc::new(OutageLog::new(url));
         let current = Mutex::new(Current::start(&config, purpose, &log, 0));
-        Self { config, purpose, log, current }
+        Self { name, config, purpose, log, current }
     }
 
     /// Waits for the connection, at most for a second.
@@ -107,6 +109,7 @@ impl Node {
             return Err(NoReply::not_sent(self.log.not_connected()));
         }
         let result = fred_client::send(&client, first, command, left).await;
+        let result = result.map_err(|error| NoReply::of(error, &self.name));
         self.note(number, start, result.as_ref().map_or_else(NoReply::heard, |_| Heard::Server));
         result
     }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -44,10 +44,13 @@ pub(crate) struct Shared<C> {
     pub(crate) denials: Denials,
     pub(crate) events: Events,
     pub(crate) local: Option<Local>,
-    /// One for each of so many servers: a cluster's node that fails is not asked, and all others
-    /// are.
-    breakers: [Breaker; SERVERS],
+    /// Two for each of so many servers: a cluster's node that fails is not asked, and all others
+    /// are. What it tells those who only read says nothing to those who write, for whom it may have
+    /// no memory left, so each have one of their own.
+    breakers: [[Breaker; 2]; SERVERS],
     current: RwLock<Current>,
+    /// Held by whoever replaces the policy: of two that come at once, the later one stays.
+    replacing: Mutex<()>,
 }
 
 /// Servers by a number that is larger share the breaker of another.
@@ -75,12 +78,14 @@ impl<C: ScriptClient> Shared<C> {
             events,
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
-                Breaker::new(breaker::Settings::for_deadline(settings.deadline), now)
+                let settings = breaker::Settings::for_deadline(settings.deadline);
+                [Breaker::new(settings, now), Breaker::new(settings, now)]
             }),
             current: RwLock::new(Current {
                 plan: Arc::new(Plan::new(&settings.prelude, &policy)?),
                 policy,
             }),
+            replacing: Mutex::new(()),
             settings,
         })
     }
@@ -98,14 +103,13 @@ impl<C: ScriptClient> Shared<C> {
         // Without one, timers would panic.
         acquire::runtime()?;
         let Settings { client, deadline, .. } = &self.settings;
-        let breaker = self.breakers.get(client.server_of(key) % SERVERS);
-        // There is one for each remainder.
-        let pass = match breaker.unwrap_or(&self.breakers[0]).pass(Instant::now()) {
+        let pass = match self.breaker(key, read_only).pass(Instant::now()) {
             Ok(pass) => pass,
             Err(open) => {
                 self.events.tally().not_asked();
+                let at = client.name_of(key).map_or(String::new(), |name| format!(" at {name}"));
                 let message = format!(
-                    "Redis failed just now, and is not asked again for {:?}",
+                    "Redis{at} failed just now, and is not asked again for {:?}",
                     open.retry_in
                 );
                 return Err(self.named(Error::new(ErrorKind::Unavailable, message)));
@@ -130,11 +134,21 @@ impl<C: ScriptClient> Shared<C> {
             Err(_) => pass.failed(Instant::now()),
             Ok(_) => pass.succeeded(Instant::now()),
         };
-        self.events.transition(transition);
+        self.events.transition(transition, read_only, || client.name_of(key));
         result.map_err(|error| {
             self.events.tell(&Event::StoreError(&error));
             self.named(error)
         })
+    }
+
+    /// Returns what stands before the server that has a key, for calls that write or only read.
+    fn breaker(&self, key: &[u8], read_only: bool) -> &Breaker {
+        // The first is for keys that no server is known to have, and stands for none that is.
+        let number = self.settings.client.server_of(key);
+        let place = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
+        // There is one for each remainder.
+        let [writing, reading] = self.breakers.get(place).unwrap_or(&self.breakers[0]);
+        if read_only { reading } else { writing }
     }
 
     /// Returns the decision that is the same for all while the store fails, if there is one.
@@ -170,7 +184,8 @@ impl<C: ScriptClient> Shared<C> {
 
     pub(crate) fn replace(&self, policy: Policy) -> Result<(), Error> {
         let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current();
         let (name, before) = (policy.name(), current.policy.name());
         if name != before {
             return invalid(format!(
@@ -186,13 +201,19 @@ impl<C: ScriptClient> Shared<C> {
                  kind than without; give it another name"
             ));
         }
+        // Takes a while, in which checks go on by the policy before.
         if let Some(local) = &self.local {
             local.replace(&policy)?;
         }
-        *current = Current { policy, plan: Arc::new(plan) };
-        drop(current);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Current { policy, plan: Arc::new(plan) };
         self.denials.forget_all();
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_being_replaced(&self) -> bool {
+        self.replacing.try_lock().is_err()
     }
 
     /// Returns the error with the policy's name.

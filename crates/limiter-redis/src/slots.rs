@@ -51,11 +51,6 @@ impl Map {
         map
     }
 
-    /// Returns the index of a slot's shard, or zero.
-    pub(crate) fn shard_index(&self, slot: u16) -> usize {
-        self.shards_of.get(usize::from(slot)).copied().flatten().map_or(0, usize::from)
-    }
-
     pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member>> {
         Some(Arc::clone(&self.shard_of(slot)?.primary))
     }

@@ -12,6 +12,7 @@ mod memory;
 mod models;
 mod noscript;
 mod receipts;
+mod replacing;
 mod replies;
 mod store;
 mod twins;

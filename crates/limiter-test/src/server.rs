@@ -17,9 +17,13 @@ mod cluster;
 mod process;
 mod resp;
 mod sentinel;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use cluster::{Cluster, Move};
 pub use sentinel::Sentinels;
+#[cfg(feature = "tls")]
+pub use tls::{Issuer, Tls};
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -49,6 +53,7 @@ pub struct Server {
     binary: PathBuf,
     arguments: Vec<String>,
     port: u16,
+    tls_port: Option<u16>,
 }
 
 impl Server {
@@ -114,13 +119,26 @@ impl Server {
         Self::spawn_on(free_port()?, &binary, &arguments)
     }
 
-    /// The address in the form that clients take: `redis://127.0.0.1:PORT`.
+    /// The address in the form that clients take: `redis://127.0.0.1:PORT`, or with `rediss` of a
+    /// server that encrypts.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis{}://127.0.0.1:{}", self.encrypted(), self.public_port())
     }
 
-    /// The port on 127.0.0.1.
+    /// The port on 127.0.0.1 by which clients, and other servers, reach it: [`port`](Self::port),
+    /// or another one if it encrypts.
+    #[must_use]
+    pub fn public_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
+    }
+
+    /// What the scheme of an address has behind `redis`.
+    fn encrypted(&self) -> &'static str {
+        if self.tls_port.is_some() { "s" } else { "" }
+    }
+
+    /// The port on 127.0.0.1 that is not encrypted.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -185,7 +203,7 @@ impl Server {
         let folder = Folder::create()?;
         let arguments = arguments(port, &folder)?;
         let process = run(binary, &arguments, &folder, port)?;
-        Ok(Self { process, folder, binary: binary.to_owned(), arguments, port })
+        Ok(Self { process, folder, binary: binary.to_owned(), arguments, port, tls_port: None })
     }
 }
 

@@ -20,9 +20,9 @@ fn each_event_is_counted_and_told_once() {
     let observer = Arc::clone(&told);
     let events = Events::new("api")
         .observed_by(Arc::new(move |event| observer.lock().unwrap().push(event.name())));
-    events.transition(None);
-    events.transition(Some(Transition::Opened));
-    events.transition(Some(Transition::Closed));
+    events.transition(None, false, || None);
+    events.transition(Some(Transition::Opened), false, || None);
+    events.transition(Some(Transition::Closed), false, || None);
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         events.tell(&Event::StoreError(&Error::new(kind, "it broke")));
     }
@@ -74,8 +74,8 @@ fn a_transition_is_one_line_of_the_log_and_a_failed_check_is_none() {
     let events = Events::new("api");
     events.tell(&Event::StoreError(&Error::new(ErrorKind::Unavailable, "it broke")));
     events.tell(&Event::Fallback(FallbackKind::Allow));
-    events.transition(Some(Transition::Opened));
-    events.transition(Some(Transition::Closed));
+    events.transition(Some(Transition::Opened), false, || None);
+    events.transition(Some(Transition::Closed), false, || None);
     let lines = log.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     for line in lines {

@@ -11,7 +11,7 @@ use crate::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
 
 /// A client that takes a while to say that the script is not there, whatever it is called by.
 #[derive(Clone, Default)]
-struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
+pub(super) struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
 
 const TAKES: Duration = Duration::from_millis(30);
 

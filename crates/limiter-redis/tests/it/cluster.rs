@@ -11,37 +11,37 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
-use limiter_redis::RedisLimiter;
+use limiter_redis::{RedisLimiter, ScriptCall, ScriptClient, ScriptName, connect};
 use limiter_test::server::{Cluster, Server};
 use tokio::time::sleep;
 
-use crate::{limiter, patient};
+use crate::{limiter, patient, words::serve_all_slots};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_millis(500);
 
-async fn check(limiter: &RedisLimiter, key: &str) -> Result<Decision, Error> {
+pub(crate) async fn check(limiter: &RedisLimiter, key: &str) -> Result<Decision, Error> {
     limiter.check(&key.into(), Cost::ONE).await
 }
 
-async fn admit(limiter: &RedisLimiter, key: &str) {
+pub(crate) async fn admit(limiter: &RedisLimiter, key: &str) {
     assert!(check(limiter, key).await.unwrap().is_admitted());
 }
 
 /// Returns a key of the test's limiters that primary `node` serves.
-fn key_on(cluster: &Cluster, node: usize) -> String {
+pub(crate) fn key_on(cluster: &Cluster, node: usize) -> String {
     let mut keys = (0..).map(|number| format!("key{number}"));
     let serves = |key: &String| cluster.owner(cluster.slot_of(&stored(key))) == node;
     keys.find(serves).unwrap()
 }
 
 /// Returns where the state of a key lies.
-fn stored(key: &str) -> String {
+pub(crate) fn stored(key: &str) -> String {
     format!("limiter:test:s{key}")
 }
 
 /// Checks a key until it is answered, for ten seconds at most.
-async fn recover(limiter: &RedisLimiter, key: &str) -> Duration {
+pub(crate) async fn recover(limiter: &RedisLimiter, key: &str) -> Duration {
     let start = Instant::now();
     while check(limiter, key).await.is_err() {
         assert!(start.elapsed() < Duration::from_secs(10), "the node was not found again");
@@ -223,4 +223,42 @@ async fn a_server_that_is_no_cluster_is_named_as_such() {
     let error = check(&limiter, "key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("cluster support disabled"), "{error}");
+}
+
+/// Once no one asked for the slots any more, after the runtime on which someone did was shut down.
+#[test]
+fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let url = format!("redis-cluster://127.0.0.1:{}", server.port());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let call = ScriptCall {
+        script: ScriptName::Source("return 1".into()),
+        key: "key".into(),
+        quotas: [].into(),
+        arguments: vec![],
+        read_only: true,
+    };
+
+    let first = runtime();
+    let client = first.block_on(async {
+        let client = connect(&url).await.unwrap();
+        server.pause();
+        // It is asked for the slots at most every tenth of a second, and given a quarter.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(200) {
+            assert!(client.run(call.clone(), LONG).await.is_err());
+            sleep(Duration::from_millis(1)).await;
+        }
+        client
+    });
+    drop(first);
+    server.resume();
+    serve_all_slots(&server);
+    runtime().block_on(async {
+        let start = Instant::now();
+        while client.run(call.clone(), LONG).await.is_err() {
+            assert!(start.elapsed() < Duration::from_secs(10), "the slots are not learned");
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
 }

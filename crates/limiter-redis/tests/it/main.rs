@@ -14,6 +14,8 @@ mod doctor;
 mod exactness;
 mod failure;
 mod faults;
+mod holes;
+mod nodes;
 mod operations;
 mod planted;
 mod replicas;

@@ -20,7 +20,7 @@ async fn another_primary(set: &Sentinels, old: u16) -> Instant {
 }
 
 /// Shows that checks work soon after the sentinels tell another primary than `old`.
-async fn follows(set: &Sentinels, limiter: &RedisLimiter, old: u16) {
+pub(crate) async fn follows(set: &Sentinels, limiter: &RedisLimiter, old: u16) {
     let start = Instant::now();
     let found = async {
         // No check hangs meanwhile, as `recover` asserts.

@@ -25,6 +25,11 @@ async fn a_bad_address_is_refused_without_its_password() {
              service name query parameter.",
         ),
         ("redis://", "the server address \"redis://\": Invalid or missing host."),
+        (
+            "redis-cluster://user:secret@host:1/3?node=host:2",
+            "the server address \"redis-cluster://***@host:1/3?node=host:2\": a cluster has no other \
+             database than 0",
+        ),
     ] {
         let error = connect(url).await.unwrap_err();
         assert_eq!(

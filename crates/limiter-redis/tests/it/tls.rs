@@ -1,25 +1,29 @@
-//! Encrypted connections, to a server behind one that encrypts: most servers at hand can't.
+//! Encrypted connections: to servers that encrypt by themselves, where there is a binary that can,
+//! and with any other to one behind a proxy that encrypts.
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, ErrorKind, Limiter, Policy, Quota};
-use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
-use limiter_test::server::Server;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use limiter_core::{Cost, Error, ErrorKind, Limiter, Policy, Quota};
+use limiter_redis::{
+    ConnectOptions, RedisLimiter, connect_with,
+    rustls::{ClientConfig, RootCertStore},
+};
+use limiter_test::server::{Issuer, Server, Tls};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
+    time::sleep,
 };
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
         ServerConfig,
         crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer},
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
 };
 
-use crate::faults::recover;
+use crate::{faults::recover, sentinel::follows};
 
 /// Encrypts what goes to and from a server.
 struct Encrypted {
@@ -31,13 +35,15 @@ struct Encrypted {
 impl Encrypted {
     /// Stands before the server at `port`, with a certificate for 127.0.0.1.
     async fn start(server: u16) -> Self {
-        let mut root = CertificateParams::new(vec![]).unwrap();
-        root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let own: CertificateDer = own.signed_by(&key, &root).unwrap().into();
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Self::start_slow(server, Duration::ZERO).await
+    }
+
+    /// Stands before a server, and answers the first words of a client only after `delay`.
+    async fn start_slow(server: u16, delay: Duration) -> Self {
+        let issuer = Issuer::new();
+        let (own, key) = issuer.sign();
+        let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -52,6 +58,7 @@ impl Encrypted {
                 let (client, _) = listener.accept().await.unwrap();
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
+                    sleep(delay).await;
                     // A client that does not trust it goes away.
                     let Ok(mut client) = acceptor.accept(client).await else { return };
                     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
@@ -59,7 +66,7 @@ impl Encrypted {
                 });
             }
         });
-        Self { port, root: root.as_ref().pem() }
+        Self { port, root: issuer.root() }
     }
 
     fn url(&self) -> String {
@@ -67,34 +74,132 @@ impl Encrypted {
     }
 }
 
-fn policy() -> Policy {
-    Policy::gcra("test", Quota::per_day(2).unwrap()).unwrap()
+fn trusting(issuer: &Issuer) -> ConnectOptions {
+    ConnectOptions::new().with_root_certificates(issuer.root().as_bytes()).unwrap()
+}
+
+/// Returns a limiter of `limit` permits a day, with so long a deadline that only what goes wrong is
+/// an error, and not what is slow.
+async fn patient(url: &str, limit: u64, options: &ConnectOptions) -> RedisLimiter {
+    let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
+    let client = connect_with(url, options).await.unwrap();
+    RedisLimiter::new(client, policy).unwrap().with_deadline(Duration::from_secs(5)).unwrap()
+}
+
+/// Shows that a limiter of two permits is served.
+async fn served(limiter: &RedisLimiter) {
+    assert_eq!(recover(limiter).await.0.remaining(), 1);
+    assert_eq!(recover(limiter).await.0.remaining(), 0);
+    assert!(!recover(limiter).await.0.is_admitted());
+}
+
+/// Returns why a server is not connected to.
+async fn refusal(url: &str, options: &ConnectOptions) -> Error {
+    let limiter = patient(url, 2, options).await;
+    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    error
 }
 
 #[tokio::test]
-async fn a_server_with_a_certificate_that_is_trusted_is_served() {
+async fn a_server_behind_a_proxy_that_is_trusted_is_served() {
     let server = Server::start();
     let encrypted = Encrypted::start(server.port()).await;
     let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
-    let client = connect_with(&encrypted.url(), &options).await.unwrap();
-    let limiter = RedisLimiter::new(client, policy()).unwrap();
-    let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
-    assert_eq!(recover(&limiter).await.0.remaining(), 1);
-    assert_eq!(recover(&limiter).await.0.remaining(), 0);
-    assert!(!recover(&limiter).await.0.is_admitted());
+    served(&patient(&encrypted.url(), 2, &options).await).await;
 }
 
 #[tokio::test]
-async fn a_server_with_a_certificate_that_is_not_trusted_is_not_connected_to() {
+async fn a_server_behind_a_proxy_that_is_not_trusted_is_not_connected_to() {
     let server = Server::start();
     let encrypted = Encrypted::start(server.port()).await;
-    let other = Encrypted::start(server.port()).await;
-    let options = ConnectOptions::new().with_root_certificates(other.root.as_bytes()).unwrap();
-    let client = connect_with(&encrypted.url(), &options).await.unwrap();
-    let limiter = RedisLimiter::new(client, policy()).unwrap();
-    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("InvalidCertificate"), "{error}");
+    let error = refusal(&encrypted.url(), &trusting(&Issuer::new())).await;
+    assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_to_encrypt_is_waited_for() {
+    let server = Server::start();
+    let encrypted = Encrypted::start_slow(server.port(), Duration::from_millis(550)).await;
+    let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
+    served(&patient(&encrypted.url(), 2, &options).await).await;
+}
+
+#[tokio::test]
+async fn a_server_that_encrypts_is_served() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start();
+    served(&patient(&server.url(), 2, &trusting(tls.issuer())).await).await;
+}
+
+#[tokio::test]
+async fn a_server_by_another_issuer_or_name_is_not_connected_to() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start();
+    let error = refusal(&server.url(), &trusting(&Issuer::new())).await;
+    assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
+    let by_name = server.url().replace("127.0.0.1", "localhost");
+    let error = refusal(&by_name, &trusting(tls.issuer())).await;
+    assert!(error.to_string().contains("NotValidForName"), "{error}");
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), ":0");
+}
+
+#[tokio::test]
+async fn a_server_that_demands_a_certificate_is_shown_one() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start_with(&["--tls-auth-clients", "yes"]);
+    let error = refusal(&server.url(), &trusting(tls.issuer())).await;
+    assert!(error.to_string().contains("CertificateRequired"), "{error}");
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(tls.issuer().root().as_bytes()).unwrap()).unwrap();
+    let (own, key) = tls.issuer().sign();
+    let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own], key)
+        .unwrap();
+    let options = ConnectOptions::new().with_tls(config);
+    served(&patient(&server.url(), 2, &options).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let cluster = tls.start_cluster();
+    let limiter = patient(&cluster.url(), 100, &trusting(tls.issuer())).await;
+    for number in 0..50 {
+        let decision = limiter.try_acquire(format!("key{number}"), Cost::ONE).await.unwrap();
+        assert_eq!(decision.remaining(), 99);
+    }
+    let sizes = (0..3).map(|node| cluster.node(node).command(&["DBSIZE"]).unwrap());
+    assert!(sizes.clone().all(|size| size != ":0"), "{:?}", sizes.collect::<Vec<_>>());
+
+    // Asked where the slot was, and told by ASK, then by MOVED, of a port that encrypts.
+    let slot = cluster.slot_of("limiter:test:skey0");
+    let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
+    moving.move_keys();
+    assert_eq!(limiter.try_acquire("key0", Cost::ONE).await.unwrap().remaining(), 98);
+    moving.finish();
+    assert_eq!(limiter.try_acquire("key0", Cost::ONE).await.unwrap().remaining(), 97);
+
+    let error = refusal(&cluster.url(), &trusting(&Issuer::new())).await;
+    assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_that_encrypt_lead_to_the_next_primary() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let mut set = tls.start_sentinels();
+    let limiter = patient(&set.url(), 1_000, &trusting(tls.issuer())).await;
+    assert!(recover(&limiter).await.0.is_admitted());
+    let limiter = limiter.with_deadline(Duration::from_millis(50)).unwrap();
+    let old = set.server(0).public_port();
+    set.server_mut(0).kill();
+    follows(&set, &limiter, old).await;
 }
 
 #[tokio::test]

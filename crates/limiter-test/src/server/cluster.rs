@@ -4,7 +4,7 @@ use super::{Server, wait_until};
 
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
-const PRIMARIES: usize = 3;
+pub(super) const PRIMARIES: usize = 3;
 
 /// Three primaries that share the slots evenly, and a replica of each if asked for.
 ///
@@ -31,7 +31,7 @@ impl Cluster {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
-        Self::of(PRIMARIES)
+        Self::of(PRIMARIES, Server::start_with)
     }
 
     /// Starts three primaries and a replica of each, and returns once these have caught up.
@@ -42,13 +42,14 @@ impl Cluster {
     #[must_use]
     #[track_caller]
     pub fn start_with_replicas() -> Self {
-        Self::of(2 * PRIMARIES)
+        Self::of(2 * PRIMARIES, Server::start_with)
     }
 
     /// The address in the form that clients take, of the first node alone.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis-cluster://127.0.0.1:{}", self.node(0).port())
+        let first = self.node(0);
+        format!("redis{}-cluster://127.0.0.1:{}", first.encrypted(), first.public_port())
     }
 
     /// A node: 0 to 2 are the primaries to begin with, 3 to 5 their replicas.
@@ -111,8 +112,9 @@ impl Cluster {
         Move { cluster: self, slot: number, from, to }
     }
 
+    /// Starts so many nodes, each by `start` with the arguments that make it one.
     #[track_caller]
-    fn of(count: usize) -> Self {
+    pub(super) fn of(count: usize, start: impl Fn(&[&str]) -> Server) -> Self {
         // A dead node is found after half a second, and a replica takes its place; where there is
         // none, the other nodes go on.
         let options = [
@@ -123,11 +125,11 @@ impl Cluster {
             "--cluster-require-full-coverage",
             "no",
         ];
-        let nodes = (0..count).map(|_| Server::start_with(&options)).collect();
+        let nodes = (0..count).map(|_| start(&options)).collect();
         let cluster = Self { nodes };
         cluster.share_slots();
         for index in 1..count {
-            let port = cluster.node(index).port().to_string();
+            let port = cluster.node(index).public_port().to_string();
             cluster.ask(0, &["CLUSTER", "MEET", "127.0.0.1", &port]);
         }
         let knows_all = format!("cluster_known_nodes:{count}\r\n");
@@ -221,7 +223,7 @@ impl Move<'_> {
     ///
     /// When a node refuses.
     pub fn move_keys(&self) {
-        let port = self.cluster.node(self.to).port().to_string();
+        let port = self.cluster.node(self.to).public_port().to_string();
         loop {
             let words = ["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"];
             let keys = self.cluster.ask(self.from, &words);

@@ -1,8 +1,8 @@
 //! A primary, a replica, and three sentinels that watch them.
 
-use std::fs;
+use std::{fs, io};
 
-use super::{Server, binary, wait_until};
+use super::{Folder, Server, binary, wait_until};
 
 /// Two of them have to agree.
 const SENTINELS: usize = 3;
@@ -46,16 +46,25 @@ impl Sentinels {
     #[must_use]
     #[track_caller]
     pub fn start_with(extra: &[&str]) -> Self {
-        let primary = Server::start_with(extra);
-        let port = primary.port().to_string();
-        let arguments: Vec<&str> =
-            extra.iter().copied().chain(["--replicaof", "127.0.0.1", &port]).collect();
-        let replica = Server::start_with(&arguments);
+        Self::of(|options| Server::start_with(&[extra, options].concat()), sentinel)
+    }
+
+    /// Starts the servers by `start`, with what makes one a replica, and the sentinels by
+    /// `sentinel`, with settings that are made of the port.
+    #[track_caller]
+    pub(super) fn of(
+        start: impl Fn(&[&str]) -> Server,
+        sentinel: impl Fn(&dyn Fn(u16) -> String) -> Server,
+    ) -> Self {
+        let primary = start(&[]);
+        let watched = primary.public_port();
+        let replica = start(&["--replicaof", "127.0.0.1", &watched.to_string()]);
         wait_until("the replica has caught up", || {
             let info = replica.command(&["INFO", "replication"]);
             info.is_ok_and(|info| info.contains("master_link_status:up"))
         });
-        let sentinels: Vec<Server> = (0..SENTINELS).map(|_| sentinel(&port)).collect();
+        let settings = |port| settings(port, watched);
+        let sentinels: Vec<Server> = (0..SENTINELS).map(|_| sentinel(&settings)).collect();
         let all = Self { servers: vec![primary, replica], sentinels };
         for sentinel in &all.sentinels {
             wait_until("a sentinel knows the others", || {
@@ -72,10 +81,12 @@ impl Sentinels {
     /// The address in the form that clients take, with all sentinels.
     #[must_use]
     pub fn url(&self) -> String {
-        let mut url = format!("redis-sentinel://127.0.0.1:{}", self.sentinel(0).port());
+        let first = self.sentinel(0);
+        let (encrypted, port) = (first.encrypted(), first.public_port());
+        let mut url = format!("redis{encrypted}-sentinel://127.0.0.1:{port}");
         url = format!("{url}?sentinelServiceName={}", Self::NAME);
         for sentinel in self.sentinels.iter().skip(1) {
-            url = format!("{url}&node=127.0.0.1:{}", sentinel.port());
+            url = format!("{url}&node=127.0.0.1:{}", sentinel.public_port());
         }
         url
     }
@@ -119,27 +130,34 @@ impl Sentinels {
     }
 }
 
-/// Starts a sentinel that watches the primary at a port.
+/// Starts a sentinel with settings that are made of the port.
 #[track_caller]
-fn sentinel(primary: &str) -> Server {
-    let name = Sentinels::NAME;
+fn sentinel(settings: &dyn Fn(u16) -> String) -> Server {
     let started = binary().and_then(|binary| {
-        Server::spawn_as(&binary, |port, folder| {
-            // It keeps its state in this file.
-            let settings = format!(
-                "port {port}\nbind 127.0.0.1\n\
-                 sentinel monitor {name} 127.0.0.1 {primary} 2\n\
-                 sentinel down-after-milliseconds {name} 500\n\
-                 sentinel failover-timeout {name} 2000\n"
-            );
-            fs::write(folder.path().join("sentinel.conf"), settings)?;
-            Ok(["sentinel.conf", "--sentinel"].map(str::to_owned).to_vec())
-        })
+        Server::spawn_as(&binary, |port, folder| arguments(folder, &settings(port)))
     });
     match started {
         Ok(server) => server,
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Returns the settings of a sentinel that watches the primary at the port `watched`.
+fn settings(port: u16, watched: u16) -> String {
+    let name = Sentinels::NAME;
+    format!(
+        "port {port}\nbind 127.0.0.1\n\
+         sentinel monitor {name} 127.0.0.1 {watched} 2\n\
+         sentinel down-after-milliseconds {name} 500\n\
+         sentinel failover-timeout {name} 2000\n"
+    )
+}
+
+/// Writes the file in which a sentinel finds its settings and keeps its state, and returns the
+/// arguments with which it does.
+pub(super) fn arguments(folder: &Folder, settings: &str) -> io::Result<Vec<String>> {
+    fs::write(folder.path().join("sentinel.conf"), settings)?;
+    Ok(["sentinel.conf", "--sentinel"].map(str::to_owned).to_vec())
 }
 
 /// Returns a field of a reply that is a list of names and values.

@@ -26,7 +26,7 @@ use proxy::{Mode, Proxy};
 use trial::{State, Trial};
 
 /// How many of the faults below are in the table.
-const FAULTS: usize = 15;
+const FAULTS: usize = 16;
 
 /// How long a fault lasts: several times as long as a breaker stays open.
 const LONG: Duration = Duration::from_millis(1_200);
@@ -203,6 +203,17 @@ fn replies_that_are_lost_now_and_then() {
         proxy.set(Mode::CutOnce);
         thread::sleep(Duration::from_millis(30));
     }
+    proxy.set(Mode::Pass);
+    trial.survived(&server.url(), State::Kept);
+}
+
+#[test]
+fn a_server_that_nothing_reaches() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let trial = Trial::begin("cut off for 2.5 s", &proxy.url());
+    proxy.set(Mode::Hole);
+    thread::sleep(Duration::from_millis(2_500));
     proxy.set(Mode::Pass);
     trial.survived(&server.url(), State::Kept);
 }

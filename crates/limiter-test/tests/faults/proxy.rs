@@ -23,6 +23,9 @@ pub(crate) enum Mode {
     CutOnce,
     /// Hands them on so much later.
     Delay(Duration),
+    /// Hands on nothing in either direction until it is over. Connections that are made meanwhile
+    /// are never answered.
+    Hole,
 }
 
 /// Takes connections on loopback and hands on what it hears, until it is dropped.
@@ -42,11 +45,14 @@ impl Proxy {
         thread::spawn({
             let (mode, over) = (Arc::clone(&mode), Arc::clone(&over));
             move || {
+                let mut unanswered = Vec::new();
                 for client in listener.incoming() {
                     if over.load(Ordering::Relaxed) {
                         return;
                     }
-                    if let (Ok(client), Ok(server)) =
+                    if matches!(*lock(&mode), Mode::Hole) {
+                        unanswered.push(client);
+                    } else if let (Ok(client), Ok(server)) =
                         (client, TcpStream::connect(("127.0.0.1", server)))
                     {
                         serve(client, server, &mode);
@@ -87,6 +93,7 @@ fn serve(client: TcpStream, server: TcpStream, mode: &Arc<Mutex<Mode>>) {
         let (mode, cut) = (Arc::clone(mode), Arc::clone(&cut));
         move || {
             hand_on(from, &to, |words| {
+                wait_while_cut_off(&mode);
                 let is_call = words.windows(4).any(|word| word == b"EVAL");
                 if is_call && is_to_be_cut(&mode) {
                     cut.store(true, Ordering::Release);
@@ -100,9 +107,10 @@ fn serve(client: TcpStream, server: TcpStream, mode: &Arc<Mutex<Mode>>) {
         let mode = Arc::clone(mode);
         move || {
             hand_on(from, &to, |words| {
+                wait_while_cut_off(&mode);
                 let delay = match *lock(&mode) {
                     Mode::Delay(delay) => delay,
-                    Mode::Pass | Mode::Cut | Mode::CutOnce => Duration::ZERO,
+                    Mode::Pass | Mode::Cut | Mode::CutOnce | Mode::Hole => Duration::ZERO,
                 };
                 let due = Instant::now() + delay;
                 !cut.load(Ordering::Acquire) && replies.send((due, words.to_vec())).is_ok()
@@ -129,6 +137,12 @@ fn hand_on(mut from: TcpStream, to: &TcpStream, mut take: impl FnMut(&[u8]) -> b
     }
     for stream in [&from, to] {
         drop(stream.shutdown(Shutdown::Both));
+    }
+}
+
+fn wait_while_cut_off(mode: &Mutex<Mode>) {
+    while matches!(*lock(mode), Mode::Hole) {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
