@@ -50,8 +50,8 @@
 //!
 //! | algorithm | value | bytes a key on Redis 7.0 |
 //! |---|---|---|
-//! | GCRA and the buckets | when the debt is drained, and the interval | 104; 120 with a remainder |
-//! | fixed window | when the window ends, and the count | 104 |
+//! | GCRA and the buckets | when the debt is drained, and the interval | 72; 104 for intervals of more than three digits or with a remainder |
+//! | fixed window | when the window ends, and the count | 72; 104 for counts above 999 |
 //! | sliding counter | the end, two counts, the window | 120 |
 //! | sub-windows, exact log | a list of dated counts | 10 a slot or entry, and about 300 |
 //! | several limits, tiers | all their states | about 100, and 20 each |

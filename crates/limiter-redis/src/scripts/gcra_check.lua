@@ -4,16 +4,12 @@
 -- ARGV     the quota, as in gcra.lua; then the cost, or nothing for one permit
 -- Reply    the debt, as of the long way
 do
-  local text = call('GET', KEYS[1])
-  local at = now
+  local text, at = call('GET', KEYS[1]), now
   if text then
-    at = -1
-    if #text == 19 and string.sub(text, 16) == digits then
-      -- As a number, the text is rounded by 512 at most, which never reaches behind the last four
-      -- digits: they are from 1000 to 7999.
-      at = (tonumber(text) or -1) / 10000
-      at = at - at % 1
-    end
+    -- As a number, the text is rounded by 512 at most, which never reaches behind the last four digits:
+    -- they are from 1000 to 7999.
+    at = (sub(text, 16) == digits and tonumber(text) or -1) / 10000
+    at = at - at % 1
   end
   if at >= now and now >= 10 ^ 14 then
     local drained = at + cost * increment
