@@ -53,7 +53,7 @@
 //! | GCRA and the buckets | when the debt is drained, and the interval | 72; 104 for intervals of more than three digits or with a remainder |
 //! | fixed window | when the window ends, and the count | 72; 104 for counts above 999 |
 //! | sliding counter | the end, two counts, the window | 120 |
-//! | sub-windows, exact log | a list of dated counts | 10 a slot or entry, and about 300 |
+//! | sub-windows, exact log | a head, and dated counts | 232 up to 14 slots or entries, 10 to 14 each for more |
 //! | several limits, tiers | all their states | about 100, and 20 each |
 //!
 //! `cargo xtask bench redis-memory` prints them. A state that is found to be no such value counts as

@@ -48,7 +48,7 @@ pub(crate) struct Functions {
 
 const NOTES: &str = include_str!("scripts/parts/notes.lua");
 const TEXT: &str = include_str!("scripts/parts/text.lua");
-const LIST: &str = include_str!("scripts/parts/list.lua");
+const TAPE: &str = include_str!("scripts/parts/tape.lua");
 const ENTRY: &str = include_str!("scripts/parts/entry.lua");
 const PACKED: &str = include_str!("scripts/parts/packed.lua");
 const ONE: &str = include_str!("scripts/parts/one.lua");
@@ -101,7 +101,7 @@ const COST: &str = "local cost, within = (ARGV[2] or 1) + 0, -1\n";
 
 /// Returns the functions of one limit.
 fn long_way(limit: &Single) -> String {
-    let value: &[&str] = if limit.is_ledger() { &[NOTES, ENTRY, LIST] } else { &[NOTES, TEXT] };
+    let value: &[&str] = if limit.is_ledger() { &[NOTES, TAPE] } else { &[NOTES, TEXT] };
     [&value.concat(), limit.functions().text, ONE].concat()
 }
 

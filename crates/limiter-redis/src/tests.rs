@@ -15,4 +15,5 @@ mod receipts;
 mod replacing;
 mod replies;
 mod store;
+mod tapes;
 mod twins;

@@ -15,7 +15,7 @@ const DECISIONS: usize = 100;
 
 /// One algorithm for each kind of value that states are kept in.
 const POLICIES: [(&str, &str); 2] =
-    [("doctor-text", "1000/s"), ("doctor-list", "1000/s by sub-windows 10 slots")];
+    [("doctor-text", "1000/s"), ("doctor-tape", "1000/s by sub-windows 10 slots")];
 
 /// What servers say to a user who may not run a script, or not what it calls: of old ones and new.
 const NOT_PERMITTED: [&str; 3] = ["NOPERM", "can't run this command", "ACL failure in script"];
@@ -28,8 +28,8 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, report: &mut 
             Err(error) => {
                 let text = error.to_string();
                 let advice = if NOT_PERMITTED.iter().any(|words| text.contains(words)) {
-                    "allow the user +evalsha +eval +time +get +set +lrange +lset +lpush +rpush +rpop \
-                     +ltrim +lrem +pexpire +del, on the keys ~PREFIX:*"
+                    "allow the user +evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire \
+                     +del, on the keys ~PREFIX:*"
                 } else {
                     "until this succeeds, checks follow the failure policy"
                 };

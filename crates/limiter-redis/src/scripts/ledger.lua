@@ -5,8 +5,9 @@
 --          long an entry counts in microseconds, 1 if that is the window alone, how far the start of
 --          a slot is before the time zero; and the permits that are spread over how many slots, or 0
 -- State    the entries: the sum `total` of their counts, the numbers `first` and `last` of the oldest and
---          the newest, and what was seen of their times `at` and `count`s; see list.lua and packed.lua
--- Text     of an entry: `at` and the count in four digits, or `at:count`
+--          the newest, and what was seen of their times `at` and `count`s; see tape.lua and packed.lua
+-- Text     none, but the bytes that tape.lua describes; in packed.lua, of each entry `at` and the count in
+--          four digits, or `at:count`
 -- Numbers  the time until all are over, the permits that remain, and when the permits were taken, from
 --          now; or at a refusal how long the cost has to wait, -1 for ever
 
@@ -14,17 +15,19 @@ local function slot_of(at)
   return at - (at + offset) % slot
 end
 
--- Permits of one slot share an entry.
+-- Permits of one slot share an entry, and so do all that come when there are four million entries. None
+-- has more than `most`, which is no less than the limit.
 local function enter(at, count, log)
-  log.total = log.total + count
-  if log.last >= log.first and slot_of(at_of(log, log.last)) >= slot_of(at) then
-    local last = log.last
-    log.at[last], log.count[last] = math.max(log.at[last], at), count_of(log, last) + count
-    log.changed = last
+  local last, before = log.last, 0
+  local shares = last >= log.first and (slot_of(at_of(log, last)) >= slot_of(at) or last - log.first >= 2 ^ 22)
+  if shares then
+    at, before, log.changed = math.max(log.at[last], at), count_of(log, last), last
   else
-    log.last = log.last + 1
-    log.at[log.last], log.count[log.last] = at, count
+    last = last + 1
   end
+  count = math.min(count, most - before)
+  log.total, log.last = log.total + count, last
+  log.at[last], log.count[last] = at, before + count
 end
 
 local function read(text, latest)
@@ -48,7 +51,7 @@ local function read(text, latest)
   end
   if later > 0 then
     log.total = math.max(0, log.total - later)
-    enter(slot_of(latest), math.min(later, 2 ^ 40), log)
+    enter(slot_of(latest), later, log)
   end
   return healed, log
 end

@@ -35,12 +35,13 @@ impl Ledger {
     /// The most entries of one of several limits, or with tiers: all are read and written at once.
     pub(super) const MAX_PACKED: u64 = 128;
 
-    /// The most permits that are paced, so that their product with a number of slots is exact.
-    const MAX_PACED: u64 = 1 << 39;
+    /// The most permits, so that an entry's count takes five bytes at most, and that their product with
+    /// a number of slots is exact.
+    const MAX_PERMITS: u64 = 1 << 39;
 
     pub(super) fn sub_windows(quota: &Quota, slots: Slots) -> Result<Self, Error> {
-        if slots.is_paced() && quota.permits() > Self::MAX_PACED {
-            return Err(too_many(quota, Self::MAX_PACED));
+        if quota.permits() > Self::MAX_PERMITS {
+            return Err(too_many(quota, Self::MAX_PERMITS));
         }
         Ok(Self {
             algorithm: Core::sub_windows(quota, slots)?,
@@ -79,6 +80,12 @@ impl Ledger {
         (self.paced == 0).then_some(include_str!("ledger_check.lua"))
     }
 
+    /// Returns the numbers of an admission that came in one.
+    pub(super) fn unpacked(&self, all: i64) -> [i64; 3] {
+        let base = signed(self.algorithm.limit()).saturating_add(1);
+        [all / base, all % base, 0]
+    }
+
     pub(super) const fn usage(&self, [reset, remaining, _]: [i64; 3]) -> Usage {
         Usage::new(self.algorithm.largest(), count(remaining), micros(reset))
     }
@@ -115,7 +122,6 @@ mod twin {
         offset: i128,
         now: i128,
         log: Entries,
-        kept: usize,
         /// When the last permits were taken, from now, or how long they wait.
         told: i128,
     }
@@ -132,7 +138,6 @@ mod twin {
                 offset,
                 now: 0,
                 log: Entries::default(),
-                kept: 0,
                 told: 0,
             })
         }
@@ -165,7 +170,7 @@ mod twin {
 
     impl Twin for Ledger {
         fn read(&mut self, text: Option<&[u8]>, now: i128, latest: i128) -> bool {
-            (self.now, self.kept, self.told) = (now, 0, 0);
+            (self.now, self.told) = (now, 0);
             // What is no text is no entry either.
             let text = text.map(|text| String::from_utf8_lossy(text).replace(' ', ""));
             let texts = text.filter(|text| *text != "-").unwrap_or_default();
@@ -178,13 +183,11 @@ mod twin {
             let as_found = found.iter().map(|&(at, count)| (unix(at), count.try_into().unwrap()));
             self.log = as_found.collect();
             self.algorithm.advance(&mut self.log, unix(now), unix(latest));
+            let most = if self.limit <= 16_777_215 { 16_777_215 } else { (1 << 40) - 1 };
+            self.log = self.log.iter().map(|(at, count)| (at, count.min(most))).collect();
             let latest = if self.loose { latest + self.slot - 1 } else { latest };
             let is_later = |at: i128| self.slot_of(at) > latest;
-            let is_over = |at: i128| now - self.slot_of(at) >= self.span;
-            let healed = found.iter().any(|(at, _)| is_later(*at));
-            let kept = found.iter().filter(|(at, _)| !is_later(*at) && !is_over(*at)).count();
-            self.kept = kept;
-            healed
+            found.iter().any(|(at, _)| is_later(*at))
         }
 
         fn wait(&mut self, cost: i128, from: i128) -> Option<i128> {
@@ -211,9 +214,7 @@ mod twin {
             let (cost, at) = (cost_of(refund.cost), unix(refund.at));
             let charge = Charge { at, cost, mark, moved: refund.has_moved };
             let permits = u64::try_from(refund.permits).unwrap();
-            let moves = self.algorithm.refund(&mut self.log, unix(self.now), &charge, permits);
-            self.kept = self.entries().count();
-            moves
+            self.algorithm.refund(&mut self.log, unix(self.now), &charge, permits)
         }
 
         fn length(&self, text: &[u8]) -> usize {
@@ -231,10 +232,6 @@ mod twin {
         fn numbers(&self) -> Vec<i128> {
             let usage = self.algorithm.usage(&self.log, unix(self.now));
             vec![wait_of(usage.reset_after()), usage.remaining().into(), self.told]
-        }
-
-        fn kept(&self) -> usize {
-            self.kept
         }
     }
 }

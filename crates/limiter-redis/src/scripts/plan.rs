@@ -204,10 +204,10 @@ impl Plan {
 
     /// Returns whether both keep the same kind of value at a key.
     pub(crate) fn has_values_of(&self, other: &Self) -> bool {
-        self.is_list() == other.is_list()
+        self.is_tape() == other.is_tape()
     }
 
-    pub(crate) const fn is_list(&self) -> bool {
+    pub(crate) const fn is_tape(&self) -> bool {
         matches!(self.limits.as_slice(), [Single::Ledger(_)])
     }
 

@@ -110,7 +110,12 @@ impl Single {
         let limit = match self {
             Self::FixedWindow(window) => window.limit(),
             Self::SlidingCounter(counter) => counter.limit(),
-            Self::Gcra(_) | Self::Ledger(_) => return None,
+            // The last, when the permits were taken, is for receipts alone.
+            Self::Ledger(ledger) => match reply {
+                &[all] if all > 0 => return Some(ledger.unpacked(all).to_vec()),
+                _ => return None,
+            },
+            Self::Gcra(_) => return None,
         };
         let &[all] = reply else { return None };
         let base = signed(limit).saturating_add(1);

@@ -27,11 +27,6 @@ pub(crate) trait Twin {
     fn length(&self, text: &[u8]) -> usize;
 
     fn numbers(&self) -> Vec<i128>;
-
-    /// Returns how many of the entries that were found are still there.
-    fn kept(&self) -> usize {
-        0
-    }
 }
 
 /// What is given back, of which charge.

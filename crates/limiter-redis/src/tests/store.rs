@@ -41,7 +41,7 @@ local redis = { call = function(command, ...)
       end
     end
   end
-  local life = command == 'SET' and 4 or command == 'PEXPIRE' and 2
+  local life = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
   if life then
     arguments[life] = string.format('%.0f', arguments[life] + 3600000)
   end

@@ -9,11 +9,11 @@
 //! many.
 
 mod found;
-mod lists;
 mod model;
 mod rig;
 mod several;
-mod traffic;
+mod tapes;
+pub(super) mod traffic;
 mod value;
 
 use std::time::{Duration, Instant};
@@ -131,8 +131,8 @@ fn tiers_and_their_twins_agree() {
     agree("tiers", tiers);
 }
 
-/// So many checks in a row that a ledger's list has entries in its head at both ends, comes to have
-/// them in its middle, and loses them: what is in between is only now and then another operation.
+/// So many checks in a row that a ledger outgrows its pocket, then its tape, and loses what it had: what
+/// is in between is only now and then another operation.
 #[test]
 fn rows_of_checks_and_the_ledgers_twin_agree() {
     let kinds = prop_oneof![

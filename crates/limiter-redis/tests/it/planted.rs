@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Kind, Limiter, Policy, Source};
+use limiter_core::{Cost, ErrorKind, Limiter, Policy, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::{bounds::cases::policies, server::Server};
 
@@ -44,8 +44,7 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
         &digits,
         &many,
     ];
-    each_policy(&server, async |name, limiter, key, is_list| {
-        let plant = if is_list { "RPUSH" } else { "SET" };
+    each_policy(&server, async |name, limiter, key| {
         let limits = limiter.policy().limits().to_vec();
         let recovery = limits.iter().map(|limit| {
             let quota = limit.quota();
@@ -56,7 +55,7 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
         for text in texts {
             let what = format!("{name}: {:?}", text.get(..70).unwrap_or(text));
             server.command(&["DEL", key]).unwrap();
-            server.command(&[plant, key, text]).unwrap();
+            server.command(&["SET", key, text]).unwrap();
             limiter.peek(KEY).await.expect(&what);
             for _ in 0..2 {
                 let decision = limiter.try_acquire(KEY, Cost::ONE).await.expect(&what);
@@ -74,10 +73,9 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
     let server = Server::start();
-    each_policy(&server, async |name, limiter, key, is_list| {
-        let other = if is_list { ["SET", key, "1"] } else { ["RPUSH", key, "1"] };
+    each_policy(&server, async |name, limiter, key| {
         for plant in [
-            &other[..],
+            &["RPUSH", key, "1"][..],
             &["SADD", key, "1"],
             &["HSET", key, "1", "1"],
             &["ZADD", key, "1", "1"],
@@ -101,42 +99,46 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
     .await;
 }
 
-/// Runs a test with a limiter by each algorithm, where it keeps [`KEY`], and whether in a list.
-async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &str, bool)) {
+/// Runs a test with a limiter by each algorithm, and where it keeps [`KEY`].
+async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &str)) {
     let client = connect(&server.url()).await.unwrap();
     for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let is_list = match policy.limits() {
-            [limit] => matches!(limit.kind(), Kind::SubWindows(_) | Kind::SlidingLog),
-            _ => false,
-        };
         let key = format!("{number}:{}:s{KEY}", policy.name());
         let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
         let limiter = limiter.with_prefix(&number.to_string()).unwrap();
         let limiter = limiter.with_denial_cache(0).unwrap();
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
-        test(name, &limiter, &key, is_list).await;
+        test(name, &limiter, &key).await;
     }
 }
 
-/// So many entries in a head once were too many for a script to hand on, for ever.
+/// A tape tells where its entries are: what is told of places that aren't there must not make any.
 #[tokio::test]
-async fn a_list_head_that_is_far_too_long_counts_as_full_once() {
+async fn a_tape_that_tells_of_what_is_not_there_counts_as_full_once() {
     let server = Server::start();
     let policy = Policy::parse("test", "3/min by sliding-log").unwrap();
     let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
     let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
     let limiter = limiter.with_denial_cache(0).unwrap();
-    let plant = "local now = (redis.call('TIME')[1] - 1600000000) * 1000000
-        local ends = struct.pack('>ddddddd', 1, now, 0, now, 1, now, 1)
-        local entry = string.format('%d0001,', now)
-        redis.call('RPUSH', KEYS[1], '*' .. ends .. string.rep(entry, 20000))";
-    server.command(&["EVAL", plant, "1", "limiter:test:skey"]).unwrap();
-    for _ in 0..2 {
-        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
-        let wait = reserved.decision().retry_after().unwrap();
-        assert!(!reserved.decision().is_admitted() && wait <= Duration::from_secs(60));
-        assert!(!limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
+    let key = "limiter:test:skey";
+    // The number of the old and the young in its pocket, and the first place in use and the stop.
+    for places in
+        ["1, 13, 16777000, 16777001", "1, 12, 0, 16777215", "0, 0, 9, 1", "255, 255, 0, 0"]
+    {
+        let plant = format!(
+            "local now = (redis.call('TIME')[1] - 1600000000) * 1000000
+            local head = struct.pack('<BdddI5BBI3I3', 1, now + 9e7, 1, now, 1, {places})
+            redis.call('SET', KEYS[1], head .. string.rep(string.char(255), 117 + 9 * 20))"
+        );
+        server.command(&["EVAL", &plant, "1", key]).unwrap();
+        for _ in 0..2 {
+            let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+            let wait = reserved.decision().retry_after().unwrap();
+            assert!(!reserved.decision().is_admitted() && wait <= Duration::from_secs(60));
+            assert!(!limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
+        }
+        assert_eq!(server.command(&["STRLEN", key]).unwrap(), ":155", "{places}");
+        limiter.reset("key").await.unwrap();
+        assert!(limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
     }
-    limiter.reset("key").await.unwrap();
-    assert!(limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
 }

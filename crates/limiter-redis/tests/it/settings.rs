@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Policy, Quota};
+use limiter_core::{Cost, ErrorKind, Policy, Quota, algorithm::Slots};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server;
 
@@ -92,7 +92,7 @@ async fn a_policy_that_a_server_cannot_keep_is_refused() {
     let log = |permits| Policy::sliding_log("test", quota(permits)).unwrap();
     let tier = || Policy::sliding_log("tier", quota(100)).unwrap();
     let client = connect(&server::shared_url()).await.unwrap();
-    // Alone, a long log is a list; among others, all of it would be read and written at once.
+    // Alone, a long log is read in part; among others, all of it would be read and written at once.
     assert!(RedisLimiter::new(client.clone(), log(1_000)).is_ok());
     assert!(RedisLimiter::new(client.clone(), log(128).with_tier(tier()).unwrap()).is_ok());
     let error = RedisLimiter::new(client.clone(), log(129).with_tier(tier()).unwrap());
@@ -102,7 +102,17 @@ async fn a_policy_that_a_server_cannot_keep_is_refused() {
 
     let counter = |permits| Policy::sliding_counter("test", quota(permits)).unwrap();
     assert!(RedisLimiter::new(client.clone(), counter(94_906_265)).is_ok());
-    let error = RedisLimiter::new(client, counter(94_906_266)).unwrap_err();
+    let error = RedisLimiter::new(client.clone(), counter(94_906_266)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuota);
     assert!(error.to_string().contains("at most 94906265 permits"), "{error}");
+
+    let most = 1 << 39;
+    let slots = |permits| {
+        let quota = Quota::per_hour(permits).unwrap();
+        Policy::sub_windows("test", quota, Slots::strict(6).unwrap()).unwrap()
+    };
+    assert!(RedisLimiter::new(client.clone(), slots(most)).is_ok());
+    let error = RedisLimiter::new(client, slots(most + 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
+    assert!(error.to_string().contains("at most 549755813888 permits"), "{error}");
 }

@@ -1,6 +1,9 @@
 -- Entries packed in a text, where others share the key: all of them, the oldest first, with a comma
 -- between them and a space at the end.
 
+-- The most permits of an entry, as in tape.lua.
+local most = limit > 16777215 and 2 ^ 40 - 1 or 16777215
+
 -- All are there.
 local function at_of(log, i)
   return log.at[i]

@@ -130,8 +130,7 @@ impl Model {
     }
 
     fn store(&mut self, text: &[u8], till: i128) -> Option<i128> {
-        let kept = self.limits.iter().map(|limit| limit.kept()).sum();
-        self.value.store(text, till, &self.notes, self.now, kept)
+        self.value.store(text, till, &self.notes, self.now)
     }
 
     fn read(&mut self, text: Option<&[u8]>) -> bool {

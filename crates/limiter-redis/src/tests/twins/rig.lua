@@ -5,20 +5,23 @@
 -- ARGV     of each step: the number of the script, the time in microseconds, the number of its
 --          arguments, and these
 -- Reply    of each step: the reply or the error, the time to live that was asked for or '', how often
---          something was written and how often read, and what is at the key
+--          something was written and how often read, what is at the key, and its time to live
 local server, clock, life, writes, reads = redis, nil, nil, nil, nil
-local reading = { GET = true, LRANGE = true, LINDEX = true, LLEN = true, MGET = true }
+-- What is read in parts is a tape.
+local is_tape = false
+local reading = { GET = true, GETRANGE = true, STRLEN = true }
 local redis = { call = function(command, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
   end
+  is_tape = is_tape or command == 'GETRANGE'
   if reading[command] then
     reads = reads + 1
     return server.call(command, ...)
   end
   local arguments = {...}
   writes = writes + 1
-  local expiry = command == 'SET' and 4 or command == 'PEXPIRE' and 2
+  local expiry = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
   if expiry then
     life = arguments[expiry]
     -- The server's own clock goes on while the test's stands still.
@@ -26,29 +29,36 @@ local redis = { call = function(command, ...)
   end
   return server.call(command, unpack(arguments))
 end }
--- Returns a list whose head has its ends in it as it is without, see list.lua.
-local function plain(list)
-  local head = list[1]
-  if not head or #head < 57 or string.byte(head) ~= 42 then
-    return list
+-- Returns what a tape tells, see tape.lua: `total:size:tail:expires`, the sum, how many entries there are,
+-- when the oldest was taken and when the key is to expire, with the notes behind that; and the entries,
+-- the newest first.
+local function plain(value)
+  local kind, expires, total, at, count, olds, youngs, first, stop = struct.unpack('<BdddI5BBI3I3', value)
+  local width, entry = kind % 2 == 1 and 9 or 11, kind % 2 == 1 and '<I6I3' or '<I6I5'
+  local all, tail = { '' }, 0
+  local function add(own, count)
+    tail = at - (at - own) % 2 ^ 48
+    all[#all + 1] = string.format(count <= 9999 and '%d%04d' or '%d:%d', tail, count)
   end
-  local total, expiry, border, at, count, oldest_at, oldest_count = struct.unpack('>ddddddd', head, 2)
-  local function text(at, count)
-    return string.format(count <= 9999 and '%d%04d' or '%d:%d', at, count)
+  local function add_all(position, number)
+    for n = number - 1, 0, -1 do
+      add(struct.unpack(entry, value, position + n * width))
+    end
   end
-  local all = { '', text(at, count) }
-  for own in string.gmatch(string.sub(head, 58, 57 + border), '[^,]+') do
-    all[#all + 1] = string.gsub(own, '^0*', '')
+  local oldest = 156 + first * width
+  if #value < math.max(155, 155 + stop * width)
+    or string.sub(value, 39, 38 + olds * width) ~= string.sub(value, oldest, oldest - 1 + olds * width) then
+    return { 'torn' }
   end
-  for i = 2, #list do
-    all[#all + 1] = string.gsub(list[i], '^0*', '')
+  if count > 0 then
+    add(at, count)
+    add_all(39 + olds * width, youngs)
+    add_all(oldest, stop - first)
   end
-  local behind = #all + 1
-  for own in string.gmatch(string.sub(head, 58 + border), '[^,]+') do
-    table.insert(all, behind, (string.gsub(own, '^0*', '')))
+  all[1] = string.format('%d:%d:%d:%d', total, #all - 1, tail, expires)
+  if kind > 2 then
+    all[1] = string.format('%s|%d|%d|%d|%d', all[1], struct.unpack('<dddd', value, 39))
   end
-  all[#all + 1] = text(oldest_at, oldest_count)
-  all[1] = string.format('%d:%d:%d:%d', total, #all - 1, oldest_at, expiry)
   return all
 end
 local scripts = {
@@ -70,9 +80,10 @@ while ARGV[i] do
   local kind, value = server.call('TYPE', key).ok, ''
   if kind == 'string' then
     value = server.call('GET', key)
-  elseif kind == 'list' then
-    value = plain(server.call('LRANGE', key, 0, -1))
+    if is_tape and #value >= 155 and string.find(value, '^[\1-\4]') then
+      value = plain(value)
+    end
   end
-  told[#told + 1] = { reply, life, writes, reads, value }
+  told[#told + 1] = { reply, life, writes, reads, value, server.call('PTTL', key) }
 end
 return told

@@ -21,7 +21,7 @@ pub(super) struct Rig {
 
 /// What a call did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(in crate::tests) struct Done {
     /// The integers, or the error.
     pub(super) reply: Result<Vec<i128>, String>,
     /// The time to live that was asked for, in milliseconds.
@@ -32,6 +32,8 @@ pub(super) struct Done {
     pub(super) reads: i64,
     /// What is at the key now.
     pub(super) value: Value,
+    /// Whether the key stays for ever.
+    pub(super) stays: bool,
 }
 
 impl Rig {
@@ -40,19 +42,13 @@ impl Rig {
     }
 
     /// Puts a value at the key, as if someone else had.
-    pub(super) fn put(&self, store: &Store, value: &Value) {
-        let key = || Reply::from(self.key.as_str());
-        match value {
-            Value::Text(None) => {}
-            Value::Text(Some(text)) => {
-                store.command("SET", vec![key(), text.as_slice().into()]);
-            }
-            Value::List(list) => {
-                for element in list {
-                    store.command("RPUSH", vec![key(), element.as_str().into()]);
-                }
-            }
-        }
+    pub(super) fn put(&self, store: &Store, value: Reply) {
+        store.command("SET", vec![self.key.as_str().into(), value]);
+    }
+
+    /// Returns how many bytes the value has.
+    pub(super) fn bytes(&self, store: &Store) -> u64 {
+        store.command("STRLEN", vec![self.key.as_str().into()]).as_u64().unwrap()
     }
 
     /// Adds a call at a moment of the server's clock.
@@ -88,8 +84,8 @@ impl Rig {
 
 impl Done {
     fn of(told: Reply) -> Self {
-        let [reply, life, writes, reads, value] =
-            told.into_array().try_into().expect("five of each");
+        let [reply, life, writes, reads, value, left] =
+            told.into_array().try_into().expect("six of each");
         let reply = match reply {
             Reply::String(error) => Err(error.to_string()),
             Reply::Array(numbers) => {
@@ -100,7 +96,7 @@ impl Done {
         let life = life.as_string().filter(|life| !life.is_empty());
         let value = match value {
             Reply::Array(list) => {
-                Value::List(list.iter().map(|element| element.as_string().unwrap()).collect())
+                Value::Tape(list.iter().map(|element| element.as_string().unwrap()).collect())
             }
             text => {
                 Value::Text(text.as_bytes().filter(|text| !text.is_empty()).map(<[u8]>::to_vec))
@@ -113,6 +109,7 @@ impl Done {
             writes: writes.as_i64().unwrap(),
             reads: reads.as_i64().unwrap(),
             value,
+            stays: left.as_i64() == Some(-1),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What stands at a key, as the scripts write it: `text.lua` and `list.lua` in Rust.
+//! What stands at a key, as the scripts write it: `text.lua` in Rust, and `tape.lua` as far as it can be
+//! read.
 
 use crate::scripts::twin::{doubles, from_doubles};
 
@@ -6,8 +7,9 @@ use crate::scripts::twin::{doubles, from_doubles};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Text(Option<Vec<u8>>),
-    /// The head first; none if there is no key.
-    List(Vec<String>),
+    /// What a tape tells, see `rig.lua`: a head, and the entries, the newest first; none if there is no
+    /// key.
+    Tape(Vec<String>),
 }
 
 /// What stands behind a state.
@@ -31,7 +33,7 @@ impl Value {
                 let (state, notes) = Notes::before(text, now);
                 (Some(state.to_vec()).filter(|state| !state.is_empty()), notes)
             }
-            Self::List(list) => {
+            Self::Tape(list) => {
                 let Some((head, entries)) = list.split_first() else {
                     return (None, Notes::default());
                 };
@@ -44,14 +46,13 @@ impl Value {
         }
     }
 
-    /// Writes a state that counts until a moment, of which so many entries stood there before.
+    /// Writes a state that counts until a moment.
     pub(super) fn store(
         &mut self,
         text: &[u8],
         till: i128,
         notes: &Notes,
         now: i128,
-        kept: usize,
     ) -> Option<i128> {
         let needed =
             if notes.matter(now) { till.max(notes.promised).max(notes.horizon) } else { till };
@@ -60,9 +61,9 @@ impl Value {
                 *value = Some([notes.in_front(now), text.to_vec()].concat());
                 Some((needed - now) / 1_000 + 2)
             }
-            Self::List(list) => {
-                let expires = list.first().filter(|_| kept > 0).map_or(0, |head| expiry_of(head));
-                let mut expiry = list.first().map_or(0, |head| expiry_of(head));
+            Self::Tape(list) => {
+                let expires = list.first().map_or(0, |head| expiry_of(head));
+                let mut expiry = expires;
                 if expiry <= needed + 2_000 || expiry > now + FAR {
                     expiry = needed + (needed - now + 1) / 2 + 2_000;
                 }
@@ -74,12 +75,12 @@ impl Value {
 
     /// Leaves the notes alone.
     pub(super) fn clear(&mut self, notes: &Notes, now: i128) -> Option<i128> {
-        if matches!(self, Self::Text(_)) && !notes.matter(now) {
-            *self = Self::Text(None);
+        let is_text = matches!(self, Self::Text(_));
+        if !notes.matter(now) {
+            *self = if is_text { Self::Text(None) } else { Self::Tape(Vec::new()) };
             return None;
         }
-        let text: &[u8] = if matches!(self, Self::Text(_)) { b"" } else { b"-" };
-        self.store(text, now, notes, now, 0)
+        self.store(if is_text { b"" } else { b"-" }, now, notes, now)
     }
 }
 

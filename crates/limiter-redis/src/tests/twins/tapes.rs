@@ -1,8 +1,9 @@
-//! Lists of entries: those that a ledger leaves are whole, and those that it finds cost no error, and
+//! Tapes of entries: those that a ledger leaves are whole, and those that it finds cost no error, and
 //! no more than one recovery.
 
 use std::time::Duration;
 
+use fred::types::Value as Reply;
 use limiter_core::{Cost, Kind, Policy, Quota, Timestamp, algorithm::Slots};
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
@@ -18,7 +19,8 @@ use crate::{
     tests::store::{EPOCH, Store},
 };
 
-/// Returns whether a list tells its entries' sum and number, and when the oldest was taken.
+/// Returns whether what a tape tells of its entries is true: their sum and number, and when the oldest was
+/// taken.
 pub(super) fn is_whole(list: &[String]) -> bool {
     let Some((head, entries)) = list.split_first() else {
         return true;
@@ -43,25 +45,68 @@ fn entry_of(text: &str) -> Option<(u64, u64)> {
     Some((at.parse().ok()?, count.parse().ok()?))
 }
 
-/// Returns lists of a head and entries, of which each may be anything.
-fn lists() -> impl Strategy<Value = Vec<String>> {
-    let small = || "[0-9]{1,2}".boxed();
-    let head = prop_oneof![
-        6 => (small(), small(), numbers(), numbers())
-            .prop_map(|(total, size, tail, expires)| format!("{total}:{size}:{tail}:{expires}")),
-        1 => (numbers(), numbers(), numbers(), numbers())
-            .prop_filter("long to go through", |(_, size, ..)| size.len() < 5 || size.len() > 7)
-            .prop_map(|(total, size, tail, expires)| format!("{total}:{size}:{tail}:{expires}")),
-        1 => "[0-9:|. x-]{0,6}",
-    ];
-    let entry = prop_oneof![
-        6 => (numbers(), "[0-9]{4}").prop_map(|(at, count)| format!("{at}{count}")),
-        2 => (numbers(), numbers()).prop_map(|(at, count)| format!("{at}:{count}")),
-        1 => "[0-9:. x-]{0,6}",
-    ];
-    (head, vec(entry.boxed(), 0..8)).prop_map(|(head, mut list)| {
-        list.insert(0, head);
-        list
+/// Returns until when the key has to be there, as far as the newest entry tells.
+pub(super) fn counts_till(list: &[String]) -> i128 {
+    list.get(1).and_then(|newest| entry_of(newest)).map_or(0, |(at, _)| at.into())
+}
+
+/// Returns entries of nine bytes, of which some are near the present.
+fn entry() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => (0..10_000_000_u64, 0..5_u32).prop_map(|(before, count)| {
+            let at = (scripts_now() - before).to_le_bytes();
+            [&at[..6], &count.to_le_bytes()[..3]].concat()
+        }),
+        1 => vec(any::<u8>(), 9),
+    ]
+}
+
+fn scripts_now() -> u64 {
+    u64::try_from(scripts_time(NOW.saturating_add(EPOCH))).unwrap()
+}
+
+/// Returns doubles of which some are times near the present.
+fn doubles() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        6 => numbers().prop_map(|digits| digits.parse().unwrap()),
+        2 => (0..100_u32).prop_map(f64::from),
+        1 => any::<f64>(),
+    ]
+}
+
+/// Returns the beginning of a tape, of which each part may be anything, and a tape, the whole of which
+/// may be shorter.
+fn tapes() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop_oneof![6 => Just(1_u8), 2 => 2..=4_u8, 1 => any::<u8>()];
+    let place = || prop_oneof![6 => 0..30_u32, 1 => any::<u32>()];
+    let in_pocket = || prop_oneof![6 => 0..8_u8, 1 => any::<u8>()];
+    let count = prop_oneof![6 => 0..9_u64, 1 => any::<u64>()];
+    let head = (kind, doubles(), doubles(), doubles(), count, in_pocket(), in_pocket());
+    let places = (place(), place());
+    let length = prop_oneof![4 => Just(usize::MAX), 1 => 0..400_usize];
+    let parts = (head, places, vec(entry(), 13), vec(entry(), 0..30), length);
+    parts.prop_map(|(head, (first, stop), pocket, tape, length)| {
+        let (kind, expires, total, at, count, olds, youngs) = head;
+        let mut pocket = pocket.concat();
+        if kind == 3 || kind == 4 {
+            // What is promised holds a key as long as that was.
+            pocket[..8].fill(0);
+        }
+        let mut bytes = [
+            &[kind][..],
+            &expires.to_le_bytes(),
+            &total.to_le_bytes(),
+            &at.to_le_bytes(),
+            &count.to_le_bytes()[..5],
+            &[olds, youngs],
+            &first.to_le_bytes()[..3],
+            &stop.to_le_bytes()[..3],
+            &pocket,
+            &tape.concat(),
+        ]
+        .concat();
+        bytes.truncate(length);
+        bytes
     })
 }
 
@@ -80,14 +125,14 @@ fn ledgers() -> impl Strategy<Value = Policy> {
 }
 
 #[test]
-fn any_list_that_is_found_costs_one_recovery() {
+fn any_tape_that_is_found_costs_one_recovery() {
     let store = Store::new();
-    let cases = (ledgers(), lists(), vec((0..5_u8, numbers()), 0..6));
+    let cases = (ledgers(), tapes(), vec((0..5_u8, numbers()), 0..6));
     TestRunner::new(config())
-        .run(&cases, |(policy, list, calls)| {
+        .run(&cases, |(policy, bytes, calls)| {
             let plan = Plan::new(PRELUDE, &policy).unwrap();
             let mut rig = Rig::new();
-            rig.put(&store, &Value::List(list));
+            rig.put(&store, Reply::Bytes(bytes.into()));
             let now = NOW.saturating_add(EPOCH);
             let all = calls.iter().map(|(operation, mark)| call(&plan, now, *operation, mark));
             let check = || plan.check(0, Cost::ONE);
@@ -103,7 +148,7 @@ fn any_list_that_is_found_costs_one_recovery() {
             let limit = policy.limits()[0].quota().permits();
             prop_assert_eq!(&peeked.reply, &Ok(vec![0, limit.into(), 0]), "left {:?}", found);
             prop_assert!(is_admission(checked), "{checked:?}");
-            prop_assert!(is_list_whole(checked) && is_list_whole(last), "{checked:?} {last:?}");
+            prop_assert!(is_tape_whole(checked) && is_tape_whole(last), "{checked:?} {last:?}");
             Ok(())
         })
         .unwrap();
@@ -130,6 +175,6 @@ fn is_admission(done: &Done) -> bool {
     done.reply.as_ref().is_ok_and(|reply| reply[0] > 0)
 }
 
-fn is_list_whole(done: &Done) -> bool {
-    matches!(&done.value, Value::List(list) if is_whole(list))
+fn is_tape_whole(done: &Done) -> bool {
+    matches!(&done.value, Value::Tape(list) if is_whole(list))
 }
