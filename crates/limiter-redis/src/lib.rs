@@ -85,6 +85,7 @@
 
 mod acquire;
 mod address;
+mod batch;
 mod breaker;
 mod call;
 mod client;
@@ -117,7 +118,7 @@ mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
+pub use client::{RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 pub use connection::{Connection, connect, connect_with};
 pub use counters::Counters;
 pub use doctor::{Finding, Report, Severity, doctor, doctor_under};

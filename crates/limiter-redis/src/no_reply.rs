@@ -80,6 +80,15 @@ impl fmt::Display for NoReply {
     }
 }
 
+/// Returns what a script says of one key of several, in the server's words or Lua's.
+pub(crate) fn of_one_key(words: &str) -> Error {
+    let kind = match by_word(words) {
+        Meaning::Refused | Meaning::Replica => ErrorKind::Unavailable,
+        _ => ErrorKind::Unexpected,
+    };
+    Error::new(kind, format!("Redis: {}", words.trim_end()))
+}
+
 enum Meaning {
     /// The server does not have the script.
     Uncached,
