@@ -86,10 +86,10 @@ impl<C: ScriptClient> Shared<C> {
         let mut checks = turn.take();
         checks.retain(|check| !check.answer.is_closed());
         while checks.len() > MOST {
-            let rest = checks.split_off(MOST);
+            // The last first, since the task that is made last runs first.
+            let last = checks.split_off((checks.len() - 1) / MOST * MOST);
             let (shared, plan) = (Arc::clone(&self), Arc::clone(&plan));
-            let first = mem::replace(&mut checks, rest);
-            drop(task::spawn(async move { shared.send(&plan, tier, first).await }));
+            drop(task::spawn(async move { shared.send(&plan, tier, last).await }));
         }
         self.send(&plan, tier, checks).await;
     }

@@ -202,6 +202,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_script_says_of_one_key_is_its_own_or_the_servers() {
+        for (words, kind) in [
+            ("OOM command not allowed when used memory > 'maxmemory'.\r\n", Unavailable),
+            ("READONLY You can't write against a read only replica.", Unavailable),
+            ("WRONGTYPE Operation against a key", Unexpected),
+            ("ERR index out of range", Unexpected),
+            ("user_script:12: attempt to compare two nil values", Unexpected),
+        ] {
+            let error = of_one_key(words);
+            assert_eq!(error.kind(), kind, "{words}");
+            assert_eq!(error.to_string(), format!("Redis: {}", words.trim_end()));
+        }
+    }
+
+    #[test]
     fn what_the_library_says_counts_where_the_server_said_nothing() {
         for (kind, expected) in [
             (FredErrorKind::Backpressure, Unavailable),
