@@ -28,15 +28,18 @@ fn calls(server: &Server) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     let server = Server::start();
-    for policy in ["100/day", "100/day by sub-windows 10 slots", "100/day; 200/2day"] {
+    // As many limits as have a short way, by quotas with remainders.
+    let limits =
+        (1..=8).map(|n| Policy::parse(&format!("limit {n}"), &format!("{}/7d", 93 + 7 * n)));
+    let limits: Vec<_> = limits.map(Result::unwrap).collect();
+    for policy in [
+        Policy::parse("one", "100/day"),
+        Policy::parse("one", "100/day by sub-windows 10 slots"),
+        Policy::parse("one", "100/day by fixed-window"),
+        Policy::several("eight", limits),
+    ] {
         let before = calls(&server);
-        let policy = match policy.split_once("; ") {
-            None => Policy::parse("test", policy).unwrap(),
-            Some((one, other)) => {
-                let limits = [Policy::parse("one", one), Policy::parse("other", other)];
-                Policy::several("both", limits.map(Result::unwrap)).unwrap()
-            }
-        };
+        let policy = policy.unwrap();
         let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
         let limiter = limiter.with_prefix(&before.to_string()).unwrap();
         let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
