@@ -30,7 +30,7 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     let server = Server::start();
     // As many limits as have a short way, by quotas with remainders.
     let limits =
-        (1..=8).map(|n| Policy::parse(&format!("limit {n}"), &format!("{}/7d", 93 + 7 * n)));
+        (1..=8).map(|n| Policy::parse(&format!("limit {n}"), &format!("{}/{n}d", 93 + 7 * n)));
     let limits: Vec<_> = limits.map(Result::unwrap).collect();
     for policy in [
         Policy::parse("one", "100/day"),
