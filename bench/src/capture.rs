@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use limiter_core::{Cost, Decision, Error, Policy};
-use limiter_redis::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
+use limiter_redis::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 use tokio::runtime::{Builder, Runtime};
 
 /// A limiter whose calls are looked at, and not sent.
@@ -74,15 +74,17 @@ impl Recorder {
 }
 
 impl ScriptClient for Recorder {
-    async fn run(&self, call: ScriptCall, _: Duration) -> Result<Vec<i64>, RunError> {
+    async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, RunError> {
         self.exchange(|exchange| {
             // Asked for by its digest, the limiter tells the source.
-            let ScriptName::Source(source) = call.script else {
-                return exchange.reply.clone().ok_or(RunError::NotCached);
+            let ScriptName::Source(source) = &call.script else {
+                let reply = exchange.reply.as_ref().ok_or(RunError::NotCached)?;
+                let integers = reply.iter().copied().map(ScriptReply::Integer);
+                return Ok(ScriptReply::Array(integers.collect()));
             };
             let numbers = call.arguments.iter().map(|number| number.to_string().into_bytes());
             let arguments = [call.quotas.to_vec()].into_iter().chain(numbers).collect();
-            let (source, key) = (source.to_string(), call.key);
+            let (source, key) = (source.to_string(), call.keys.concat());
             exchange.call = Some(Call { source, key, arguments });
             Err(RunError::NotCached)
         })

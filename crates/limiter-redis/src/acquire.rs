@@ -22,12 +22,7 @@ pub(crate) async fn when_due<C: ScriptClient>(
         // Whoever waited may be gone, now or before looking: then it is dropped, here or there.
         drop(send.send(held));
     });
-    let held = receive.await.map_err(|_| {
-        Error::new(
-            ErrorKind::Undetermined,
-            "the runtime was shut down while the answer was awaited",
-        )
-    })??;
+    let held = receive.await.map_err(|_| shut_down())??;
     if let Some(delay) = held.delay {
         sleep(delay).await;
     }
@@ -40,6 +35,12 @@ pub(crate) fn runtime() -> Result<Handle, Error> {
         let message = "there is no Tokio runtime to await the answer on";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })
+}
+
+/// Returns the error of those who wait for a runtime that has ended.
+pub(crate) fn shut_down() -> Error {
+    let message = "the runtime was shut down while the answer was awaited";
+    Error::new(ErrorKind::Undetermined, message)
 }
 
 /// What was reserved and is not used yet. Dropped, it gives back what was taken.

@@ -88,11 +88,18 @@ impl Breaker {
     /// Returns leave for one call that is sent now.
     #[inline]
     pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Refused> {
-        let packed = self.word.load(Relaxed);
-        if Word::is_closed(packed) {
-            return Ok(Pass { breaker: self, epoch: Word::unpack(packed).epoch, sent: now });
+        match self.pass_unless_open(now) {
+            Some(pass) => Ok(pass),
+            None => self.probe(self.word.load(Relaxed), now),
         }
-        self.probe(packed, now)
+    }
+
+    /// Returns leave for one call that is sent now, unless only a probe may be.
+    #[inline]
+    pub(crate) fn pass_unless_open(&self, now: Instant) -> Option<Pass<'_>> {
+        let packed = self.word.load(Relaxed);
+        let pass = || Pass { breaker: self, epoch: Word::unpack(packed).epoch, sent: now };
+        Word::is_closed(packed).then(pass)
     }
 
     /// Returns leave for a probe, if it is time for one and there is none.

@@ -6,12 +6,33 @@ use limiter_core::{Error, ErrorKind};
 use tokio::time::sleep;
 
 use crate::{
-    client::{RunError, ScriptCall, ScriptClient},
+    client::{RunError, ScriptCall, ScriptClient, ScriptReply},
     script::Script,
 };
 
 /// How long to wait before a call that was not executed is sent again, at most.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// Until when a call has to have an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    pub(crate) since: Instant,
+    pub(crate) within: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn left(self) -> Duration {
+        self.within.saturating_sub(self.since.elapsed())
+    }
+
+    /// Waits a moment before what was not executed is sent once more, and returns whether there is
+    /// time left to do so.
+    pub(crate) async fn pause(self) -> bool {
+        let pause = PAUSE.min(self.left() / 4);
+        sleep(pause).await;
+        self.left() > pause
+    }
+}
 
 /// Runs a script, once more where the server has said that it executed nothing, all within the
 /// deadline.
@@ -20,43 +41,47 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) async fn call<C: ScriptClient>(
     client: &C,
     script: &Script,
-    call: ScriptCall,
-    deadline: Duration,
-) -> Result<Vec<i64>, Error> {
-    let start = Instant::now();
-    let left = || deadline.saturating_sub(start.elapsed());
-    let mut result = run(client, script, &call, left).await;
-    if matches!(&result, Err(RunError::Failed(error)) if error.kind() == ErrorKind::Unavailable) {
-        let pause = PAUSE.min(left() / 4);
-        sleep(pause).await;
-        if left() > pause {
-            result = run(client, script, &call, left).await;
+    mut call: ScriptCall,
+    deadline: Deadline,
+) -> Result<ScriptReply, Error> {
+    let mut result = run(client, script, &mut call, deadline).await;
+    let was_not_executed = |error: &Error| error.kind() == ErrorKind::Unavailable;
+    if matches!(&result, Err(RunError::Failed(error)) if was_not_executed(error))
+        && deadline.pause().await
+    {
+        result = run(client, script, &mut call, deadline).await;
+    }
+    result.map_err(reason)
+}
+
+/// Runs a script by its digest, and once by its source where the server doesn't have it.
+pub(crate) async fn run<C: ScriptClient>(
+    client: &C,
+    script: &Script,
+    call: &mut ScriptCall,
+    deadline: Deadline,
+) -> Result<ScriptReply, RunError> {
+    for name in [script.by_digest(), script.by_source()] {
+        let left = deadline.left();
+        if left.is_zero() {
+            break;
+        }
+        call.script = name;
+        match client.run(call, left).await {
+            Err(RunError::NotCached) => {}
+            result => return result,
         }
     }
-    result.map_err(|error| match error {
+    Err(RunError::NotCached)
+}
+
+/// Returns what a caller is told.
+pub(crate) fn reason(error: RunError) -> Error {
+    match error {
         RunError::Failed(error) => error,
         RunError::NotCached => Error::new(
             ErrorKind::Unavailable,
             "the server did not have the script, and there was no time left to send it",
         ),
-    })
-}
-
-/// Runs a script by its digest, and once by its source where the server doesn't have it.
-async fn run<C: ScriptClient>(
-    client: &C,
-    script: &Script,
-    call: &ScriptCall,
-    left: impl Fn() -> Duration,
-) -> Result<Vec<i64>, RunError> {
-    match client.run(call.clone(), left()).await {
-        Err(RunError::NotCached) => match left() {
-            Duration::ZERO => Err(RunError::NotCached),
-            left => {
-                let by_source = ScriptCall { script: script.by_source(), ..call.clone() };
-                client.run(by_source, left).await
-            }
-        },
-        result => result,
     }
 }

@@ -18,7 +18,7 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
-    client::{RunError, ScriptCall},
+    client::{RunError, ScriptCall, ScriptReply},
     command::{self, Command},
     fred_client::First,
     log::OutageLog,
@@ -103,11 +103,11 @@ impl Cluster {
 
     pub(crate) async fn run(
         self: &Arc<Self>,
-        call: ScriptCall,
+        call: &ScriptCall,
         within: Duration,
-    ) -> Result<Vec<i64>, RunError> {
+    ) -> Result<ScriptReply, RunError> {
         let start = Instant::now();
-        let slot = redis_keyslot(&call.key);
+        let slot = redis_keyslot(call.keys.first().map_or(&[], Vec::as_slice));
         let may_ask_a_replica = self.replica_reads && call.read_only;
         let command = Command::from(call);
         let replica = if may_ask_a_replica { self.replica(slot) } else { None };
@@ -115,7 +115,7 @@ impl Cluster {
             // Half the time, so that the primary can still be asked.
             let asked = replica.node.send(First::ReadOnly, command.clone(), within / 2).await;
             match asked {
-                Ok(reply) => return command::integers(&reply).map_err(RunError::Failed),
+                Ok(reply) => return command::reply(reply).map_err(RunError::Failed),
                 Err(NoReply::NotCached) => return Err(RunError::NotCached),
                 // It wrote nothing, whatever became of it.
                 Err(no_reply) => self.learn_after(&no_reply),
@@ -130,7 +130,7 @@ impl Cluster {
         command: Command,
         start: Instant,
         within: Duration,
-    ) -> Result<Vec<i64>, RunError> {
+    ) -> Result<ScriptReply, RunError> {
         let Some(mut member) = self.read().primary(slot) else {
             self.learn_soon();
             return Err(RunError::Failed(Error::new(
@@ -151,7 +151,7 @@ impl Cluster {
                 member.node.send(First::Nothing, command.clone(), left).await
             };
             match result {
-                Ok(reply) => return command::integers(&reply).map_err(RunError::Failed),
+                Ok(reply) => return command::reply(reply).map_err(RunError::Failed),
                 Err(NoReply::NotCached) => return Err(RunError::NotCached),
                 Err(NoReply::Moved { to, error }) => {
                     self.learn_soon();

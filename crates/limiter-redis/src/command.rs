@@ -1,11 +1,11 @@
 //! A script call as the client library is given it, and its reply.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use fred::{bytes::Bytes, types::Value};
 use limiter_core::{Error, ErrorKind};
 
-use crate::client::{ScriptCall, ScriptName};
+use crate::client::{ScriptCall, ScriptName, ScriptReply};
 
 /// A command and its arguments. A clone shares their bytes.
 #[derive(Clone, Debug)]
@@ -17,18 +17,21 @@ pub(crate) struct Command {
 /// How many characters of a reply an error quotes.
 const MAX_QUOTED: usize = 100;
 
-impl From<ScriptCall> for Command {
-    fn from(call: ScriptCall) -> Self {
-        let (name, script) = match call.script {
+impl From<&ScriptCall> for Command {
+    fn from(call: &ScriptCall) -> Self {
+        let (name, script) = match &call.script {
             ScriptName::Digest(digest) => ("EVALSHA", digest),
             ScriptName::Source(source) => ("EVAL", source),
         };
-        let mut arguments = Vec::with_capacity(4 + call.arguments.len());
-        arguments.push(Value::Bytes(Bytes::from_owner(Text(script))));
-        arguments.push(Value::Integer(1));
-        arguments.push(Value::Bytes(call.key.into()));
-        arguments.push(Value::Bytes(Bytes::from_owner(call.quotas)));
-        arguments.extend(call.arguments.into_iter().map(Value::Integer));
+        let ScriptCall { keys, quotas, arguments: numbers, .. } = call;
+        let mut arguments = Vec::with_capacity(3 + keys.len() + numbers.len());
+        arguments.push(Value::Bytes(Bytes::from_owner(Text(Arc::clone(script)))));
+        arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
+        // One allocation for all.
+        let mut rest = Bytes::from(keys.concat());
+        arguments.extend(keys.iter().map(|key| Value::Bytes(rest.split_to(key.len()))));
+        arguments.push(Value::Bytes(Bytes::from_owner(Arc::clone(quotas))));
+        arguments.extend(numbers.iter().copied().map(Value::Integer));
         Self { name, arguments }
     }
 }
@@ -42,25 +45,26 @@ impl AsRef<[u8]> for Text {
     }
 }
 
-/// Returns the integers of a reply that consists of them.
-pub(crate) fn integers(reply: &Value) -> Result<Vec<i64>, Error> {
-    let integer = |value: &Value| match value {
-        Value::Integer(integer) => Some(*integer),
-        _ => None,
-    };
-    let integers = match reply {
-        Value::Array(values) => values.iter().map(integer).collect(),
-        value => integer(value).map(|integer| vec![integer]),
-    };
-    integers.ok_or_else(|| {
-        let quoted = quoted(reply);
-        let message = format!("the script replied with {quoted}: use an integer, or several");
-        Error::new(ErrorKind::Unexpected, message)
+/// Returns a reply of integers, texts and arrays of them.
+pub(crate) fn reply(value: Value) -> Result<ScriptReply, Error> {
+    Ok(match value {
+        Value::Integer(integer) => ScriptReply::Integer(integer),
+        Value::String(text) => ScriptReply::Text(text.to_string()),
+        Value::Bytes(bytes) => ScriptReply::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Array(values) => {
+            ScriptReply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
+        }
+        other => {
+            let quoted = quoted(&other);
+            let message =
+                format!("the script replied with {quoted}: use an integer, a text, or several");
+            return Err(Error::new(ErrorKind::Unexpected, message));
+        }
     })
 }
 
 /// Returns a reply in short.
-pub(crate) fn quoted(reply: &Value) -> String {
+pub(crate) fn quoted(reply: &impl Debug) -> String {
     let mut quoted = format!("{reply:?}");
     if let Some((end, _)) = quoted.char_indices().nth(MAX_QUOTED) {
         quoted.truncate(end);
@@ -74,22 +78,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_integer_is_a_list_of_one() {
-        assert_eq!(integers(&Value::Integer(-3)).unwrap(), [-3]);
-        let several = Value::Array(vec![Value::Integer(1), Value::Integer(2)]);
-        assert_eq!(integers(&several).unwrap(), [1, 2]);
-        assert_eq!(integers(&Value::Array(vec![])).unwrap(), [0; 0]);
+    fn integers_texts_and_arrays_are_replies() {
+        let error = Value::Bytes(Bytes::from_static(b"OOM"));
+        let value = Value::Array(vec![Value::Integer(1), error, Value::from_static_str("OK")]);
+        let texts = ["OOM", "OK"].map(|text| ScriptReply::Text(text.to_owned()));
+        let replies = [ScriptReply::Integer(1)].into_iter().chain(texts).collect();
+        assert_eq!(reply(value).unwrap(), ScriptReply::Array(replies));
     }
 
     #[test]
     fn any_other_reply_is_quoted_in_short() {
-        let error = integers(&Value::from_static_str("OK")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unexpected);
-        let message = "the script replied with String(\"OK\"): use an integer, or several";
-        assert_eq!(error.to_string(), message);
         let nested = Value::Array(vec![Value::Integer(1), Value::Null]);
-        assert!(integers(&nested).is_err());
-        let long = Value::String("\u{e9}".repeat(1_000).into());
-        assert!(integers(&long).unwrap_err().to_string().len() < 300);
+        let error = reply(nested).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unexpected);
+        let message = "the script replied with Null: use an integer, a text, or several";
+        assert_eq!(error.to_string(), message);
+        assert!(quoted(&"\u{e9}".repeat(1_000)).len() < 300);
     }
 }

@@ -7,7 +7,7 @@ use limiter_core::{Error, ErrorKind};
 
 use crate::{
     address::Address,
-    client::{RunError, ScriptCall, ScriptClient},
+    client::{RunError, ScriptCall, ScriptClient, ScriptReply},
     cluster::Cluster,
     command::{self, Command},
     fred_client::{First, Purpose},
@@ -147,13 +147,13 @@ impl Server {
 }
 
 impl ScriptClient for Connection {
-    async fn run(&self, call: ScriptCall, within: Duration) -> Result<Vec<i64>, RunError> {
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, RunError> {
         let node = match &self.topology {
             Topology::Single(node) => node,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
         match node.send(First::Nothing, Command::from(call), within).await {
-            Ok(reply) => command::integers(&reply).map_err(RunError::Failed),
+            Ok(reply) => command::reply(reply).map_err(RunError::Failed),
             Err(NoReply::NotCached) => Err(RunError::NotCached),
             Err(NoReply::Other(error, _)) => Err(RunError::Failed(error)),
             Err(NoReply::Moved { error, .. } | NoReply::Ask { error, .. }) => {
@@ -162,6 +162,10 @@ impl ScriptClient for Connection {
                 Err(RunError::Failed(Error::new(error.kind(), message).with_source(error)))
             }
         }
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        matches!(self.topology, Topology::Single(_))
     }
 
     fn server_of(&self, key: &[u8]) -> usize {

@@ -3,8 +3,9 @@
 //! [`RedisLimiter`] takes the place of the limiter in memory: the same policies, by every algorithm,
 //! several limits at once and with tiers, and the same operations, by the traits
 //! [`Limiter`](limiter_core::Limiter) and [`WaitingLimiter`](limiter_core::WaitingLimiter). Each
-//! operation is one script call on one key, so it is atomic whatever else runs; the script reads the
-//! server's clock, so the clocks of the processes don't matter.
+//! operation is one script on one key, so it is atomic whatever else runs; the script reads the
+//! server's clock, so the clocks of the processes don't matter. Checks that are made at the same moment
+//! are sent in one call, where there is one server: the more there are, the less each costs.
 //!
 //! ```no_run
 //! use limiter_core::{Cost, Policy, Quota};
@@ -85,6 +86,7 @@
 
 mod acquire;
 mod address;
+mod batch;
 mod breaker;
 mod call;
 mod client;
@@ -117,7 +119,7 @@ mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use client::{RunError, ScriptCall, ScriptClient, ScriptName};
+pub use client::{RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 pub use connection::{Connection, connect, connect_with};
 pub use counters::Counters;
 pub use doctor::{Finding, Report, Severity, doctor, doctor_under};

@@ -80,6 +80,15 @@ impl fmt::Display for NoReply {
     }
 }
 
+/// Returns what a script says of one key of several, in the server's words or Lua's.
+pub(crate) fn of_one_key(words: &str) -> Error {
+    let kind = match by_word(words) {
+        Meaning::Refused | Meaning::Replica => ErrorKind::Unavailable,
+        _ => ErrorKind::Unexpected,
+    };
+    Error::new(kind, format!("Redis: {}", words.trim_end()))
+}
+
 enum Meaning {
     /// The server does not have the script.
     Uncached,
@@ -189,6 +198,21 @@ mod tests {
                 }
                 failure => panic!("{details}: {failure:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_a_script_says_of_one_key_is_its_own_or_the_servers() {
+        for (words, kind) in [
+            ("OOM command not allowed when used memory > 'maxmemory'.\r\n", Unavailable),
+            ("READONLY You can't write against a read only replica.", Unavailable),
+            ("WRONGTYPE Operation against a key", Unexpected),
+            ("ERR index out of range", Unexpected),
+            ("user_script:12: attempt to compare two nil values", Unexpected),
+        ] {
+            let error = of_one_key(words);
+            assert_eq!(error.kind(), kind, "{words}");
+            assert_eq!(error.to_string(), format!("Redis: {}", words.trim_end()));
         }
     }
 

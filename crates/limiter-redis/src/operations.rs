@@ -34,9 +34,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         Answer::pending(async move {
             let asked = Asked::now(&shared, &key, tier, cost);
             let plan = shared.plan();
-            let call = plan.check(tier, cost);
-            let answer = shared.ask(&key, call, false, |reply| plan.taken(tier, reply, cost)).await;
-            match answer {
+            match shared.check(&plan, tier, &key, cost).await {
                 Ok(taken) => {
                     asked.heard(&taken.decision);
                     if let (true, Some(local)) = (taken.decision.is_admitted(), &shared.local) {

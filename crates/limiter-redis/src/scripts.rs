@@ -15,7 +15,7 @@ pub(crate) mod twin;
 
 use std::ops::Range;
 
-pub(crate) use plan::{Call, Charged, Plan};
+pub(crate) use plan::{Call, Charged, Plan, Taken};
 pub(crate) use several::Part;
 pub(crate) use single::Single;
 
@@ -53,6 +53,7 @@ const ENTRY: &str = include_str!("scripts/parts/entry.lua");
 const PACKED: &str = include_str!("scripts/parts/packed.lua");
 const ONE: &str = include_str!("scripts/parts/one.lua");
 const SEVERAL: &str = include_str!("scripts/parts/several.lua");
+const MANY: &str = include_str!("scripts/parts/many.lua");
 
 impl Operation {
     const fn text(self) -> &'static str {
@@ -63,41 +64,59 @@ impl Operation {
             Self::Reset => include_str!("scripts/operations/reset.lua"),
         }
     }
+}
 
-    /// Returns the text for where the cost is named already.
-    fn text_behind_short_way(self) -> String {
-        let lines = self.text().lines().filter(|line| !line.starts_with("local cost, within"));
-        lines.collect::<Vec<_>>().join("\n")
+/// The scripts of a check without a receipt.
+///
+/// They take no argument for a cost of one permit, since each argument takes a server as long as a
+/// fiftieth of a decision. The numbers of the quotas are an argument and not a part of the text, since
+/// a server keeps every text that it was ever sent.
+#[derive(Debug)]
+struct Check {
+    /// For one key.
+    one: Script,
+    /// For several, which reads the clock once.
+    many: Script,
+}
+
+impl Check {
+    /// Returns the scripts by all limits of a policy, of which `own` are those of the tier that asks:
+    /// the short way first, where there is one.
+    fn new(prelude: &str, limits: &[Single], own: &Range<usize>) -> Self {
+        let (quotas, short) = match limits {
+            [limit] => (locals(&limit.functions()), limit.short().unwrap_or_default().to_owned()),
+            _ if own.len() == limits.len() => several::short_way(limits).unwrap_or_default(),
+            _ => Default::default(),
+        };
+        // The cost is there already.
+        let take = Operation::Take.text().lines();
+        let take = take.filter(|line| !line.starts_with("local cost, within"));
+        let way = [&short, &functions(limits, own), &*take.collect::<Vec<_>>().join("\n")].concat();
+        let cost = |own: &str| format!("local cost, within = ({own} or 1) + 0, -1\n");
+        let one = [prelude, &quotas, &cost("ARGV[2]"), &way].concat();
+        let decide = ["local function decide(KEYS, own)\n", &cost("own"), &way, "\nend\n"].concat();
+        let many = [prelude, &quotas, &decide, MANY].concat();
+        Self { one: Script::new(one), many: Script::new(many) }
     }
 }
 
 /// Returns the script of an operation for all limits of a policy, tier by tier, of which `own` are
 /// those of the tier that asks.
 fn script(prelude: &str, limits: &[Single], own: &Range<usize>, operation: Operation) -> Script {
-    let mut source = prelude.to_owned();
-    if let [limit] = limits {
-        source += &locals(&limit.functions());
-        source += &long_way(limit);
-    } else {
-        source += &several::long_way(limits, own);
+    let quotas = match limits {
+        [limit] => locals(&limit.functions()),
+        _ => String::new(),
+    };
+    Script::new([prelude, &quotas, &functions(limits, own), operation.text()].concat())
+}
+
+/// Returns the functions of all limits.
+fn functions(limits: &[Single], own: &Range<usize>) -> String {
+    match limits {
+        [limit] => long_way(limit),
+        _ => several::long_way(limits, own),
     }
-    source += operation.text();
-    Script::new(source)
 }
-
-/// Returns the script of a check by one limit, the short way first, where there is one.
-///
-/// It takes no argument for a cost of one permit, since each argument takes a server as long as a
-/// fiftieth of a decision. The numbers of the quota are an argument and not a part of the text, since a
-/// server keeps every text that it was ever sent.
-fn check(prelude: &str, limit: &Single) -> Option<Script> {
-    let (quota, short) = (locals(&limit.functions()), limit.short()?);
-    let take = Operation::Take.text_behind_short_way();
-    Some(Script::new([prelude, &quota, COST, short, &long_way(limit), &take].concat()))
-}
-
-/// Names the cost of a check.
-const COST: &str = "local cost, within = (ARGV[2] or 1) + 0, -1\n";
 
 /// Returns the functions of one limit.
 fn long_way(limit: &Single) -> String {

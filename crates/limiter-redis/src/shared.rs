@@ -12,9 +12,10 @@ use limiter_core::{Decision, Error, ErrorKind, Policy};
 
 use crate::{
     acquire,
-    breaker::{self, Breaker},
-    call::call,
-    client::{ScriptCall, ScriptClient},
+    breaker::{self, Breaker, Pass},
+    call::{Deadline, call},
+    client::{ScriptCall, ScriptClient, ScriptReply},
+    command::quoted,
     denials::Denials,
     events::{Event, Events, FallbackKind, Observer},
     failure::{FailurePolicy, Local},
@@ -96,53 +97,79 @@ impl<C: ScriptClient> Shared<C> {
     pub(crate) async fn ask<T>(
         &self,
         key: &[u8],
-        Call { script, quotas, arguments }: Call<'_>,
+        script_call: Call<'_>,
         read_only: bool,
         read: impl FnOnce(&[i64]) -> Option<T>,
     ) -> Result<T, Error> {
         // Without one, timers would panic.
         acquire::runtime()?;
-        let Settings { client, deadline, .. } = &self.settings;
-        let pass = match self.breaker(key, read_only).pass(Instant::now()) {
-            Ok(pass) => pass,
-            Err(open) => {
-                self.events.tally().not_asked();
-                let at = client.name_of(key).map_or(String::new(), |name| format!(" at {name}"));
-                let message = format!(
-                    "Redis{at} failed just now, and is not asked again for {:?}",
-                    open.retry_in
-                );
-                return Err(self.named(Error::new(ErrorKind::Unavailable, message)));
-            }
-        };
-        let script_call = ScriptCall {
-            script: script.by_digest(),
-            key: key.to_vec(),
-            quotas: Arc::clone(quotas),
-            arguments,
-            read_only,
-        };
-        let result = call(client, script, script_call, *deadline).await.and_then(|reply| {
-            read(&reply).ok_or_else(|| {
-                let message = format!("the script replied with {reply:?}, which has no meaning");
-                Error::new(ErrorKind::Unexpected, message)
-            })
-        });
-        let transition = match &result {
-            // It has answered, if only that it can't do this.
-            Err(error) if error.kind() == ErrorKind::Unexpected => pass.succeeded(Instant::now()),
-            Err(_) => pass.failed(Instant::now()),
-            Ok(_) => pass.succeeded(Instant::now()),
-        };
-        self.events.transition(transition, read_only, || client.name_of(key));
-        result.map_err(|error| {
-            self.events.tell(&Event::StoreError(&error));
-            self.named(error)
+        let (pass, deadline) = (self.pass(key, read_only)?, self.deadline());
+        let script = script_call.script;
+        let script_call = ScriptCall::new(script_call, vec![key.to_vec()]);
+        let script_call = ScriptCall { read_only, ..script_call };
+        let answer = call(&self.settings.client, script, script_call, deadline).await;
+        self.heard(pass, (key, read_only), answer.map_err(Arc::new), read)
+    }
+
+    /// Returns the deadline of a call that is made now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline { since: Instant::now(), within: self.settings.deadline }
+    }
+
+    /// Returns leave to ask the store, or the error while the breaker is open.
+    pub(crate) fn pass(&self, key: &[u8], read_only: bool) -> Result<Pass<'_>, Error> {
+        self.breaker(key, read_only).pass(Instant::now()).map_err(|open| {
+            self.events.tally().not_asked();
+            let at = self.settings.client.name_of(key);
+            let at = at.map_or(String::new(), |name| format!(" at {name}"));
+            let message = format!(
+                "Redis{at} failed just now, and is not asked again for {:?}",
+                open.retry_in
+            );
+            self.named(Error::new(ErrorKind::Unavailable, message))
         })
     }
 
+    /// Tells the breaker of an answer, and returns what `read` makes of it.
+    pub(crate) fn heard<T>(
+        &self,
+        pass: Pass<'_>,
+        (key, read_only): (&[u8], bool),
+        answer: Result<ScriptReply, Arc<Error>>,
+        read: impl FnOnce(&[i64]) -> Option<T>,
+    ) -> Result<T, Error> {
+        let result = answer.and_then(|reply| {
+            reply.integers().and_then(|numbers| read(&numbers)).ok_or_else(|| {
+                let reply = quoted(&reply);
+                let message = format!("the script replied with {reply}, which has no meaning");
+                Arc::new(Error::new(ErrorKind::Unexpected, message))
+            })
+        });
+        self.note(pass, (key, read_only), result.as_ref().err().map(|error| &**error));
+        result.map_err(|error| self.named(error))
+    }
+
+    /// Notes how a call went.
+    pub(crate) fn note(
+        &self,
+        pass: Pass<'_>,
+        (key, read_only): (&[u8], bool),
+        error: Option<&Error>,
+    ) {
+        let now = Instant::now();
+        let transition = match error {
+            // It has answered, if only that it can't do this.
+            Some(error) if error.kind() != ErrorKind::Unexpected => pass.failed(now),
+            _ => pass.succeeded(now),
+        };
+        self.events.transition(transition, read_only, || self.settings.client.name_of(key));
+        if let Some(error) = error {
+            self.events.tell(&Event::StoreError(error));
+        }
+    }
+
     /// Returns what stands before the server that has a key, for calls that write or only read.
-    fn breaker(&self, key: &[u8], read_only: bool) -> &Breaker {
+    pub(crate) fn breaker(&self, key: &[u8], read_only: bool) -> &Breaker {
         // The first is for keys that no server is known to have, and stands for none that is.
         let number = self.settings.client.server_of(key);
         let place = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
@@ -217,7 +244,8 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Returns the error with the policy's name.
-    fn named(&self, error: Error) -> Error {
+    fn named(&self, error: impl Into<Arc<Error>>) -> Error {
+        let error = error.into();
         let message = format!("policy {:?}: {error}", self.current().policy.name());
         Error::new(error.kind(), message).with_source(error)
     }

@@ -4,8 +4,8 @@ use std::{borrow::Cow, ops::Range, sync::Arc, time::Duration};
 
 use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Usage};
 
-use super::{Operation, Single, check, ledger::Ledger, script, several};
-use crate::script::Script;
+use super::{Check, Operation, Single, ledger::Ledger, script};
+use crate::{batch::Queue, script::Script};
 
 /// A policy, as the server's scripts apply it.
 #[derive(Debug)]
@@ -23,8 +23,9 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Tier {
     own: Range<usize>,
-    /// The short way, where there is one.
-    check: Option<Script>,
+    check: Check,
+    /// The checks that are to be sent together.
+    queue: Queue,
     take: Script,
     peek: Script,
     refund: Script,
@@ -106,12 +107,21 @@ impl Plan {
 
     /// Returns the call that takes `cost` now, without a receipt.
     pub(crate) fn check(&self, tier: usize, cost: Cost) -> Call<'_> {
-        let Tier { check, take, .. } = self.tier(tier);
-        match check {
-            Some(check) if cost == Cost::ONE => self.call(check, Vec::new()),
-            Some(check) => self.call(check, vec![whole(cost)]),
-            None => self.call(take, vec![whole(cost), -1]),
+        let one = &self.tier(tier).check.one;
+        self.call(one, if cost == Cost::ONE { Vec::new() } else { vec![whole(cost)] })
+    }
+
+    /// Returns the call that takes costs now, each of a key of its own, without receipts.
+    pub(crate) fn checks(&self, tier: usize, costs: &[Cost]) -> Call<'_> {
+        if let &[cost] = costs {
+            return self.check(tier, cost);
         }
+        let costs = if costs.iter().all(|cost| *cost == Cost::ONE) { &[] } else { costs };
+        self.call(&self.tier(tier).check.many, costs.iter().copied().map(whole).collect())
+    }
+
+    pub(crate) fn queue(&self, tier: usize) -> &Queue {
+        &self.tier(tier).queue
     }
 
     /// Returns the call that takes `cost` `within` some time.
@@ -233,13 +243,9 @@ impl Plan {
 impl Tier {
     fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
         let of = |operation| script(prelude, limits, &own, operation);
-        let check = match limits {
-            [limit] => check(prelude, limit),
-            _ if own.len() == limits.len() => several::check(prelude, limits),
-            _ => None,
-        };
         Self {
-            check,
+            check: Check::new(prelude, limits, &own),
+            queue: Queue::default(),
             take: of(Operation::Take),
             peek: of(Operation::Peek),
             refund: of(Operation::Refund),

@@ -2,8 +2,7 @@
 
 use std::{fmt::Write, ops::Range};
 
-use super::{COST, ENTRY, Functions, NOTES, Operation, PACKED, SEVERAL, Single, TEXT, size_of};
-use crate::script::Script;
+use super::{ENTRY, Functions, NOTES, PACKED, SEVERAL, Single, TEXT, size_of};
 
 const CHECK: &str = include_str!("parts/several_check.lua");
 
@@ -62,9 +61,9 @@ fn constructor(limit: &Single) -> String {
     )
 }
 
-/// Returns the script of a check by several limits without tiers, the short way first; `None` where one
-/// of them has no short way, or there are too many.
-pub(super) fn check(prelude: &str, limits: &[Single]) -> Option<Script> {
+/// Returns the line that names the numbers of several quotas, and the short way of a check by these
+/// limits without tiers; `None` where one of them has no short way, or there are too many.
+pub(super) fn short_way(limits: &[Single]) -> Option<(String, String)> {
     let parts = limits.iter().map(|limit| Some((limit.functions(), limit.part()?)));
     let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| parts.len() <= MAX_SHORT)?;
     // Joins what each limit has, with its number in place of `N`.
@@ -94,7 +93,5 @@ pub(super) fn check(prelude: &str, limits: &[Single]) -> Option<Script> {
         .replace("WRITTEN", &all(", ", &|_, part| part.written.to_owned()))
         .replace("CHARGED", &all(", ", &|_, part| part.charged.to_owned()))
         .replace("FOUND", &all(", ", &|_, part| part.found.to_owned()));
-    let long_way = long_way(limits, &(0..limits.len()));
-    let take = Operation::Take.text_behind_short_way();
-    Some(Script::new([prelude, &quotas, COST, &short, &long_way, &take].concat()))
+    Some((quotas, short))
 }

@@ -7,7 +7,7 @@ use std::{
 
 use limiter_core::{Cost, ErrorKind, Limiter, Policy, Quota};
 
-use crate::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName};
+use crate::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 
 /// A client that takes a while to say that the script is not there, whatever it is called by.
 #[derive(Clone, Default)]
@@ -16,8 +16,8 @@ pub(super) struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
 const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
-    async fn run(&self, call: ScriptCall, within: Duration) -> Result<Vec<i64>, RunError> {
-        self.0.lock().unwrap().push((call.script, within));
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, RunError> {
+        self.0.lock().unwrap().push((call.script.clone(), within));
         tokio::time::sleep(TAKES).await;
         Err(RunError::NotCached)
     }

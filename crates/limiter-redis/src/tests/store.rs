@@ -14,6 +14,7 @@ use fred::{
     interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value, config::Config},
 };
+use futures::future::try_join_all;
 use limiter_core::{
     Answer, Cost, Decision, Error, Kind, Limiter, Policy, Receipt, Reservation, Timestamp, Usage,
     algorithm::Start,
@@ -147,6 +148,24 @@ impl InRedis {
     /// Lets the slots and the windows by the clock of another policy begin with the test's zero.
     pub(super) fn with_slots_of(self, policy: &Policy) -> Self {
         Self { epoch: epoch(policy), ..self }
+    }
+
+    /// Makes checks at the same moment: in one task, which the one that sends them waits for.
+    pub(super) fn decide_together(
+        &self,
+        now: Timestamp,
+        checks: &[(String, Cost)],
+    ) -> Vec<Decision> {
+        self.store.set_clock(now.saturating_add(self.epoch));
+        let checks = checks.iter().map(|(key, cost)| self.limiter.try_acquire(key, *cost));
+        let all = self.store.runtime.spawn(try_join_all(checks.collect::<Vec<_>>()));
+        self.store.runtime.block_on(all).unwrap().unwrap()
+    }
+
+    /// Returns what is stored of a key.
+    pub(super) fn state(&self, key: &str) -> Value {
+        let key = self.limiter.shared.keys.of(&key.into());
+        self.store.command("DUMP", vec![Value::Bytes(key.into())])
     }
 
     /// Sets the clock, and awaits an answer.

@@ -233,7 +233,7 @@ fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let call = ScriptCall {
         script: ScriptName::Source("return 1".into()),
-        key: "key".into(),
+        keys: vec!["key".into()],
         quotas: [].into(),
         arguments: vec![],
         read_only: true,
@@ -246,7 +246,7 @@ fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
         // It is asked for the slots at most every tenth of a second, and given a quarter.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(200) {
-            assert!(client.run(call.clone(), LONG).await.is_err());
+            assert!(client.run(&call, LONG).await.is_err());
             sleep(Duration::from_millis(1)).await;
         }
         client
@@ -256,7 +256,7 @@ fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
     serve_all_slots(&server);
     runtime().block_on(async {
         let start = Instant::now();
-        while client.run(call.clone(), LONG).await.is_err() {
+        while client.run(&call, LONG).await.is_err() {
             assert!(start.elapsed() < Duration::from_secs(10), "the slots are not learned");
             sleep(Duration::from_millis(5)).await;
         }

@@ -8,6 +8,7 @@
 )]
 
 mod acl;
+mod batches;
 mod cluster;
 mod connections;
 mod doctor;

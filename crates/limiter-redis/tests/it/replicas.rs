@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use limiter_redis::{
-    ConnectOptions, Connection, ScriptCall, ScriptClient, ScriptName, connect, connect_with,
+    ConnectOptions, Connection, ScriptCall, ScriptClient, ScriptName, ScriptReply, connect,
+    connect_with,
 };
 use limiter_test::server::{Cluster, Server};
 
@@ -16,11 +17,12 @@ async fn read(client: &Connection, read_only: bool) {
             quotas: [].into(),
             script: ScriptName::Source("return redis.call('EXISTS', KEYS[1])".into()),
             // Slots of the first, the second and the third: 5061, 10667 and 12182.
-            key: ["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()].into(),
+            keys: vec![["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()].into()],
             arguments: vec![],
             read_only,
         };
-        assert_eq!(client.run(call, Duration::from_secs(5)).await.unwrap(), [0]);
+        let reply = client.run(&call, Duration::from_secs(5)).await.unwrap();
+        assert_eq!(reply, ScriptReply::Integer(0));
     }
 }
 

@@ -1,0 +1,148 @@
+//! Checks that are made at the same moment share a call, and nothing else: neither permits nor errors.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Decision, Error, ErrorKind, Policy};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::Server;
+use tokio::time::timeout;
+
+use crate::{faults::recover, patient};
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// Checks all keys at the same moment: in one task, which those who send wait for.
+async fn check(limiter: &RedisLimiter, keys: &[&str]) -> Vec<Result<Decision, Error>> {
+    let checks: Vec<_> = keys.iter().map(|key| limiter.try_acquire(*key, Cost::ONE)).collect();
+    tokio::spawn(join_all(checks)).await.unwrap()
+}
+
+/// Returns how many scripts a server was asked to run by their digests.
+fn calls(server: &Server) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
+    let server = Server::start();
+    // As many limits as have a short way, by quotas with remainders.
+    let limits =
+        (1..=8).map(|n| Policy::parse(&format!("limit {n}"), &format!("{}/{n}d", 93 + 7 * n)));
+    let limits: Vec<_> = limits.map(Result::unwrap).collect();
+    for policy in [
+        Policy::parse("one", "100/day"),
+        Policy::parse("one", "100/day by sub-windows 10 slots"),
+        Policy::parse("one", "100/day by fixed-window"),
+        Policy::several("eight", limits),
+    ] {
+        let before = calls(&server);
+        let policy = policy.unwrap();
+        let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
+        let limiter = limiter.with_prefix(&before.to_string()).unwrap();
+        let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+        let limiter = limiter.with_denial_cache(0).unwrap();
+        let tasks = (0..400).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.try_acquire("key", Cost::ONE).await.unwrap() })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let decisions = join_all(tasks).await.into_iter().map(Result::unwrap);
+        assert_eq!(decisions.filter(Decision::is_admitted).count(), 100);
+        let calls = calls(&server) - before;
+        assert!(calls < 200, "{calls} calls for 400 checks");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_ask_at_the_same_moment_share_a_call() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 3).await;
+    for result in check(&limiter, &["a"; 64]).await {
+        let _ = result.unwrap();
+    }
+    // The script is there now.
+    let before = calls(&server);
+    let keys: Vec<String> = (0..64).map(|number| number.to_string()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for result in check(&limiter, &keys).await {
+        assert_eq!(result.unwrap().remaining(), 2);
+    }
+    assert_eq!(calls(&server) - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_value_fails_its_own_check_alone() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 3).await;
+    for keys in [["a", "b", "foreign"], ["foreign", "a", "b"], ["a", "foreign", "b"]] {
+        server.command(&["DEL", "limiter:test:sa", "limiter:test:sb"]).unwrap();
+        server.command(&["DEL", "limiter:test:sforeign"]).unwrap();
+        server.command(&["RPUSH", "limiter:test:sforeign", "theirs"]).unwrap();
+        for (key, result) in keys.iter().zip(check(&limiter, &keys).await) {
+            if *key == "foreign" {
+                let error = result.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
+                assert!(error.to_string().contains("Redis: WRONGTYPE "), "{error}");
+            } else {
+                assert_eq!(result.unwrap().remaining(), 2, "{key}");
+            }
+        }
+    }
+    assert_eq!(limiter.counters().not_asked, 0);
+}
+
+/// Returns what all of the keys are told while the server can't write.
+async fn told(limiter: &RedisLimiter) -> Vec<String> {
+    let mut told = Vec::new();
+    for result in check(limiter, &KEYS).await {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        told.push(error.to_string());
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_charges_none_of_them() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 3).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let told = told(&limiter).await;
+    assert!(told.iter().all(|words| words.contains("OOM command not allowed")), "{told:?}");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    for key in KEYS {
+        assert_eq!(limiter.peek(key).await.unwrap().used(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_charges_none_of_them_and_is_left_for_the_primary() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 3).await;
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    let told = told(&limiter).await;
+    assert!(told.iter().all(|words| words.contains("READONLY ")), "{told:?}");
+    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    let _ = recover(&limiter).await;
+    for key in KEYS {
+        assert_eq!(limiter.peek(key).await.unwrap().used(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 3).await;
+    let _ = recover(&limiter).await;
+    let limiter = limiter.with_deadline(Duration::from_millis(100)).unwrap();
+    server.pause();
+    let start = Instant::now();
+    while limiter.counters().breaker_opened == 0 {
+        let result = timeout(Duration::from_millis(5), limiter.try_acquire("key", Cost::ONE)).await;
+        assert!(!matches!(result, Ok(Ok(_))), "{result:?}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
