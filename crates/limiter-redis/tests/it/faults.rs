@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
 use limiter_redis::RedisLimiter;
 use limiter_test::{log::Log, server::Server};
@@ -44,6 +44,9 @@ async fn a_stopped_server_hangs_no_check() {
     let limiter = limiter(&server.url(), 3).await;
     let (first, _) = recover(&limiter).await;
     assert_eq!((first.is_admitted(), first.remaining()), (true, 2));
+    // The server has to have the script for several keys too, to execute it when it goes on.
+    let several = || (0..10).map(|_| limiter.check(&"other".into(), Cost::ONE)).collect::<Vec<_>>();
+    while tokio::spawn(try_join_all(several())).await.unwrap().is_err() {}
 
     server.pause();
     for _ in 0..30 {
