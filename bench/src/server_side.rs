@@ -94,11 +94,12 @@ impl Runner {
     }
 
     fn of(bench: &Bench, subject: &Subject, limiter: Captured) -> Result<Self> {
-        let keys: Result<Vec<_>> = (0..subject.traffic.keys())
-            .map(|number| Ok(limiter.call(&subjects::key(number))?.key))
-            .collect();
-        let call = limiter.call(&subjects::key(0))?;
-        let calls = Calls::new(&load(bench, &call.source)?, &keys?, &call.arguments);
+        let first = subjects::key(0);
+        let call = limiter.call(&first)?;
+        let before = call.key.strip_suffix(first.as_bytes()).context("a key without its name")?;
+        let key = |number| [before, subjects::key(number).as_bytes()].concat();
+        let keys: Vec<_> = (0..subject.traffic.keys()).map(key).collect();
+        let calls = Calls::new(&load(bench, &call.source)?, &keys, &call.arguments);
         Ok(Self::new(subject.name, subject.traffic, calls, Some(limiter)))
     }
 

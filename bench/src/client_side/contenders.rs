@@ -57,7 +57,8 @@ pub(super) async fn all(url: &str, keys: &[String], admits: bool) -> Result<[Con
     let client = fred_client::connect(url).await?;
     let call = Captured::new(&policy, &format!("{letter}01"))?.call("key")?;
     let digest = client.script_load(call.source).await?;
-    let arguments = call.arguments.into_iter().map(|argument| Value::Bytes(argument.into())).collect();
+    let arguments =
+        call.arguments.into_iter().map(|argument| Value::Bytes(argument.into())).collect();
     let fred = Contender::Fred { client, digest, keys: names_of_fred(1), arguments };
 
     let positive = |number: u16| NonZeroU32::new(number.into()).context("a quota of 0");

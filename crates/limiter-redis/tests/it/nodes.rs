@@ -91,7 +91,9 @@ async fn what_goes_wrong_at_a_node_names_it() {
 
     cluster.node(2).command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     let error = check(&limiter, &key).await.unwrap_err().to_string();
-    assert!(error.starts_with(&format!("policy \"test\": Redis at {node}: OOM ")), "{error}");
+    // Redis 6.2 tells of the script before.
+    let is_named = error.starts_with(&format!("policy \"test\": Redis at {node}: "));
+    assert!(is_named && error.contains("OOM "), "{error}");
     let error = refused_at_once(&limiter, &key).await.to_string();
     assert!(error.starts_with(&format!("policy \"test\": Redis at {node} failed ")), "{error}");
     cluster.node(2).command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
