@@ -27,7 +27,8 @@ local expires = 0
 local function load()
   local head = call('GETRANGE', KEYS[1], '0', '154')
   if head == '' then
-    return false
+    -- What is empty is not nothing: someone else has left it.
+    return call('EXISTS', KEYS[1]) == 1 and head
   end
   local kind = string.byte(head)
   if #head == 155 and kind >= 1 and kind <= 4 then

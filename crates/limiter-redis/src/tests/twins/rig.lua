@@ -9,7 +9,7 @@
 local server, clock, life, writes, reads = redis, nil, nil, nil, nil
 -- What is read in parts is a tape.
 local is_tape = false
-local reading = { GET = true, GETRANGE = true, STRLEN = true }
+local reading = { GET = true, GETRANGE = true, STRLEN = true, EXISTS = true }
 local redis = { call = function(command, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
