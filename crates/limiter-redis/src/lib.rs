@@ -5,7 +5,8 @@
 //! [`Limiter`](limiter_core::Limiter) and [`WaitingLimiter`](limiter_core::WaitingLimiter). Each
 //! operation is one script on one key, so it is atomic whatever else runs; the script reads the
 //! server's clock, so the clocks of the processes don't matter. Checks that are made at the same moment
-//! are sent in one call, where there is one server: the more there are, the less each costs.
+//! are sent in one call, where there is one server: the more there are, the less each costs. A task
+//! on the Tokio runtime that is current sends them, so that has to be driven while one waits.
 //!
 //! ```no_run
 //! use limiter_core::{Cost, Policy, Quota};
