@@ -112,6 +112,20 @@ async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &s
     }
 }
 
+/// A server tells of an empty text what it tells of none.
+#[tokio::test]
+async fn an_empty_text_counts_as_full_once() {
+    let server = Server::start();
+    let policy = Policy::parse("test", "3/min by sliding-log").unwrap();
+    let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
+    let limiter = limiter.with_denial_cache(0).unwrap();
+    let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+    server.command(&["SET", "limiter:test:skey", ""]).unwrap();
+    assert_eq!(limiter.peek("key").await.unwrap().remaining(), 0);
+    assert!(!limiter.try_acquire("key", Cost::ONE).await.unwrap().is_admitted());
+    assert_ne!(server.command(&["PTTL", "limiter:test:skey"]).unwrap(), ":-1");
+}
+
 /// A tape tells where its entries are: what is told of places that aren't there must not make any.
 #[tokio::test]
 async fn a_tape_that_tells_of_what_is_not_there_counts_as_full_once() {
