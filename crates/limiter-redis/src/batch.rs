@@ -23,9 +23,9 @@ use crate::{
     shared::Shared,
 };
 
-/// How many checks are sent in one call at most: few enough that no one else has to wait for a server
-/// for long.
-const MOST: usize = 64;
+/// How many checks are sent in one call at most: few enough that a server and its clients work at the
+/// same time, and that no one else has to wait for long.
+const MOST: usize = 32;
 
 /// The checks by one tier that wait for a job to send them.
 ///
