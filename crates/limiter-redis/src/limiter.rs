@@ -55,7 +55,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::InvalidQuota`] if a quota can't be counted in microseconds and doubles: see
     /// [`Meter::new`](limiter_core::algorithm::Meter::new). A sliding counter counts up to
-    /// 94,906,265 permits, a paced window up to 2^39, all others up to 2^52.
+    /// 94,906,265 permits, sub-windows and a log up to 2^39, GCRA by a rate that does not divide fewer
+    /// than 2^48, all others up to 2^52.
     ///
     /// [`ErrorKind::InvalidSetting`] if one of several limits, or one with tiers, has sub-windows of
     /// more than 128 slots or a log of more than 128 permits.

@@ -17,7 +17,8 @@ do
     local fits = count + cost <= limit
     if fits then
       count = count + cost
-      text = count <= 999 and ends >= 10 ^ 14 and format('%d%03d', ends, count) or to_bytes('<dd', ends, count)
+      local in_digits = count <= 999 and ends >= 10 ^ 14 and ends < 10 ^ 15
+      text = in_digits and format('%d%03d', ends, count) or to_bytes('<dd', ends, count)
       call('SET', KEYS[1], text, 'PX', format('%d', left / 1000 + 2))
     end
     local told = left * (limit + 1) + count

@@ -40,7 +40,7 @@ impl Gcra {
         let increment = meter.price(Cost::ONE).map_or(0, signed);
         // A debt that is promised for later is still exact in a double.
         if meter.ticks_per_unit() >= MAX_SCALE {
-            return Err(too_many(quota, MAX_SCALE));
+            return Err(too_many(quota, MAX_SCALE - 1));
         }
         let longest_delay = Duration::from_micros((1 << 52) / meter.ticks_per_unit());
         Ok(Self { meter, increment, longest_delay })

@@ -11,7 +11,8 @@ do
     at = (sub(text, 16) == digits and tonumber(text) or -1) / 10000
     at = at - at % 1
   end
-  if at >= now and now >= 10 ^ 14 then
+  -- Moments in digits are from 10^14 to before 9 * 10^14, and no capacity is above 10^14.
+  if at >= now and now >= 10 ^ 14 and now < 8 * 10 ^ 14 then
     local drained = at + cost * increment
     local charged = drained - now
     if charged <= capacity then

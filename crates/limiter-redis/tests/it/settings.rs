@@ -112,7 +112,17 @@ async fn a_policy_that_a_server_cannot_keep_is_refused() {
         Policy::sub_windows("test", quota, Slots::strict(6).unwrap()).unwrap()
     };
     assert!(RedisLimiter::new(client.clone(), slots(most)).is_ok());
-    let error = RedisLimiter::new(client, slots(most + 1)).unwrap_err();
+    let error = RedisLimiter::new(client.clone(), slots(most + 1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidQuota);
     assert!(error.to_string().contains("at most 549755813888 permits"), "{error}");
+
+    // As many ticks a microsecond as permits a year, and they are written in six bytes.
+    let uneven = |permits| {
+        let quota = Quota::per(permits, Duration::from_hours(366 * 24)).unwrap();
+        Policy::gcra("test", quota.with_burst(1).unwrap()).unwrap()
+    };
+    assert!(RedisLimiter::new(client.clone(), uneven((1 << 48) - 1)).is_ok());
+    let error = RedisLimiter::new(client, uneven((1 << 48) + 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
+    assert!(error.to_string().contains("permits that way"), "{error}");
 }

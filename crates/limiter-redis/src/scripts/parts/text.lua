@@ -6,22 +6,6 @@ local function is_whole(number)
   return number >= 0 and number <= 2 ^ 53 and number % 1 == 0
 end
 
--- Returns what stands before the notes, and sees them.
-local function without_notes(text)
-  local state, p, s, m, h = match(text, '^([^|]*)|(%d+)|(%d+)|(%d+)|(%d+)$')
-  if state then
-    note(p + 0, s + 0, m + 0, h + 0)
-  end
-  return state or text
-end
-
-local function with_notes(text)
-  if promised > now or horizon > now then
-    return format('%s|%d|%d|%d|%d', text, promised, since, moved, horizon)
-  end
-  return text
-end
-
 local function load()
   local text = call('GET', KEYS[1])
   if text and #text >= 40 and from_bytes('<d', text) == -1 then
