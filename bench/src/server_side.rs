@@ -17,8 +17,30 @@ redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return 1";
 
-/// The floor's expiry in milliseconds: its keys outlive the run, as those of the policies do.
+/// The floor with a value that differs from call to call, as a moment does.
+const MOMENT: &str = "local time = redis.call('TIME')
+redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], time[1] .. time[2], 'PX', ARGV[1])
+return 1";
+
+/// The shortest GCRA there is: it trusts the clock, the value that it finds, and a quota that never
+/// changes. What a script can reach that does more.
+const TRUSTING: &str = "local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local drained = math.max(redis.call('GET', KEYS[1]) or 0, now) + ARGV[2]
+local debt = drained - now
+if debt > ARGV[1] * 1000 then
+  return ARGV[2] - debt
+end
+redis.call('SET', KEYS[1], string.format('%d', drained), 'PX', string.format('%d', debt / 1000 + 1))
+return debt";
+
+/// The floor's expiry, and the shortest GCRA's burst, in milliseconds: the keys outlive the run, as
+/// those of the policies do.
 const HOUR: &[u8] = b"3600000";
+
+/// The shortest GCRA's increment in microseconds: 100 permits an hour, as the policies have.
+const INCREMENT: &[u8] = b"36000000";
 
 /// A script that runs, and what was measured.
 struct Runner {
@@ -61,9 +83,11 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
 fn runners(bench: &Bench) -> Result<(Vec<Runner>, Vec<&'static str>)> {
     let nothing = "return 1";
     let mut runners = vec![
-        Runner::bare(bench, "`return 1`", nothing, "b00", Traffic::Many)?,
-        Runner::bare(bench, "floor", FLOOR, "b01", Traffic::Many)?,
-        Runner::bare(bench, "floor", FLOOR, "b02", Traffic::Few)?,
+        Runner::bare(bench, "`return 1`", nothing, &[HOUR], "b00", Traffic::Many)?,
+        Runner::bare(bench, "floor", FLOOR, &[HOUR], "b01", Traffic::Many)?,
+        Runner::bare(bench, "floor", FLOOR, &[HOUR], "b02", Traffic::Few)?,
+        Runner::bare(bench, "floor that stores a moment", MOMENT, &[HOUR], "b03", Traffic::Many)?,
+        Runner::bare(bench, "shortest GCRA", TRUSTING, &[HOUR, INCREMENT], "b04", Traffic::Many)?,
     ];
     let mut refused = Vec::new();
     for (index, subject) in subjects::all()?.into_iter().enumerate() {
@@ -83,13 +107,15 @@ impl Runner {
         bench: &Bench,
         name: &'static str,
         source: &str,
+        arguments: &[&[u8]],
         prefix: &str,
         traffic: Traffic,
     ) -> Result<Self> {
         let key = |number| format!("{prefix}:{}:s{}", subjects::NAME, subjects::key(number));
         let keys: Vec<Vec<u8>> =
             (0..traffic.keys()).map(|number| key(number).into_bytes()).collect();
-        let calls = Calls::new(&load(bench, source)?, &keys, &[HOUR.into()]);
+        let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_vec()).collect();
+        let calls = Calls::new(&load(bench, source)?, &keys, &arguments);
         Ok(Self::new(name, traffic, calls, None))
     }
 

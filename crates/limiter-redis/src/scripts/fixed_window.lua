@@ -21,7 +21,7 @@ local function read(text, latest)
     return false, now, 0
   end
   local ends, count = -1, 0
-  if #text == 18 and match(text, '^%d+$') then
+  if #text == 18 and string.match(text, '^%d+$') then
     ends, count = string.sub(text, 1, 15) + 0, string.sub(text, 16) + 0
   elseif #text == 16 then
     ends, count = from_bytes('<dd', text)
@@ -85,7 +85,7 @@ end
 
 -- In digits it was alone, until its policy got a tier.
 local function length(text)
-  return #text == 18 and match(text, '^%d+$') and 18 or 16
+  return #text == 18 and string.match(text, '^%d+$') and 18 or 16
 end
 
 local function numbers(ends, count)

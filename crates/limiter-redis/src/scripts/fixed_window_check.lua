@@ -8,7 +8,7 @@ do
   local text = call('GET', KEYS[1])
   local ends, count = 0, -1
   if text and #text == 18 then
-    ends, count = tonumber(sub(text, 1, 15)) or 0, tonumber(sub(text, 16)) or -1
+    ends, count = tonumber(string.sub(text, 1, 15)) or 0, tonumber(string.sub(text, 16)) or -1
   elseif text and #text == 16 then
     ends, count = from_bytes('<dd', text)
   end

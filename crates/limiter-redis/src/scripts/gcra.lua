@@ -37,7 +37,7 @@ local function read(text, latest)
   -- Nothing is promised for later than a double can count; the clock may step back from it.
   local most = math.min(capacity + (latest - now) * scale, 2 ^ 53)
   local at, old_increment, rem, old_scale = -1, 0, 0, 1
-  if #text == 19 and match(text, '^%d+$') then
+  if #text == 19 and string.match(text, '^%d+$') then
     at, old_increment = string.sub(text, 1, 15) + 0, string.sub(text, 16, 18) * 10 ^ string.sub(text, 19)
   elseif #text == 16 then
     at, old_increment = from_bytes('<dd', text)
@@ -124,7 +124,7 @@ end
 -- How many bytes of a text are the state that begins at a place. In digits it was alone, until its
 -- policy got a tier.
 local function length(text, from)
-  if #text == 19 and match(text, '^%d+$') then
+  if #text == 19 and string.match(text, '^%d+$') then
     return 19
   end
   return #text - from >= 7 and from_bytes('<d', text, from) < 0 and 28 or 16

@@ -8,7 +8,7 @@ do
   if text then
     -- As a number, the text is rounded by 512 at most, which never reaches behind the last four digits:
     -- they are from 1000 to 7999.
-    at = (sub(text, 16) == digits and tonumber(text) or -1) / 10000
+    at = (string.sub(text, 16) == digits and tonumber(text) or -1) / 10000
     at = at - at % 1
   end
   -- Moments in digits are from 10^14 to before 9 * 10^14, and no capacity is above 10^14.

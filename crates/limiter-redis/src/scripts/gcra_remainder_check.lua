@@ -18,7 +18,8 @@ do
     if charged <= capacity then
       rem = charged % scale
       local drains_in = (charged - rem) / scale
-      call('SET', KEYS[1], to_bytes('<ddI6I6', -now - drains_in, increment, rem, scale), 'PX', format('%d', (drains_in + 1) / 1000 + 2))
+      local left = to_bytes('<ddI6I6', -now - drains_in, increment, rem, scale)
+      call('SET', KEYS[1], left, 'PX', format('%d', (drains_in + 1) / 1000 + 2))
       return charged
     end
     if debt <= capacity then

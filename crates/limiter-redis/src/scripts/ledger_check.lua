@@ -12,10 +12,9 @@
 --          are added, and one read for each nine that are over
 do
   local key, head = KEYS[1], call('GETRANGE', KEYS[1], '0', '154')
-  local sub = string.sub
-  local own_kind, width, entry, whole = 1, 9, '<I6I3', '<BdddI5BBI3I3I6I3'
+  local own_kind, width, entry, whole, added = 1, 9, '<I6I3', '<BdddI5BBI3I3I6I3', '<ddI5BBI3I3c0I6I3'
   if limit > 16777215 then
-    own_kind, width, entry, whole = 2, 11, '<I6I5', '<BdddI5BBI3I3I6I5'
+    own_kind, width, entry, whole, added = 2, 11, '<I6I5', '<BdddI5BBI3I3I6I5', '<ddI5BBI3I3c0I6I5'
   end
   local kind, expires, total, at, count, olds, youngs, first, stop, oldest_at, oldest_count
   if #head == 155 then
@@ -47,7 +46,7 @@ do
         format('%d', 155 + first * width), format('%d', 154 + (first + olds) * width))
       is_ordinary = olds > 0 and #texts == olds * width and not has_fetched
         and first <= 2 * (stop - first + youngs + 1) + 64
-      pocket, has_fetched = texts .. sub(pocket, from, to - 1), true
+      pocket, has_fetched = texts .. string.sub(pocket, from, to - 1), true
       from, to = 1, #pocket + 1
     else
       youngs = youngs - 1
@@ -62,34 +61,41 @@ do
 
   if is_ordinary and total + cost <= limit then
     total = total + cost
-    local own = now - (now + offset) % slot
-    local added = ''
-    if begun >= own then
-      at, count = at > now and at or now, count + cost
-    else
-      added = to_bytes(entry, at, count)
+    local own, last_at, last_count = now - (now + offset) % slot, at, count
+    local is_new = begun < own
+    if is_new then
       begun, at, count, youngs = own, now, cost, youngs + 1
+    else
+      at, count = at > now and at or now, count + cost
     end
     local till = begun + span
     local expiry = expires
     if expiry <= till + 2000 or expiry > now + 164160000000000 then
       expiry = till + math.ceil((till - now) / 2) + 2000
     end
-    local is_plain = from == 39 and added == '' and expiry == expires
-    if is_plain then
-      call('SETRANGE', key, '9', to_bytes('<ddI5', total, at, count))
-    elseif (olds + youngs) * width > 117 then
+    local is_plain = from == 39 and not is_new
+    if (olds + youngs) * width > 117 then
       is_ordinary = olds > 0 and call('STRLEN', key) >= 155 + (stop + youngs) * width
       if is_ordinary then
         local middle = from + olds * width
-        call('SETRANGE', key, format('%d', 155 + stop * width), sub(pocket, middle, to - 1) .. added)
-        added, to, stop, youngs = '', middle, stop + youngs, 0
+        local texts = string.sub(pocket, middle, to - 1) .. (is_new and to_bytes(entry, last_at, last_count) or '')
+        call('SETRANGE', key, format('%d', 155 + stop * width), texts)
+        to, stop, youngs, is_new = middle, stop + youngs, 0, false
       end
     end
-    if is_ordinary and not is_plain then
-      call('SETRANGE', key, '0', to_bytes('<BdddI5BBI3I3', kind, expiry, total, at, count, olds, youngs, first, stop)
-        .. sub(pocket, from, to - 1) .. added)
+    if is_ordinary then
+      local text
+      if is_new then
+        text = to_bytes(added, total, at, count, olds, youngs, first, stop, string.sub(pocket, from, to - 1),
+          last_at, last_count)
+      elseif is_plain then
+        text = to_bytes('<ddI5', total, at, count)
+      else
+        text = to_bytes('<ddI5BBI3I3c0', total, at, count, olds, youngs, first, stop, string.sub(pocket, from, to - 1))
+      end
+      call('SETRANGE', key, '9', text)
       if expiry ~= expires then
+        call('SETRANGE', key, '1', to_bytes('<d', expiry))
         call('PEXPIRE', key, format('%d', (expiry - now) / 1000 + 2))
       end
     end

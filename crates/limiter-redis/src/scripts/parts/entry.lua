@@ -2,9 +2,9 @@
 
 -- Returns when how many permits were taken, nothing where that can't be read.
 local function entry_of(text)
-  local at, count = match(text, '^(%d+)(%d%d%d%d)$')
+  local at, count = string.match(text, '^(%d+)(%d%d%d%d)$')
   if not at then
-    at, count = match(text, '^(%d+):(%d+)$')
+    at, count = string.match(text, '^(%d+):(%d+)$')
   end
   if at and at + 0 < 2 ^ 52 and count + 0 < 2 ^ 52 then
     return at + 0, count + 0

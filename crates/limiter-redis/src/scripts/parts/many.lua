@@ -12,7 +12,7 @@ for i, key in ipairs(KEYS) do
   else
     -- Redis 6.2 says at which line a command was refused.
     reply = string.gsub(type(reply) == 'table' and reply.err or reply, '^@user_script: %d+: %-?', '')
-    local word = match(reply, '^%u+')
+    local word = string.match(reply, '^%u+')
     if word and word ~= 'ERR' and word ~= 'WRONGTYPE' and not has_admitted then
       return { err = reply }
     end
