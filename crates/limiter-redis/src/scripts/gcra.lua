@@ -1,13 +1,15 @@
 -- GCRA: a debt that drains. Its twin is gcra.rs, which does the same in the same words.
 --
 -- Quota    increment, capacity, scale: the ticks of a permit and of the burst, and those of a
---          microsecond; and digits: the increment as three digits and an exponent of ten in a fourth, or
---          '0000' if it is not to be written so
+--          microsecond; and digits: the number of the increment, if it is even and divides a day: that
+--          of 2^a * 3^b * 5^c is 10 + ((a - 1) * 4 + b) * 9 + c, with a from 1 to 13, b up to 3 and c up
+--          to 8; or '000'
 -- State    the debt at `now`, in ticks
--- Text     the moment at which the debt is drained, and the increment by which it does: in 15 and 4
---          digits, which Redis stores as one integer; else as doubles. Where a tick is not a
---          microsecond the moment is negative, and the remainder in ticks and the scale follow, in six
---          bytes each
+-- Text     the moment at which the debt is drained, and the increment by which it does: as doubles.
+--          Where a tick is not a microsecond the moment is negative, and the remainder in ticks and the
+--          scale follow, in six bytes each. With a number, both are digits, which Redis stores as one
+--          integer: 16 of Unix time, two milliseconds later, so that the first 13 are the key's expiry;
+--          and three of the number
 -- Numbers  the debt
 
 -- Returns a * b / c rounded up, for whole numbers below 2^51 with a quotient below 2^53.
@@ -38,7 +40,11 @@ local function read(text, latest)
   local most = math.min(capacity + (latest - now) * scale, 2 ^ 53)
   local at, old_increment, rem, old_scale = -1, 0, 0, 1
   if #text == 19 and string.match(text, '^%d+$') then
-    at, old_increment = string.sub(text, 1, 15) + 0, string.sub(text, 16, 18) * 10 ^ string.sub(text, 19)
+    local number = string.sub(text, 17) - 10
+    if number >= 0 and number < 468 then
+      at = string.sub(text, 1, 16) - 1600000000002000
+      old_increment = 2 ^ (math.floor(number / 36) + 1) * 3 ^ (math.floor(number / 9) % 4) * 5 ^ (number % 9)
+    end
   elseif #text == 16 then
     at, old_increment = from_bytes('<dd', text)
   elseif #text == 28 then
@@ -112,8 +118,8 @@ end
 local function write(debt)
   local rem = debt % scale
   local drained = now + (debt - rem) / scale
-  if digits ~= '0000' and drained >= 10 ^ 14 and drained < 9 * 10 ^ 14 then
-    return format('%d%s', drained, digits), drained
+  if digits ~= '000' and drained < 2.9 * 10 ^ 15 then
+    return format('%d%s', drained + 1600000000002000, digits), drained
   end
   if scale == 1 then
     return to_bytes('<dd', drained, increment), drained

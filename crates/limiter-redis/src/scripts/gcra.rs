@@ -24,14 +24,14 @@ pub(crate) struct Gcra {
 /// The ticks of a microsecond are written in six bytes.
 const MAX_SCALE: u64 = 1 << 48;
 
-/// The largest capacity of a quota that has a text of digits: three years.
+/// What is above the capacity of a quota that has a text of digits: three years.
 const MAX_IN_DIGITS: u64 = 100_000_000_000_000;
 
 impl Gcra {
     pub(super) const FUNCTIONS: Functions = Functions {
         name: "gcra",
         quota: &["increment", "capacity", "scale", "digits"],
-        form: "dddc4",
+        form: "dddc3",
         text: include_str!("gcra.lua"),
     };
 
@@ -58,30 +58,30 @@ impl Gcra {
     /// Returns the quota as it is packed, for a limit that is alone at its key or not.
     pub(super) fn packed(&self, is_alone: bool) -> Vec<u8> {
         let (capacity, scale) = (self.meter.capacity(), self.meter.ticks_per_unit());
-        let digits = if is_alone { self.digits() } else { None };
-        let digits = format!("{:04}", digits.unwrap_or_default());
-        [doubles(&[self.increment, signed(capacity), signed(scale)]), digits.into()].concat()
+        let number = self.number().filter(|_| is_alone).unwrap_or_default();
+        let numbers = doubles(&[self.increment, signed(capacity), signed(scale)]);
+        [numbers, format!("{number:03}").into()].concat()
     }
 
-    /// Returns the increment in four digits, of which the last is an exponent of ten: for quotas that
-    /// have a text of digits, see `gcra.lua`.
-    const fn digits(&self) -> Option<i64> {
-        let (mut mantissa, mut exponent) = (self.increment, 0);
-        while mantissa >= 1_000 && mantissa % 10 == 0 && exponent < 9 {
-            (mantissa, exponent) = (mantissa / 10, exponent + 1);
-        }
-        // So that a moment in digits stays in reach, and what is behind it is not lost to rounding.
+    /// Returns the number of the increment: for quotas that have a text of digits, see `gcra.lua`.
+    fn number(&self) -> Option<u32> {
+        let mut rest = self.increment;
+        let [twos, threes, fives] = [(2, 13), (3, 3), (5, 8)].map(|(prime, most)| {
+            let mut exponent = 0;
+            while exponent < most && rest % prime == 0 {
+                (rest, exponent) = (rest / prime, exponent + 1);
+            }
+            exponent
+        });
+        let divides_a_day = rest == 1 && twos > 0;
+        // So that a moment in digits stays in reach.
         let fits = self.meter.ticks_per_unit() == 1 && self.meter.capacity() < MAX_IN_DIGITS;
-        if fits && mantissa >= 100 && mantissa < 800 {
-            Some(mantissa * 10 + exponent)
-        } else {
-            None
-        }
+        (divides_a_day && fits).then(|| 10 + ((twos - 1) * 4 + threes) * 9 + fives)
     }
 
-    pub(super) const fn short(&self) -> &'static str {
+    pub(super) fn short(&self) -> &'static str {
         if self.meter.ticks_per_unit() == 1 {
-            if self.digits().is_some() {
+            if self.number().is_some() {
                 include_str!("gcra_check.lua")
             } else {
                 include_str!("gcra_double_check.lua")
@@ -131,14 +131,20 @@ impl Gcra {
 /// The twin: what `gcra.lua` does, in its words.
 #[cfg(test)]
 mod twin {
-    use crate::scripts::twin::{Refund, Twin, doubles, from_doubles, split_digits};
+    use crate::scripts::{
+        EPOCH,
+        twin::{Refund, Twin, doubles, from_doubles, split_digits},
+    };
+
+    /// What a moment in digits is later than one of the script's.
+    const IN_DIGITS: i128 = EPOCH as i128 + 2_000;
 
     /// A quota, and a debt at `now`.
     pub(super) struct Gcra {
         increment: i128,
         capacity: i128,
         scale: i128,
-        digits: Option<i64>,
+        number: Option<u32>,
         now: i128,
         debt: i128,
     }
@@ -155,12 +161,12 @@ mod twin {
         pub(crate) fn twin(&self, is_alone: bool) -> Box<dyn Twin> {
             let (capacity, scale) =
                 (self.meter.capacity().into(), self.meter.ticks_per_unit().into());
-            let digits = self.digits().filter(|_| is_alone);
+            let number = self.number().filter(|_| is_alone);
             Box::new(Gcra {
                 increment: self.increment.into(),
                 capacity,
                 scale,
-                digits,
+                number,
                 now: 0,
                 debt: 0,
             })
@@ -173,9 +179,12 @@ mod twin {
             match text.len() {
                 16 => ([at, increment], rem, scale) = (doubles(text)?, 0, 1),
                 19 => {
-                    let (before, last) = split_digits(str::from_utf8(text).ok()?, 4)?;
-                    let exponent = u32::try_from(last % 10).ok()?;
-                    (at, increment) = (before, last / 10 * 10_i128.pow(exponent));
+                    let (moment, number) = split_digits(str::from_utf8(text).ok()?, 3)?;
+                    let number = u32::try_from(number - 10).ok().filter(|number| *number < 468)?;
+                    at = Some(moment - IN_DIGITS).filter(|at| *at >= 0)?;
+                    increment = 2_i128.pow(number / 36 + 1)
+                        * 3_i128.pow(number / 9 % 4)
+                        * 5_i128.pow(number % 9);
                     (rem, scale) = (0, 1);
                 }
                 28 => {
@@ -276,9 +285,9 @@ mod twin {
             let Self { increment, scale, .. } = *self;
             let rem = self.debt % scale;
             let drained = self.now + (self.debt - rem) / scale;
-            let in_reach = (100_000_000_000_000..900_000_000_000_000).contains(&drained);
-            if let Some(digits) = self.digits.filter(|_| in_reach) {
-                return (format!("{drained}{digits}").into_bytes(), drained);
+            if let Some(number) = self.number.filter(|_| drained < 2_900_000_000_000_000) {
+                let text = format!("{}{number:03}", drained + IN_DIGITS);
+                return (text.into_bytes(), drained);
             }
             if scale == 1 {
                 return (from_doubles(&[drained, increment]), drained);
@@ -304,7 +313,12 @@ mod twin {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use limiter_core::Quota;
     use proptest::prelude::*;
+
+    use super::Gcra;
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -312,12 +326,39 @@ mod tests {
         /// As the short way does, in a number that can't count all of the digits.
         #[test]
         fn a_moment_in_digits_is_read_by_dividing(
-            at in 100_000_000_000_000..900_000_000_000_000_u64,
-            digits in prop_oneof![Just(1_000), 1_000..=7_999_u64, Just(7_999)],
+            at in 1_600_000_000_002_000..4_500_000_000_002_000_u64,
+            number in prop_oneof![Just(10), 10..=477_u64, Just(477)],
         ) {
-            let text = format!("{at}{digits}");
-            let moment = text.parse::<f64>().unwrap() / 10_000.0;
+            let text = format!("{at}{number:03}");
+            let moment = text.parse::<f64>().unwrap() / 1_000.0;
             prop_assert_eq!((moment - moment % 1.0).to_string(), at.to_string());
         }
+    }
+
+    fn number(micros: u64) -> Option<u32> {
+        let (permits, millis) =
+            if micros.is_multiple_of(1_000) { (1, micros / 1_000) } else { (1_000, micros) };
+        let quota = Quota::per(permits, Duration::from_millis(millis)).unwrap();
+        Gcra::new(&quota).unwrap().number()
+    }
+
+    #[test]
+    fn each_even_increment_that_divides_a_day_has_a_number_of_its_own() {
+        let exponents =
+            (1..=13).flat_map(|a| (0..=3).flat_map(move |b| (0..=8).map(move |c| (a, b, c))));
+        let increments = exponents.map(|(a, b, c)| 2_u64.pow(a) * 3_u64.pow(b) * 5_u64.pow(c));
+        let numbers: Vec<_> = increments.map(|micros| number(micros).expect("a number")).collect();
+        assert_eq!(numbers, (10..=477).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_other_increment_has_a_number() {
+        for micros in [1, 3, 5, 7, 14, 700_000, 1 << 14, 604_800_000_000] {
+            assert_eq!(number(micros), None, "{micros}");
+        }
+        let with_a_remainder = Quota::per_hour(97).unwrap();
+        assert_eq!(Gcra::new(&with_a_remainder).unwrap().number(), None);
+        let far = Quota::per_day(1).unwrap().with_burst(1_200).unwrap();
+        assert_eq!(Gcra::new(&far).unwrap().number(), None);
     }
 }

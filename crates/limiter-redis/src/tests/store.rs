@@ -31,18 +31,22 @@ use crate::{Connection, RedisLimiter, connect, scripts};
 /// has, and states live an hour longer, since the server's own clock goes on while the test's stands
 /// still.
 const PRELUDE: &str = "
-local server = redis
+local server, told = redis, nil
 local redis = { call = function(command, ...)
   local arguments = {...}
   if command == 'TIME' then
     for _, clock in ipairs({ CLOCKS }) do
       local now = server.pcall('GET', clock)
       if type(now) == 'string' then
+        told = now
         return { string.sub(now, 1, -7), string.sub(now, -6) }
       end
     end
   end
   local life = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
+  if command == 'SET' and arguments[3] == 'PXAT' then
+    life, arguments[3], arguments[4] = 4, 'PX', arguments[4] - told / 1000
+  end
   if life then
     arguments[life] = string.format('%.0f', arguments[life] + 3600000)
   end

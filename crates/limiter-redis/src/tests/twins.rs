@@ -71,7 +71,7 @@ fn policies(
     })
 }
 
-/// Returns quotas whose increment is written in four digits.
+/// Returns quotas of which most have an increment that is written in digits.
 fn round_quotas() -> impl Strategy<Value = Quota> {
     (prop_oneof![Just(1_000_u64), Just(60_000), Just(3_600_000)], 1..=12_u64, 1..=50_u64).prop_map(
         |(window_ms, permits, burst)| {

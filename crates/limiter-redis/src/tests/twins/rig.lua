@@ -22,6 +22,12 @@ local redis = { call = function(command, ...)
   local arguments = {...}
   writes = writes + 1
   local expiry = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
+  if command == 'SET' and arguments[3] == 'PXAT' then
+    -- The value begins with the moment, and tells it in microseconds.
+    assert(arguments[4] == string.sub(arguments[2], 1, 13))
+    expiry, arguments[3] = 4, 'PX'
+    arguments[4] = string.format('%d', (string.sub(arguments[2], 1, 16) - clock) / 1000)
+  end
   if expiry then
     life = arguments[expiry]
     -- The server's own clock goes on while the test's stands still.
