@@ -23,8 +23,8 @@ redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], time[1] .. time[2], 'PX', ARGV[1])
 return 1";
 
-/// The shortest GCRA there is: it trusts the clock, the value that it finds, and a quota that never
-/// changes. What a script can reach that does more.
+/// The shortest GCRA there is: it trusts the clock, the value that it finds, and that the quota never
+/// changes. A yardstick for the one that trusts none of them.
 const TRUSTING: &str = "local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local drained = math.max(redis.call('GET', KEYS[1]) or 0, now) + ARGV[2]
@@ -168,10 +168,11 @@ fn print(bench: &Bench, runners: &[Runner], refused: &[&str]) {
     println!(
         "**Scripts.** Thousands of decisions a second by EVALSHA on one connection without waiting \
          for replies: the median of {} rounds, and the range of the middle half of them. The floor \
-         is TIME, GET and SET with PX, and no logic. A ratio is that of a script's rate to the rate \
-         of the floor with as many keys in the same round; by decisions a second, and by decisions \
-         for each second that the server's process computed, which other processes disturb less. \
-         With {} keys, all slots of a window are filled, and expire.\n",
+         is TIME, GET and SET with PX, and no logic; the shortest GCRA is one that trusts the clock, \
+         the value that it finds, and that its quota never changes. A ratio is that of a script's \
+         rate to the rate of the floor with as many keys in the same round; by decisions a second, \
+         and by decisions for each second that the server's process computed, which other processes \
+         disturb less. With {} keys, all slots of a window are filled, and expire.\n",
         bench.effort.rounds,
         Traffic::Few.keys(),
     );
