@@ -52,7 +52,7 @@
 //!
 //! | algorithm | value | bytes a key on Redis 7.0 |
 //! |---|---|---|
-//! | GCRA and the buckets | when the debt is drained, and the interval | 72; 104 for intervals that don't divide a day |
+//! | GCRA and the buckets | when the debt is drained, and the interval | 72 if the interval is an even number of microseconds that divides a day, else 104 |
 //! | fixed window | when the window ends, and the count | 72; 104 for counts above 999 |
 //! | sliding counter | the end, two counts, the window | 120 |
 //! | sub-windows, exact log | a head, and dated counts | 232 up to 14 slots or entries, 10 to 14 each for more |

@@ -84,6 +84,7 @@ do
       end
     end
     if is_ordinary then
+      -- From the sum on, which stands behind the kind and the expiry.
       local text
       if is_new then
         text = to_bytes(added, total, at, count, olds, youngs, first, stop, string.sub(pocket, from, to - 1),
