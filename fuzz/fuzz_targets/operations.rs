@@ -1,134 +1,149 @@
-//! Any operations on any policy, at any time: nothing panics, and decisions make sense.
+//! Any operations under any policies, at any time: nothing panics, and decisions are consistent.
 
 #![no_main]
 
+#[path = "operations/bound.rs"]
+mod bound;
 #[path = "operations/input.rs"]
 mod input;
 
 use std::{
     env,
+    future::Future,
     pin::Pin,
     sync::LazyLock,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use input::{Bytes, Operation, Who};
+use bound::{Admission, Bound};
+use input::{By, Bytes, Operation};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use limiter_core::{
-    Acquire, Clock, Cost, Decision, Kind, ManualClock, MemoryLimiter, Receipt, Reservation,
+    Algorithm, Clock, Cost, Decision, ManualClock, MemoryLimiter, Policy, Receipt, Reservation,
     Timestamp, Usage,
 };
 
-/// How long after its start a limiter is held to the waits that it tells: 20 years. Time stands
-/// still after 27.
+type Limiter = MemoryLimiter<ManualClock>;
+
+/// How long after the start of the clock waits are checked to be exact: 20 years.
 const EXACT: Duration = Duration::from_secs(20 * 365 * 86_400);
 
-/// Whether to print what is done, to understand an input that fails: `LIMITER_FUZZ_TRACE=1`.
+/// Until when moments are told apart: time stands still at 3 * 2^60 ns, 109 years after the clock's
+/// zero. Two of the longest windows less, because an aligned window has to end before that.
+const LATEST: Timestamp = Timestamp::from_nanos((3 << 60) - 2 * 366 * 86_400 * 1_000_000_000);
+
+/// Whether to print each operation, to understand an input that fails: `LIMITER_FUZZ_TRACE=1`.
 static TRACE: LazyLock<bool> = LazyLock::new(|| env::var_os("LIMITER_FUZZ_TRACE").is_some());
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let mut bytes = Bytes(bytes);
-    let kinds = bytes.kinds();
-    let Some(mut world) = World::new(&mut bytes, &kinds) else { return Corpus::Reject };
+    let algorithms = bytes.algorithms();
+    let Some(mut world) = World::new(&mut bytes, &algorithms) else { return Corpus::Reject };
     while !bytes.is_empty() {
-        let operation = bytes.operation(&kinds);
+        let operation = bytes.operation(&algorithms);
         if *TRACE {
             eprintln!("{operation:?}");
         }
         world.run(operation);
     }
+    world.bound.check();
     Corpus::Keep
 });
 
 struct World {
     clock: ManualClock,
     origin: Timestamp,
-    /// The policy itself, and its tiers.
-    tiers: Vec<MemoryLimiter<ManualClock>>,
+    /// The limiter and up to three handles on it.
+    handles: Vec<Limiter>,
     receipts: Vec<Taken>,
-    waiters: Vec<(Who, Acquire<ManualClock>)>,
-    replaced: u32,
-    /// Whether the clock ever went back.
+    waiters: Vec<Waiter>,
+    bound: Bound,
+    /// Whether the clock has ever stepped back.
     went_back: bool,
-    /// Whether permits were ever given out for later.
+    /// Whether permits were ever promised for later.
     promised: bool,
 }
 
-/// A receipt, and who got it by which policy.
+/// A receipt, and what it was issued for.
 struct Taken {
     receipt: Receipt,
-    who: Who,
-    replaced: u32,
+    key: u8,
+    limiter: Limiter,
+    admission: Option<Admission>,
+}
+
+struct Waiter {
+    by: By,
+    limiter: Limiter,
+    future: Pin<Box<dyn Future<Output = Reservation> + Send>>,
 }
 
 impl World {
-    fn new(bytes: &mut Bytes<'_>, kinds: &[Kind]) -> Option<Self> {
-        let policy = bytes.policy(kinds)?;
+    fn new(bytes: &mut Bytes<'_>, algorithms: &[Algorithm]) -> Option<Self> {
+        let policy = bytes.policy("first", algorithms)?;
         if *TRACE {
             eprintln!("{policy:#?}");
         }
         let clock = ManualClock::new();
         let origin = Timestamp::from_nanos(bytes.number());
         clock.set(origin);
-        let capacity = usize::from(bytes.byte()) + 1;
-        let limiter = MemoryLimiter::new(policy.clone()).ok()?;
-        let limiter = limiter.with_capacity(capacity).expect("within bounds");
-        let limiter = limiter.with_clock(clock.clone());
-        let others = policy.tiers().iter().map(|tier| limiter.tier(tier.name()));
-        let mut tiers: Vec<_> = others.collect::<Result<_, _>>().expect("all the tiers are there");
-        tiers.insert(0, limiter);
-        let (receipts, waiters) = (Vec::new(), Vec::new());
+        let (capacity, wide_states) = (usize::from(bytes.byte()) + 1, bytes.byte() & 1 == 1);
+        let builder = MemoryLimiter::builder(policy.clone()).capacity(capacity);
+        let builder = if wide_states { builder.wide_states() } else { builder };
+        let limiter = builder.clock(clock.clone()).build().expect("the capacity is within bounds");
         Some(Self {
             clock,
             origin,
-            tiers,
-            receipts,
-            waiters,
-            replaced: 0,
-            promised: false,
+            handles: vec![limiter],
+            receipts: Vec::new(),
+            waiters: Vec::new(),
+            bound: Bound::new(&policy),
             went_back: false,
+            promised: false,
         })
     }
 
     fn run(&mut self, operation: Operation) {
         match operation {
-            Operation::TryAcquire { who, cost } => {
-                let cost = cost.get(self.peek(who).limit());
-                self.try_acquire(who, cost);
+            Operation::Check { by, cost } => {
+                let limiter = self.of(by);
+                let cost = cost.get(peek(&limiter, by.key).limit());
+                self.check(&limiter, by.key, cost);
             }
-            Operation::Reserve { who, cost, within } => {
-                let cost = cost.get(self.peek(who).limit());
-                let reservation = self.of(who).reserve(who.key, cost, within);
+            Operation::Reserve { by, cost, within } => {
+                let limiter = self.of(by);
+                let cost = cost.get(peek(&limiter, by.key).limit());
+                let reservation = limiter.reserve(by.key, cost, within);
                 assert!(reservation.delay().is_none_or(|delay| delay <= within));
-                self.keep(who, reservation);
+                assert!(reservation.delay().is_none_or(|delay| delay <= horizon(limiter.policy())));
+                self.keep(limiter, by.key, cost, reservation);
             }
-            Operation::Peek { who } => {
-                self.peek(who);
+            Operation::Peek { by } => {
+                peek(&self.of(by), by.key);
             }
-            Operation::Refund { tier, receipt, keep } => {
-                self.refund(tier, receipt, keep);
+            Operation::Refund { receipt, keep } => self.refund(receipt, keep),
+            Operation::Reset { by } => {
+                self.of(by).reset(by.key);
+                self.bound.forget(by.key);
             }
-            Operation::Reset { who } => self.of(who).reset(who.key),
-            Operation::Replace { policy } => {
-                if policy.is_some_and(|policy| self.tiers[0].replace(policy).is_ok()) {
-                    self.replaced += 1;
-                }
+            Operation::WithPolicy { handle, policy: Some(policy) } => {
+                self.with_policy(handle, &policy);
             }
+            Operation::WithPolicy { policy: None, .. } => {}
             Operation::Set { now } => self.set(now),
             Operation::Advance { by } => self.clock.advance(by),
             Operation::Back { by } => {
                 let back = self.clock.now().saturating_since(Timestamp::ZERO.saturating_add(by));
                 self.set(Timestamp::ZERO.saturating_add(back));
             }
-            Operation::Acquire { who, cost, within } => {
-                let cost = cost.get(self.peek(who).limit());
-                let limiter = self.of(who);
-                let waiter = match within {
-                    Some(within) => limiter.acquire_within(who.key, cost, within),
-                    None => limiter.acquire(who.key, cost),
-                };
-                self.waiters.push((who, waiter));
+            Operation::Acquire { by, cost, within } => {
+                let limiter = self.of(by);
+                let cost = cost.get(peek(&limiter, by.key).limit());
+                let future = limiter.acquire(by.key, cost, within);
+                // A waiter is charged for the moment at which it is due, which it does not report.
+                self.bound.forget(by.key);
+                self.waiters.push(Waiter { by, limiter, future });
                 self.poll(self.waiters.len() - 1);
             }
             Operation::Poll { waiter } => {
@@ -147,24 +162,31 @@ impl World {
     fn set(&mut self, now: Timestamp) {
         self.went_back |= now < self.clock.now();
         self.clock.set(now);
+        if self.went_back {
+            (0..4).for_each(|key| self.bound.forget(key));
+        }
     }
 
-    fn try_acquire(&mut self, who: Who, cost: Cost) {
-        let before = self.peek(who);
-        let decision = self.of(who).try_acquire(who.key, cost);
-        self.check(who, &decision);
+    fn check(&mut self, limiter: &Limiter, key: u8, cost: Cost) {
+        let before = peek(limiter, key);
+        let decision = limiter.check_n(key, cost);
+        if *TRACE {
+            eprintln!("    at {:?}: {decision:?}", self.clock.now());
+        }
+        self.is_consistent(limiter, key, cost, &decision);
         if decision.is_admitted() {
-            let is_told = cost.get() <= before.remaining();
-            assert!(is_told || !self.is_exact(self.clock.now()), "{cost} of {before:?}");
+            let fits = cost.get() <= before.remaining();
+            assert!(fits || !self.is_exact(self.clock.now()), "{cost} of {before:?}");
+            self.bound.admit(key, self.clock.now(), cost);
             return;
         }
-        // One who waits and is due has its turn, whoever asks.
-        if self.is_waited_for(who) {
+        // A check is refused while there are waiters, and charges those that are due.
+        if self.has_waiters(key) {
             return;
         }
-        assert_eq!(self.peek(who), before, "a refusal changes nothing");
+        assert_eq!(peek(limiter, key), before, "a refusal changes nothing");
         let Some(wait) = decision.retry_after() else { return };
-        // Behind what was given out for later, even what is left has to wait.
+        // Behind a reservation, a cost waits even if it fits into what remains.
         if !self.promised && !self.went_back {
             assert!(cost.get() > before.remaining(), "{cost} of {before:?}: {decision:?}");
         }
@@ -174,57 +196,112 @@ impl World {
             return;
         }
         self.clock.set(Timestamp::from_nanos(then.as_nanos() - 1));
-        let early = self.of(who).try_acquire(who.key, cost);
+        let early = limiter.check_n(key, cost);
         assert!(!early.is_admitted(), "admitted a nanosecond before {wait:?}");
         self.clock.set(then);
-        let retry = self.of(who).try_acquire(who.key, cost);
+        let retry = limiter.check_n(key, cost);
         assert!(retry.is_admitted(), "refused after {wait:?}: {retry:?}");
+        self.bound.admit(key, then, cost);
     }
 
-    fn refund(&mut self, tier: u8, index: usize, keep: u64) {
+    fn refund(&mut self, index: usize, keep: u64) {
         let Some(index) = index.checked_rem(self.receipts.len()) else { return };
-        let Taken { receipt, who, replaced } = self.receipts.swap_remove(index);
-        let usage = self.peek(who);
-        let before = usage.remaining();
+        let Taken { receipt, key, limiter, admission } = self.receipts.swap_remove(index);
+        let before = peek(&limiter, key).remaining();
         let receipt = receipt.keep(keep);
         let permits = receipt.permits();
-        self.of(Who { tier, ..who }).refund(receipt);
-        let after = self.peek(who).remaining();
-        // Another quota counts what was taken in another measure, and sums of so many permits that
-        // were promised for later are cut off.
-        if replaced == self.replaced && usage.limit() < 1 << 48 {
-            assert!(after <= before.saturating_add(permits), "{after} after {before}: {permits}");
+        // Any handle takes the receipt of any other.
+        let back = self.handles[0].refund(receipt);
+        assert!(back <= permits, "{back} of {permits} came back");
+        if let Some(admission) = admission {
+            self.bound.give_back(admission, back);
+        }
+        let after = peek(&limiter, key).remaining();
+        // Of several limits, others may have got back more than the one that got back least.
+        let most = if limiter.policy().limits().len() == 1 { back } else { permits };
+        assert!(after <= before.saturating_add(most), "{after} after {before}: {back}");
+    }
+
+    fn with_policy(&mut self, handle: u8, policy: &Policy) {
+        let first = &self.handles[0];
+        let Ok(limiter) = first.with_policy(policy) else {
+            // Limits that are as short as another one's window may be in another order. The number
+            // of quotas at once is limited too.
+            return;
+        };
+        assert_eq!(limiter.policy(), policy);
+        assert_eq!(limiter.policy().families(), first.policy().families());
+        self.is_enforced(policy);
+        self.bound.add(policy);
+        match usize::from(handle) % 4 {
+            0 => self.handles[0] = limiter,
+            index if index < self.handles.len() => self.handles[index] = limiter,
+            _ => self.handles.push(limiter),
+        }
+    }
+
+    /// Checks that a handle decides as a limiter that was built with its policy.
+    fn is_enforced(&self, policy: &Policy) {
+        let build = |policy: &Policy| {
+            let builder = MemoryLimiter::builder(policy.clone()).capacity(1);
+            builder.clock(self.clock.clone()).build().expect("the capacity is within bounds")
+        };
+        let own = build(policy);
+        let other = build(self.handles[0].policy());
+        let handle = other.with_policy(policy).expect("its families are equal");
+        let limit = own.peek(0).limit();
+        for permits in [limit.saturating_add(1), limit.div_ceil(2), limit, 1, limit / 2] {
+            let cost = Cost::new(permits.max(1)).expect("at least one");
+            assert_eq!(handle.check_n(0, cost), own.check_n(0, cost));
+            assert_eq!(handle.reserve(0, cost, Duration::MAX).delay(), {
+                own.reserve(0, cost, Duration::MAX).delay()
+            });
+            assert_eq!(handle.peek(0), own.peek(0));
         }
     }
 
     fn poll(&mut self, index: usize) {
-        // The end of the clock is never reached, so sleep until then would never do.
+        // When time stands still, a timer for a later moment never fires.
         if self.clock.now() > LATEST {
             return;
         }
-        let (who, waiter) = &mut self.waiters[index];
-        let who = *who;
         let context = &mut Context::from_waker(Waker::noop());
-        if let Poll::Ready(reservation) = Pin::new(waiter).poll(context) {
-            // Permits that were given out before the clock stepped back are for later.
-            assert!(self.went_back || reservation.delay().is_none_or(|delay| delay.is_zero()));
-            drop(self.waiters.swap_remove(index));
-            self.keep(who, reservation);
+        if let Poll::Ready(reservation) = self.waiters[index].future.as_mut().poll(context) {
+            assert!(reservation.delay().is_none_or(|delay| delay.is_zero()));
+            let Waiter { by, limiter, .. } = self.waiters.swap_remove(index);
+            self.bound.forget(by.key);
+            self.keep(limiter, by.key, Cost::ONE, reservation);
         }
     }
 
-    fn keep(&mut self, who: Who, reservation: Reservation) {
-        self.check(who, &reservation.decision());
-        self.promised |= reservation.delay().is_some_and(|delay| !delay.is_zero());
-        let replaced = self.replaced;
-        let receipt = reservation.into_receipt();
-        self.receipts.extend(receipt.map(|receipt| Taken { receipt, who, replaced }));
+    /// Keeps the receipt of `cost`, if it was admitted, for a refund.
+    fn keep(&mut self, limiter: Limiter, key: u8, cost: Cost, reservation: Reservation) {
+        self.is_consistent(&limiter, key, cost, &reservation.decision());
+        let Some(delay) = reservation.delay() else { return };
+        if !delay.is_zero() {
+            self.promised = true;
+            self.bound.promise();
+        }
+        let at = self.clock.now().saturating_add(delay);
+        let admission = self.bound.admit(key, at, cost);
+        let receipt = reservation.into_receipt().expect("an admission has a receipt");
+        self.receipts.push(Taken { receipt, key, limiter, admission });
     }
 
-    fn check(&self, who: Who, decision: &Decision) {
+    fn is_consistent(&self, limiter: &Limiter, key: u8, cost: Cost, decision: &Decision) {
         assert!(decision.remaining() <= decision.limit(), "{decision:?}");
-        // Those who wait may have to be called first, however little time that takes.
-        if !decision.is_admitted() && !self.is_waited_for(who) {
+        let limits = limiter.policy().limits();
+        let limit = &limits[decision.limit_index()];
+        let largest = match limit.algorithm() {
+            Algorithm::SubWindows(slots) if slots.is_paced() => decision.limit(),
+            _ => limit.quota().burst(),
+        };
+        assert_eq!(decision.limit(), largest, "the limit is that of the handle's policy");
+        if decision.is_admitted() {
+            let fits = limits.iter().all(|limit| cost.get() <= limit.quota().burst());
+            assert!(fits, "{cost} of {limits:?}");
+        } else if !self.has_waiters(key) {
+            // Waiters may have to be polled first, however short the wait is.
             assert_ne!(decision.retry_after(), Some(Duration::ZERO), "{decision:?}");
         }
     }
@@ -233,20 +310,22 @@ impl World {
         at.saturating_since(self.origin) <= EXACT && at.max(self.origin) <= LATEST
     }
 
-    fn is_waited_for(&self, who: Who) -> bool {
-        self.waiters.iter().any(|(other, _)| other.key == who.key)
+    fn has_waiters(&self, key: u8) -> bool {
+        self.waiters.iter().any(|waiter| waiter.by.key == key)
     }
 
-    fn peek(&self, who: Who) -> Usage {
-        let usage = self.of(who).peek(who.key);
-        assert!(usage.remaining() <= usage.limit(), "{usage:?}");
-        usage
-    }
-
-    fn of(&self, who: Who) -> &MemoryLimiter<ManualClock> {
-        &self.tiers[usize::from(who.tier) % self.tiers.len()]
+    fn of(&self, by: By) -> Limiter {
+        self.handles[usize::from(by.handle) % self.handles.len()].clone()
     }
 }
 
-/// The clock's last moment, and two of the longest windows before it: an aligned window has to end.
-const LATEST: Timestamp = Timestamp::from_nanos(u64::MAX - 2 * 366 * 86_400 * 1_000_000_000);
+fn peek(limiter: &Limiter, key: u8) -> Usage {
+    let usage = limiter.peek(key);
+    assert!(usage.remaining() <= usage.limit(), "{usage:?}");
+    usage
+}
+
+/// Returns how far ahead a policy may promise permits.
+fn horizon(policy: &Policy) -> Duration {
+    policy.limits().iter().map(limiter_core::Limit::horizon).min().unwrap_or_default()
+}

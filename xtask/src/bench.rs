@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: how fast limits through Redis are, and how much memory they take there.
+//! `cargo xtask bench`: how fast limits in memory and through Redis are, and how much memory they
+//! take.
 
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
@@ -6,8 +7,30 @@ use xshell::{Shell, cmd};
 use crate::servers::{self, Release};
 use crate::{test, workspace};
 
-/// Runs the package in `bench/`, on the server named or at hand.
+/// Runs one of the packages in `bench/`.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["memory"] | ["memory", "--quick"] | ["flood"] | ["flood", "--keys", _] => {
+            run_in_memory(shell, &words)
+        }
+        _ => run_through_redis(shell, arguments),
+    }
+}
+
+fn run_in_memory(shell: &Shell, arguments: &[&str]) -> Result<()> {
+    let target = workspace::target_folder(shell)?.join("bench-memory");
+    let manifest = "bench/memory/Cargo.toml";
+    cmd!(shell, "cargo run --release --manifest-path {manifest} --target-dir {target}")
+        .arg("--")
+        .args(arguments)
+        .quiet()
+        .run()?;
+    Ok(())
+}
+
+/// Runs the package in `bench/`, on the server named or at hand.
+fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     let mut passed_on = Vec::new();
     let mut server = None;
     let mut arguments = arguments.iter().map(String::as_str);
@@ -40,4 +63,5 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
 }
 
 /// What may follow on the command line.
-pub(crate) const OPTIONS: &str = "redis [--quick] | redis-memory, and [--server NAME]";
+pub(crate) const OPTIONS: &str =
+    "memory [--quick] | flood [--keys N] | redis [--quick] | redis-memory; redis: [--server NAME]";

@@ -1,10 +1,10 @@
-//! `cargo xtask bounds`: what each algorithm promises to admit at most, and what an adversary gets.
+//! `cargo xtask bounds`: the most that each algorithm may admit, and the most that an adversary got.
 
 use anyhow::{Result, ensure};
 use limiter_test::bounds::cases;
 use xshell::Shell;
 
-/// How many changes the adversary tries for each row: all take some seconds.
+/// How many changes the adversary tries for each row. All rows together take some seconds.
 const CLIMBS: u32 = 1_000;
 const SEED: u64 = 1;
 

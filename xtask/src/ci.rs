@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: all that must hold before a change is merged.
+//! `cargo xtask ci`: all checks that a change has to pass.
 
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
@@ -8,7 +8,7 @@ use crate::{features, models, no_std, plots, test, tidy};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
-/// Cheap and telling ones first.
+/// Fast ones first.
 const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("tidy", |shell| tidy::run(shell, &[])),
@@ -57,14 +57,13 @@ fn fmt(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-// Warnings are denied by arguments of the last tool in line: RUSTFLAGS would make Cargo build
-// every dependency once more.
+// Warnings are denied by arguments, because RUSTFLAGS would rebuild every dependency.
 fn clippy(shell: &Shell) -> Result<()> {
     let all = ["--workspace", "--all-targets", "--all-features"];
     Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
 }
 
-/// The laws and the ends of every range once more, without the checks that a release leaves out.
+/// Runs the laws and the extremes in a release build, which has no overflow checks.
 fn release(shell: &Shell) -> Result<()> {
     let only = ["-p", "limiter-core", "--test", "it", "--release", "--all-features"];
     Ok(cmd!(shell, "cargo test {only...} -- extremes laws refunds conformance").quiet().run()?)

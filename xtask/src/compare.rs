@@ -1,19 +1,18 @@
-//! `cargo xtask compare`: the algorithms side by side, every figure measured as it is printed.
+//! `cargo xtask compare`: measures the algorithms side by side, and prints the figures.
 
 mod memory;
 mod time;
 
 use anyhow::{Result, ensure};
+use limiter_core::{MemoryLimiter, Policy};
 use limiter_test::{
-    bounds::{
-        adversary::Means,
-        adversary::{Effort, attack},
-    },
+    bounds::adversary::{Effort, Means, attack},
     traffic::{self, Contender, Outcome, QUOTA, contenders},
 };
 use xshell::{Shell, cmd};
 
-/// What the adversary is measured by: enough permits for the ratio to be near its limit.
+/// The permits and seconds that the adversary attacks: enough permits for the ratio to be near its
+/// limit.
 const ATTACKED: (u64, u64) = (100, 10);
 
 /// Prints the tables, by a release build.
@@ -34,16 +33,16 @@ fn accuracy() {
     let names: Vec<_> = traffic.iter().map(|traffic| traffic.name).collect();
     let (permits, seconds) = QUOTA;
     println!(
-        "All figures are printed by `cargo xtask compare`. Sub-windows are ten slots.\n\n\
-         **Accuracy.** First, by a limit `L` of {} permits: the most that an adversary got within \
-         a window, and what a fresh key has at once. Then, by a limit of {permits} permits in \
-         {seconds} s: how many requests were refused although fewer than {permits} had been \
-         admitted within the window, by traffic that is {}.\n",
+        "All figures are printed by `cargo xtask compare`. Sub-windows have ten slots.\n\n\
+         **Accuracy.** The first two columns are for a limit `L` of {} permits: the most that an \
+         adversary got in one window, and the most that a fresh key can take at once. The next three \
+         are for {permits} permits in {seconds} s: the requests that were refused although fewer than \
+         {permits} had been admitted in the window. The traffic is {}.\n",
         ATTACKED.0,
         names.join(", in "),
     );
     println!(
-        "| algorithm | most in a window | at once | refused below the limit: steady | bursts | edges | take it when |"
+        "| algorithm | most in a window | at once | refused below the limit: steady | bursts | edges | choose it if |"
     );
     println!("|---|---|---|---|---|---|---|");
     let attacked = contenders(ATTACKED.0, ATTACKED.1);
@@ -52,7 +51,7 @@ fn accuracy() {
             let outcomes = traffic::send(&contender.policy, traffic);
             format!("{} of {}", refused_below(&outcomes), outcomes.len())
         });
-        let burst = attacked.policy.limits().first().map_or(0, at_once);
+        let burst = at_once(&attacked.policy);
         let [steady, bursts, edges] = refused;
         let (name, when, most) = (contender.name, contender.when, most(attacked));
         println!(
@@ -79,11 +78,6 @@ fn most(contender: &Contender) -> String {
 }
 
 /// Returns how many permits a fresh key has at once.
-fn at_once(limit: &limiter_core::Limit) -> u64 {
-    use limiter_core::{
-        Timestamp,
-        algorithm::{Algorithm, Single, State},
-    };
-    let single = Single::new(limit.kind(), limit.quota());
-    single.map_or(0, |single| single.usage(&State::default(), Timestamp::ZERO).limit())
+fn at_once(policy: &Policy) -> u64 {
+    MemoryLimiter::new(policy.clone()).peek("key").limit()
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random bytes against what must never panic.
+//! `cargo xtask fuzz`: random bytes as input of what must never panic.
 
 use anyhow::{Context, Result, bail, ensure};
 use xshell::{Shell, cmd};
@@ -44,12 +44,12 @@ fn install(shell: &Shell) -> Result<()> {
     if cmd!(shell, "cargo fuzz --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
         return Ok(());
     }
-    eprintln!("no cargo-fuzz at hand: installing it");
+    eprintln!("cargo-fuzz is missing: installing it");
     Ok(cmd!(shell, "cargo install --locked cargo-fuzz").quiet().run()?)
 }
 
-// There is no unsafe code for a sanitizer to watch. Long inputs are tried at once: it takes many
-// operations for something to happen.
+// No sanitizer, because there is no unsafe code. Long inputs from the start, because a state takes
+// many operations.
 fn fuzz(shell: &Shell, target: &str, seconds: u64) -> Result<()> {
     let options = [format!("-max_total_time={seconds}"), "-len_control=0".to_owned()];
     cmd!(shell, "cargo +nightly fuzz run --sanitizer none {target} -- -timeout=10 {options...}")

@@ -1,4 +1,4 @@
-//! Everything a contributor would otherwise have to remember: `cargo xtask` lists it.
+//! The tasks of contributors and CI: `cargo xtask` lists them.
 
 mod bench;
 mod bounds;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use xshell::Shell;
 
-/// A word of the command line, what may follow it, what it does, and the doing.
+/// A task: its name, its arguments, its purpose for the list, and its function.
 struct Task {
     name: &'static str,
     options: &'static str,
@@ -35,67 +35,67 @@ const TASKS: &[Task] = &[
     Task {
         name: "test",
         options: "[--server NAME | --all-servers] [ARGUMENT...]",
-        purpose: "cargo test of everything, with a real server that it fetches when there is none",
+        purpose: "run all tests, with an installed server or a fetched one",
         run: test::run,
     },
     Task {
         name: "ci",
         options: "[--no-test] [STEP...]",
-        purpose: "all that must hold before a change is merged, or the named steps of it",
+        purpose: "run all checks that a change has to pass, or the named ones",
         run: ci::run,
     },
     Task {
         name: "models",
         options: "[MODEL]",
-        purpose: "try every interleaving of what threads share in memory, in small models",
+        purpose: "run small models of the shared memory in every interleaving of their threads",
         run: models::run,
     },
     Task {
         name: "twins",
         options: "",
-        purpose: "100,000 random calls an algorithm by its script and by its twin, on a real server",
+        purpose: "compare each script with its twin by 100,000 random calls on a real server",
         run: twins::run,
     },
     Task {
         name: "fuzz",
         options: "[--seconds N] [TARGET...]",
-        purpose: "random bytes against the notation and the operations, 60 s each; needs nightly",
+        purpose: "fuzz the notation and the operations, 60 s each; needs a nightly compiler",
         run: fuzz::run,
     },
     Task {
         name: "tidy",
         options: "",
-        purpose: "the house rules that no compiler knows",
+        purpose: "check the rules of this repository that no compiler checks",
         run: tidy::run,
     },
     Task {
         name: "servers",
         options: "",
-        purpose: "fetch all the servers to test with, and list them",
+        purpose: "fetch all servers that tests use, and list them",
         run: servers::run,
     },
     Task {
         name: "doctor",
         options: "URL [PREFIX]",
-        purpose: "look at a Redis or Valkey server before it keeps limits, and say what to change",
+        purpose: "check the configuration of a Redis or Valkey server, and report what to change",
         run: doctor::run,
     },
     Task {
         name: "bounds",
         options: "",
-        purpose: "what each algorithm promises to admit at most, and what an adversary gets",
+        purpose: "print the most that each algorithm may admit, and the most that an adversary got",
         run: bounds::run,
     },
     Task {
         name: "compare",
         options: "",
-        purpose: "the algorithms side by side: accuracy, memory and time, measured here and now",
+        purpose: "measure the accuracy, memory and time of the algorithms, and print the tables",
         run: compare::run,
     },
     Task {
         name: "bench",
         options: bench::OPTIONS,
-        purpose: "decisions a second through Redis beside a floor and peers, or bytes a key there",
+        purpose: "time and memory of checks, in memory and through Redis, beside other crates",
         run: bench::run,
     },
     Task {
@@ -104,7 +104,7 @@ const TASKS: &[Task] = &[
         purpose: "draw each algorithm under the same traffic, or check that the pictures are current",
         run: plots::run,
     },
-    Task { name: "help", options: "", purpose: "this list", run: help },
+    Task { name: "help", options: "", purpose: "print this list", run: help },
 ];
 
 fn main() -> ExitCode {

@@ -1,10 +1,11 @@
-//! `cargo xtask tidy`: the house rules that no compiler knows.
+//! `cargo xtask tidy`: the rules of this repository that no compiler checks.
 //!
-//! A rule is a function from a file, or from all files, to what is wrong with them. Each has a
-//! test that shows it firing on a bad sample and silent on a good one.
+//! A rule is a function from a file, or from all files, to its findings. Each has a test by a bad
+//! sample, which has findings, and a good one, which has none.
 
 mod algorithm;
 mod code;
+mod import;
 mod krate;
 mod link;
 mod script;
@@ -27,8 +28,14 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
 ];
 
 /// Rules that look at one file beside another.
-const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] =
-    &[script::has_contract, script::has_twin, script::is_tested, link::resolves, krate::described];
+const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
+    script::has_contract,
+    script::is_sent,
+    script::is_tested,
+    import::has_no_circles,
+    link::resolves,
+    krate::described,
+];
 
 /// A file of the repository, its path relative to the root.
 struct File {
@@ -39,14 +46,14 @@ struct File {
 /// All text files of the repository.
 struct Tree(Vec<File>);
 
-/// What is wrong where, and what to do about it.
+/// A breach of a rule: where it is, and what to do about it.
 struct Finding {
     path: String,
     line: usize,
     message: String,
 }
 
-/// Prints what breaks the rules, and fails if anything does.
+/// Prints all findings, and fails if there are any.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "tidy takes no arguments");
     let tree = read(shell)?;
@@ -59,15 +66,15 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     for Finding { path, line, message } in &findings {
         println!("{path}:{line}: {message}");
     }
-    ensure!(findings.is_empty(), "{} breaches of the house rules", findings.len());
+    ensure!(findings.is_empty(), "{} breaches of the rules", findings.len());
     Ok(())
 }
 
-/// Reads what git tracks, or would if asked to.
+/// Reads all files that git tracks, and those that it neither tracks nor ignores.
 fn read(shell: &Shell) -> Result<Tree> {
     let paths = cmd!(shell, "git ls-files -z -co --exclude-standard").quiet().read()?;
     let files = paths.split_terminator('\0').filter_map(|path| {
-        // Neither deleted files nor those that hold no text are of interest.
+        // Deleted and binary files are skipped.
         let text = fs::read_to_string(shell.current_dir().join(path)).ok()?;
         Some(File { path: path.to_owned(), text })
     });
@@ -78,13 +85,6 @@ impl File {
     /// The file's extension, without the dot.
     fn extension(&self) -> &str {
         self.path.rsplit_once('.').map_or("", |(_, extension)| extension)
-    }
-
-    /// The path split in the folder and the file's name without its extension, if that extension
-    /// is the one given.
-    fn stem(&self, extension: &str) -> Option<(&str, &str)> {
-        let path = self.path.strip_suffix(extension)?.strip_suffix('.')?;
-        Some(path.rsplit_once('/').unwrap_or(("", path)))
     }
 
     /// The lines with their numbers.

@@ -1,4 +1,4 @@
-//! Where a limiter in memory reads the time.
+//! The clocks by which a limiter in memory decides and waits.
 
 mod manual;
 #[cfg(feature = "std")]
@@ -15,19 +15,27 @@ pub use system::SystemClock;
 
 use crate::Timestamp;
 
-/// Tells the time.
+/// A source of the current time.
 ///
-/// Any start will do, since a limiter only compares moments of one clock; windows that start by the
-/// clock start at multiples since its zero. A clock that steps back makes keys wait longer, by one
-/// recovery at most, unless to more than two years before the limiter was made, where time stands
-/// still; one that steps ahead makes keys recover.
+/// A limiter only compares timestamps of one clock, so a clock may start anywhere. It may step: after
+/// a step back a key waits at most for its recovery and its policy's horizon, and gets no new
+/// allowance; after a step ahead keys have recovered.
 ///
-/// A limiter may look at its clock while it holds a lock: a clock must not call the limiter.
+/// A limiter may read its clock while it holds a lock, so a clock must not call the limiter.
 pub trait Clock: Send + Sync {
-    /// Returns the present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Blocks this thread until it is unparked, or it is `moment`. May return early.
+    /// Returns the time since the Unix epoch. The default is [`now`](Self::now).
+    ///
+    /// Only limiters with an [aligned window](crate::Policy::aligned_window) read it, so that windows
+    /// open at whole minutes, hours or days of the wall clock.
+    fn unix_time(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// Blocks this thread until it is unparked, or [`now`](Self::now) has reached `moment`. May
+    /// return early.
     #[cfg(feature = "std")]
     fn park_until(&self, moment: Option<Timestamp>) {
         match moment {
@@ -37,13 +45,14 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// A clock that wakes tasks: what `acquire` needs to wait without blocking a thread.
+/// A clock that wakes tasks, which `acquire` needs to wait without blocking a thread.
 ///
-/// With the feature `tokio`, [`SystemClock`] is one. For another runtime, give the limiter a clock
-/// of your own, which takes the time from a `SystemClock` and sleeps as the runtime does:
+/// With the feature `tokio`, [`SystemClock`] is a timer. For another runtime, implement a clock that
+/// reads the time from a `SystemClock` and sleeps as the runtime does:
 ///
 /// ```
-/// use limiter_core::{Clock, Sleep, SystemClock, Timer, Timestamp};
+/// use std::pin::Pin;
+/// use limiter_core::{Clock, SystemClock, Timer, Timestamp};
 ///
 /// struct MyClock(SystemClock);
 ///
@@ -51,10 +60,14 @@ pub trait Clock: Send + Sync {
 ///     fn now(&self) -> Timestamp {
 ///         self.0.now()
 ///     }
+///
+///     fn unix_time(&self) -> Timestamp {
+///         self.0.unix_time()
+///     }
 /// }
 ///
 /// impl Timer for MyClock {
-///     fn sleep_until(&self, moment: Timestamp) -> Sleep {
+///     fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
 ///         let time = moment.saturating_since(self.now());
 ///         Box::pin(async move {
 ///             // Here: the runtime's own sleep.
@@ -64,11 +77,13 @@ pub trait Clock: Send + Sync {
 /// }
 /// ```
 #[cfg(feature = "std")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't wake tasks, so a limiter with this clock has no `acquire`",
+    label = "this clock is not a `Timer`",
+    note = "`SystemClock` is a `Timer` with the feature `tokio` of limiter-core",
+    note = "without a runtime, use `acquire_blocking`; for another runtime, implement `Timer`"
+)]
 pub trait Timer: Clock {
-    /// Returns a future that is ready when it is `moment` by this clock.
-    fn sleep_until(&self, moment: Timestamp) -> Sleep;
+    /// Returns a future that is ready when [`now`](Clock::now) has reached `moment`.
+    fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
-
-/// A future that is ready at a moment.
-#[cfg(feature = "std")]
-pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;

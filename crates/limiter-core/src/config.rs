@@ -2,32 +2,30 @@
 
 mod read;
 mod scalar;
-mod text;
+mod seed;
 mod write;
-mod written;
 
-use alloc::{
-    borrow::ToOwned,
-    collections::btree_map::{self, BTreeMap, Entry},
-    format,
-    string::String,
-};
+use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
 
-use crate::{Error, ErrorKind, Kind, Policy};
+use crate::{Algorithm, Error, ErrorKind, Policy};
 
-/// The policies of a program, by name, as a configuration file has them.
+/// The policies of a program and their tiers, by name, as a configuration file has them.
 ///
-/// With the feature `serde` they are read from any self-describing format, such as TOML, JSON or
-/// YAML, and written to it. A policy of one limit is a text; one with tiers is a table with the
-/// field `limit`; several limits stand in a table `limits`, by name. See [`Policy::parse`] for the
-/// texts. In a tier the kind of a limit may be left out: it is that of the policy's limit, of the
-/// same name where there are several.
+/// With the feature `serde`, `Policies` are read from any self-describing format, such as TOML, JSON
+/// or YAML, and written to it. A policy of one limit is a text, which [`Policy::parse`] describes.
+/// Several limits are a table `limits`, by name. A policy with tiers is a table with the field
+/// `limit` or `limits`, and the table `tiers`.
+///
+/// A tier is another policy for some keys, on the states of the policy that it belongs to: give it
+/// to [`Limiter::with_policy`](crate::Limiter::with_policy) of that policy's limiter. It has limits
+/// of the same [families](Policy::families). A tier's limit that names no algorithm has that of the
+/// policy's limit; with several limits, that of the limit of the same name.
 ///
 /// ```
-/// use limiter_core::{Kind, Policies};
+/// use limiter_core::{Algorithm, Policies};
 ///
 /// let policies: Policies = toml::from_str(r#"
-///     search = "100/min burst 20"
+///     search = "100/min burst 20 horizon 5min"
 ///
 ///     [login]
 ///     limit = "5/min by sliding-log"
@@ -36,89 +34,125 @@ use crate::{Error, ErrorKind, Kind, Policy};
 ///
 ///     [api.limits]
 ///     burst = "10/s"
-///     hourly = "1_000/h by sliding-log"
+///     hourly = "100/h by sliding-log"
 ///     [api.tiers.premium]
 ///     burst = "100/s"
-///     hourly = "10_000/h"
+///     hourly = "1_000/h"
 /// "#)?;
-/// let login = policies.get("login").ok_or("no policy")?;
-/// assert_eq!(login.tiers()[0].limits()[0].kind(), Kind::SlidingLog);
+/// assert_eq!(policies.get("search").ok_or("no policy")?.limits()[0].quota().burst(), 20);
+/// let staff = policies.tier("login", "staff").ok_or("no tier")?;
+/// assert_eq!(staff.limits()[0].algorithm(), Algorithm::SlidingLog);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// Policies are in the order of their names, whatever the order of the file. Tiers are in the order
-/// in which the format hands them out, which is not always that of the file: TOML's may sort them.
-///
-/// A [`Policy`] by itself has its name in a field `name` beside the others.
+/// A [`Policy`] by itself is a table with the fields `name`, and `limit` or `limits`.
 ///
 /// # Errors
 ///
-/// What is not understood is an error of the format, which quotes it and says what was expected and
-/// of which policy; TOML adds the line. A field that is not known is an error too.
+/// A value that can't be read, an unknown field and a duplicate name are errors of the format. The
+/// message names the policy, quotes the value and states what is expected; TOML adds the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policies(BTreeMap<String, Policy>);
+pub struct Policies(BTreeMap<String, Entry>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    policy: Policy,
+    /// Each has the families of `policy`, and a name of its own.
+    tiers: BTreeMap<String, Policy>,
+}
 
 impl Policies {
-    /// Returns these policies.
+    /// Returns these policies, without tiers.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`] if two have the same name.
     pub fn new(policies: impl IntoIterator<Item = Policy>) -> Result<Self, Error> {
-        let mut by_name = BTreeMap::new();
-        for policy in policies {
-            match by_name.entry(policy.name().to_owned()) {
-                Entry::Vacant(place) => drop(place.insert(policy)),
-                Entry::Occupied(place) => {
-                    let message = format!("there are two policies {:?}", place.key());
-                    return Err(Error::new(ErrorKind::InvalidName, message));
-                }
+        policies.into_iter().try_fold(Self::default(), |mut all, policy| {
+            all.add(Entry { policy, tiers: BTreeMap::new() })?;
+            Ok(all)
+        })
+    }
+
+    /// Adds `tier` to the policy of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if there is no such policy, or if it or one of its tiers has the
+    /// tier's name.
+    ///
+    /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
+    pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
+        match self.0.get_mut(policy) {
+            Some(entry) => entry.add(tier)?,
+            None => {
+                let message = format!("unknown policy {policy:?}; add it before its tiers");
+                return Err(Error::new(ErrorKind::InvalidName, message));
             }
         }
-        Ok(Self(by_name))
+        Ok(self)
     }
 
     /// Returns the policy of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Policy> {
-        self.0.get(name)
+        self.0.get(name).map(|entry| &entry.policy)
     }
 
-    /// Returns the policies, by name.
-    pub fn iter(&self) -> btree_map::Values<'_, String, Policy> {
-        self.0.values()
-    }
-
-    /// Returns how many there are.
+    /// Returns a tier of a policy, both by name.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub fn tier(&self, policy: &str, tier: &str) -> Option<&Policy> {
+        self.0.get(policy)?.tiers.get(tier)
     }
 
-    /// Returns whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns the tiers of a policy, in the order of their names.
+    pub fn tiers(&self, policy: &str) -> impl Iterator<Item = &Policy> {
+        self.0.get(policy).into_iter().flat_map(|entry| entry.tiers.values())
     }
-}
 
-impl<'a> IntoIterator for &'a Policies {
-    type Item = &'a Policy;
-    type IntoIter = btree_map::Values<'a, String, Policy>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+    /// Returns the policies, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Policy> {
+        self.0.values().map(|entry| &entry.policy)
     }
-}
 
-/// Returns the kind that a tier's limit has if it names none: that of the policy's only limit, or
-/// of the one with its name.
-fn kind_in_tier(policy: &Policy, limit: Option<&str>) -> Option<Kind> {
-    match policy.limits() {
-        [only] => Some(only.kind()),
-        limits => {
-            let same = limits.iter().find(|other| Some(other.name()) == limit);
-            same.map(crate::Limit::kind)
+    fn add(&mut self, entry: Entry) -> Result<(), Error> {
+        let name = entry.policy.name().to_owned();
+        if self.0.contains_key(&name) {
+            return Err(duplicate("policies", &name));
         }
+        self.0.insert(name, entry);
+        Ok(())
     }
+}
+
+impl Entry {
+    fn add(&mut self, tier: Policy) -> Result<(), Error> {
+        self.policy.check_families(&tier)?;
+        let name = tier.name().to_owned();
+        if name == self.policy.name() {
+            let message =
+                format!("invalid tier {name:?}: it is the policy's name; rename the tier");
+            return Err(Error::new(ErrorKind::InvalidName, message));
+        }
+        if self.tiers.contains_key(&name) {
+            return Err(duplicate("tiers", &name));
+        }
+        self.tiers.insert(name, tier);
+        Ok(())
+    }
+}
+
+fn duplicate(what: &str, name: &str) -> Error {
+    let message = format!("two {what} are named {name:?}; rename one");
+    Error::new(ErrorKind::InvalidName, message)
+}
+
+/// Returns the algorithm of a tier's limit that names none: that of the policy's only limit, or of
+/// its limit called `name`.
+fn inherited(policy: &Policy, name: &str) -> Option<Algorithm> {
+    let limit = match policy.limits() {
+        [only] => Some(only),
+        limits => limits.iter().find(|limit| limit.name() == name),
+    };
+    limit.map(crate::Limit::algorithm)
 }

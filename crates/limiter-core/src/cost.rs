@@ -9,6 +9,7 @@ use crate::{Error, ErrorKind};
 /// ```
 /// use limiter_core::Cost;
 ///
+/// const EXPORT: Cost = Cost::of(10);
 /// assert_eq!(Cost::new(5)?.get(), 5);
 /// assert!(Cost::new(0).is_err());
 /// # Ok::<(), limiter_core::Error>(())
@@ -20,16 +21,28 @@ impl Cost {
     /// One permit, the cost of an ordinary request.
     pub const ONE: Self = Self(NonZeroU64::MIN);
 
+    /// Returns a cost of `permits`, for constants.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is zero.
+    #[must_use]
+    #[expect(clippy::panic, reason = "documented: a constant of zero permits")]
+    pub const fn of(permits: u64) -> Self {
+        match NonZeroU64::new(permits) {
+            Some(permits) => Self(permits),
+            None => panic!("a cost must be at least 1 permit"),
+        }
+    }
+
     /// Returns a cost of `permits`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidCost`] if `permits` is zero.
     pub fn new(permits: u64) -> Result<Self, Error> {
-        match NonZeroU64::new(permits) {
-            Some(permits) => Ok(Self(permits)),
-            None => Err(Error::new(ErrorKind::InvalidCost, "a cost of 0 permits: use at least 1")),
-        }
+        let fault = || Error::new(ErrorKind::InvalidCost, "invalid cost 0: it must be at least 1");
+        NonZeroU64::new(permits).map(Self).ok_or_else(fault)
     }
 
     /// Returns the number of permits.

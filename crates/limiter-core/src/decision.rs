@@ -1,89 +1,81 @@
-//! What a limiter answers.
+//! What a limiter decides, and how far a key's permits are used up.
 
-use core::time::Duration;
+use core::{cmp::Reverse, time::Duration};
 
-use crate::Usage;
+/// The most limits of one policy.
+pub(crate) const MAX_LIMITS: usize = 8;
 
-/// A limiter's answer for one key at one moment.
+/// A limiter's decision for one key at one moment: an admission or a refusal.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use limiter_core::{Cost, MemoryLimiter, Policy, Quota, Verdict};
+/// use limiter_core::{MemoryLimiter, Policy, Quota};
 ///
-/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_hour(3)?)?)?;
-/// let decision = limiter.try_acquire("alice", Cost::ONE);
-/// assert_eq!(decision.verdict(), Verdict::Admitted);
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_hour(3)));
+/// let decision = limiter.check("alice");
+/// assert!(decision.is_admitted());
 /// assert_eq!((decision.limit(), decision.remaining()), (3, 2));
 /// # }
-/// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a refusal that no one looks at limits nothing"]
+#[must_use = "a request is limited only if its decision is acted on"]
 pub struct Decision {
-    verdict: Verdict,
     usage: Usage,
-    /// `None` where no wait is long enough.
-    retry_after: Option<Duration>,
+    /// In nanoseconds; `NEVER` if the cost can never fit.
+    retry_after: u64,
+    admitted: bool,
     source: Source,
 }
 
-/// Whether the request may go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// The permits were taken.
-    Admitted,
-    /// Nothing was taken.
-    Refused,
-}
+/// No wait is that long. Waits are kept in nanoseconds because a check writes them more often than
+/// anyone reads them, and a smaller decision is returned faster.
+const NEVER: u64 = u64::MAX;
 
-/// Where a decision comes from.
+/// Where a decision was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The limiter's own state, in memory or in the store that it asked.
+    /// The limiter's own state, in memory or in the store.
     Store,
-    /// An earlier refusal that still holds: the store was not asked again.
-    Remembered,
-    /// A limiter in this process's memory, in place of a store that could not be asked. What the
-    /// decision tells of usage and waits is then its own.
+    /// A cached denial that still holds: the store was not asked.
+    Cache,
+    /// A limiter in this process's memory, because the store could not be asked. Usage and waits
+    /// are those of that limiter.
     Local,
-    /// No state at all: the store could not be asked, and all requests are treated alike. What the
-    /// decision tells of usage and waits is then no more than a guess.
+    /// No state at all: the store could not be asked, and all requests are treated alike. Usage and
+    /// waits are placeholders.
     Failure,
 }
 
 impl Decision {
-    /// Returns an admission that left `usage`, by the limiter's own state.
+    /// Returns an admission that left `usage`, decided by the store.
     pub const fn admitted(usage: Usage) -> Self {
-        let retry_after = Some(Duration::ZERO);
-        Self { verdict: Verdict::Admitted, usage, retry_after, source: Source::Store }
+        Self { usage, retry_after: 0, admitted: true, source: Source::Store }
     }
 
-    /// Returns a refusal at `usage`, by the limiter's own state. `retry_after` is `None` if the cost
-    /// can never fit.
+    /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
+    /// never fit.
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
-        Self { verdict: Verdict::Refused, usage, retry_after, source: Source::Store }
+        let retry_after = match retry_after {
+            Some(wait) if nanos(wait) < NEVER => nanos(wait),
+            Some(_) => NEVER - 1,
+            None => NEVER,
+        };
+        Self { usage, retry_after, admitted: false, source: Source::Store }
     }
 
-    /// Sets where the decision comes from: [`Source::Store`] unless something else is said.
+    /// Sets where the decision was made. The default is [`Source::Store`].
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
     }
 
-    /// Returns whether the request may go on.
-    #[must_use]
-    pub const fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    /// Returns whether the permits were taken.
+    /// Returns whether the request may proceed: its permits were charged.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        matches!(self.verdict, Verdict::Admitted)
+        self.admitted
     }
 
-    /// Returns how far the key's permits are used up: after an admission, or at a refusal.
+    /// Returns how far the key's permits are used up, after this decision.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
@@ -95,21 +87,22 @@ impl Decision {
         self.usage.limit()
     }
 
-    /// Returns how many permits the key could take at this moment: see [`Usage::remaining`].
+    /// Returns how many permits the key could take now: see [`Usage::remaining`].
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.usage.remaining()
     }
 
-    /// Returns how long to wait until the same cost is admitted, if nothing else is taken
-    /// meanwhile: rounded up to the store's clock tick, zero for an admission, and `None` if the
-    /// cost is above what can ever be admitted.
+    /// Returns the time until the same cost is admitted, if nothing else is charged meanwhile.
+    ///
+    /// Rounded up to the tick of the store's clock, zero for an admission, and `None` if the cost
+    /// can never fit.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        if self.retry_after == NEVER { None } else { Some(Duration::from_nanos(self.retry_after)) }
     }
 
-    /// Returns how long until the key has fully recovered: see [`Usage::reset_after`].
+    /// Returns the time until the key has fully recovered: see [`Usage::reset_after`].
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         self.usage.reset_after()
@@ -121,9 +114,102 @@ impl Decision {
         self.usage.limit_index()
     }
 
-    /// Returns where the decision comes from.
+    /// Returns where the decision was made.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
+}
+
+/// How far a key's permits are used up at one moment.
+///
+/// Under several limits it describes one of them: the limit that refused, with the longest wait; or
+/// for an admission or a peek, the limit with the fewest permits left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    limit: u64,
+    remaining: u64,
+    /// In nanoseconds.
+    reset_after: u64,
+    limit_index: u8,
+}
+
+impl Usage {
+    const NONE: Self = Self::new(0, 0, Duration::ZERO);
+
+    /// Returns the usage of a policy's only limit.
+    #[must_use]
+    pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
+        Self { limit, remaining, reset_after: nanos(reset_after), limit_index: 0 }
+    }
+
+    /// Replaces the time until the key has fully recovered, after time has passed.
+    #[must_use]
+    pub const fn with_reset_after(self, reset_after: Duration) -> Self {
+        Self { reset_after: nanos(reset_after), ..self }
+    }
+
+    /// Sets which limit this usage describes: an index into [`Policy::limits`](crate::Policy::limits), lowered to the last
+    /// index that a policy can have.
+    #[must_use]
+    pub const fn of_limit(self, index: usize) -> Self {
+        const LAST: usize = MAX_LIMITS - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "the last index fits")]
+        let limit_index = if index < LAST { index as u8 } else { LAST as u8 };
+        Self { limit_index, ..self }
+    }
+
+    /// Returns the usage that describes an admission or a peek under several limits: the one with
+    /// the fewest permits left, and among equals the one that recovers last.
+    #[must_use]
+    pub fn of_fewest_left(usages: impl IntoIterator<Item = Self>) -> Self {
+        let key = |usage: &Self| (usage.remaining, Reverse(usage.reset_after));
+        usages.into_iter().min_by_key(key).unwrap_or(Self::NONE)
+    }
+
+    /// Returns the usage that describes a refusal under several limits: the one with the longest
+    /// wait, where `None` is the longest, and the last among equals.
+    #[must_use]
+    pub fn of_longest_wait(waits: impl IntoIterator<Item = (Option<Duration>, Self)>) -> Self {
+        let longest = waits.into_iter().max_by_key(|(wait, _)| wait.unwrap_or(Duration::MAX));
+        longest.map_or(Self::NONE, |(_, usage)| usage)
+    }
+
+    /// Returns the most permits that the key can ever take at once: the quota's burst, or the
+    /// highest ceiling of a slot in a paced window.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns how many permits the key could take now if nobody waited for them, rounded down.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Returns how many permits are charged and not yet recovered, rounded up, at most the limit.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.limit.saturating_sub(self.remaining)
+    }
+
+    /// Returns the time until the key has fully recovered, if nothing else is charged meanwhile.
+    #[must_use]
+    pub const fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.reset_after)
+    }
+
+    /// Returns the index of the limit that this usage describes, in [`Policy::limits`](crate::Policy::limits).
+    #[must_use]
+    pub const fn limit_index(&self) -> usize {
+        self.limit_index as usize
+    }
+}
+
+/// Returns a time in nanoseconds, at most 584 years.
+const fn nanos(time: Duration) -> u64 {
+    let nanos = time.as_nanos();
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit was compared before")]
+    if nanos < u64::MAX as u128 { nanos as u64 } else { u64::MAX }
 }

@@ -1,19 +1,20 @@
-//! What can break. A refusal is not an error, it is a [`Decision`](crate::Decision).
+//! Errors. A refusal is not an error but a [`Decision`](crate::Decision).
 
-use alloc::{borrow::Cow, boxed::Box};
+use alloc::{borrow::Cow, boxed::Box, format};
 use core::{error::Error as StdError, fmt};
 
-/// Something broke: a value that can't be served, or a store that could not answer.
+/// An invalid value, or a failure of a store. A refusal is not an error.
 ///
-/// The message quotes the offending value; [`Error::kind`] is what a program acts on, and
-/// [`source`](StdError::source) is the underlying error where there is one.
+/// [`Error::kind`] is for programs to act on. The message quotes the invalid value and states what is
+/// wrong and what to do. [`source`](StdError::source) returns the underlying error, if any.
 ///
 /// ```
+/// use std::time::Duration;
 /// use limiter_core::{ErrorKind, Quota};
 ///
-/// let error = Quota::per_second(0).unwrap_err();
+/// let error = Quota::new(0, Duration::from_secs(1)).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-/// assert_eq!(error.to_string(), "a quota of 0 permits per 1s: allow at least 1");
+/// assert_eq!(error.to_string(), "invalid quota \"0 per 1s\": permits must be at least 1");
 /// ```
 #[derive(Debug)]
 pub struct Error {
@@ -22,29 +23,29 @@ pub struct Error {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What an [`Error`] means to the caller.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A quota that no limiter, or not this one, can hold.
+    /// A quota that can't be read, or that the algorithm can't serve.
     InvalidQuota,
     /// A cost of zero permits.
     InvalidCost,
-    /// A policy name that a header or a store's key can't carry.
+    /// The name of a policy or a limit that a header field can't carry, or a duplicate name.
     InvalidName,
-    /// Any other setting, for example a store's address.
+    /// Any other invalid setting, such as a horizon, an algorithm or a store's address.
     InvalidSetting,
-    /// The store did not run the check: nothing was charged.
+    /// The store did not execute the operation: nothing was charged.
     Unavailable,
-    /// No answer came in time: whether the check was charged can't be known.
+    /// The store did not reply in time: the operation may have been executed.
     Undetermined,
-    /// The store answered with something that this library never writes or sends: a foreign value
-    /// at one of its keys, or a bug.
+    /// The store holds or replied something that this library never writes: a foreign value at one
+    /// of its keys, or a bug.
     Unexpected,
 }
 
 impl Error {
-    /// Returns an error of `kind` that says `message`.
+    /// Returns an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
@@ -56,7 +57,7 @@ impl Error {
         self
     }
 
-    /// Returns what the error means to the caller.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
@@ -75,5 +76,14 @@ impl StdError for Error {
             Some(source) => Some(&**source),
             None => None,
         }
+    }
+}
+
+/// Returns `text`, or the first 80 characters of a longer one, to be quoted in a message.
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
     }
 }

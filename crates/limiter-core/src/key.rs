@@ -1,16 +1,18 @@
 //! Whose permits are counted.
 
-use alloc::{borrow::Cow, string::String, vec::Vec};
+use alloc::{borrow::Cow, boxed::Box, string::String, vec::Vec};
 use core::{
     fmt,
+    hash::{Hash, Hasher},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Whose permits are counted: a string, bytes, an integer, an address, or several of these.
+/// Whose permits are counted: a text, bytes, an integer, an address, or a tuple of keys.
 ///
-/// Keys of different kinds never collide (`7` is not `"7"`), nor do different tuples: `("a", "bc")`
-/// is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers are
-/// equal keys, whatever their types. Borrowed values stay borrowed, so that only a tuple allocates.
+/// Keys of different kinds are different (`7` is not `"7"`), and so are different tuples: `("a",
+/// "bc")` is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers
+/// are equal keys, whatever their types. Texts and bytes are borrowed where they can be; only an owned
+/// text, owned bytes, a tuple and a secret that is neither allocate.
 ///
 /// ```
 /// use limiter_core::Key;
@@ -21,30 +23,86 @@ use core::{
 /// let resource_and_client = Key::tuple(["/search".into(), "alice".into()]);
 /// assert_ne!(resource_and_client, Key::tuple(["/searcha".into(), "lice".into()]));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Key<'a>(Repr<'a>);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// What allocates is in a box, so that dropping a borrowed key is one comparison.
+#[derive(Clone)]
 enum Repr<'a> {
-    Str(Cow<'a, str>),
-    Bytes(Cow<'a, [u8]>),
-    Integer(i128),
-    /// Canonical: never an IPv4 address mapped into IPv6.
-    Address(IpAddr),
+    /// What borrows, or is its own value. Never an IPv4 address mapped into IPv6.
+    Plain(View<'a>),
+    Owned(Box<Owned<'a>>),
+}
+
+#[derive(Clone)]
+enum Owned<'a> {
+    Str(String),
+    Bytes(Vec<u8>),
     Tuple(Vec<Key<'a>>),
+    Secret(u8, Vec<u8>),
+}
+
+/// What a key is, whether it owns it or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View<'a> {
+    Str(&'a str),
+    Bytes(&'a [u8]),
+    Integer(i128),
+    Address(IpAddr),
+    Tuple(&'a [Key<'a>]),
+    /// The tag of another key's encoding, and the rest of that encoding.
+    Secret(u8, &'a [u8]),
 }
 
 impl<'a> Key<'a> {
     /// Returns the key of several parts, in their order.
     #[must_use]
     pub fn tuple(parts: impl Into<Vec<Self>>) -> Self {
-        Self(Repr::Tuple(parts.into()))
+        Owned::Tuple(parts.into()).into()
+    }
+
+    /// Returns `key` marked as a secret, such as a token or a password.
+    ///
+    /// [`Debug`](fmt::Debug) prints `[secret]` instead of it. A store that others can read has to
+    /// store a digest of it: see [`Key::is_secret`]. A text or bytes stay borrowed.
+    ///
+    /// ```
+    /// use limiter_core::Key;
+    ///
+    /// let key = Key::tuple(["/search".into(), Key::secret("sk-1234")]);
+    /// assert_eq!(format!("{key:?}"), r#"["/search", [secret]]"#);
+    /// assert!(key.is_secret());
+    /// ```
+    #[must_use]
+    pub fn secret(key: impl Into<Self>) -> Self {
+        let key = key.into();
+        match key.0 {
+            Repr::Plain(View::Str(text)) => Self(Repr::Plain(View::Secret(b's', text.as_bytes()))),
+            Repr::Plain(View::Bytes(bytes)) => Self(Repr::Plain(View::Secret(b'b', bytes))),
+            _ if matches!(key.view(), View::Secret(..)) => key,
+            _ => {
+                let mut encoding = Vec::new();
+                key.encode(&mut encoding);
+                let tag = encoding.remove(0);
+                Owned::Secret(tag, encoding).into()
+            }
+        }
+    }
+
+    /// Returns whether the key is a secret, or a tuple that contains one.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        match self.view() {
+            View::Secret(..) => true,
+            View::Tuple(parts) => parts.iter().any(Key::is_secret),
+            View::Str(_) | View::Bytes(_) | View::Integer(_) | View::Address(_) => false,
+        }
     }
 
     /// Appends the key's encoding to `out`: a tag and the value, readable where the value is.
     ///
-    /// Different keys have different encodings. The encoding is stable, so that a store shared by
-    /// several versions of a program finds the same key.
+    /// Different keys have different encodings. The encoding is stable, so that several versions of
+    /// a program that share a store use the same keys. A secret is encoded in full.
     ///
     /// ```
     /// use limiter_core::Key;
@@ -54,18 +112,18 @@ impl<'a> Key<'a> {
     /// assert_eq!(out, b"t8:s/search3:i42");
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
-        match &self.0 {
-            Repr::Str(text) => {
+        match self.view() {
+            View::Str(text) => {
                 out.push(b's');
                 out.extend_from_slice(text.as_bytes());
             }
-            Repr::Bytes(bytes) => {
+            View::Bytes(bytes) => {
                 out.push(b'b');
                 out.extend_from_slice(bytes);
             }
-            Repr::Integer(integer) => append(out, format_args!("i{integer}")),
-            Repr::Address(address) => append(out, format_args!("a{address}")),
-            Repr::Tuple(parts) => {
+            View::Integer(integer) => append(out, format_args!("i{integer}")),
+            View::Address(address) => append(out, format_args!("a{address}")),
+            View::Tuple(parts) => {
                 out.push(b't');
                 for part in parts {
                     let mut encoded = Vec::new();
@@ -74,25 +132,95 @@ impl<'a> Key<'a> {
                     out.append(&mut encoded);
                 }
             }
+            View::Secret(tag, rest) => {
+                out.extend_from_slice(&[b'x', tag]);
+                out.extend_from_slice(rest);
+            }
         }
+    }
+}
+
+impl Key<'_> {
+    #[inline]
+    fn view(&self) -> View<'_> {
+        match &self.0 {
+            Repr::Plain(view) => *view,
+            Repr::Owned(owned) => match &**owned {
+                Owned::Str(text) => View::Str(text),
+                Owned::Bytes(bytes) => View::Bytes(bytes),
+                Owned::Tuple(parts) => View::Tuple(parts),
+                Owned::Secret(tag, rest) => View::Secret(*tag, rest),
+            },
+        }
+    }
+}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.view() == other.view()
+    }
+}
+
+impl Eq for Key<'_> {}
+
+/// Writes the value and a tag, so that a hasher gets as few writes as can be.
+impl Hash for Key<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.view() {
+            View::Str(text) => {
+                state.write(text.as_bytes());
+                state.write_u8(b's');
+            }
+            View::Bytes(bytes) => {
+                state.write(bytes);
+                state.write_u8(b'b');
+            }
+            View::Integer(integer) => state.write_i128(integer),
+            View::Address(address) => address.hash(state),
+            View::Tuple(parts) => {
+                parts.hash(state);
+                state.write_u8(b't');
+            }
+            View::Secret(tag, rest) => {
+                state.write(rest);
+                state.write_u8(b'x');
+                state.write_u8(tag);
+            }
+        }
+    }
+}
+
+impl<'a> From<Owned<'a>> for Key<'a> {
+    fn from(owned: Owned<'a>) -> Self {
+        Self(Repr::Owned(Box::new(owned)))
     }
 }
 
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Repr::Str(text) => text.fmt(f),
-            Repr::Bytes(bytes) => bytes.fmt(f),
-            Repr::Integer(integer) => integer.fmt(f),
-            Repr::Address(address) => address.fmt(f),
-            Repr::Tuple(parts) => parts.fmt(f),
+        match self.view() {
+            View::Str(text) => text.fmt(f),
+            View::Bytes(bytes) => bytes.fmt(f),
+            View::Integer(integer) => integer.fmt(f),
+            View::Address(address) => address.fmt(f),
+            View::Tuple(parts) => parts.fmt(f),
+            View::Secret(..) => f.write_str("[secret]"),
         }
     }
 }
 
+/// Borrows what the key owns.
+impl<'a> From<&'a Key<'_>> for Key<'a> {
+    fn from(key: &'a Key<'_>) -> Self {
+        Self(Repr::Plain(key.view()))
+    }
+}
+
 impl<'a> From<&'a str> for Key<'a> {
+    #[inline]
     fn from(text: &'a str) -> Self {
-        Self(Repr::Str(Cow::Borrowed(text)))
+        Self(Repr::Plain(View::Str(text)))
     }
 }
 
@@ -104,13 +232,13 @@ impl<'a> From<&'a String> for Key<'a> {
 
 impl From<String> for Key<'_> {
     fn from(text: String) -> Self {
-        Self(Repr::Str(Cow::Owned(text)))
+        Owned::Str(text).into()
     }
 }
 
 impl<'a> From<&'a [u8]> for Key<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Self(Repr::Bytes(Cow::Borrowed(bytes)))
+        Self(Repr::Plain(View::Bytes(bytes)))
     }
 }
 
@@ -122,19 +250,28 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
 
 impl From<Vec<u8>> for Key<'_> {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Repr::Bytes(Cow::Owned(bytes)))
+        Owned::Bytes(bytes).into()
     }
 }
 
 impl<'a> From<Cow<'a, str>> for Key<'a> {
     fn from(text: Cow<'a, str>) -> Self {
-        Self(Repr::Str(text))
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+}
+
+impl<'a> From<&'a Cow<'_, str>> for Key<'a> {
+    fn from(text: &'a Cow<'_, str>) -> Self {
+        Self::from(&**text)
     }
 }
 
 impl From<IpAddr> for Key<'_> {
     fn from(address: IpAddr) -> Self {
-        Self(Repr::Address(address.to_canonical()))
+        Self(Repr::Plain(View::Address(address.to_canonical())))
     }
 }
 
@@ -154,7 +291,7 @@ macro_rules! from_integers {
     ($($integer:ty)*) => {$(
         impl From<$integer> for Key<'_> {
             fn from(integer: $integer) -> Self {
-                Self(Repr::Integer(integer.into()))
+                Self(Repr::Plain(View::Integer(integer.into())))
             }
         }
     )*};
@@ -169,6 +306,6 @@ fn append(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
             Ok(())
         }
     }
-    // Neither integers, addresses nor the vector can fail to be written.
+    // Writing to a vector can't fail.
     let _ = fmt::write(&mut Bytes(out), text);
 }

@@ -1,56 +1,63 @@
 //! Rate limiting as pure algorithms, with a bounded, thread-safe in-memory limiter.
 //!
-//! A [`Quota`] says how much is allowed, a [`Policy`] gives it a name and an algorithm, a
-//! [`Limiter`] applies it to a [`Key`] and answers with a [`Decision`]:
+//! A [`Quota`] is a number of permits per window. A [`Policy`] gives it a name and an algorithm. A
+//! limiter applies the policy to the state of a [`Key`] and returns a [`Decision`]:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+//! use std::time::Duration;
+//! use limiter_core::{MemoryLimiter, Policy, Quota};
 //!
-//! let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(2)?)?)?;
+//! let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(2)));
 //!
-//! assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
-//! assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
-//! let refusal = limiter.try_acquire("alice", Cost::ONE);
+//! assert!(limiter.check("alice").is_admitted());
+//! assert!(limiter.check("alice").is_admitted());
+//! let refusal = limiter.check("alice");
 //! assert!(!refusal.is_admitted());
-//! assert!(refusal.retry_after() <= Some(std::time::Duration::from_secs(30)));
+//! assert!(refusal.retry_after() <= Some(Duration::from_secs(30)));
 //!
-//! assert!(limiter.try_acquire("bob", Cost::ONE).is_admitted());
+//! assert!(limiter.check("bob").is_admitted());
 //! # }
-//! # Ok::<(), limiter_core::Error>(())
 //! ```
 //!
-//! Which algorithm to take, and what else there is: see the [`guide`]. To write code that a limiter
-//! in memory serves as well as one in a store, take a `&dyn` [`Limiter`] or [`WaitingLimiter`].
+//! The [`guide`] compares the algorithms and shows tiers, waiting, refunds and configuration files.
+//! Code that runs on any limiter, in memory or through a store, takes a `&dyn` [`Limiter`] or
+//! [`WaitingLimiter`].
 //!
-//! # What holds for every algorithm and every store
+//! # Laws
 //!
-//! 1. **Never over.** Admissions in any trailing window stay within the algorithm's published
-//!    bound, however threads, processes and clients interleave.
-//! 2. **A refusal changes nothing**: it charges nothing and makes no later wait longer.
-//! 3. **`retry_after` is exact**: alone, a retry at that moment is admitted, and one tick of the
-//!    store's clock earlier it is not. A cost that can never fit has none.
-//! 4. **Absent = fresh = fully recovered.** A store forgets only what equals a fresh state.
-//! 5. **Time goes forward per key.** A clock that steps back, or a corrupt value, costs a key at
-//!    most one recovery beyond what was promised for later, and never gives it a new allowance.
-//! 6. **All or nothing** over several limits at once, naming the one that refused, with the longest
-//!    wait.
-//! 7. **Refunds** give back at most what was taken, once, and never lift a key above fresh.
-//! 8. **Twins agree**: an algorithm's Rust and Lua texts give the same decision and state.
-//! 9. **A changed quota keeps the debt**: neither another tier nor a replaced policy gives a key a
-//!    fresh state, nor holds it for longer than the new quota could.
-//! 10. **No panic and no overflow** is reachable from a request, nor from any value that a
-//!     constructor accepted.
+//! These hold for every algorithm and every store:
+//!
+//! 1. **Never over.** Admissions in any trailing window stay within the algorithm's published bound,
+//!    under any interleaving of threads, processes and clients. An admission counts at the moment
+//!    that it is charged for.
+//! 2. **A refusal changes nothing.** The only write that a refusal or a peek may make replaces an
+//!    impossible state, or restores a lost expiry.
+//! 3. **`retry_after` is exact.** Without other traffic, a retry at that moment is admitted, and one
+//!    tick of the store's clock earlier it is refused. It is `None` if the cost can never fit.
+//! 4. **Absent = fresh = fully recovered.** A store forgets only states that equal a fresh one.
+//!    Eviction never gives a key a new allowance.
+//! 5. **Time goes forward per key.** A clock step or a corrupt value costs a key at most the capacity
+//!    and horizon of the quota that its state names. It never gives a new allowance, and costs no
+//!    other key anything.
+//! 6. **All or nothing** over several limits. A refusal names the limit with the longest wait.
+//! 7. **Refunds** give back at most the receipt's permits, once, and never lift a key above fresh.
+//! 8. **Twins agree.** The Lua text and the Rust model of an algorithm give the same decision and
+//!    state.
+//! 9. **A changed quota keeps the debt.** A debt drains at the pace of the quota that charged it
+//!    until another quota charges, and from then at that quota's pace. Quotas that take turns on one
+//!    key stay within the largest burst and the highest rate among them. A handle enforces the policy
+//!    that it reports.
+//! 10. **No panic and no overflow** is reachable from a request, or from a value that a constructor
+//!     accepted.
 //!
 //! # Features
 //!
-//! `std` (default) adds [`MemoryLimiter`], [`UnkeyedLimiter`] and [`SystemClock`]. Without it the
-//! crate is `no_std` and needs only `alloc`.
-//!
-//! `serde` adds `Policies`, for configuration files, and lets policies, quotas, kinds and costs be
-//! read and written; it needs no `std`.
-//!
-//! `tokio` lets [`SystemClock`] wait by tokio's timer.
+//! - `std` (default) adds `MemoryLimiter`, `UnkeyedLimiter` and `SystemClock`. Without it the crate is
+//!   `no_std` and needs only `alloc`.
+//! - `serde` adds `Policies`, for configuration files, and `Serialize` and `Deserialize` for
+//!   policies, quotas, algorithms and costs. It does not need `std`.
+//! - `tokio` makes `SystemClock` a `Timer`, so that `acquire` waits by tokio's timer.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -59,6 +66,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[doc(hidden)]
 pub mod algorithm;
 mod clock;
 #[cfg(feature = "serde")]
@@ -79,25 +87,25 @@ mod sync;
 #[cfg(feature = "std")]
 mod thread_waker;
 mod timestamp;
-mod usage;
 
+#[doc(inline)]
+pub use algorithm::{Algorithm, Slots};
 pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
-pub use clock::{Sleep, SystemClock, Timer};
+pub use clock::{SystemClock, Timer};
 #[cfg(feature = "serde")]
 pub use config::Policies;
 pub use cost::Cost;
-pub use decision::{Decision, Source, Verdict};
+pub use decision::{Decision, Source, Usage};
 pub use error::{Error, ErrorKind};
 pub use key::Key;
-pub use limiter::{Answer, Check, Limiter, WaitingLimiter};
+pub use limiter::{Answer, Limiter, WaitingLimiter};
 #[cfg(feature = "std")]
-pub use memory::{Acquire, MemoryLimiter, UnkeyedLimiter};
-pub use policy::{Kind, Limit, Policy};
+pub use memory::{Builder, MemoryLimiter, UnkeyedLimiter};
+pub use policy::{Limit, Policy};
 pub use quota::Quota;
 pub use receipt::{Receipt, Reservation};
 pub use timestamp::Timestamp;
-pub use usage::Usage;
 
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]

@@ -1,19 +1,19 @@
-//! The async seam: what a program asks, wherever the state lives.
+//! The interface of every limiter, whether its states live in memory or in a store.
 
 mod answer;
 
 use alloc::{boxed::Box, sync::Arc};
 use core::time::Duration;
 
-pub use answer::{Answer, Check};
+pub use answer::Answer;
 
-use crate::{Cost, Error, Key, Policy, Receipt, Reservation, Usage};
+use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
 
-/// Applies one policy to many keys.
+/// Applies a policy to many keys.
 ///
 /// Implementations keep a key's state in memory ([`MemoryLimiter`](crate::MemoryLimiter)) or in a
-/// store that several processes share. The trait is object-safe: a program that chooses at run
-/// time holds an `Arc<dyn Limiter>`, and goes from one to the other by another constructor.
+/// store that processes share. The trait is object-safe: a program that chooses at run time holds an
+/// `Arc<dyn Limiter>`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -22,8 +22,7 @@ use crate::{Cost, Error, Key, Policy, Receipt, Reservation, Usage};
 ///
 /// /// Charges an estimate, and settles it when the true cost is known.
 /// async fn complete(limiter: &dyn Limiter, user: &str) -> Result<bool, Error> {
-///     let estimate = Cost::new(600)?;
-///     let reservation = limiter.reserve(&user.into(), estimate, Duration::ZERO).await?;
+///     let reservation = limiter.reserve(&user.into(), Cost::of(600), Duration::ZERO).await?;
 ///     let Some(receipt) = reservation.into_receipt() else { return Ok(false) };
 ///     let tokens_in_the_response = 100;
 ///     limiter.refund(receipt.keep(tokens_in_the_response)).await?;
@@ -31,8 +30,8 @@ use crate::{Cost, Error, Key, Policy, Receipt, Reservation, Usage};
 /// }
 ///
 /// # futures::executor::block_on(async {
-/// let policy = Policy::sliding_log("tokens", Quota::per_hour(1_000)?)?;
-/// let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy)?);
+/// let policy = Policy::sliding_log("tokens", Quota::per_hour(1_000));
+/// let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy));
 /// assert!(complete(&limiter, "alice").await?);
 /// assert_eq!(limiter.peek(&"alice".into()).await?.used(), 100);
 /// # Ok::<(), Error>(())
@@ -42,65 +41,58 @@ use crate::{Cost, Error, Key, Policy, Receipt, Reservation, Usage};
 ///
 /// # Errors
 ///
-/// An answer is an error if the store could not be asked, or did not answer as it should. A refusal
-/// is not an error. The kinds are
+/// An answer is an error if the store could not be asked or did not answer as expected. A refusal is
+/// not an error. The kinds are
 ///
-/// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the store has not done it;
-/// - [`ErrorKind::Undetermined`](crate::ErrorKind::Undetermined): it may have;
-/// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected): what the store holds, or answers, is
-///   none of this library's.
+/// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the store has not executed it;
+/// - [`ErrorKind::Undetermined`](crate::ErrorKind::Undetermined): the store may have executed it;
+/// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected): the store holds or replies something
+///   that this library never writes.
 ///
-/// A limiter in memory answers at once, and never with an error.
+/// A limiter in memory answers at once and never with an error.
 pub trait Limiter: Send + Sync {
-    /// Returns the policy that is applied: of a [`tier`](Self::tier), the tier's.
-    fn policy(&self) -> Policy;
+    /// Returns the policy that this handle enforces.
+    fn policy(&self) -> &Policy;
 
-    /// Takes `cost` permits of `key` if they are there now. Never waits for permits.
-    fn check(&self, key: &Key<'_>, cost: Cost) -> Check;
+    /// Charges one permit to `key` if it fits now: [`check_n`](Self::check_n) with a cost of one.
+    fn check(&self, key: &Key<'_>) -> Answer<Decision> {
+        self.check_n(key, Cost::ONE)
+    }
 
-    /// Returns how far the permits of `key` are used up, and takes none.
+    /// Charges `cost` to `key` if it fits now. Never waits for permits.
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
+
+    /// Returns how far the permits of `key` are used up, and charges nothing.
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
 
-    /// Takes `cost` permits of `key` that are there now or will be `within` some time, and tells
-    /// when they may be used, counted from the answer. What comes later has to wait behind them.
+    /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
+    /// charged later has to wait behind it.
     ///
-    /// Within no time it is [`check`](Self::check), with a receipt.
+    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
-    /// Gives back what `receipt` tells, as far as it still counts. Never lifts a key above a fresh
-    /// one, and gives back nothing for a receipt of another limiter.
+    /// Gives back the permits of `receipt` as far as they still count, and returns how many came
+    /// back. Never lifts a key above a fresh one; gives back nothing for another limiter's receipt.
     ///
-    /// The receipt is used up, even where the answer is an error.
-    fn refund(&self, receipt: Receipt) -> Answer<()>;
+    /// The receipt is used up, even if the answer is an error.
+    fn refund(&self, receipt: Receipt) -> Answer<u64>;
 
-    /// Makes `key` a fresh one, by all tiers. Receipts from before give back nothing any more.
+    /// Makes `key` fresh.
     fn reset(&self, key: &Key<'_>) -> Answer<()>;
 
-    /// Applies `policy` from now on, to all keys, by all clones and tiers of this limiter. Keys keep
-    /// their debts, as far as the new quotas remember any, and wait no longer than these can make
-    /// them wait.
-    ///
-    /// Of a store that several processes share, each process is given the policy by itself, and
-    /// applies the one before until it is.
+    /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
+    /// customers, and for reloads. Keys keep their debts.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other kinds
-    /// of limits than the one before, lacks one of its tiers, or has another name where the store
-    /// finds a key's state by that. [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if
-    /// the store can't count one of its quotas. The policy then stays as it was.
-    fn replace(&self, policy: Policy) -> Result<(), Error>;
-
-    /// Returns the limiter as it is for the keys of another tier of its policy: what a key takes by
-    /// one of them, it has taken from the other too.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if the policy has no such tier.
-    fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error>;
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
+    /// [families](Policy::families) than this limiter's states, or if the limiter has no room for
+    /// another quota.
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 }
 
-/// A limiter whose callers can wait until permits are there.
+/// A limiter whose callers can wait for permits.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -109,17 +101,16 @@ pub trait Limiter: Send + Sync {
 ///     Cost, Error, Key, Limiter, ManualClock, MemoryLimiter, Policy, Quota, WaitingLimiter,
 /// };
 ///
-/// /// Waits for two seconds at most, and tells whether the mail was sent.
+/// /// Waits for at most two seconds, and returns whether the mail was sent.
 /// async fn send(limiter: &dyn WaitingLimiter, user: &str) -> Result<bool, Error> {
 ///     let within = Some(Duration::from_secs(2));
-///     let reservation = limiter.acquire(&Key::from(user), Cost::ONE, within).await?;
-///     Ok(reservation.decision().is_admitted())
+///     Ok(limiter.acquire(&Key::from(user), Cost::ONE, within).await?.is_admitted())
 /// }
 ///
 /// # futures::executor::block_on(async {
 /// let clock = ManualClock::new();
-/// let policy = Policy::gcra("mail", Quota::per_second(1)?)?;
-/// let limiter = MemoryLimiter::new(policy)?.with_clock(clock.clone());
+/// let policy = Policy::gcra("mail", Quota::per_second(1));
+/// let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build()?;
 /// let limiter: Arc<dyn WaitingLimiter> = Arc::new(limiter);
 ///
 /// let mails = async { futures::join!(send(&limiter, "alice"), send(&limiter, "alice")) };
@@ -129,34 +120,41 @@ pub trait Limiter: Send + Sync {
 ///
 /// // It is a limiter like any other.
 /// let limiter: Arc<dyn Limiter> = limiter;
-/// assert!(!limiter.check(&"alice".into(), Cost::ONE).await?.is_admitted());
+/// assert!(!limiter.check(&"alice".into()).await?.is_admitted());
 /// # Ok::<(), Error>(())
 /// # }).unwrap();
 /// # }
 /// ```
 pub trait WaitingLimiter: Limiter {
-    /// Takes `cost` permits of `key` as soon as they are there, `within` some time from now if that
-    /// is given. If they will not be there within it, or never can be, they are refused at once.
+    /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given. If it
+    /// will not fit by then, or never can, it is refused at once.
     ///
-    /// The place in the queue is taken when the answer is first polled, and those who wait for one
-    /// key through one limiter, its clones and its tiers have their turns in that order. As long as
-    /// someone waits, [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused there:
-    /// no one overtakes. An answer that is dropped before it is ready gives its place back, and
-    /// whatever may have been taken for it. The reservation has no delay any more.
+    /// The place in the queue is taken when the answer is first polled. Waiters for one key through
+    /// one limiter and its handles are served in that order, and while there are waiters,
+    /// [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused. An answer that is
+    /// dropped before it is ready gives its place back, and whatever was charged for it. The
+    /// returned reservation has no delay left.
     ///
     /// It may have to be polled within the runtime that the limiter's timer or client belongs to.
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
+
+    /// Returns [`with_policy`](Limiter::with_policy) as a limiter whose callers can wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_policy`](Limiter::with_policy).
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 }
 
 macro_rules! forward {
     ($($pointer:ident)*) => {$(
         impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
-            fn policy(&self) -> Policy {
+            fn policy(&self) -> &Policy {
                 (**self).policy()
             }
 
-            fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-                (**self).check(key, cost)
+            fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+                (**self).check_n(key, cost)
             }
 
             fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
@@ -167,7 +165,7 @@ macro_rules! forward {
                 (**self).reserve(key, cost, within)
             }
 
-            fn refund(&self, receipt: Receipt) -> Answer<()> {
+            fn refund(&self, receipt: Receipt) -> Answer<u64> {
                 (**self).refund(receipt)
             }
 
@@ -175,12 +173,8 @@ macro_rules! forward {
                 (**self).reset(key)
             }
 
-            fn replace(&self, policy: Policy) -> Result<(), Error> {
-                (**self).replace(policy)
-            }
-
-            fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
-                (**self).tier(name)
+            fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+                (**self).with_policy(policy)
             }
         }
 
@@ -192,6 +186,13 @@ macro_rules! forward {
                 within: Option<Duration>,
             ) -> Answer<Reservation> {
                 (**self).acquire(key, cost, within)
+            }
+
+            fn waiting_with_policy(
+                &self,
+                policy: &Policy,
+            ) -> Result<Arc<dyn WaitingLimiter>, Error> {
+                (**self).waiting_with_policy(policy)
             }
         }
     )*};

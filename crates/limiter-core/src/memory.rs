@@ -1,22 +1,31 @@
 //! The limiters for one process.
+//!
+//! | file | what |
+//! |---|---|
+//! | `keyed`, `unkeyed`, `builder` | the limiters, and how they are built |
+//! | `handle` | the operations, for both |
+//! | `states` | where states are stored: words for GCRA, a locked table for all else |
+//! | `word`, `words`, `scales` | one lock-free word a key |
+//! | `table` | states of any size under locks |
+//! | `queue`, `queues`, `acquire` | waiters |
 
 mod acquire;
-mod cell;
-mod engine;
-mod engines;
+mod builder;
 mod handle;
 mod keyed;
 #[cfg(test)]
 mod models;
-mod place;
 mod queue;
-mod store;
+mod queues;
+mod scales;
+mod states;
 mod table;
-#[cfg(test)]
-mod tests;
+mod taken;
 mod unkeyed;
+mod word;
+mod words;
 
-pub use acquire::Acquire;
-pub(crate) use handle::Taken;
+pub use builder::Builder;
 pub use keyed::MemoryLimiter;
+pub(crate) use taken::Taken;
 pub use unkeyed::UnkeyedLimiter;

@@ -1,74 +1,127 @@
-//! How limits are written: text that people type, and that prints as it was read.
+//! Limits as text: `100/min burst 20 horizon 5min by gcra`.
 //!
-//! A limit is a quota, and the algorithm where that is not GCRA:
-//! `100/min burst 20 by token-bucket`.
+//! Every value prints in its shortest form, which reads back as the same value.
 
-mod kind;
+mod algorithm;
+mod duration;
 mod number;
+mod parts;
 mod quota;
 
-use core::fmt;
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+use core::{fmt, time::Duration};
 
-use crate::{Error, Kind, Limit, Policy, Quota};
+use self::parts::{Parts, invalid};
+use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota};
 
 impl Policy {
-    /// Returns a policy of one limit, read from `text`: a [quota](Quota#notation), and after `by`
-    /// its [algorithm](Kind#notation), which is GCRA if nothing else is said.
+    /// Returns a policy of one limit, read from `text`.
+    ///
+    /// The text is a [quota](Quota#notation), then a horizon and an
+    /// [algorithm](Algorithm#notation) if they differ from the defaults. The horizon is `horizon`
+    /// and a time as in a quota's window; the algorithm follows `by`. Keywords and algorithms may be
+    /// in upper case.
     ///
     /// A [`Limit`] prints as such a text.
     ///
     /// ```
-    /// use limiter_core::{Kind, Policy};
+    /// use limiter_core::{Algorithm, Policy};
     ///
-    /// let policy = Policy::parse("search", "100/min burst 20")?;
-    /// assert_eq!((policy.limits()[0].kind(), policy.limits()[0].quota().burst()), (Kind::Gcra, 20));
+    /// let search = Policy::parse("search", "100/min burst 20 horizon 5min")?;
+    /// let limit = &search.limits()[0];
+    /// assert_eq!((limit.algorithm(), limit.quota().burst()), (Algorithm::Gcra, 20));
+    /// assert_eq!(limit.horizon().as_secs(), 300);
     ///
-    /// let policy = Policy::parse("login", "5/min by sliding-log")?;
-    /// assert_eq!(policy.limits()[0].to_string(), "5/min by sliding-log");
+    /// let login = Policy::parse("login", "5/60s by sliding-log")?;
+    /// assert_eq!(login.limits()[0].to_string(), "5/min by sliding-log");
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota can't be read, or
-    /// the algorithm can't apply it.
+    /// [`ErrorKind::InvalidQuota`] if the quota can't be read, or the algorithm can't serve it.
     ///
-    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the algorithm can't be
-    /// read.
+    /// [`ErrorKind::InvalidSetting`] if the horizon or the algorithm can't be read or combined.
     ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) as [`Policy::new`].
+    /// [`ErrorKind::InvalidName`] as [`Policy::new`].
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let (quota, kind) = parse_limit(text)?;
-        Self::new(name, kind.unwrap_or(Kind::Gcra), quota)
+        let written = Written::parse(text)?;
+        let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
+        written.policy(name, algorithm)
     }
 }
 
 /// Writes the limit as [`Policy::parse`] reads it, without its name.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.quota().fmt(f)?;
-        match self.kind() {
-            Kind::Gcra => Ok(()),
-            kind => write!(f, " by {kind}"),
-        }
+        f.write_str(&text(self, Some(Algorithm::Gcra)))
     }
 }
 
-/// Returns the quota, and the algorithm if one is named.
-pub(crate) fn parse_limit(text: &str) -> Result<(Quota, Option<Kind>), Error> {
-    let (quota, kind) = match split_at_by(text) {
-        Some((quota, kind)) => (quota, Some(kind.parse()?)),
-        None => (text, None),
-    };
-    Ok((quota.parse()?, kind))
+/// Returns the limit's text, without its algorithm if that is `default`.
+pub(crate) fn text(limit: &Limit, default: Option<Algorithm>) -> String {
+    let mut text = limit.quota().to_string();
+    if let Some(horizon) = limit.own_horizon() {
+        let (number, unit) = duration::in_largest_unit(horizon);
+        text += &format!(" horizon {number}{unit}");
+    }
+    if default != Some(limit.algorithm()) {
+        text += &format!(" by {}", limit.algorithm());
+    }
+    text
 }
 
-/// Returns what stands before and after the first word `by`.
-fn split_at_by(text: &str) -> Option<(&str, &str)> {
-    text.match_indices("by").find_map(|(at, by)| {
-        let (before, after) = (text.get(..at)?, text.get(at + by.len()..)?);
-        let is_word = (before.is_empty() || before.ends_with(char::is_whitespace))
-            && (after.is_empty() || after.starts_with(char::is_whitespace));
-        is_word.then_some((before, after))
-    })
+/// A limit as it was read; what was left out is `None`.
+#[derive(Debug)]
+pub(crate) struct Written {
+    quota: Quota,
+    horizon: Option<Duration>,
+    pub(crate) algorithm: Option<Algorithm>,
+}
+
+impl Written {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let invalid = |fault: &str| invalid(ErrorKind::InvalidQuota, "limit", text, fault);
+        let parts = Parts::split(text).map_err(|fault| invalid(&fault))?;
+        let horizon = match parts.horizon.as_deref() {
+            None => None,
+            Some("") => {
+                return Err(invalid("the horizon is missing; write one, as in horizon 5min"));
+            }
+            Some(horizon) => Some(duration::parse(horizon).map_err(|fault| {
+                parts::invalid(ErrorKind::InvalidSetting, "horizon", horizon, &fault)
+            })?),
+        };
+        let algorithm = match parts.by.as_deref() {
+            None => None,
+            Some("") => return Err(invalid(&algorithm::missing())),
+            Some(algorithm) => Some(algorithm.parse()?),
+        };
+        let quota = quota::parse(&parts).map_err(|fault| {
+            parts::invalid(ErrorKind::InvalidQuota, "quota", &parts.quota(), &fault)
+        })?;
+        Ok(Self { quota, horizon, algorithm })
+    }
+
+    /// Returns a policy of this limit, by `algorithm`.
+    pub(crate) fn policy(self, name: &str, algorithm: Algorithm) -> Result<Policy, Error> {
+        let policy = Policy::new(name, algorithm, self.quota)?;
+        match self.horizon {
+            Some(horizon) => policy.with_horizon(horizon),
+            None => Ok(policy),
+        }
+    }
+
+    /// Returns one of several limits, by `algorithm`.
+    #[cfg(feature = "serde")]
+    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
+        let limit = Limit::new(name, algorithm, self.quota)?;
+        match self.horizon {
+            Some(horizon) => limit.with_horizon(horizon),
+            None => Ok(limit),
+        }
+    }
 }

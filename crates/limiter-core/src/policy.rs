@@ -1,161 +1,80 @@
-//! Which algorithms apply which quotas, under a name.
+//! Which algorithm applies which quota, under a name.
 
-mod kind;
-mod share;
+mod constructors;
+mod limit;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
-use core::mem;
+use core::time::Duration;
 
-pub use kind::Kind;
+pub use limit::Limit;
+use limit::{invalid, validate_name};
 
-use crate::{
-    Error, ErrorKind, Quota,
-    algorithm::{Single, Slots, Start},
-};
+use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_LIMITS};
 
 /// A named limit: which algorithm applies which quota. Or several such limits at once.
 ///
-/// The name stands in response headers, in log lines and metrics, and in a shared store's keys:
-/// two policies with the same name in one store share their state. A clone is cheap.
+/// Response headers, log lines and metrics carry the name. In a store that processes share, the name
+/// of the policy that a limiter was built with finds its states, so two limiters with one name share
+/// them. A clone is cheap.
 ///
 /// ```
-/// use limiter_core::{Policy, Quota};
+/// use std::time::Duration;
+/// use limiter_core::{Algorithm, Policy, Quota};
 ///
-/// let policy = Policy::gcra("search", Quota::per_second(10)?)?
-///     .with_tier(Policy::gcra("premium", Quota::per_second(100)?)?)?;
-/// assert_eq!(policy.name(), "search");
-/// assert_eq!(policy.tiers()[0].name(), "premium");
+/// let search = Policy::gcra("search", Quota::per_second(10));
+/// assert_eq!(search.limits()[0].algorithm(), Algorithm::Gcra);
+///
+/// let from_a_file = Policy::parse("login", "5/min by sliding-log")?;
+/// assert_eq!(from_a_file.limits()[0].quota().window(), Duration::from_secs(60));
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
-/// Which algorithm when: see the [guide](crate::guide).
+/// # Horizon
+///
+/// A limit's horizon is how far ahead it promises permits to `reserve`. The default is the time in
+/// which a full burst recovers, or the window, and at least one minute; a leaky queue's horizon is
+/// its depth. After a step back of the clock, or a corrupt value, a key waits at most for its
+/// recovery and the horizon.
+///
+/// Which algorithm to choose: see the [guide](crate::guide).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy(Arc<Inner>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Inner {
     name: String,
-    /// From 1 to [`Policy::MAX_LIMITS`], by window, the shortest first, unless they were divided.
+    /// From 1 to [`Policy::MAX_LIMITS`].
     limits: Vec<Limit>,
-    /// All of the same shape: as many limits, of the same kinds.
-    tiers: Vec<Policy>,
-}
-
-/// One limit of a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Limit {
-    name: String,
-    kind: Kind,
-    quota: Quota,
+    rule: Rule,
 }
 
 impl Policy {
     /// The longest name, in bytes.
-    pub const MAX_NAME: usize = 64;
+    pub const MAX_NAME: usize = limit::MAX_NAME;
 
     /// The most limits of one policy.
-    pub const MAX_LIMITS: usize = 8;
+    pub const MAX_LIMITS: usize = MAX_LIMITS;
 
-    /// The most tiers of one policy, beside its own: each keeps an account of every key.
-    pub const MAX_TIERS: usize = 15;
+    /// The most permits of a log, and the most slots of sub-windows, that are one of several limits,
+    /// because the states of several limits are read and written as one.
+    pub const MAX_ENTRIES_OF_SEVERAL: u64 = limit::MAX_ENTRIES_OF_SEVERAL;
 
-    /// Returns a policy that applies `quota` by the algorithm `kind`.
+    /// Returns a policy that applies `quota` by `algorithm`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`] if `name` is empty, longer than [`Policy::MAX_NAME`], or has a
-    /// character that is not printable ASCII: a structured header field can't carry it
+    /// character that is not printable ASCII, which a structured header field can't carry
     /// (RFC 9651, section 3.3.3).
     ///
-    /// [`ErrorKind::InvalidQuota`] if the algorithm can't apply the quota; its documentation says
-    /// which it can.
-    pub fn new(name: &str, kind: Kind, quota: Quota) -> Result<Self, Error> {
-        validate_name(name)?;
-        Single::new(kind, &quota)?;
-        let limit = Limit { name: name.to_owned(), kind, quota };
-        Ok(Self::of(name, vec![limit], Vec::new()))
-    }
-
-    /// Returns a policy that applies `quota` by GCRA, the generic cell rate algorithm: a burst at
-    /// once, and then as much as the rate gives. The one to take where nothing speaks for another.
-    ///
-    /// The time for one permit is rounded up, in memory to a sixteenth of a nanosecond: three a
-    /// second are back a nanosecond after the second.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn gcra(name: &str, quota: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::Gcra, quota)
-    }
-
-    /// Returns a policy with a bucket of `capacity` tokens that is refilled at the rate of `refill`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`] and [`Quota::with_burst`].
-    pub fn token_bucket(name: &str, capacity: u64, refill: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::TokenBucket, refill.with_burst(capacity)?)
-    }
-
-    /// Returns a policy with a bucket that leaks at the rate of `leak`, and refuses what would
-    /// raise its level above `capacity`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`] and [`Quota::with_burst`].
-    pub fn leaky_bucket(name: &str, capacity: u64, leak: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::LeakyBucket, leak.with_burst(capacity)?)
-    }
-
-    /// Returns a policy with a queue: the burst of `outflow` passes at once, further permits are
-    /// given out evenly at its rate, and no more than `depth` of them wait.
-    ///
-    /// Those that wait are told for how long by `reserve`, or wait in `acquire`; `try_acquire`
-    /// never waits, and so takes only what passes at once.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn leaky_queue(name: &str, depth: u64, outflow: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::LeakyQueue { depth }, outflow)
-    }
-
-    /// Returns a policy with a counter that starts anew with each window, the window starting with
-    /// the first permit that is taken. For windows that start by the clock, see [`Start::Aligned`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn fixed_window(name: &str, quota: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::FixedWindow(Start::FirstUse), quota)
-    }
-
-    /// Returns a policy with a window that slides slot by slot.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn sub_windows(name: &str, quota: Quota, slots: Slots) -> Result<Self, Error> {
-        Self::new(name, Kind::SubWindows(slots), quota)
-    }
-
-    /// Returns a policy with a window that slides by an estimate from two counters.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn sliding_counter(name: &str, quota: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::SlidingCounter, quota)
-    }
-
-    /// Returns a policy with a window that slides exactly, by a log of all permits.
-    ///
-    /// # Errors
-    ///
-    /// As [`Policy::new`].
-    pub fn sliding_log(name: &str, quota: Quota) -> Result<Self, Error> {
-        Self::new(name, Kind::SlidingLog, quota)
+    /// [`ErrorKind::InvalidQuota`] if the algorithm can't serve the quota: a window whose burst
+    /// differs from its permits; a sliding counter of more than 50,000,000 permits; a log of more
+    /// than 1,000,000 permits; slots that would be rounded up by more than a thousandth; a queue
+    /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
+    /// of microseconds, if its burst and its horizon take longer than 10 days together.
+    pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
+        validate_name("policy", name)?;
+        Self::of(name, vec![Limit::new(name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -165,8 +84,8 @@ impl Policy {
     /// use limiter_core::{Policy, Quota};
     ///
     /// let policy = Policy::several("api", [
-    ///     Policy::gcra("burst", Quota::per_second(10)?)?,
-    ///     Policy::gcra("hourly", Quota::per_hour(1_000)?)?,
+    ///     Policy::gcra("burst", Quota::per_second(10)),
+    ///     Policy::gcra("hourly", Quota::per_hour(1_000)),
     /// ])?;
     /// assert_eq!(policy.limits()[1].name(), "hourly");
     /// # Ok::<(), limiter_core::Error>(())
@@ -177,87 +96,51 @@ impl Policy {
     /// [`ErrorKind::InvalidName`] as [`Policy::new`], or if two limits have the same name.
     ///
     /// [`ErrorKind::InvalidSetting`] if there are none or more than [`Policy::MAX_LIMITS`], if one
-    /// of `policies` has several limits or tiers itself, if two are paced, whose slots might never
-    /// agree, or if one can never be the one that refuses: a shorter window needs fewer permits than
-    /// a longer one.
+    /// of `policies` has several limits itself, if two limits have the same algorithm and quota, or
+    /// if two are paced, whose slots might never agree.
+    ///
+    /// [`ErrorKind::InvalidQuota`] if a limit would keep more than
+    /// [`Policy::MAX_ENTRIES_OF_SEVERAL`] entries.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
-        validate_name(name)?;
         let mut limits = Vec::new();
         for policy in policies {
-            if policy.limits().len() > 1 || !policy.tiers().is_empty() {
-                return Err(invalid(format!(
-                    "the policy {:?} within {name:?} has several limits or tiers itself: give \
-                     its limits one by one, and the tiers to {name:?}",
-                    policy.name()
-                )));
-            }
-            limits.extend(policy.limits().iter().cloned());
+            let [limit] = policy.limits() else {
+                let inner = policy.name();
+                return Err(invalid(
+                    ErrorKind::InvalidSetting,
+                    name,
+                    &format!("{inner:?} has several limits itself; list its limits one by one"),
+                ));
+            };
+            limits.push(limit.clone());
         }
-        if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
-            let (number, most) = (limits.len(), Self::MAX_LIMITS);
-            return Err(invalid(format!(
-                "the policy {name:?} of {number} limits: use 1 to {most}"
-            )));
-        }
-        let paced =
-            |limit: &&Limit| matches!(limit.kind, Kind::SubWindows(slots) if slots.is_paced());
-        if limits.iter().filter(paced).count() > 1 {
-            return Err(invalid(format!(
-                "the policy {name:?} has more than one paced limit: their slots might never agree"
-            )));
-        }
-        limits.sort_by_key(|limit| limit.quota.window());
-        for (index, longer) in limits.iter().enumerate() {
-            for shorter in limits.iter().take(index) {
-                if shorter.name == longer.name {
-                    let message = format!("the policy {name:?} has two limits {:?}", longer.name);
-                    return Err(Error::new(ErrorKind::InvalidName, message));
-                }
-                let same_window = shorter.quota.window() == longer.quota.window();
-                if same_window || shorter.quota.permits() >= longer.quota.permits() {
-                    return Err(invalid(format!(
-                        "the policy {name:?} limits to {} ({:?}) and to {} ({:?}): a shorter \
-                         window needs fewer permits than a longer one, else one of the two never \
-                         refuses",
-                        shorter.quota, shorter.name, longer.quota, longer.name
-                    )));
-                }
-            }
-        }
-        Ok(Self::of(name, limits, Vec::new()))
+        Self::from_limits(name, limits)
     }
 
-    /// Adds another tier: the same limits with other quotas, for some of the keys.
-    ///
-    /// What a key takes by one tier is taken from all: a key that changes its tier keeps its debt.
-    /// See [`MemoryLimiter::tier`](crate::MemoryLimiter::tier).
+    /// Sets how far ahead the policy's limits promise permits.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if the policy or one of its tiers has the tier's name.
+    /// [`ErrorKind::InvalidSetting`] if `horizon` is not a whole number of milliseconds up to
+    /// [`Quota::MAX_RECOVERY`], or if a limit is a leaky queue, whose depth is its horizon.
+    pub fn with_horizon(self, horizon: Duration) -> Result<Self, Error> {
+        let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon));
+        let limits = limits.collect::<Result<_, _>>()?;
+        Self::of(self.name(), limits)
+    }
+
+    /// Returns the policy with other quotas for its limits, in the same order.
     ///
-    /// [`ErrorKind::InvalidSetting`] if the tier has tiers itself, other kinds of limits than the
-    /// policy or other names of several, or is one more than [`Policy::MAX_TIERS`].
-    pub fn with_tier(self, tier: Self) -> Result<Self, Error> {
-        let name = self.name();
-        if name == tier.name() || self.tier_index(tier.name()).is_some() {
-            let message = format!("the policy {name:?} has the tier {:?} already", tier.name());
-            return Err(Error::new(ErrorKind::InvalidName, message));
-        }
-        if !tier.tiers().is_empty() {
-            let message = format!("the tier {:?} of {name:?} has tiers itself", tier.name());
-            return Err(invalid(message));
-        }
-        self.same_shape(&tier)?;
-        if self.tiers().len() == Self::MAX_TIERS {
-            let most = Self::MAX_TIERS;
-            return Err(invalid(format!(
-                "the policy {name:?} has {most} tiers, the most there are"
-            )));
-        }
-        let mut inner = Arc::unwrap_or_clone(self.0);
-        inner.tiers.push(tier);
-        Ok(Self(Arc::new(inner)))
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`] as [`Policy::new`].
+    #[doc(hidden)]
+    pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
+        let limits = self.limits().iter().map(|limit| {
+            let (algorithm, quota) = quota(limit);
+            Limit::new(limit.name(), algorithm, quota)
+        });
+        Self::of(self.name(), limits.collect::<Result<_, _>>()?)
     }
 
     /// Returns the name.
@@ -266,113 +149,78 @@ impl Policy {
         &self.0.name
     }
 
-    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], by window, the shortest first: those of
-    /// [`Policy::shared_among`] in the order that they had before.
+    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], by window, the shortest first.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.0.limits
     }
 
-    /// Returns the other tiers.
+    /// Returns the [families](Algorithm::family) of the limits' algorithms, in order, joined by `+`.
+    ///
+    /// Policies with the same families can take turns on one limiter's states.
     #[must_use]
-    pub fn tiers(&self) -> &[Self] {
-        &self.0.tiers
+    pub fn families(&self) -> String {
+        let families = self.limits().iter().map(|limit| limit.algorithm().family());
+        families.collect::<Vec<_>>().join("+")
     }
 
-    pub(crate) fn tier_index(&self, name: &str) -> Option<usize> {
-        self.tiers().iter().position(|tier| tier.name() == name)
+    /// Returns the transition that applies this policy.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn rule(&self) -> &Rule {
+        &self.0.rule
     }
 
-    /// Checks that `other` can take over the states of this policy: it has as many limits, of the
-    /// same kinds, and of the same names where there are several.
-    pub(crate) fn same_shape(&self, other: &Self) -> Result<(), Error> {
-        let several = self.limits().len() > 1;
-        let same_kind = |one: &Limit, other: &Limit| match (one.kind, other.kind) {
-            (Kind::FixedWindow(one), Kind::FixedWindow(other)) => one == other,
-            (one, other) => mem::discriminant(&one) == mem::discriminant(&other),
-        };
-        let mut pairs = self.limits().iter().zip(other.limits());
-        let same =
-            pairs.all(|(one, other)| same_kind(one, other) && (!several || one.name == other.name));
-        if self.limits().len() == other.limits().len() && same {
-            return Ok(());
-        }
-        let kinds = |policy: &Self| {
-            let kind = |limit: &Limit| match several {
-                true => format!("{} ({:?})", limit.kind, limit.name),
-                false => format!("{}", limit.kind),
-            };
-            policy.limits().iter().map(kind).collect::<Vec<_>>().join(" and ")
-        };
-        Err(invalid(format!(
-            "{:?} limits by {}, and {:?} by {}: a key's state can't serve both",
-            self.name(),
-            kinds(self),
-            other.name(),
-            kinds(other)
-        )))
-    }
-
-    /// Returns `new` with its tiers in the order of this one's, if it can take over this policy's
-    /// states: for a store that replaces a policy live.
+    /// Checks that `other` can take turns with this policy on one limiter's states.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if it has other kinds of limits, or lacks one of the tiers.
-    pub fn replaced_by(&self, new: Self) -> Result<Self, Error> {
-        self.same_shape(&new)?;
-        let mut tiers = new.tiers().to_vec();
-        for (index, old) in self.tiers().iter().enumerate() {
-            let Some(found) = tiers.iter().position(|tier| tier.name() == old.name()) else {
-                return Err(invalid(format!(
-                    "the policy {:?} has no tier {:?}, which the one before it has",
-                    new.name(),
-                    old.name()
-                )));
-            };
-            tiers.swap(index, found);
+    /// [`ErrorKind::InvalidSetting`] if their families differ.
+    #[doc(hidden)]
+    pub fn check_families(&self, other: &Self) -> Result<(), Error> {
+        let families = |policy: &Self| {
+            let limits = policy.limits().iter();
+            limits.map(|limit| limit.algorithm().family()).collect::<Vec<_>>()
+        };
+        if families(self) == families(other) {
+            return Ok(());
         }
-        Ok(Self::of(new.name(), new.limits().to_vec(), tiers))
+        let fault = format!(
+            "it limits by {}, and the limiter's states are those of {} ({:?}); use the same \
+             algorithms in the same order",
+            other.families(),
+            self.families(),
+            self.name()
+        );
+        Err(invalid(ErrorKind::InvalidSetting, other.name(), &fault))
     }
 
-    fn of(name: &str, limits: Vec<Limit>, tiers: Vec<Self>) -> Self {
-        Self(Arc::new(Inner { name: name.to_owned(), limits, tiers }))
-    }
-}
-
-impl Limit {
-    /// Returns the name: the policy's own, where it has but one limit.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Returns whether the policy reads the wall clock.
+    #[cfg(feature = "std")]
+    pub(crate) fn reads_unix_time(&self) -> bool {
+        self.limits().iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow)
     }
 
-    /// Returns the algorithm.
-    #[must_use]
-    pub const fn kind(&self) -> Kind {
-        self.kind
+    /// Returns a policy of these limits, as [`Policy::several`] does.
+    pub(crate) fn from_limits(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
+        validate_name("policy", name)?;
+        if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
+            let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
+            return Err(invalid(ErrorKind::InvalidSetting, name, &fault));
+        }
+        limits.sort_by_key(|limit| limit.quota().window());
+        for (index, limit) in limits.iter().enumerate() {
+            limits.iter().take(index).try_for_each(|other| limit.fits_beside(other, name))?;
+        }
+        if limits.len() > 1 {
+            limits.iter().try_for_each(Limit::fits_among_several)?;
+        }
+        Self::of(name, limits)
     }
 
-    /// Returns the quota.
-    #[must_use]
-    pub const fn quota(&self) -> &Quota {
-        &self.quota
+    fn of(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
+        let rules = limits.iter().map(Rule::of_limit).collect::<Result<_, _>>()?;
+        let rule = Rule::of_limits(rules);
+        Ok(Self(Arc::new(Inner { name: name.to_owned(), limits, rule })))
     }
-}
-
-fn validate_name(name: &str) -> Result<(), Error> {
-    let fault = if name.is_empty() {
-        "it is empty"
-    } else if name.len() > Policy::MAX_NAME {
-        "it is longer than 64 bytes"
-    } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
-        "only printable ASCII can stand in a header field"
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::InvalidName, format!("the policy name {name:?}: {fault}")))
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidSetting, message)
 }

@@ -1,42 +1,45 @@
 //! How much is allowed.
 
-mod share;
-
-use alloc::format;
+use alloc::{format, string::String};
 use core::time::Duration;
 
 use crate::{Error, ErrorKind};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A number of permits per window, and how many of them may be taken at once.
+/// A number of permits per window, and the largest burst.
 ///
-/// The constructors' names say the window: `per_second(5)` is five permits in each second. The
-/// burst equals the permits of one window unless [`Quota::with_burst`] says otherwise.
+/// `per_second(5)` is five permits in each second. The burst equals the permits of one window
+/// unless [`Quota::with_burst`] sets another.
+///
+/// The short constructors are `const` and panic on a value that no limiter can serve, so constants
+/// need no `?`. Use [`Quota::new`], [`Quota::try_with_burst`] or [`str::parse`] for values that
+/// come from outside the program.
 ///
 /// ```
 /// use std::time::Duration;
 /// use limiter_core::Quota;
 ///
-/// let steady = Quota::per_second(5)?;
-/// assert_eq!((steady.permits(), steady.window(), steady.burst()), (5, Duration::from_secs(1), 5));
+/// const STEADY: Quota = Quota::per_second(5);
+/// assert_eq!((STEADY.permits(), STEADY.window(), STEADY.burst()), (5, Duration::from_secs(1), 5));
 ///
-/// let bursty = Quota::per(1_000, Duration::from_secs(3_600))?.with_burst(50)?;
+/// let bursty = Quota::new(1_000, Duration::from_secs(3_600))?.try_with_burst(50)?;
 /// assert_eq!(bursty, "1_000/h burst 50".parse()?);
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
 /// # Notation
 ///
-/// Permits, a slash, a time, and a burst if it differs from the permits: `5/s`, `10/500ms`,
-/// `1_000/h`, `3/2d`, `100/min burst 20`. A time is a whole number, left out if it is one, and a
-/// unit: `ms`, `s` (or `sec`, `second`), `min` (`m`, `minute`), `h` (`hour`) or `d` (`day`). Spaces
-/// may stand around the slash and before the unit, and `_` between digits.
+/// Permits, a slash, a window, and the burst if it differs from the permits: `5/s`, `10/500ms`,
+/// `1_000/h`, `3/2d`, `100/min burst 20`. A window is a whole number, which may be left out if it
+/// is 1, and one unit: `ms`, `s` (`sec`, `second`), `min` (`m`, `minute`), `h` (`hour`) or `d`
+/// (`day`); the words may be plural. Spaces may surround the slash and precede the unit, and `_`
+/// may separate digits.
 ///
-/// A quota prints in this notation, as short as it can be written.
+/// A quota prints in this notation, in its shortest form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
-    /// At least 1.
+    /// At least 1, and at most `MAX_RATE` a second.
     permits: u64,
     /// Whole milliseconds, from 1 to `MAX_WINDOW`.
     window: Duration,
@@ -44,95 +47,101 @@ pub struct Quota {
     burst: u64,
 }
 
+/// What makes a quota invalid.
+#[derive(Clone, Copy)]
+pub(crate) enum Fault {
+    NoPermits,
+    WindowOutOfRange,
+    WindowInFractions,
+    TooFast,
+    NoBurst,
+    SlowRecovery,
+}
+
 impl Quota {
     /// The longest window: 366 days.
     pub const MAX_WINDOW: Duration = DAY.saturating_mul(366);
 
-    /// The longest time that a spent burst may take to recover: 1,830 days, five long years.
+    /// The highest rate: 5,000,000 permits a second.
+    pub const MAX_RATE: u64 = 5_000_000;
+
+    /// The longest time that a spent burst may take to recover: 1,830 days.
     pub const MAX_RECOVERY: Duration = DAY.saturating_mul(5 * 366);
 
-    /// Returns a quota of `permits` in each second.
+    /// Returns a quota of `permits` a second.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is zero or above [`Quota::MAX_RATE`].
+    #[must_use]
+    pub const fn per_second(permits: u64) -> Self {
+        Self::constant(permits, Duration::from_secs(1))
+    }
+
+    /// Returns a quota of `permits` a minute.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    #[must_use]
+    pub const fn per_minute(permits: u64) -> Self {
+        Self::constant(permits, Duration::from_secs(60))
+    }
+
+    /// Returns a quota of `permits` an hour.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    #[must_use]
+    pub const fn per_hour(permits: u64) -> Self {
+        Self::constant(permits, Duration::from_secs(3_600))
+    }
+
+    /// Returns a quota of `permits` a day of 24 hours.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    #[must_use]
+    pub const fn per_day(permits: u64) -> Self {
+        Self::constant(permits, DAY)
+    }
+
+    /// Returns a quota of `permits` per `window`, with a burst of `permits`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`] if `permits` is zero.
-    pub fn per_second(permits: u64) -> Result<Self, Error> {
-        Self::per(permits, Duration::from_secs(1))
+    /// [`ErrorKind::InvalidQuota`] if `permits` is zero, if `window` is not a whole number of
+    /// milliseconds from 1 ms to [`Quota::MAX_WINDOW`], or if the rate is above
+    /// [`Quota::MAX_RATE`].
+    pub fn new(permits: u64, window: Duration) -> Result<Self, Error> {
+        Self::checked(permits, window)
+            .map_err(|fault| fault.of(&format!("{permits} per {window:?}")))
     }
 
-    /// Returns a quota of `permits` in each minute.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if `permits` is zero.
-    pub fn per_minute(permits: u64) -> Result<Self, Error> {
-        Self::per(permits, Duration::from_secs(60))
-    }
-
-    /// Returns a quota of `permits` in each hour.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if `permits` is zero.
-    pub fn per_hour(permits: u64) -> Result<Self, Error> {
-        Self::per(permits, Duration::from_secs(3_600))
-    }
-
-    /// Returns a quota of `permits` in each day of 24 hours.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if `permits` is zero.
-    pub fn per_day(permits: u64) -> Result<Self, Error> {
-        Self::per(permits, DAY)
-    }
-
-    /// Returns a quota of `permits` in each `window`, with a burst of `permits`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if `permits` is zero, or if `window` is not a whole number of
-    /// milliseconds from 1 ms to [`Quota::MAX_WINDOW`].
-    pub fn per(permits: u64, window: Duration) -> Result<Self, Error> {
-        if window.is_zero() {
-            return invalid(format!("a window of {window:?}: use at least 1ms"));
-        }
-        if window > Self::MAX_WINDOW {
-            return invalid(format!(
-                "a window of {window:?}: use at most {} days",
-                Self::MAX_WINDOW.as_secs() / DAY.as_secs()
-            ));
-        }
-        if !window.subsec_nanos().is_multiple_of(1_000_000) {
-            return invalid(format!("a window of {window:?}: use whole milliseconds"));
-        }
-        if permits == 0 {
-            return invalid(format!("a quota of 0 permits per {window:?}: allow at least 1"));
-        }
-        Ok(Self { permits, window, burst: permits })
-    }
-
-    /// Sets the permits that can be taken at once from a fully recovered key, the first one
+    /// Sets the burst: the permits that a fully recovered key can take at once, the first one
     /// included.
     ///
+    /// # Panics
+    ///
+    /// If `burst` is zero, or takes longer than [`Quota::MAX_RECOVERY`] to recover.
+    #[must_use]
+    pub const fn with_burst(self, burst: u64) -> Self {
+        match self.checked_burst(burst) {
+            Ok(quota) => quota,
+            Err(fault) => fault.panic(),
+        }
+    }
+
+    /// Sets the burst, as [`Quota::with_burst`] does.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`] if `burst` is zero, or so large that it would take longer than
+    /// [`ErrorKind::InvalidQuota`] if `burst` is zero, or takes longer than
     /// [`Quota::MAX_RECOVERY`] to recover.
-    pub fn with_burst(mut self, burst: u64) -> Result<Self, Error> {
-        if burst == 0 {
-            return invalid(format!("a burst of 0 for a quota of {self}: use at least 1"));
-        }
-        let recovery = u128::from(burst) * self.window.as_nanos();
-        let longest = u128::from(self.permits) * Self::MAX_RECOVERY.as_nanos();
-        if recovery > longest {
-            return invalid(format!(
-                "a burst of {burst} for a quota of {self}: it would take longer than {} days to recover",
-                Self::MAX_RECOVERY.as_secs() / DAY.as_secs()
-            ));
-        }
-        self.burst = burst;
-        Ok(self)
+    pub fn try_with_burst(self, burst: u64) -> Result<Self, Error> {
+        self.checked_burst(burst).map_err(|fault| fault.of(&format!("{self} burst {burst}")))
     }
 
     /// Returns the permits of one window.
@@ -147,13 +156,69 @@ impl Quota {
         self.window
     }
 
-    /// Returns the permits that can be taken at once from a fully recovered key.
+    /// Returns the permits that a fully recovered key can take at once.
     #[must_use]
     pub const fn burst(&self) -> u64 {
         self.burst
     }
+
+    const fn constant(permits: u64, window: Duration) -> Self {
+        match Self::checked(permits, window) {
+            Ok(quota) => quota,
+            Err(fault) => fault.panic(),
+        }
+    }
+
+    pub(crate) const fn checked(permits: u64, window: Duration) -> Result<Self, Fault> {
+        let nanos = window.as_nanos();
+        if nanos == 0 || nanos > Self::MAX_WINDOW.as_nanos() {
+            return Err(Fault::WindowOutOfRange);
+        }
+        if !nanos.is_multiple_of(1_000_000) {
+            return Err(Fault::WindowInFractions);
+        }
+        if permits == 0 {
+            return Err(Fault::NoPermits);
+        }
+        if permits as u128 * 1_000_000_000 > Self::MAX_RATE as u128 * nanos {
+            return Err(Fault::TooFast);
+        }
+        Ok(Self { permits, window, burst: permits })
+    }
+
+    pub(crate) const fn checked_burst(self, burst: u64) -> Result<Self, Fault> {
+        if burst == 0 {
+            return Err(Fault::NoBurst);
+        }
+        let recovery = burst as u128 * self.window.as_nanos();
+        if recovery > self.permits as u128 * Self::MAX_RECOVERY.as_nanos() {
+            return Err(Fault::SlowRecovery);
+        }
+        Ok(Self { burst, ..self })
+    }
 }
 
-fn invalid(message: alloc::string::String) -> Result<Quota, Error> {
-    Err(Error::new(ErrorKind::InvalidQuota, message))
+impl Fault {
+    pub(crate) const fn rule(self) -> &'static str {
+        match self {
+            Self::NoPermits => "permits must be at least 1",
+            Self::WindowOutOfRange => "the window must be from 1ms to 366d",
+            Self::WindowInFractions => "the window must be a whole number of milliseconds",
+            Self::TooFast => "the rate must be at most 5,000,000 permits a second",
+            Self::NoBurst => "the burst must be at least 1",
+            Self::SlowRecovery => {
+                "the burst must recover within 1,830 days; lower it or raise the rate"
+            }
+        }
+    }
+
+    fn of(self, quota: &str) -> Error {
+        let message: String = format!("invalid quota \"{quota}\": {}", self.rule());
+        Error::new(ErrorKind::InvalidQuota, message)
+    }
+
+    #[expect(clippy::panic, reason = "documented: constants that no limiter can serve")]
+    const fn panic(self) -> ! {
+        panic!("{}", self.rule())
+    }
 }

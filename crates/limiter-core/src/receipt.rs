@@ -1,29 +1,29 @@
-//! What a reservation gives: when to go on, and what to give back.
+//! What a reservation returns: when the permits may be used, and how to give them back.
 
 use alloc::boxed::Box;
-use core::{any::Any, time::Duration};
+use core::{any::Any, fmt, time::Duration};
 
 use crate::Decision;
 #[cfg(feature = "std")]
 use crate::memory::Taken;
 
-/// Permits that were taken for now or for later, or the refusal to take them.
+/// Permits that were charged for now or for later, or the refusal to charge them.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use std::time::Duration;
 /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
 ///
-/// let limiter = MemoryLimiter::new(Policy::gcra("mail", Quota::per_minute(60)?.with_burst(1)?)?)?;
-/// let first = limiter.reserve("alice", Cost::ONE, Duration::from_secs(5));
+/// const FIVE_SECONDS: Duration = Duration::from_secs(5);
+/// let limiter = MemoryLimiter::new(Policy::gcra("mail", Quota::per_second(1)));
+/// let first = limiter.reserve("alice", Cost::ONE, FIVE_SECONDS);
 /// assert_eq!(first.delay(), Some(Duration::ZERO));
-/// let second = limiter.reserve("alice", Cost::ONE, Duration::from_secs(5));
+/// let second = limiter.reserve("alice", Cost::ONE, FIVE_SECONDS);
 /// assert!(second.delay() > Some(Duration::from_millis(900)));
 /// # }
-/// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "permits that were reserved are taken, whether or not they are used"]
+#[must_use = "permits that were reserved are charged, whether or not they are used"]
 pub struct Reservation {
     decision: Decision,
     delay: Duration,
@@ -31,19 +31,25 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Returns permits that were taken, for use after `delay`. The decision is the admission.
+    /// Returns permits that were charged, for use after `delay`. The decision is the admission.
     pub const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
         Self { decision, delay, receipt: Some(receipt) }
     }
 
-    /// Returns the refusal to take permits.
+    /// Returns the refusal to charge permits.
     pub const fn refused(decision: Decision) -> Self {
         Self { decision, delay: Duration::ZERO, receipt: None }
     }
 
-    /// Returns the decision. An admission may come with a delay.
+    /// Returns the decision. An admission may have a delay.
     pub const fn decision(&self) -> Decision {
         self.decision
+    }
+
+    /// Returns whether the permits were charged, for now or for later.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        self.receipt.is_some()
     }
 
     /// Returns how long to wait before the permits may be used, or `None` if they were refused.
@@ -59,13 +65,13 @@ impl Reservation {
     }
 }
 
-/// What was taken of which key: it can be given back once.
+/// What was charged to which key: a refund gives it back once.
 ///
-/// A receipt is good for the limiter that gave it out, its clones and tiers, and for as long as what
-/// was taken counts; after that it gives back nothing. Nor does it after a reset of the key or, now
-/// and then, of another, after a change of the quota, or when the clock has stepped back.
+/// A receipt is good for the limiter that issued it and for all handles on it, as long as the charge
+/// counts; after that it gives back nothing. After a reset, or a charge by another quota in between,
+/// it may give back later charges of the key, but never more than its own permits.
 ///
-/// A limiter outside of this crate puts into it what it has to know, as a token of its own type:
+/// A limiter outside of this crate stores what it has to know in a token of its own type:
 ///
 /// ```
 /// use limiter_core::Receipt;
@@ -77,26 +83,24 @@ impl Reservation {
 /// assert_eq!((token, receipt.permits()), (Some("alice"), 3));
 /// assert!(receipt.token::<u64>().is_none());
 /// ```
-#[derive(Debug)]
 pub struct Receipt {
     token: Token,
     /// At most what was charged.
     permits: u64,
 }
 
-#[derive(Debug)]
 enum Token {
-    /// Without a box: a limiter in memory allocates nothing for a reservation.
+    /// Not in a box, so a limiter in memory allocates nothing for a reservation.
     #[cfg(feature = "std")]
     Memory(Taken),
     Store(Box<dyn Any + Send + Sync>),
 }
 
 impl Receipt {
-    /// Returns a receipt for so many permits, by which a store finds what was taken.
+    /// Returns a receipt for so many permits, with the token by which a store finds the charge.
     ///
-    /// The token's type tells a limiter its own receipts from others': it should be one that only
-    /// that limiter has. A token of no size takes no allocation.
+    /// The token's type separates a limiter's receipts from those of others, so it should be private
+    /// to that limiter. A token of no size takes no allocation.
     pub fn of_store(token: impl Any + Send + Sync, permits: u64) -> Self {
         Self { token: Token::Store(Box::new(token)), permits }
     }
@@ -106,8 +110,7 @@ impl Receipt {
         Self { token: Token::Memory(taken), permits }
     }
 
-    /// Returns the token that the receipt was made with, or `None` if it is of another type, or the
-    /// receipt another limiter's.
+    /// Returns the token of the receipt, or `None` if it has another type.
     #[must_use]
     pub fn token<T: Any>(&self) -> Option<&T> {
         match &self.token {
@@ -117,42 +120,47 @@ impl Receipt {
         }
     }
 
-    /// Returns what a limiter in memory has taken, if it was one.
+    /// Returns what a limiter in memory has charged, if it was one.
     #[cfg(feature = "std")]
-    pub(crate) const fn taken(&self) -> Option<Taken> {
-        match self.token {
+    pub(crate) const fn taken(&self) -> Option<&Taken> {
+        match &self.token {
             Token::Memory(taken) => Some(taken),
             Token::Store(_) => None,
         }
     }
 
-    /// Returns how many permits it gives back.
+    /// Returns how many permits a refund gives back at most.
     #[must_use]
     pub const fn permits(&self) -> u64 {
         self.permits
     }
 
-    /// Keeps `used` permits, all that there are at most, so that a refund gives back the others:
-    /// to settle an estimate when the true cost is known.
+    /// Keeps `used` permits, at most all of them, so that a refund gives back the others: to settle
+    /// an estimate when the true cost is known.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use std::time::Duration;
     /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
     ///
-    /// let limiter = MemoryLimiter::new(Policy::gcra("tokens", Quota::per_minute(1_000)?)?)?;
-    /// let estimate = limiter.reserve("alice", Cost::new(600)?, Duration::ZERO);
+    /// let limiter = MemoryLimiter::new(Policy::sliding_log("tokens", Quota::per_hour(1_000)));
+    /// let estimate = limiter.reserve("alice", Cost::of(600), Duration::ZERO);
     /// if let Some(receipt) = estimate.into_receipt() {
     ///     let tokens_in_the_response = 100;
-    ///     limiter.refund(receipt.keep(tokens_in_the_response));
+    ///     assert_eq!(limiter.refund(receipt.keep(tokens_in_the_response)), 500);
     /// }
-    /// assert!(limiter.peek("alice").remaining() >= 899);
+    /// assert_eq!(limiter.peek("alice").remaining(), 900);
     /// # }
-    /// # Ok::<(), limiter_core::Error>(())
     /// ```
     #[must_use]
     pub const fn keep(mut self, used: u64) -> Self {
         self.permits = self.permits.saturating_sub(used);
         self
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("permits", &self.permits).finish_non_exhaustive()
     }
 }

@@ -3,10 +3,25 @@
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(all(feature = "std", not(loom)))]
-pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, atomic::AtomicUsize};
+pub(crate) use std::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicUsize, fence},
+    },
+    thread::yield_now,
+};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{
-    Mutex, MutexGuard, RwLock,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+pub(crate) use loom::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread::yield_now,
 };
+
+/// Locks a mutex whose holders leave its value whole at any time, also when they panic.
+#[cfg(feature = "std")]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

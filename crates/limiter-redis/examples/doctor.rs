@@ -1,4 +1,4 @@
-//! Looks at a server before it keeps limits, and says what to change:
+//! Checks a server before it keeps limits, and says what to change:
 //!
 //! ```text
 //! cargo run -p limiter-redis --features tls --example doctor -- redis://127.0.0.1:6379 [PREFIX]
@@ -9,7 +9,7 @@
 use std::{env, process::ExitCode};
 
 use limiter_core::Error;
-use limiter_redis::{RedisLimiter, connect, doctor_under};
+use limiter_redis::{Builder, Connection, connect, doctor_under};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Error> {
@@ -18,7 +18,7 @@ async fn main() -> Result<ExitCode, Error> {
         eprintln!("usage: doctor URL [PREFIX], such as doctor redis://127.0.0.1:6379");
         return Ok(ExitCode::FAILURE);
     };
-    let default = || <RedisLimiter>::DEFAULT_PREFIX.to_owned();
+    let default = || Builder::<Connection>::DEFAULT_PREFIX.to_owned();
     let prefix = arguments.next().unwrap_or_else(default);
     let report = doctor_under(&connect(&url).await?, &prefix).await;
     print!("{report}");

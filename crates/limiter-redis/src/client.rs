@@ -1,48 +1,57 @@
-//! What a limiter needs of a client library: to run one script.
+//! The interface to a client library: one script call. And its implementation over `fred`.
+
+mod address;
+mod cluster;
+pub(crate) mod command;
+pub(crate) mod connection;
+mod fred;
+pub(crate) mod options;
+mod outage_log;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
 
-use limiter_core::Error;
-
-use crate::scripts::Call;
+use crate::{call::faults::CallError, scripts::Call};
 
 /// Runs scripts on a Redis or Valkey server.
 ///
-/// [`Connection`](crate::Connection) implements it, over the library `fred`. To use another one,
-/// implement it for a type of yours; clones are expected to share their connections.
+/// [`Connection`](crate::Connection) implements it over the library `fred`. To use another library,
+/// implement it for a type of your own whose clones share their connections.
 pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// Runs the script once, and returns its reply.
     ///
-    /// The future ends within `within`, which is not zero. The call must not be sent again once it
-    /// may have been executed, since that could charge twice; and it must not be sent late, once
-    /// the time is over.
+    /// The future ends within `within`, which is not zero. The call must not be sent again after it may
+    /// have been executed, because that could charge twice. And it must not be sent after `within`.
+    ///
+    /// # Errors
+    ///
+    /// A [`CallError`] whose [`Fault`](crate::Fault) says whether the call may have been executed. For a
+    /// server's error reply, [`CallError::of_error_reply`] returns it.
     fn run(
         &self,
         call: &ScriptCall,
         within: Duration,
-    ) -> impl Future<Output = Result<ScriptReply, RunError>> + Send;
+    ) -> impl Future<Output = Result<ScriptReply, CallError>> + Send;
 
-    /// Returns whether a call may have several keys, which then are all of one server: not in a
-    /// cluster, where each key is in a slot of its own.
+    /// Returns whether a call may have several keys: not in a cluster, where they are in several slots.
     ///
-    /// Unless it is implemented, each call has one key, and checks that are made at the same moment
-    /// are as many calls.
+    /// The default is `false`: each check is a call of its own.
     fn takes_many_keys(&self) -> bool {
         false
     }
 
-    /// Returns a number of the server that has the key, so that the failures of one are not taken
-    /// for those of others: the same for as long as the server is known, or zero where there is but
-    /// one server, or none that is known to have the key.
+    /// Returns the number of the server that has the key, for its circuit breaker, or zero if there is
+    /// only one server or the server is not known. A server keeps its number while it is known.
     ///
-    /// Numbers are best small: beyond 31, servers share what is known of failures.
+    /// Numbers should be small: from 32 on, servers share circuit breakers.
     fn server_of(&self, key: &[u8]) -> usize {
         let _ = key;
         0
     }
 
-    /// Returns what errors and the log call the server that has the key, such as `10.0.0.1:6379`, or
-    /// nothing where there is but one, or none that is known to have it.
+    /// Returns the name of the server that has the key for errors and log lines, such as
+    /// `10.0.0.1:6379`, or `None` if there is only one server or the server is not known.
     fn name_of(&self, key: &[u8]) -> Option<String> {
         let _ = key;
         None
@@ -51,30 +60,38 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
 
 /// One script call: `EVALSHA` or `EVAL`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ScriptCall {
-    /// Which script, and by which command.
+    /// The script, and whether it is called by its digest or by its source.
     pub script: ScriptName,
     /// `KEYS`: one, unless the client [takes several](ScriptClient::takes_many_keys).
     pub keys: Vec<Vec<u8>>,
-    /// `ARGV[1]`, which may be any bytes.
-    pub quotas: Arc<[u8]>,
-    /// `ARGV[2]` and on.
+    /// The first of `ARGV`: the texts of the quotas.
+    pub quotas: Arc<[Arc<str>]>,
+    /// The rest of `ARGV`.
     pub arguments: Vec<i64>,
-    /// Whether the script writes nothing, so that a replica may run it.
+    /// Whether a replica may run the script: it writes only to repair an expiry or an impossible state.
     pub read_only: bool,
 }
 
 impl ScriptCall {
-    /// Returns a call by the script's digest that may write.
-    pub(crate) fn new(call: Call<'_>, keys: Vec<Vec<u8>>) -> Self {
+    /// Returns a call of `script` for `keys`, without arguments, which may write.
+    #[must_use]
+    pub fn new(script: ScriptName, keys: Vec<Vec<u8>>) -> Self {
+        Self { script, keys, quotas: [].into(), arguments: Vec::new(), read_only: false }
+    }
+
+    /// Returns a call by the script's digest.
+    pub(crate) fn of(call: Call<'_>, keys: Vec<Vec<u8>>) -> Self {
         let Call { script, quotas, arguments } = call;
-        let (script, quotas) = (script.by_digest(), Arc::clone(quotas));
-        Self { script, keys, quotas, arguments, read_only: false }
+        let quotas = Arc::clone(quotas);
+        Self { quotas, arguments, ..Self::new(script.by_digest(), keys) }
     }
 }
 
-/// A script, as a server is told of it.
+/// How a script is named in a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ScriptName {
     /// The SHA-1 digest of its source in hexadecimal digits, for `EVALSHA`.
     Digest(Arc<str>),
@@ -82,19 +99,20 @@ pub enum ScriptName {
     Source(Arc<str>),
 }
 
-/// What a script replied.
+/// The reply of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ScriptReply {
     /// An integer.
     Integer(i64),
-    /// A text: a bulk string or a simple one. Bytes that are no UTF-8 may be replaced.
+    /// A bulk string or a simple string. Bytes that are not UTF-8 may be replaced.
     Text(String),
-    /// Several, in their order.
+    /// An array.
     Array(Vec<ScriptReply>),
 }
 
 impl ScriptReply {
-    /// Returns the integers of a reply that consists of them: those of an array, or the one.
+    /// Returns the integers of a reply that is an integer or an array of them.
     pub(crate) fn integers(&self) -> Option<Cow<'_, [i64]>> {
         let integer = |reply: &Self| match reply {
             Self::Integer(integer) => Some(*integer),
@@ -108,15 +126,6 @@ impl ScriptReply {
             }
         }
     }
-}
-
-/// Why a script returned nothing.
-#[derive(Debug)]
-pub enum RunError {
-    /// The server does not have the script by that digest (`NOSCRIPT`); nothing was executed.
-    NotCached,
-    /// Anything else.
-    Failed(Error),
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! What an operator should know of a server before it keeps limits: `doctor` asks, and says what to
-//! change.
+//! Checks a server before it keeps limits, and says what to change.
 
 mod clocks;
 mod decisions;
@@ -11,19 +10,19 @@ use std::time::Duration;
 
 pub use report::{Finding, Report, Severity};
 
-use crate::{RedisLimiter, connection::Connection};
+use crate::{Builder, client::connection::Connection};
 
 /// How long one command may take.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Asks the servers of a connection what limits need to know of them, and says what to change.
 ///
-/// It looks at the version, at what is evicted when memory is full, at what a restart forgets, at
-/// the permissions that the scripts need, at how long a decision takes, at the servers' clocks, and
-/// for keys under [`RedisLimiter::DEFAULT_PREFIX`] that never expire. It writes a few keys of its
-/// own, which expire within seconds, and looks at no more than 20,000 others a server.
+/// It checks the version, the eviction policy, the durability, the permissions that the scripts need,
+/// the time of a decision, the servers' clocks, and keys under [`Builder::DEFAULT_PREFIX`] without an
+/// expiry. It writes a few keys of its own, which expire within seconds, and reads at most 20,000
+/// others on each server.
 ///
-/// It never fails: a server that can't be asked is a finding.
+/// It never fails: a server that can't be reached is a finding.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), limiter_core::Error> {
@@ -35,11 +34,11 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 pub async fn doctor(connection: &Connection) -> Report {
-    doctor_under(connection, RedisLimiter::<Connection>::DEFAULT_PREFIX).await
+    doctor_under(connection, Builder::<Connection>::DEFAULT_PREFIX).await
 }
 
 /// Asks as [`doctor`] does, for limiters with the prefix that
-/// [`with_prefix`](RedisLimiter::with_prefix) was given.
+/// [`Builder::prefix`] was given.
 pub async fn doctor_under(connection: &Connection, prefix: &str) -> Report {
     let mut report = Report::default();
     let servers = connection.servers();

@@ -1,27 +1,43 @@
-//! What a limiter tells of itself as it happens, for metrics and alerts.
+//! Operational events, for metrics and alerts.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
-    breaker::Transition,
+    call::breaker::Transition,
     counters::{Counters, Tally},
+    damper::{Damper, skipped},
+    shared::Access,
 };
 
-/// Something that an operator may want to count or be told of. Ordinary decisions are no events:
-/// see [`Counters`].
+/// An operational event of a limiter. Decisions of the store are not events: see [`Counters`].
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    kind: EventKind<'a>,
+    policy: &'a str,
+    node: Option<&'a str>,
+}
+
+/// What happened.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
-    /// The circuit breaker has opened: the store fails or is slow, and is not asked any more until
-    /// a probe succeeds. Checks get the fallback or an error, at once.
+pub enum EventKind<'a> {
+    /// The circuit breaker opened: the server fails or is slow, and is not called until a probe
+    /// succeeds. Checks get the fallback or an error at once.
     BreakerOpened,
-    /// A probe has succeeded, so the circuit breaker has closed: the store is asked again.
+    /// A probe succeeded, so the circuit breaker closed: the server is called again.
     BreakerClosed,
-    /// A call to the store gave no decision. Its [`kind`](Error::kind) tells whether it may have
-    /// charged.
+    /// A call to the store returned no decision. The error's [`kind`](Error::kind) says whether it may
+    /// have charged.
     StoreError(&'a Error),
+    /// A refund was not confirmed by the store, so its permits may stay charged.
+    RefundFailed(&'a Error),
     /// A check was decided without the store.
     Fallback(FallbackKind),
 }
@@ -30,36 +46,74 @@ pub enum Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FallbackKind {
-    /// It was admitted, uncounted.
+    /// Admitted, and not counted.
     Allow,
-    /// It was refused.
+    /// Refused.
     Deny,
-    /// A limiter in memory decided.
+    /// Decided by a limiter in memory.
     Local,
 }
 
-/// Counts events, tells the observer, and logs what changes for all checks.
+impl<'a> Event<'a> {
+    /// Returns what happened.
+    #[must_use]
+    pub const fn kind(&self) -> EventKind<'a> {
+        self.kind
+    }
+
+    /// Returns the name of the policy under which it happened. For the circuit breaker, which all
+    /// handles of a limiter share, this is the limiter's own policy.
+    #[must_use]
+    pub const fn policy(&self) -> &'a str {
+        self.policy
+    }
+
+    /// Returns the address of the cluster node at which it happened, such as `10.0.0.1:6379`, or `None`
+    /// if there is only one server.
+    #[must_use]
+    pub const fn node(&self) -> Option<&'a str> {
+        self.node
+    }
+
+    /// Returns a name for metrics, in `snake_case`, which never changes.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            EventKind::BreakerOpened => "breaker_opened",
+            EventKind::BreakerClosed => "breaker_closed",
+            EventKind::StoreError(error) => match error.kind() {
+                ErrorKind::Unavailable => "unavailable",
+                ErrorKind::Undetermined => "undetermined",
+                _ => "unexpected",
+            },
+            EventKind::RefundFailed(_) => "refund_failed",
+            EventKind::Fallback(FallbackKind::Allow) => "fallback_allow",
+            EventKind::Fallback(FallbackKind::Deny) => "fallback_deny",
+            EventKind::Fallback(FallbackKind::Local) => "fallback_local",
+        }
+    }
+}
+
+/// Counts events, reports them to the observer, and logs the circuit breaker's transitions.
 pub(crate) struct Events {
-    /// Names the limiter in the log.
+    /// The name of the limiter's own policy.
     policy: String,
     tally: Tally,
     observer: Option<Arc<Observer>>,
+    /// By node and access, the log's damper.
+    dampers: Mutex<HashMap<(Option<String>, Access), Damper>>,
 }
 
-/// Called with each event, by the thread that meets with it: it must not block.
+/// Called with each event, by the thread on which it happens.
 pub(crate) type Observer = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Events {
-    pub(crate) fn new(policy: &str) -> Self {
-        Self { policy: policy.to_owned(), tally: Tally::default(), observer: None }
+    pub(crate) fn new(policy: &str, observer: Option<Arc<Observer>>) -> Self {
+        let (policy, tally) = (policy.to_owned(), Tally::default());
+        Self { policy, tally, observer, dampers: Mutex::default() }
     }
 
-    /// Replaces the observer.
-    pub(crate) fn observed_by(self, observer: Arc<Observer>) -> Self {
-        Self { observer: Some(observer), ..self }
-    }
-
-    /// What is counted without an event.
+    /// Returns what is counted without an event.
     pub(crate) const fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -68,58 +122,64 @@ impl Events {
         self.tally.read()
     }
 
-    /// Says what a call's result has changed for all, if anything, at the node that is named.
+    /// Reports a transition of a circuit breaker, and logs it unless the last one was logged recently.
     pub(crate) fn transition(
         &self,
-        transition: Option<Transition>,
-        read_only: bool,
+        transition: Transition,
+        access: Access,
+        node: Option<String>,
+        cause: &dyn fmt::Display,
+    ) {
+        let kind = match transition {
+            Transition::Opened => EventKind::BreakerOpened,
+            Transition::Closed => EventKind::BreakerClosed,
+        };
+        self.report(kind, &self.policy, || node.clone());
+        match transition {
+            Transition::Opened => self.log_outage(access, node, cause),
+            Transition::Closed => self.log_recovery(access, node),
+        }
+    }
+
+    /// Logs that a circuit breaker is open. To be called again while that lasts.
+    pub(crate) fn log_outage(
+        &self,
+        access: Access,
+        node: Option<String>,
+        cause: &dyn fmt::Display,
+    ) {
+        let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
+        let damper = dampers.entry((node.clone(), access)).or_default();
+        if let Some(others) = damper.begins(Instant::now()) {
+            let (policy, node, others) = (&self.policy, node.as_deref(), skipped(others));
+            tracing::warn!(policy, node, "circuit breaker opened for {access}: {cause}{others}");
+        }
+    }
+
+    fn log_recovery(&self, access: Access, node: Option<String>) {
+        let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
+        if dampers.entry((node.clone(), access)).or_default().ends() {
+            let (policy, node) = (&self.policy, node.as_deref());
+            tracing::info!(
+                policy,
+                node,
+                "circuit breaker closed for {access}: Redis replies again"
+            );
+        }
+    }
+
+    /// Counts an event, and reports it to the observer.
+    #[cold]
+    pub(crate) fn report(
+        &self,
+        kind: EventKind<'_>,
+        policy: &str,
         node: impl FnOnce() -> Option<String>,
     ) {
-        let Some(transition) = transition else { return };
-        // Only what happens once an outage: no line a request.
-        let (policy, node) = (&self.policy, node());
-        let node = node.as_deref();
-        let whose = if read_only { "looks" } else { "checks" };
-        match transition {
-            Transition::Opened => {
-                tracing::warn!(
-                    policy,
-                    node,
-                    "Redis fails or is slow: {whose} don't wait for it any more"
-                );
-                self.tell(&Event::BreakerOpened);
-            }
-            Transition::Closed => {
-                tracing::warn!(policy, node, "{whose} are answered by Redis again");
-                self.tell(&Event::BreakerClosed);
-            }
-        }
-    }
-
-    #[cold]
-    pub(crate) fn tell(&self, event: &Event<'_>) {
-        self.tally.count(event);
+        let event = Event { kind, policy, node: None };
+        self.tally.count(&event);
         if let Some(observer) = &self.observer {
-            observer(event);
-        }
-    }
-}
-
-impl Event<'_> {
-    /// Returns a name for it in metrics, in `snake_case`, which never changes.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::BreakerOpened => "breaker_opened",
-            Self::BreakerClosed => "breaker_closed",
-            Self::StoreError(error) => match error.kind() {
-                ErrorKind::Unavailable => "unavailable",
-                ErrorKind::Undetermined => "undetermined",
-                _ => "unexpected",
-            },
-            Self::Fallback(FallbackKind::Allow) => "fallback_allow",
-            Self::Fallback(FallbackKind::Deny) => "fallback_deny",
-            Self::Fallback(FallbackKind::Local) => "fallback_local",
+            observer(&Event { node: node().as_deref(), ..event });
         }
     }
 }

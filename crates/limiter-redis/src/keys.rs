@@ -1,69 +1,67 @@
 //! Where a key's state lies in the store.
 
-use limiter_core::{Error, ErrorKind, Key};
+use limiter_core::{Error, ErrorKind, Key, Policy};
 
-/// Builds the store's keys of one policy: `prefix:policy:key`.
+/// Builds the store's keys of one limiter: `prefix:{subject}:name:families`.
+///
+/// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
+/// are in one slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    /// With the colon that closes it.
-    base: Vec<u8>,
+    /// Up to and with the opening brace.
+    before: Vec<u8>,
+    /// From the closing brace on.
+    after: Vec<u8>,
 }
 
-/// The longest encoding that stands in a key as it is. A longer one is digested, so that no client
-/// can fill the store with long keys; and so is one with a brace, so that none can choose the hash
-/// slot in a cluster, nor a route such as `/users/{id}` put all its keys into one.
+/// The longest encoding that a key contains. A longer one is stored as a digest, so that no client can
+/// fill the store with long keys. One with a brace is, too, because the brace would end the hash tag:
+/// a client could choose the slot, and a route such as `/users/{id}` would put all its keys into one.
 const MAX_ENCODING: usize = 64;
 
 const MAX_PREFIX: usize = 64;
 
 impl Keys {
-    pub(crate) fn new(prefix: &str, policy: &str) -> Result<Self, Error> {
+    pub(crate) fn new(prefix: &str, policy: &Policy) -> Result<Self, Error> {
         if prefix.is_empty() || prefix.len() > MAX_PREFIX {
-            return Err(Error::new(
-                ErrorKind::InvalidSetting,
-                format!("the key prefix {prefix:?}: use 1 to {MAX_PREFIX} bytes"),
-            ));
+            let message = format!("invalid key prefix {prefix:?}: use 1 to {MAX_PREFIX} bytes");
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
         }
-        let mut base = Vec::new();
-        for name in [prefix, policy] {
-            escape(name, &mut base);
-            base.push(b':');
-        }
-        Ok(Self { base })
+        let before = escaped(prefix) + ":{";
+        let after = format!("}}:{}:{}", escaped(policy.name()), policy.families());
+        Ok(Self { before: before.into_bytes(), after: after.into_bytes() })
     }
 
     pub(crate) fn of(&self, key: &Key<'_>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.base.len() + MAX_ENCODING);
-        out.extend_from_slice(&self.base);
+        let Self { before, after } = self;
+        let mut out = Vec::with_capacity(before.len() + MAX_ENCODING + after.len());
+        out.extend_from_slice(before);
         key.encode(&mut out);
-        let encoding = out.get(self.base.len()..).unwrap_or_default();
-        if encoding.len() > MAX_ENCODING || encoding.contains(&b'{') {
-            // Keyed with the policy's base, and marked with a tag that no encoding has.
-            let digest = sha1_smol::Sha1::from(&out).digest().bytes();
-            out.truncate(self.base.len());
+        let encoding = out.get(before.len()..).unwrap_or_default();
+        if encoding.len() > MAX_ENCODING || encoding.iter().any(|byte| matches!(byte, b'{' | b'}'))
+        {
+            // Marked with a tag that no encoding has.
+            let digest = sha1_smol::Sha1::from(encoding).digest().bytes();
+            out.truncate(before.len());
             out.push(b'#');
             for byte in digest.iter().take(16) {
                 out.extend_from_slice(format!("{byte:02x}").as_bytes());
             }
         }
+        out.extend_from_slice(after);
         out
     }
 }
 
-/// Returns a prefix as it stands in keys.
-pub(crate) fn escaped(prefix: &str) -> String {
-    let mut out = Vec::new();
-    escape(prefix, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// A colon would end the name early, and braces would put the whole policy into one hash slot of a
-/// cluster.
-fn escape(name: &str, out: &mut Vec<u8>) {
-    for byte in name.bytes() {
-        match byte {
-            b':' | b'%' | b'{' | b'}' => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            _ => out.push(byte),
+/// Returns a prefix or a policy's name as keys contain it: a colon would end it early, and a brace would
+/// put all keys into one slot of a cluster.
+pub(crate) fn escaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            ':' | '%' | '{' | '}' => out.push_str(&format!("%{:02X}", u32::from(character))),
+            _ => out.push(character),
         }
     }
+    out
 }

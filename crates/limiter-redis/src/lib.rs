@@ -1,83 +1,84 @@
 //! One rate limit for many processes: exact, atomic, on Redis or Valkey.
 //!
-//! [`RedisLimiter`] takes the place of the limiter in memory: the same policies, by every algorithm,
-//! several limits at once and with tiers, and the same operations, by the traits
+//! [`RedisLimiter`] applies the same policies as the limiter in memory, with every algorithm and several
+//! limits at once, and has the same operations, also behind the traits
 //! [`Limiter`](limiter_core::Limiter) and [`WaitingLimiter`](limiter_core::WaitingLimiter). Each
-//! operation is one script on one key, so it is atomic whatever else runs; the script reads the
-//! server's clock, so the clocks of the processes don't matter. Checks that are made at the same moment
-//! are sent in one call, where there is one server: the more there are, the less each costs. A task
-//! on the Tokio runtime that is current sends them, so that has to be driven while one waits.
+//! operation is one script call on one key, so it is atomic. The script reads the server's clock, so
+//! the clocks of the processes don't matter.
 //!
 //! ```no_run
-//! use limiter_core::{Cost, Policy, Quota};
-//! use limiter_redis::{RedisLimiter, connect};
+//! use limiter_core::{Policy, Quota};
+//! use limiter_redis::RedisLimiter;
 //!
 //! # async fn example() -> Result<(), limiter_core::Error> {
-//! let client = connect("redis://127.0.0.1:6379").await?;
-//! let limiter = RedisLimiter::new(client, Policy::gcra("api", Quota::per_second(100)?)?)?;
+//! let policy = Policy::gcra("api", Quota::per_second(100));
+//! let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
 //!
-//! let decision = limiter.try_acquire("alice", Cost::ONE).await?;
+//! let decision = limiter.check("alice").await?;
 //! println!("{} permits left", decision.remaining());
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline, the failure policy and more.
+//! [`RedisLimiter::with_policy`] returns a handle on the same states under another policy, for tiers,
+//! for customers' own quotas and for reloads.
+//!
+//! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
+//! A task on the current Tokio runtime sends them, so that runtime has to be driven.
+//!
 //! # Waiting
 //!
-//! [`acquire`](RedisLimiter::acquire) waits for permits: the server decides the order, among all
-//! processes, and who waits asks it once and sleeps until its turn.
-//! [`reserve`](RedisLimiter::reserve) tells the delay instead.
+//! [`acquire`](RedisLimiter::acquire) waits for permits. The server decides the order among all
+//! processes; a waiter sends one call and sleeps until its permits are due.
+//! [`reserve`](RedisLimiter::reserve) returns the delay instead.
 //!
-//! # When the server is slow or gone
+//! # Slow and unreachable servers
 //!
-//! An answer is there within its deadline, 50 ms unless [`RedisLimiter::with_deadline`] says
-//! otherwise. What it is then, a [`FailurePolicy`] says: the error, an admission, a refusal, or the
-//! decision of a limiter in memory that has its share of the quotas. After a few failures, or when most
-//! answers are slow, the server is left alone for up to 200 ms, and those who ask meanwhile don't wait
-//! for it; then one call at a time tries whether it is back. So an outage costs few requests even the
-//! deadline, and so does an outage from the start: [`connect`] doesn't fail for it.
+//! An answer takes at most its deadline, 50 ms by default. Then a [`FailurePolicy`] decides: it returns
+//! the error, admits, refuses, or asks a limiter in memory that has this process's share of the quotas.
+//! After a few failures in a row, or when most replies are slow, a circuit breaker opens: for up to
+//! 200 ms no call is sent, and requests don't wait. Then one call at a time probes the server. So an
+//! outage costs few requests the deadline, and so does an outage from the start, because [`connect`]
+//! does not fail for it.
 //!
-//! Nothing is sent twice that may have been executed once: a lost answer is an error of the kind
-//! [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a second charge. What the server
-//! has said that it did not execute is sent once more, within the deadline.
+//! A call is never sent again if it may have been executed: a lost reply is an error of the kind
+//! [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a second charge. A call that the
+//! server did not execute is sent once more within the deadline. [`Fault`] is the table of what each
+//! failure means.
 //!
-//! What happens is counted, in [`RedisLimiter::counters`], told to an
-//! [observer](RedisLimiter::with_observer), and logged where it changes, not for each request.
+//! [`RedisLimiter::counters`] counts the outcomes, and an [observer](Builder::observer) receives
+//! [events](Event). Outages are logged once when they begin and once when they end, not for each
+//! request.
 //!
 //! # Keys
 //!
-//! `limiter:api:salice` is the key of `alice` by the policy `api`. Each has an expiry, soon
-//! after the moment at which it has recovered; for sub-windows and logs after half as long again, and
-//! with permits that are promised, or receipts that are void, when these don't matter any more.
+//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`: the prefix, the subject
+//! with a tag for its type, the policy's name, and the families of its algorithms. The braces make the
+//! subject the hash tag of a cluster. Subjects that are longer than 64 bytes or contain braces are
+//! stored as a digest. A policy with other algorithms has other keys, so each key starts anew when they
+//! change; quotas can change at any time.
 //!
-//! | algorithm | value | bytes a key on Redis 7.0 |
-//! |---|---|---|
-//! | GCRA and the buckets | when the debt is drained, and the interval | 72 if the interval is an even number of microseconds that divides a day, else 104 |
-//! | fixed window | when the window ends, and the count | 72; 104 for counts above 999 |
-//! | sliding counter | the end, two counts, the window | 120 |
-//! | sub-windows, exact log | a head, and dated counts | 232 up to 14 slots or entries, 10 to 14 each for more |
-//! | several limits, tiers | all their states | about 100, and 20 each |
-//!
-//! `cargo xtask bench redis-memory` prints them. A state that is found to be no such value counts as
-//! used up, and is gone after one recovery at the latest; a foreign type of value is an error. The kind
-//! of a policy can't be changed under its name, since a key's state can't serve both; its quotas can.
+//! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows), and each key has
+//! an expiry, soon after it has fully recovered. A value that is no state counts as used up, for one
+//! recovery; a value of another type is an error.
 //!
 //! # Servers
 //!
-//! Redis 6.2 and later, and Valkey: one server, one that sentinels name, or a cluster. [`connect`]
-//! tells by the address which it is, and [`connect_with`] adds what an address can't say. Nothing
-//! has to be installed in the server: the script is sent when the server doesn't have it. A user
-//! of the server needs `EVALSHA`, `EVAL` and what the scripts call, on the limiter's keys, and
-//! `CLUSTER SLOTS` in a cluster; `SCRIPT` is not needed.
+//! Redis 6.2 and later, and Valkey: one server, the primary that sentinels name, or a cluster.
+//! [`connect`] distinguishes them by the address; [`connect_with`] takes further options. Scripts need
+//! no installation: they are sent when the server does not have them. A user of the server needs
+//! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
+//! `+llen +lrange +lpush +lset +ltrim +lrem`, on the keys `~limiter:*`, and in a cluster
+//! `+cluster|slots`.
 //!
-//! In a cluster each key is a slot's by itself, so keys spread over the nodes. A slot can be moved
-//! while it is in use: a call that a node sends on was not executed, and is sent on. A node that
-//! dies or hangs is missed by its own keys until a replica is in its place.
+//! In a cluster each key has a slot of its own, so keys spread over the nodes. A slot can be migrated
+//! while it is in use. A node that fails affects its own keys only, until a replica takes its place.
 //!
-//! A limit is as durable as the server's memory. A key that the server loses, in a restart without
-//! persistence, a failover before it was replicated, or by eviction, starts afresh; so give the
-//! server room for the keys in debt and `maxmemory-policy noeviction`. [`doctor`] looks at a server,
-//! and says what to change.
+//! Limits are as durable as the server's memory. A key that the server loses, by a restart without
+//! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
+//! for all keys in use, and set `maxmemory-policy noeviction`. [`doctor`] checks a server and says what
+//! to change.
 //!
 //! # Features
 //!
@@ -85,51 +86,40 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire;
-mod address;
-mod batch;
-mod breaker;
+mod builder;
 mod call;
 mod client;
-mod cluster;
-mod command;
-mod connection;
 mod counters;
-mod denials;
+mod damper;
 mod doctor;
 mod events;
-mod failure;
-mod fred_client;
-mod keyed;
+mod handle;
 mod keys;
 mod limiter;
-mod log;
-mod member;
-mod no_reply;
-mod node;
 mod operations;
-mod options;
 mod receipts;
 mod script;
 mod scripts;
 mod shared;
-mod slots;
-mod sync;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tls")]
-mod tls;
 
-pub use client::{RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
-pub use connection::{Connection, connect, connect_with};
+pub use builder::Builder;
+pub use call::{
+    fallback::FailurePolicy,
+    faults::{CallError, Fault},
+};
+pub use client::{
+    ScriptCall, ScriptClient, ScriptName, ScriptReply,
+    connection::{Connection, connect, connect_with},
+    options::ConnectOptions,
+};
 pub use counters::Counters;
 pub use doctor::{Finding, Report, Severity, doctor, doctor_under};
-pub use events::{Event, FallbackKind};
-pub use failure::FailurePolicy;
+pub use events::{Event, EventKind, FallbackKind};
 #[cfg(feature = "tls")]
 pub use fred::rustls;
 pub use limiter::RedisLimiter;
-pub use options::ConnectOptions;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

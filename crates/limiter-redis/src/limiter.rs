@@ -1,207 +1,203 @@
 //! The limiter for many processes.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
-use limiter_core::{Error, ErrorKind, Policy};
+use limiter_core::{Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation};
+use limiter_core::{Usage, WaitingLimiter};
 
 use crate::{
-    client::ScriptClient,
-    connection::Connection,
+    builder::Builder,
+    client::{ScriptClient, connection::Connection, connection::connect},
     counters::Counters,
-    denials::Denials,
-    events::Event,
-    failure::FailurePolicy,
-    scripts::PRELUDE,
-    shared::{Settings, Shared},
+    handle::Handle,
+    shared::Shared,
 };
 
-/// A limiter whose state lives in Redis or Valkey, shared by all processes that use the same
-/// server, prefix and policy name.
+/// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
+/// prefix and policy name.
 ///
-/// It is the exact algorithm of the limiter in memory, in microseconds of the server's clock. Each
-/// operation is one round trip. A key holds one value with an expiry, gone once the key has
-/// recovered. Clones are one limiter, which is also a [`Limiter`](limiter_core::Limiter) and a
-/// [`WaitingLimiter`](limiter_core::WaitingLimiter).
+/// Each operation is one script call on one key, by the server's clock in microseconds. A key has an
+/// expiry, after which it has fully recovered. A clone is cheap and is the same limiter, and so is a
+/// handle under another policy: see [`with_policy`](Self::with_policy).
 ///
-/// Errors have the kinds [`ErrorKind::Unavailable`] (nothing was charged),
-/// [`ErrorKind::Undetermined`] (it may have been) and [`ErrorKind::Unexpected`] (a foreign value at
-/// the key, or a bug). Answers are awaited on a Tokio runtime.
+/// Answers are awaited on a Tokio runtime. A call that was sent outlives its caller: if the answer is
+/// dropped early, the call may still be executed.
 ///
-/// A key that was refused is not asked for again before its wait is over, up to a second: the
-/// refusal is remembered in this process. See [`with_denial_cache`](Self::with_denial_cache).
+/// A denial is cached in this process until its wait is over, up to a second: see
+/// [`Builder::denial_cache`].
+///
+/// # Errors
+///
+/// The answers' errors have the kinds [`Unavailable`](limiter_core::ErrorKind::Unavailable) (nothing
+/// was charged), [`Undetermined`](limiter_core::ErrorKind::Undetermined) (it may have been charged) and
+/// [`Unexpected`](limiter_core::ErrorKind::Unexpected) (the server replied with an error that this
+/// library does not know, for example because of a foreign value at the key). A
+/// [`FailurePolicy`](crate::FailurePolicy) replaces errors of checks and reservations by decisions.
 pub struct RedisLimiter<C = Connection> {
     pub(crate) shared: Arc<Shared<C>>,
-    /// Zero is the policy itself.
-    pub(crate) tier: usize,
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl RedisLimiter {
+    /// Returns a limiter of `policy` on the server at `url`, with default settings.
+    ///
+    /// ```no_run
+    /// use limiter_core::{Policy, Quota};
+    /// use limiter_redis::RedisLimiter;
+    ///
+    /// # async fn example() -> Result<(), limiter_core::Error> {
+    /// let policy = Policy::gcra("api", Quota::per_second(100));
+    /// let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
+    /// if !limiter.check("alice").await?.is_admitted() {
+    ///     println!("too many requests");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`]. An unreachable server is not an error.
+    pub async fn connect(url: &str, policy: Policy) -> Result<Self, Error> {
+        Self::builder(connect(url).await?, policy).build()
+    }
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// How long an answer may take unless [`RedisLimiter::with_deadline`] says otherwise.
-    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
-
-    /// The prefix of all keys unless [`RedisLimiter::with_prefix`] says otherwise.
-    pub const DEFAULT_PREFIX: &str = "limiter";
-
-    /// How many refusals are remembered unless [`RedisLimiter::with_denial_cache`] says otherwise.
-    pub const DEFAULT_DENIALS: usize = Denials::DEFAULT_CAPACITY;
-
-    const MAX_DEADLINE: Duration = Duration::from_secs(60);
-
-    /// Returns a limiter that applies `policy` by the server of `client`.
-    ///
-    /// Nothing is sent until the first check.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if a quota can't be counted in microseconds and doubles: see
-    /// [`Meter::new`](limiter_core::algorithm::Meter::new). A sliding counter counts up to
-    /// 94,906,265 permits, sub-windows and a log up to 2^39, GCRA by a rate that does not divide fewer
-    /// than 2^48, all others up to 2^52.
-    ///
-    /// [`ErrorKind::InvalidSetting`] if one of several limits, or one with tiers, has sub-windows of
-    /// more than 128 slots or a log of more than 128 permits.
-    pub fn new(client: C, policy: Policy) -> Result<Self, Error> {
-        let settings = Settings {
-            client,
-            prefix: Self::DEFAULT_PREFIX.to_owned(),
-            deadline: Self::DEFAULT_DEADLINE,
-            failure_policy: FailurePolicy::default(),
-            denials: Self::DEFAULT_DENIALS,
-            observer: None,
-            prelude: PRELUDE.to_owned(),
-        };
-        Ok(Self { shared: Arc::new(Shared::new(settings, policy)?), tier: 0 })
+    /// Returns a builder of a limiter of `policy` on the server of `client`.
+    pub fn builder(client: C, policy: Policy) -> Builder<C> {
+        Builder::new(client, policy)
     }
 
-    /// Returns the limiter with other settings, and nothing remembered.
-    fn with(self, change: impl FnOnce(&mut Settings<C>)) -> Result<Self, Error> {
-        let mut settings = self.shared.settings.clone();
-        change(&mut settings);
-        let shared = Shared::new(settings, self.shared.current().policy)?;
-        Ok(Self { shared: Arc::new(shared), tier: self.tier })
+    pub(crate) fn of(shared: Shared<C>) -> Result<Self, Error> {
+        let handle = shared.handle(&shared.policy)?;
+        Ok(Self { shared: Arc::new(shared), handle })
     }
 
-    /// Sets how long an answer may take.
+    /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
+    /// customers, and for reloads. Keys keep their debts.
     ///
-    /// An answer that takes longer than half of that counts as slow: when most are, the store is
-    /// left alone for a moment, as when it fails.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] unless it is 1 ms to 60 s.
-    pub fn with_deadline(self, deadline: Duration) -> Result<Self, Error> {
-        if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
-            return Err(Error::new(
-                ErrorKind::InvalidSetting,
-                format!("a deadline of {deadline:?}: use 1ms to {:?}", Self::MAX_DEADLINE),
-            ));
-        }
-        self.with(|settings| settings.deadline = deadline)
-    }
-
-    /// Sets what the names of all keys begin with.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] unless it has 1 to 64 bytes.
-    pub fn with_prefix(self, prefix: &str) -> Result<Self, Error> {
-        self.with(|settings| prefix.clone_into(&mut settings.prefix))
-    }
-
-    /// Sets what is decided while the store can't decide: unless it is set, errors are returned.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), limiter_core::Error> {
-    /// use std::num::NonZeroU32;
-    /// use limiter_core::{Policy, Quota};
-    /// use limiter_redis::{FailurePolicy, RedisLimiter, connect};
-    ///
-    /// let policy = Policy::gcra("api", Quota::per_second(100)?)?;
-    /// let limiter = RedisLimiter::new(connect("redis://127.0.0.1").await?, policy)?;
-    /// let limiter = limiter
-    ///     .with_failure_policy(FailurePolicy::Local { processes: NonZeroU32::new(4).unwrap() })?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// None at present: every policy can be divided and held in memory.
-    pub fn with_failure_policy(self, failure_policy: FailurePolicy) -> Result<Self, Error> {
-        self.with(|settings| settings.failure_policy = failure_policy)
-    }
-
-    /// Sets how many refusals are remembered at most: with 0, none is.
-    ///
-    /// A refusal tells how long to wait, and nothing that others take can make that shorter. So the
-    /// same cost, or a larger one, is refused without asking the server until then, for a second at
-    /// most; what a refund, a reset or another policy by another process changes is seen after that.
-    /// For a larger cost the wait that is told may be too short.
-    ///
-    /// A refusal takes about 200 bytes, as they are needed.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] if it is more than 16,777,216.
-    pub fn with_denial_cache(self, refusals: usize) -> Result<Self, Error> {
-        if refusals > Denials::MAX_CAPACITY {
-            let most = Denials::MAX_CAPACITY;
-            let message = format!("a denial cache for {refusals} refusals: use {most} at most");
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        self.with(|settings| settings.denials = refusals)
-    }
-
-    /// Sets who is told of what an operator may want to count or be told of, such as outages.
-    ///
-    /// It is called by the thread that meets with the event, and must not block.
+    /// The handle shares the connection, the settings, the circuit breaker and the counters. The
+    /// limiter's own policy name finds the states; decisions carry the handle's policy. It is cheap
+    /// enough for a call per request: requests of equal policies at the same moment share a handle.
     ///
     /// ```no_run
     /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
-    /// let limiter = limiter.with_observer(|event| println!("{}", event.name()))?;
+    /// use limiter_core::{Policy, Quota};
+    ///
+    /// let premium = limiter.with_policy(&Policy::gcra("premium", Quota::per_second(1_000)))?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// None.
-    pub fn with_observer(
-        self,
-        observer: impl Fn(&Event<'_>) + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        self.with(|settings| settings.observer = Some(Arc::new(observer)))
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
+    /// [families](Policy::families) of the policies differ.
+    pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+        let handle = self.shared.handle(policy)?;
+        Ok(Self { shared: Arc::clone(&self.shared), handle })
     }
 
-    /// Returns what was counted in this process since the limiter was made.
+    /// Returns the policy that this handle enforces.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.handle.policy
+    }
+
+    /// Sets how many processes share the store, for
+    /// [`FailurePolicy::Local`](crate::FailurePolicy::Local), through all handles of the limiter.
+    /// Does nothing under another failure policy.
+    pub fn set_processes(&self, processes: NonZeroU32) {
+        if let Some(local) = &self.shared.local {
+            local.set_processes(processes);
+        }
+    }
+
+    /// Returns what the limiter and its handles have counted in this process.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.events.counters()
     }
 
-    /// Replaces the prelude, by one that tells another time.
-    #[cfg(test)]
-    pub(crate) fn with_prelude(self, prelude: &str) -> Self {
-        self.with(|settings| prelude.clone_into(&mut settings.prelude)).unwrap()
+    /// Charges one permit to `key` if it fits now: see [`Limiter::check`].
+    pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Answer<Decision> {
+        self.check_n(key, Cost::ONE)
+    }
+
+    /// Charges `cost` to `key` if it fits now: see [`Limiter::check_n`].
+    pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Answer<Decision> {
+        Limiter::check_n(self, &key.into(), cost)
+    }
+
+    /// Returns how far the permits of `key` are used up, and charges nothing: see [`Limiter::peek`].
+    ///
+    /// It may run on a replica, where [`ConnectOptions`](crate::ConnectOptions) permit it, and then
+    /// lags behind the primary.
+    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Answer<Usage> {
+        Limiter::peek(self, &key.into())
+    }
+
+    /// Charges `cost` to `key` if it fits now or up to `within` later, at most the policy's horizon: see
+    /// [`Limiter::reserve`].
+    pub fn reserve<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        cost: Cost,
+        within: Duration,
+    ) -> Answer<Reservation> {
+        Limiter::reserve(self, &key.into(), cost, within)
+    }
+
+    /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given: see
+    /// [`WaitingLimiter::acquire`].
+    ///
+    /// The server decides the order among all processes: a waiter sends one call and sleeps until its
+    /// permits are due, which is at most the policy's horizon. A waiter that leaves gives its permits
+    /// back to later requests; those behind it keep the times that they were given.
+    ///
+    /// ```no_run
+    /// # async fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// use limiter_core::Cost;
+    ///
+    /// let reservation = limiter.acquire("alice", Cost::ONE, None).await?;
+    /// assert!(reservation.is_admitted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> Answer<Reservation> {
+        WaitingLimiter::acquire(self, &key.into(), cost, within)
+    }
+
+    /// Gives back the permits of `receipt` as far as they still count, and returns how many came back:
+    /// see [`Limiter::refund`].
+    pub fn refund(&self, receipt: Receipt) -> Answer<u64> {
+        Limiter::refund(self, receipt)
+    }
+
+    /// Makes `key` fresh: see [`Limiter::reset`].
+    pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> Answer<()> {
+        Limiter::reset(self, &key.into())
     }
 }
 
 impl<C> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), tier: self.tier }
+        Self { shared: Arc::clone(&self.shared), handle: Arc::clone(&self.handle) }
     }
 }
 
 impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { client, prefix, deadline, failure_policy, .. } = &self.shared.settings;
         f.debug_struct("RedisLimiter")
-            .field("policy", &self.shared.policy(0))
-            .field("tier", &self.tier)
-            .field("client", client)
-            .field("prefix", prefix)
-            .field("deadline", deadline)
-            .field("failure_policy", failure_policy)
+            .field("policy", &self.handle.policy)
+            .field("client", &self.shared.client)
+            .field("settings", &self.shared.settings)
             .finish_non_exhaustive()
     }
 }

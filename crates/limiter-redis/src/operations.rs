@@ -1,201 +1,145 @@
-//! What a limiter can be asked.
+//! The operations of the core's traits.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration, time::Instant};
 
 use limiter_core::{
-    Answer, Check, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Usage,
+    Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Usage,
     WaitingLimiter,
 };
 
 use crate::{
-    acquire,
+    call::{
+        fallback::{Local, LocalHandle},
+        wait,
+    },
     client::ScriptClient,
-    denials::{Denial, Denials, Ticket},
+    events::{EventKind, FallbackKind},
     limiter::RedisLimiter,
     receipts::Token,
-    shared::Shared,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
-    fn policy(&self) -> Policy {
-        self.shared.policy(self.tier)
+    fn policy(&self) -> &Policy {
+        &self.handle.policy
     }
 
-    fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-        let Self { shared, tier } = self.clone();
-        let key = shared.keys.of(key);
-        if let Some(refusal) = shared.denials.find(&key, tier, cost, Instant::now()) {
-            shared.events.tally().remembered();
-            return Answer::ready(Ok(refusal));
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+        let key = self.shared.keys.of(key);
+        let denials = &self.shared.denials;
+        if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
+            self.shared.events.tally().cached();
+            return Answer::ready(Ok(denial));
         }
+        let limiter = self.clone();
         Answer::pending(async move {
-            let asked = Asked::now(&shared, &key, tier, cost);
-            let plan = shared.plan();
-            match shared.check(&plan, tier, &key, cost).await {
-                Ok(taken) => {
-                    asked.heard(&taken.decision);
-                    if let (true, Some(local)) = (taken.decision.is_admitted(), &shared.local) {
-                        drop(local.follow(tier, &key, cost));
-                    }
-                    Ok(taken.decision)
-                }
-                Err(error) => {
-                    let locally = shared.locally(|local| local.decide(tier, &key, cost));
-                    locally.or_else(|| shared.decision_without_store(tier)).ok_or(error)
-                }
+            let Self { shared, handle } = &limiter;
+            match shared.check(handle, &key, cost).await {
+                Ok(decision) => Ok(decision),
+                Err(error) => limiter
+                    .locally(&key, |local, own| local.decide(own, &key, cost))
+                    .or_else(|| shared.decision_without_store(handle, &key))
+                    .ok_or(error),
             }
         })
     }
 
     fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-        let Self { shared, tier } = self.clone();
-        let key = shared.keys.of(key);
+        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
-            let plan = shared.plan();
-            let read = |reply: &[i64]| plan.peeked(tier, reply);
-            match shared.ask(&key, plan.peek(tier), true, read).await {
-                Err(error) => shared.locally(|local| local.peek(tier, &key)).ok_or(error),
-                usage => usage,
+            match limiter.shared.peek(&limiter.handle, &key).await {
+                Ok(usage) => Ok(usage),
+                Err(error) => {
+                    limiter.locally(&key, |local, own| local.peek(own, &key)).ok_or(error)
+                }
             }
         })
     }
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-        let Self { shared, tier } = self.clone();
-        let key = shared.keys.of(key);
+        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
-            let asked = Asked::now(&shared, &key, tier, cost);
-            let plan = shared.plan();
-            let call = plan.take(tier, cost, within);
-            let answer = shared.ask(&key, call, false, |reply| plan.taken(tier, reply, cost)).await;
-            let taken = match answer {
+            let Self { shared, handle } = &limiter;
+            let (taken, local) = match shared.reserve(handle, &key, cost, within).await {
                 Ok(taken) => taken,
                 Err(error) => {
-                    let locally = shared.locally(|local| local.reserve(tier, &key, cost, within));
-                    let all_alike =
-                        || Some(reserved_by(shared.decision_without_store(tier)?, cost));
-                    return locally.or_else(all_alike).ok_or(error);
+                    return limiter
+                        .locally(&key, |local, own| local.reserve(own, &key, cost, within))
+                        .or_else(|| {
+                            let decision = shared.decision_without_store(handle, &key)?;
+                            Some(uncharged(decision, cost))
+                        })
+                        .ok_or(error);
                 }
             };
-            asked.heard(&taken.decision);
             let Some(charged) = taken.charged else {
                 return Ok(Reservation::refused(taken.decision));
             };
             let delay = charged.delay();
-            let local = shared.local.as_ref().and_then(|local| local.follow(tier, &key, cost));
-            let token = Token::new((shared.id, tier), key, charged, plan, local);
+            let token = Token::new(shared.id, key, charged, Arc::clone(handle), local);
             Ok(Reservation::admitted(taken.decision, delay, token.into_receipt(cost)))
         })
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<()> {
+    fn refund(&self, receipt: Receipt) -> Answer<u64> {
         let shared = Arc::clone(&self.shared);
-        let Some(token) = receipt.token::<Token>() else {
-            // By the limiter in memory, while the store failed; or another limiter's.
-            if let Some(local) = &shared.local {
-                local.refund(receipt);
+        match receipt.token::<Token>() {
+            Some(token) if token.limiter == shared.id => {
+                Answer::pending(async move { shared.refund(receipt).await })
             }
-            return Answer::ready(Ok(()));
-        };
-        let plan = shared.plan();
-        if token.limiter != shared.id || !token.plan.has_quotas_of(&plan) {
-            return Answer::ready(Ok(()));
+            Some(_) => Answer::ready(Ok(0)),
+            // The local fallback's receipt, or another limiter's.
+            None => {
+                let local = shared.local.as_ref();
+                Answer::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
+            }
         }
-        Answer::pending(async move {
-            let Some(token) = receipt.token::<Token>() else {
-                return Ok(());
-            };
-            if let (Some(local), Some(own)) = (&shared.local, token.take_local(receipt.permits())) {
-                local.refund(own);
-            }
-            let _forgotten = Forgotten { denials: &shared.denials, key: &token.key };
-            let call = plan.refund(token.tier, &token.charged, receipt.permits());
-            shared.ask(&token.key, call, false, |reply| reply.first().map(drop)).await
-        })
     }
 
     fn reset(&self, key: &Key<'_>) -> Answer<()> {
-        let Self { shared, tier } = self.clone();
-        let key = shared.keys.of(key);
+        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
-            let plan = shared.plan();
-            if let Some(local) = &shared.local {
+            if let Some(local) = &limiter.shared.local {
                 local.reset(&key);
             }
-            let _forgotten = Forgotten { denials: &shared.denials, key: &key };
-            shared.ask(&key, plan.reset(tier), false, |reply| reply.first().map(drop)).await
+            limiter.shared.reset(&limiter.handle, &key).await
         })
     }
 
-    fn replace(&self, policy: Policy) -> Result<(), Error> {
-        self.shared.replace(policy)
-    }
-
-    fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
-        Ok(Arc::new(Self::tier(self, name)?))
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::with_policy(self, policy)?))
     }
 }
 
 impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
         let reserved = Limiter::reserve(self, key, cost, within.unwrap_or(Duration::MAX));
-        Answer::pending(acquire::when_due(self.clone(), reserved))
+        Answer::pending(wait::until_due(self.clone(), reserved))
+    }
+
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        Ok(Arc::new(Self::with_policy(self, policy)?))
     }
 }
 
-/// Returns what a decision that is the same for all means for a reservation.
-fn reserved_by(decision: Decision, cost: Cost) -> Reservation {
-    /// Nothing was charged, so nothing is given back.
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Returns the answer of the local fallback, if there is one.
+    fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local, &LocalHandle) -> T) -> Option<T> {
+        let answer = ask(self.shared.local.as_ref()?, self.handle.local.as_ref()?);
+        let kind = EventKind::Fallback(FallbackKind::Local);
+        let policy = self.handle.policy.name();
+        self.shared.events.report(kind, policy, || self.shared.node_of(key));
+        Some(answer)
+    }
+}
+
+/// Returns a reservation by a decision that charged nothing.
+fn uncharged(decision: Decision, cost: Cost) -> Reservation {
+    /// The token of permits that no state has counted, so that a refund gives back nothing.
     struct Uncharged;
     if decision.is_admitted() {
         let receipt = Receipt::of_store(Uncharged, cost.get());
         Reservation::admitted(decision, Duration::ZERO, receipt)
     } else {
         Reservation::refused(decision)
-    }
-}
-
-/// What was noted before the policy was looked at and the store was asked for permits, so that no
-/// refusal by an earlier policy is remembered.
-struct Asked<'a, C> {
-    shared: &'a Shared<C>,
-    key: &'a [u8],
-    tier: usize,
-    cost: Cost,
-    ticket: Ticket,
-    sent: Instant,
-}
-
-impl<'a, C: ScriptClient> Asked<'a, C> {
-    fn now(shared: &'a Shared<C>, key: &'a [u8], tier: usize, cost: Cost) -> Self {
-        let ticket = shared.denials.ticket(key);
-        Self { shared, key, tier, cost, ticket, sent: Instant::now() }
-    }
-
-    /// Counts the store's decision, and remembers it if it is a refusal.
-    fn heard(self, decision: &Decision) {
-        let Self { shared, key, tier, cost, ticket, sent } = self;
-        shared.events.tally().decided(decision);
-        if !decision.is_admitted() {
-            let heard = Instant::now();
-            let denial = Denial { key, tier, cost, decision: *decision, sent, heard };
-            shared.denials.remember(ticket, &denial);
-        }
-    }
-}
-
-/// Forgets what is remembered of a key when something was given back to it, or may have been: also
-/// where the answer is an error, or no one awaits it any more.
-struct Forgotten<'a> {
-    denials: &'a Denials,
-    key: &'a [u8],
-}
-
-impl Drop for Forgotten<'_> {
-    fn drop(&mut self) {
-        self.denials.forget(self.key);
     }
 }

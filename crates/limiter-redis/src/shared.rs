@@ -1,252 +1,227 @@
-//! What all clones and tiers of a limiter share, and how it asks the store.
+//! What all handles of a limiter share.
 
 use std::{
+    fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use limiter_core::{Decision, Error, ErrorKind, Policy};
+use limiter_core::{Cost, Decision, Error, Policy, Receipt};
 
 use crate::{
-    acquire,
-    breaker::{self, Breaker, Pass},
-    call::{Deadline, call},
-    client::{ScriptCall, ScriptClient, ScriptReply},
-    command::quoted,
-    denials::Denials,
-    events::{Event, Events, FallbackKind, Observer},
-    failure::{FailurePolicy, Local},
+    builder::Settings,
+    call::{
+        batch::BatchQueue,
+        breaker::{self, Breaker, Pass, Refused},
+        deadline::Deadline,
+        denials::{Denial, Denials, Ticket},
+        fallback::Local,
+        faults::{CallError, Fault},
+    },
+    client::ScriptClient,
+    events::{EventKind, Events, FallbackKind},
+    handle::{Handle, Handles},
     keys::Keys,
-    scripts::{Call, Plan},
+    scripts::Plan,
 };
 
-/// What a limiter was told.
-#[derive(Clone)]
-pub(crate) struct Settings<C> {
-    pub(crate) client: C,
-    pub(crate) prefix: String,
-    pub(crate) deadline: Duration,
-    pub(crate) failure_policy: FailurePolicy,
-    /// How many refusals are remembered.
-    pub(crate) denials: usize,
-    pub(crate) observer: Option<Arc<Observer>>,
-    /// Sets the scripts' `now`.
-    pub(crate) prelude: String,
+/// Whether an operation charges or gives back permits, or only reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    Read,
+    Write,
 }
 
 pub(crate) struct Shared<C> {
-    /// Tells this limiter's receipts from others'.
+    /// Distinguishes this limiter's receipts from those of others.
     pub(crate) id: u64,
-    pub(crate) settings: Settings<C>,
+    pub(crate) client: C,
+    pub(crate) settings: Settings,
+    /// The policy that the limiter was built with.
+    pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
     pub(crate) events: Events,
     pub(crate) local: Option<Local>,
-    /// Two for each of so many servers: a cluster's node that fails is not asked, and all others
-    /// are. What it tells those who only read says nothing to those who write, for whom it may have
-    /// no memory left, so each have one of their own.
+    /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
+    /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
-    current: RwLock<Current>,
-    /// Held by whoever replaces the policy: of two that come at once, the later one stays.
-    replacing: Mutex<()>,
+    handles: Handles,
+    /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
+    batches: AtomicBool,
 }
 
-/// Servers by a number that is larger share the breaker of another.
+/// Servers with larger numbers share the breaker of another server.
 const SERVERS: usize = 32;
 
-#[derive(Clone)]
-pub(crate) struct Current {
-    pub(crate) policy: Policy,
-    pub(crate) plan: Arc<Plan>,
-}
-
 impl<C: ScriptClient> Shared<C> {
-    pub(crate) fn new(settings: Settings<C>, policy: Policy) -> Result<Self, Error> {
+    pub(crate) fn new(client: C, settings: Settings, policy: Policy) -> Result<Self, Error> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let now = Instant::now();
-        let events = Events::new(policy.name());
-        let events = match &settings.observer {
-            Some(observer) => events.observed_by(Arc::clone(observer)),
-            None => events,
-        };
         Ok(Self {
-            id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            keys: Keys::new(&settings.prefix, policy.name())?,
+            id: LIMITERS.fetch_add(1, Relaxed),
+            keys: Keys::new(&settings.prefix, &policy)?,
             denials: Denials::new(settings.denials, now),
-            events,
+            events: Events::new(policy.name(), settings.observer.clone()),
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
                 let settings = breaker::Settings::for_deadline(settings.deadline);
                 [Breaker::new(settings, now), Breaker::new(settings, now)]
             }),
-            current: RwLock::new(Current {
-                plan: Arc::new(Plan::new(&settings.prelude, &policy)?),
-                policy,
-            }),
-            replacing: Mutex::new(()),
+            handles: Handles::default(),
+            batches: AtomicBool::new(settings.batching && client.takes_many_keys()),
+            client,
             settings,
+            policy,
         })
     }
 
-    /// Asks the store once, and returns what `read` makes of its reply.
-    ///
-    /// While the breaker is open, the store is not asked, and the error comes at once.
-    pub(crate) async fn ask<T>(
-        &self,
-        key: &[u8],
-        script_call: Call<'_>,
-        read_only: bool,
-        read: impl FnOnce(&[i64]) -> Option<T>,
-    ) -> Result<T, Error> {
-        // Without one, timers would panic.
-        acquire::runtime()?;
-        let (pass, deadline) = (self.pass(key, read_only)?, self.deadline());
-        let script = script_call.script;
-        let script_call = ScriptCall::new(script_call, vec![key.to_vec()]);
-        let script_call = ScriptCall { read_only, ..script_call };
-        let answer = call(&self.settings.client, script, script_call, deadline).await;
-        self.heard(pass, (key, read_only), answer.map_err(Arc::new), read)
+    /// Returns the handle of `policy`, which must have the families of the limiter's own policy.
+    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
+        self.policy.check_families(policy)?;
+        self.handles.get(policy, || {
+            Ok(Handle {
+                plan: Plan::new(&self.settings.prelude, policy),
+                queue: BatchQueue::default(),
+                local: self.local.as_ref().map(|local| local.handle(policy)).transpose()?,
+                policy: policy.clone(),
+            })
+        })
     }
 
     /// Returns the deadline of a call that is made now.
     pub(crate) fn deadline(&self) -> Deadline {
-        Deadline { since: Instant::now(), within: self.settings.deadline }
+        Deadline::after(self.settings.deadline)
     }
 
-    /// Returns leave to ask the store, or the error while the breaker is open.
-    pub(crate) fn pass(&self, key: &[u8], read_only: bool) -> Result<Pass<'_>, Error> {
-        self.breaker(key, read_only).pass(Instant::now()).map_err(|open| {
-            self.events.tally().not_asked();
-            let at = self.settings.client.name_of(key);
-            let at = at.map_or(String::new(), |name| format!(" at {name}"));
-            let message = format!(
-                "Redis{at} failed just now, and is not asked again for {:?}",
-                open.retry_in
+    pub(crate) fn sends_batches(&self) -> bool {
+        self.batches.load(Relaxed)
+    }
+
+    /// Stops sending batches, because the server is a node of a cluster.
+    pub(crate) fn stop_batches(&self, key: &[u8]) {
+        if self.batches.swap(false, Relaxed) {
+            let (policy, node) = (self.policy.name(), self.node_of(key));
+            tracing::warn!(
+                policy,
+                node,
+                "the server refused a batch with CROSSSLOT and checks are sent one by one: it is a \
+                 node of a cluster; use redis-cluster://"
             );
-            self.named(Error::new(ErrorKind::Unavailable, message))
-        })
+        }
     }
 
-    /// Tells the breaker of an answer, and returns what `read` makes of it.
-    pub(crate) fn heard<T>(
-        &self,
-        pass: Pass<'_>,
-        (key, read_only): (&[u8], bool),
-        answer: Result<ScriptReply, Arc<Error>>,
-        read: impl FnOnce(&[i64]) -> Option<T>,
-    ) -> Result<T, Error> {
-        let result = answer.and_then(|reply| {
-            reply.integers().and_then(|numbers| read(&numbers)).ok_or_else(|| {
-                let reply = quoted(&reply);
-                let message = format!("the script replied with {reply}, which has no meaning");
-                Arc::new(Error::new(ErrorKind::Unexpected, message))
-            })
-        });
-        self.note(pass, (key, read_only), result.as_ref().err().map(|error| &**error));
-        result.map_err(|error| self.named(error))
+    /// Returns the circuit breaker of the server that has the key.
+    pub(crate) fn breaker(&self, key: &[u8], access: Access) -> &Breaker {
+        // The first is for keys whose server is not known, and for clients with one server.
+        let number = self.client.server_of(key);
+        let index = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
+        // There is one for each remainder.
+        let [writes, reads] = self.breakers.get(index).unwrap_or(&self.breakers[0]);
+        match access {
+            Access::Read => reads,
+            Access::Write => writes,
+        }
     }
 
-    /// Notes how a call went.
+    /// Checks that the circuit breaker lets a call pass, before anything is allocated for it.
+    pub(crate) fn may_call(&self, key: &[u8], access: Access) -> Result<(), Arc<CallError>> {
+        let may_pass = self.breaker(key, access).may_pass(Instant::now());
+        may_pass.map_err(|open| self.breaker_is_open(key, open))
+    }
+
+    /// Counts an operation that the circuit breaker refused, and returns its error.
+    pub(crate) fn breaker_is_open(&self, key: &[u8], open: Refused) -> Arc<CallError> {
+        self.events.tally().not_asked();
+        let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
+        let retry_in = open.retry_in;
+        let message = format!("Redis{node} failed recently and is not called for {retry_in:?}");
+        Arc::new(CallError::new(Fault::NotSent, message))
+    }
+
+    /// Reports the outcome of a call to the circuit breaker, whatever the number of checks in it.
     pub(crate) fn note(
         &self,
         pass: Pass<'_>,
-        (key, read_only): (&[u8], bool),
-        error: Option<&Error>,
+        (key, access): (&[u8], Access),
+        error: Option<&CallError>,
     ) {
         let now = Instant::now();
-        let transition = match error {
-            // It has answered, if only that it can't do this.
-            Some(error) if error.kind() != ErrorKind::Unexpected => pass.failed(now),
-            _ => pass.succeeded(now),
+        let node = || self.node_of(key);
+        let server_failed = error.map_or(Some(false), |error| error.fault().server_failed());
+        let transition = match server_failed {
+            Some(true) => pass.failed(now),
+            Some(false) => pass.succeeded(now),
+            // Dropped without a result, which lets another call probe.
+            None => {
+                drop(pass);
+                None
+            }
         };
-        self.events.transition(transition, read_only, || self.settings.client.name_of(key));
-        if let Some(error) = error {
-            self.events.tell(&Event::StoreError(error));
+        if transition.is_none() && error.is_none() {
+            return;
+        }
+        let slow = self.settings.deadline / 2;
+        let slow = format!("replies took longer than {slow:?}, which is half of the deadline");
+        let cause: &dyn fmt::Display = match error {
+            Some(error) => error,
+            None => &slow,
+        };
+        if let Some(transition) = transition {
+            self.events.transition(transition, access, node(), cause);
+        } else if server_failed == Some(true) && self.breaker(key, access).is_open() {
+            self.events.log_outage(access, node(), cause);
         }
     }
 
-    /// Returns what stands before the server that has a key, for calls that write or only read.
-    pub(crate) fn breaker(&self, key: &[u8], read_only: bool) -> &Breaker {
-        // The first is for keys that no server is known to have, and stands for none that is.
-        let number = self.settings.client.server_of(key);
-        let place = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
-        // There is one for each remainder.
-        let [writing, reading] = self.breakers.get(place).unwrap_or(&self.breakers[0]);
-        if read_only { reading } else { writing }
+    /// Counts and reports an operation that got no decision from the store.
+    pub(crate) fn report_error(&self, handle: &Handle, key: &[u8], error: &CallError) {
+        let error = Error::new(error.fault().kind(), error.to_string());
+        let kind = EventKind::StoreError(&error);
+        self.events.report(kind, handle.policy.name(), || self.node_of(key));
     }
 
-    /// Returns the decision that is the same for all while the store fails, if there is one.
-    pub(crate) fn decision_without_store(&self, tier: usize) -> Option<Decision> {
-        let policy = self.policy(tier);
-        let decision = self.settings.failure_policy.decision(&policy)?;
+    /// Returns the name of the server that has the key, if there are several.
+    pub(crate) fn node_of(&self, key: &[u8]) -> Option<String> {
+        self.client.name_of(key)
+    }
+
+    /// Counts a decision of the store, and caches it if it is a denial.
+    pub(crate) fn decided(&self, ticket: Ticket, denial: &Denial<'_>) {
+        self.events.tally().decided(&denial.decision);
+        if !denial.decision.is_admitted() {
+            self.denials.insert(ticket, denial);
+        }
+    }
+
+    /// Charges the local fallback for what the store admitted.
+    pub(crate) fn follow_locally(
+        &self,
+        handle: &Handle,
+        key: &[u8],
+        cost: Cost,
+    ) -> Option<Receipt> {
+        self.local.as_ref()?.follow(handle.local.as_ref()?, key, cost)
+    }
+
+    /// Returns the fallback's decision that is the same for all requests, if there is one.
+    pub(crate) fn decision_without_store(&self, handle: &Handle, key: &[u8]) -> Option<Decision> {
+        let decision = self.settings.failure_policy.decision(&handle.policy)?;
         let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        self.events.tell(&Event::Fallback(kind));
+        let (kind, policy) = (EventKind::Fallback(kind), handle.policy.name());
+        self.events.report(kind, policy, || self.node_of(key));
         Some(decision)
     }
+}
 
-    /// Returns what the limiter in memory answers while the store fails, if there is one.
-    pub(crate) fn locally<T>(&self, ask: impl FnOnce(&Local) -> Option<T>) -> Option<T> {
-        let answer = ask(self.local.as_ref()?)?;
-        self.events.tell(&Event::Fallback(FallbackKind::Local));
-        Some(answer)
-    }
-
-    pub(crate) fn current(&self) -> Current {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).plan)
-    }
-
-    /// Returns the policy, or the tier's.
-    pub(crate) fn policy(&self, tier: usize) -> Policy {
-        let policy = self.current().policy;
-        let tier = tier.checked_sub(1).and_then(|index| policy.tiers().get(index).cloned());
-        tier.unwrap_or(policy)
-    }
-
-    pub(crate) fn replace(&self, policy: Policy) -> Result<(), Error> {
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
-        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.current();
-        let (name, before) = (policy.name(), current.policy.name());
-        if name != before {
-            return invalid(format!(
-                "the policy {name:?} in place of {before:?}: keys in Redis have the policy's name, \
-                 so it has to stay"
-            ));
-        }
-        let policy = current.policy.replaced_by(policy)?;
-        let plan = Plan::new(&self.settings.prelude, &policy)?;
-        if !plan.has_values_of(&current.plan) {
-            return invalid(format!(
-                "the policy {before:?}: with a tier its keys in Redis would have values of another \
-                 kind than without; give it another name"
-            ));
-        }
-        // Takes a while, in which checks go on by the policy before.
-        if let Some(local) = &self.local {
-            local.replace(&policy)?;
-        }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            Current { policy, plan: Arc::new(plan) };
-        self.denials.forget_all();
-        Ok(())
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_being_replaced(&self) -> bool {
-        self.replacing.try_lock().is_err()
-    }
-
-    /// Returns the error with the policy's name.
-    fn named(&self, error: impl Into<Arc<Error>>) -> Error {
-        let error = error.into();
-        let message = format!("policy {:?}: {error}", self.current().policy.name());
-        Error::new(error.kind(), message).with_source(error)
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "peeks",
+            Self::Write => "checks",
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! The script against its rows, the laws and its twin, on a real server and a clock that the tests
-//! set; and what stands before the store, at moments that the tests choose.
+//! The scripts against the conformance rows, the laws and their twins, on a real server whose clock the
+//! tests set; and what runs in this process before a call, at times that the tests choose.
 
 mod batches;
 mod breaker;
@@ -13,8 +13,6 @@ mod memory;
 mod models;
 mod noscript;
 mod receipts;
-mod replacing;
 mod replies;
 mod store;
-mod tapes;
 mod twins;

@@ -11,7 +11,7 @@ pub mod target;
 
 use std::time::Duration;
 
-use limiter_core::{Kind, Limit, Quota};
+use limiter_core::{Algorithm, Limit, Quota};
 
 /// The most permits that are admitted in any trailing window of some length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub struct Bound {
 #[must_use]
 pub fn published(limit: &Limit) -> Bound {
     let permits = u128::from(limit.quota().permits());
-    let (formula, permits) = match limit.kind() {
-        Kind::FixedWindow(_) => ("2L", 2 * permits),
-        Kind::SlidingCounter => ("2L - 1", 2 * permits - 1),
-        Kind::SubWindows(slots) if slots.is_loose() && slots.is_paced() => {
+    let (formula, permits) = match limit.algorithm() {
+        Algorithm::FixedWindow | Algorithm::AlignedWindow => ("2L", 2 * permits),
+        Algorithm::SlidingCounter => ("2L - 1", 2 * permits - 1),
+        Algorithm::SubWindows(slots) if slots.is_loose() && slots.is_paced() => {
             ("L + ceil(L / n)", permits + permits.div_ceil(slots.number().into()))
         }
-        Kind::SubWindows(slots) if slots.is_loose() => ("2L", 2 * permits),
-        Kind::SubWindows(_) | Kind::SlidingLog => ("L", permits),
+        Algorithm::SubWindows(slots) if slots.is_loose() => ("2L", 2 * permits),
+        Algorithm::SubWindows(_) | Algorithm::SlidingLog => ("L", permits),
         _ => ("B + ceil(r*W) - 1", drained(limit.quota(), limit.quota().window())),
     };
     Bound { formula, permits }

@@ -1,4 +1,4 @@
-//! What every limiter answers, row by row.
+//! What every limiter returns, row by row.
 
 mod gcra;
 mod operations;
@@ -7,18 +7,18 @@ mod windows;
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Kind, Policy, Quota, Receipt, Timestamp, Usage};
+use limiter_core::{Algorithm, Cost, Decision, Policy, Quota, Receipt, Timestamp, Usage};
 
 use crate::subject::{Operations, Subject};
 
-/// A policy, and what is asked of it in turn.
+/// A policy, and requests in their order.
 struct Case {
     name: &'static str,
     policy: fn() -> Policy,
     rows: &'static [Row],
 }
 
-/// One request and the whole answer. Times are in milliseconds.
+/// One request and all that it returns. Times are in milliseconds.
 #[derive(Clone, Copy)]
 struct Row {
     at: u64,
@@ -30,15 +30,14 @@ struct Row {
 #[derive(Clone, Copy)]
 enum Ask {
     Check(u64),
-    /// By a tier of the policy.
-    CheckBy(&'static str, u64),
     Peek,
     /// The cost, and within how long.
     Reserve(u64, u64),
-    /// The reservation, counted from the first, and how much of it is kept.
+    /// The index of the reservation, and how much of it is kept.
     Refund(usize, u64),
     Reset,
-    Replace(fn() -> Policy),
+    /// Makes all later requests under another policy.
+    Switch(fn() -> Policy),
 }
 
 #[derive(Clone, Copy)]
@@ -57,8 +56,10 @@ enum Want {
         reset: u64,
     },
     Delay(Option<u64>),
+    /// How many permits came back.
+    Back(u64),
     Nothing,
-    /// Whatever is wanted, by the limit with this index.
+    /// A decision of the limit with this index.
     By(u8, &'static Want),
 }
 
@@ -86,19 +87,14 @@ const fn of(key: &'static str, row: Row) -> Row {
 ///
 /// # Panics
 ///
-/// Like all others here, at the first row whose answer differs.
-pub fn gcra<S: Subject>(make: impl FnMut(Policy) -> S) {
-    checks(gcra::ROWS, make);
-}
-
-/// Runs the rows of the token bucket and of the leaky bucket, which are those of GCRA.
-pub fn buckets<S: Subject>(mut make: impl FnMut(Policy) -> S) {
-    for kind in [Kind::TokenBucket, Kind::LeakyBucket, Kind::LeakyQueue { depth: 1 }] {
-        checks(gcra::ROWS, |policy| {
-            let limit = policy.limits().first().expect("a policy has a limit");
-            make(policy_of(kind, *limit.quota()))
-        });
-    }
+/// Like all others here, at the first row that returns something else.
+pub fn gcra<S: Subject>(mut make: impl FnMut(Policy) -> S) {
+    checks(gcra::ROWS, &mut make);
+    // A queue that nothing is reserved in is GCRA.
+    checks(gcra::ROWS, |policy| {
+        let limit = policy.limits().first().expect("a policy has a limit");
+        make(policy_of(Algorithm::LeakyQueue { depth: 1 }, *limit.quota()))
+    });
 }
 
 /// Runs the rows of the algorithms with windows.
@@ -111,7 +107,7 @@ pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
     checks(several::ROWS, make);
 }
 
-/// Runs the rows of all that is not a check.
+/// Runs the rows of all operations but checks.
 pub fn operations<S: Operations>(mut make: impl FnMut(Policy) -> S) {
     for case in operations::ROWS {
         let mut subject = make((case.policy)());
@@ -136,8 +132,8 @@ impl Row {
         let Ask::Check(cost) = self.ask else {
             panic!("{place}: not a check");
         };
-        let answer = subject.decide(self.now(), self.key, costing(cost));
-        self.want.of_decision(&answer, place);
+        let decision = subject.decide(self.now(), self.key, Cost::of(cost));
+        self.want.of_decision(&decision, place);
     }
 
     fn operate(
@@ -149,14 +145,10 @@ impl Row {
         let now = self.now();
         match self.ask {
             Ask::Check(_) => self.check(subject, place),
-            Ask::CheckBy(tier, cost) => {
-                let answer = subject.decide_by(now, tier, self.key, costing(cost));
-                self.want.of_decision(&answer, place);
-            }
             Ask::Peek => self.want.of_usage(&subject.peek(now, self.key), place),
             Ask::Reserve(cost, within) => {
                 let within = Duration::from_millis(within);
-                let reservation = subject.reserve(now, self.key, costing(cost), within);
+                let reservation = subject.reserve(now, self.key, Cost::of(cost), within);
                 let Want::Delay(delay) = self.want else {
                     panic!("{place}: a reservation has a delay");
                 };
@@ -166,10 +158,14 @@ impl Row {
             Ask::Refund(index, kept) => {
                 let receipt = receipts.get_mut(index).and_then(Option::take);
                 let receipt = receipt.unwrap_or_else(|| panic!("{place}: no such receipt"));
-                subject.refund(now, receipt.keep(kept));
+                let back = subject.refund(now, receipt.keep(kept));
+                let Want::Back(permits) = self.want else {
+                    panic!("{place}: a refund returns permits");
+                };
+                assert_eq!(back, permits, "{place}");
             }
             Ask::Reset => subject.reset(now, self.key),
-            Ask::Replace(policy) => subject.replace(now, policy()),
+            Ask::Switch(policy) => subject.switch(&policy()),
         }
     }
 
@@ -202,26 +198,21 @@ impl Want {
 
     fn of_usage(&self, usage: &Usage, place: &str) {
         let Self::Usage { remaining, reset } = *self else {
-            panic!("{place}: a look tells what is used");
+            panic!("{place}: a peek returns the usage");
         };
         let want = (remaining, Duration::from_millis(reset));
         assert_eq!((usage.remaining(), usage.reset_after()), want, "{place}");
     }
 }
 
-fn costing(permits: u64) -> Cost {
-    Cost::new(permits).expect("rows cost something")
-}
-
 fn quota(permits: u64, window_ms: u64) -> Quota {
-    Quota::per(permits, Duration::from_millis(window_ms)).expect("the rows' quotas are valid")
+    Quota::new(permits, Duration::from_millis(window_ms)).expect("the rows' quotas are valid")
 }
 
-fn policy_of(kind: Kind, quota: Quota) -> Policy {
-    Policy::new("test", kind, quota).expect("the rows' quotas can be held")
+fn policy_of(algorithm: Algorithm, quota: Quota) -> Policy {
+    Policy::new("test", algorithm, quota).expect("the rows' quotas can be served")
 }
 
 fn gcra_of(permits: u64, window_ms: u64, burst: u64) -> Policy {
-    let quota = quota(permits, window_ms).with_burst(burst).expect("the rows' bursts are valid");
-    policy_of(Kind::Gcra, quota)
+    Policy::gcra("test", quota(permits, window_ms).with_burst(burst))
 }

@@ -1,31 +1,31 @@
-//! A limiter that answers checks as a test wants it to.
+//! A limiter whose checks return what a test wants.
 
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Answer, Check, Cost, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation, Usage,
+    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation, Usage,
 };
 
-/// A limiter whose checks are answered by a function. To anything else it answers with an error.
+/// A limiter whose checks return what a function returns. All else returns an error.
 #[derive(Clone, Debug)]
 pub struct Fake<F> {
     policy: Policy,
     check: F,
 }
 
-impl<F: Fn() -> Check + Send + Sync> Fake<F> {
-    /// Returns a limiter that says it applies `policy`.
+impl<F: Fn() -> Answer<Decision> + Send + Sync> Fake<F> {
+    /// Returns a limiter that reports `policy`.
     pub const fn new(policy: Policy, check: F) -> Self {
         Self { policy, check }
     }
 }
 
-impl<F: Fn() -> Check + Send + Sync> Limiter for Fake<F> {
-    fn policy(&self) -> Policy {
-        self.policy.clone()
+impl<F: Fn() -> Answer<Decision> + Send + Sync> Limiter for Fake<F> {
+    fn policy(&self) -> &Policy {
+        &self.policy
     }
 
-    fn check(&self, _: &Key<'_>, _: Cost) -> Check {
+    fn check_n(&self, _: &Key<'_>, _: Cost) -> Answer<Decision> {
         (self.check)()
     }
 
@@ -37,7 +37,7 @@ impl<F: Fn() -> Check + Send + Sync> Limiter for Fake<F> {
         Answer::ready(Err(beyond_a_fake()))
     }
 
-    fn refund(&self, _: Receipt) -> Answer<()> {
+    fn refund(&self, _: Receipt) -> Answer<u64> {
         Answer::ready(Err(beyond_a_fake()))
     }
 
@@ -45,15 +45,11 @@ impl<F: Fn() -> Check + Send + Sync> Limiter for Fake<F> {
         Answer::ready(Err(beyond_a_fake()))
     }
 
-    fn replace(&self, _: Policy) -> Result<(), Error> {
-        Err(beyond_a_fake())
-    }
-
-    fn tier(&self, _: &str) -> Result<Arc<dyn Limiter>, Error> {
+    fn with_policy(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Err(beyond_a_fake())
     }
 }
 
 fn beyond_a_fake() -> Error {
-    Error::new(ErrorKind::Unavailable, "a fake only answers checks")
+    Error::new(ErrorKind::Unavailable, "a fake limiter serves only checks")
 }

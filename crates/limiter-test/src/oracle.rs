@@ -1,6 +1,7 @@
-//! The obviously right limiters: slow, and without any cleverness.
+//! Reference limiters: slow and simple, so that they are obviously right.
 
 mod admitted;
+pub mod gcra;
 mod window;
 
 use std::time::Duration;
@@ -44,10 +45,11 @@ impl Bucket {
         self.level = self.capacity.min(self.level + parts);
     }
 
-    /// Returns whether `cost` permits are there.
+    /// Returns whether `cost` permits were in the bucket `earlier`, if nothing was taken since.
     #[must_use]
-    pub fn has(&self, cost: Cost) -> bool {
-        u128::from(cost.get()) <= self.level / self.parts_per_permit
+    pub fn had(&self, cost: Cost, earlier: Duration) -> bool {
+        let level = self.level.saturating_sub(earlier.as_nanos() * self.parts_per_nano);
+        u128::from(cost.get()) <= level / self.parts_per_permit
     }
 
     /// Takes `cost` permits, or all that are there.

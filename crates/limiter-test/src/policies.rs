@@ -1,114 +1,166 @@
-//! Random policies of every kind, as a limiter in memory can hold them.
+//! Random policies of every algorithm.
 
 use std::time::Duration;
 
-use limiter_core::{
-    Kind, Policy, Quota,
-    algorithm::{Resolution::Nanos, Slots, Start},
-};
-use proptest::prelude::*;
+use limiter_core::{Algorithm, Policy, Quota, Slots};
+use proptest::{collection::vec, option, prelude::*};
 
 use crate::schedule::quotas;
 
-/// Returns policies of one limit, of any kind.
+/// Returns policies of one limit, of any algorithm.
 pub fn any_single() -> impl Strategy<Value = Policy> {
-    let by_rate = (rate_kinds(), quotas(Nanos));
-    let by_window = (window_kinds(), windows());
-    prop_oneof![by_rate, by_window]
-        .prop_filter_map("a quota that can't be held", |(kind, quota)| {
-            Policy::new("test", kind, quota).ok()
+    groups_of_singles(1..=1).prop_map(|mut group| group.remove(0))
+}
+
+/// Returns policies of one limit of an algorithm with windows.
+pub fn any_window() -> impl Strategy<Value = Policy> {
+    (window_algorithms(), windows(), horizons())
+        .prop_filter_map("a window that can't be cut", |(algorithm, quota, horizon)| {
+            policy("test", algorithm, quota, horizon)
         })
 }
 
-/// Returns policies of one limit of a kind with windows.
-pub fn any_window() -> impl Strategy<Value = Policy> {
-    (window_kinds(), windows()).prop_filter_map("a window that can't be cut", |(kind, quota)| {
-        Policy::new("test", kind, quota).ok()
-    })
-}
-
-/// Returns policies of two or three limits, of any kinds.
+/// Returns policies of two or three limits, of any algorithms.
 pub fn any_several() -> impl Strategy<Value = Policy> {
-    let kinds = prop_oneof![rate_kinds(), window_kinds()];
-    let limit = (kinds, 1..=10_u64, 1..=50_u64);
-    proptest::collection::vec(limit, 2..=3).prop_filter_map("limits at odds", |limits| {
+    let algorithms = prop_oneof![rate_algorithms(), window_algorithms()];
+    let limit = (algorithms, 1..=10_u64, 1..=50_u64);
+    vec(limit, 2..=3).prop_filter_map("limits at odds", |limits| {
         let (mut permits, mut window_ms) = (0, 0);
         let mut policies = Vec::new();
-        for (index, (kind, more_permits, more_ms)) in limits.into_iter().enumerate() {
+        for (index, (algorithm, more_permits, more_ms)) in limits.into_iter().enumerate() {
             permits += more_permits;
             window_ms += more_ms * 10;
-            let quota = Quota::per(permits, Duration::from_millis(window_ms)).ok()?;
-            policies.push(Policy::new(&format!("limit {index}"), kind, quota).ok()?);
+            let quota = Quota::new(permits, Duration::from_millis(window_ms)).ok()?;
+            policies.push(Policy::new(&format!("limit {index}"), algorithm, quota).ok()?);
         }
         Policy::several("test", policies).ok()
     })
 }
 
-/// Returns policies of any kind, of one limit or several.
+/// Returns policies of any algorithm, of one limit or several.
 pub fn any_policy() -> impl Strategy<Value = Policy> {
     prop_oneof![3 => any_single(), 1 => any_several()]
 }
 
-/// Returns two policies of the same kinds, with other quotas.
+/// Returns one to three policies of the same families, with other quotas, horizons, depths and
+/// slots.
+pub fn any_alike() -> impl Strategy<Value = Vec<Policy>> {
+    prop_oneof![4 => groups_of_singles(1..=3), 1 => any_several_alike()]
+}
+
+/// Returns two policies of the same families, with other quotas.
 pub fn any_two_alike() -> impl Strategy<Value = (Policy, Policy)> {
-    let by_rate = (rate_kinds(), quotas(Nanos), quotas(Nanos));
-    let by_window = (window_kinds(), windows(), windows());
-    let single = prop_oneof![by_rate, by_window].prop_filter_map("unfit", |(kind, one, other)| {
-        Some((Policy::new("test", kind, one).ok()?, Policy::new("other", kind, other).ok()?))
-    });
-    let several = any_several().prop_filter_map("unfit", |one| {
-        // The same limits, twice as much in thrice the time.
-        let limits = one.limits().iter().map(|limit| {
-            let quota = limit.quota();
-            let quota = Quota::per(quota.permits() * 2, quota.window() * 3)?;
-            Policy::new(limit.name(), limit.kind(), quota)
-        });
-        let limits = limits.collect::<Result<Vec<_>, _>>().ok()?;
-        let other = Policy::several("other", limits).ok()?;
-        Some((one, other))
-    });
-    let two = prop_oneof![4 => single, 1 => several];
-    (two, any::<bool>())
-        .prop_map(|((one, other), swap)| if swap { (other, one) } else { (one, other) })
+    groups_of_singles(2..=2).prop_filter_map("not two", |group| {
+        let mut group = group.into_iter();
+        Some((group.next()?, group.next()?))
+    })
 }
 
-fn rate_kinds() -> impl Strategy<Value = Kind> {
-    prop_oneof![
-        Just(Kind::Gcra),
-        Just(Kind::TokenBucket),
-        Just(Kind::LeakyBucket),
-        (0..=10_u64).prop_map(|depth| Kind::LeakyQueue { depth }),
-    ]
+fn groups_of_singles(
+    number: std::ops::RangeInclusive<usize>,
+) -> impl Strategy<Value = Vec<Policy>> {
+    let by_rate = vec((rate_algorithms(), quotas(), horizons()), number.clone());
+    // Much alike, so that no policy forgets what another one counts.
+    let near = (quotas(), vec((1..=3_u64, 1..=3_u32), number.clone())).prop_flat_map(
+        |(quota, factors)| {
+            let quotas = factors.into_iter().map(move |(permits, window)| {
+                Quota::new(quota.permits() * permits, quota.window() * window).unwrap_or(quota)
+            });
+            quotas.map(|quota| (rate_algorithms(), Just(quota), horizons())).collect::<Vec<_>>()
+        },
+    );
+    let by_window = window_families()
+        .prop_flat_map(move |family| vec((family, windows(), horizons()), number.clone()));
+    prop_oneof![1 => by_rate, 1 => near, 3 => by_window].prop_filter_map(
+        "an algorithm that can't serve the quota",
+        |limits| {
+            let policies = limits.into_iter().enumerate();
+            let policies = policies.map(|(index, (algorithm, quota, horizon))| {
+                let names = ["test", "second", "third"];
+                policy(names.get(index)?, algorithm, quota, horizon)
+            });
+            policies.collect()
+        },
+    )
 }
 
-fn window_kinds() -> impl Strategy<Value = Kind> {
+/// Returns one to three policies of several limits: a bit more in two or three times the time.
+pub fn any_several_alike() -> impl Strategy<Value = Vec<Policy>> {
+    (any_several(), 1..=3_usize).prop_filter_map("limits at odds", |(first, number)| {
+        let scaled = |factor: u32| {
+            let limits = first.limits().iter().map(|limit| {
+                let quota = limit.quota();
+                let permits = quota.permits() * (2 * u64::from(factor) + 1) / 2;
+                let quota = Quota::new(permits, quota.window() * (factor + 1))?;
+                Policy::new(limit.name(), limit.algorithm(), quota)
+            });
+            Policy::several("other", limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
+        };
+        let others = (1..u32::try_from(number).ok()?).map(scaled);
+        let mut group = vec![first.clone()];
+        group.extend(others.collect::<Option<Vec<_>>>()?);
+        Some(group)
+    })
+}
+
+fn policy(
+    name: &str,
+    algorithm: Algorithm,
+    quota: Quota,
+    horizon: Option<Duration>,
+) -> Option<Policy> {
+    let policy = Policy::new(name, algorithm, quota).ok()?;
+    match (horizon, algorithm) {
+        (None, _) | (_, Algorithm::LeakyQueue { .. }) => Some(policy),
+        (Some(horizon), _) => policy.with_horizon(horizon).ok(),
+    }
+}
+
+fn horizons() -> impl Strategy<Value = Option<Duration>> {
+    let millis = prop_oneof![Just(0), Just(1), 0..=5_000_u64, 0..=86_400_000_u64];
+    option::of(millis.prop_map(Duration::from_millis))
+}
+
+fn rate_algorithms() -> impl Strategy<Value = Algorithm> {
+    let queue = (0..=10_u64).prop_map(|depth| Algorithm::LeakyQueue { depth });
+    prop_oneof![3 => Just(Algorithm::Gcra), 1 => queue]
+}
+
+fn window_algorithms() -> impl Strategy<Value = Algorithm> {
+    window_families().prop_flat_map(|family| family)
+}
+
+/// Returns the algorithms of each family with windows.
+fn window_families() -> impl Strategy<Value = BoxedStrategy<Algorithm>> {
     let slots = (prop_oneof![1..=12_u32, Just(60), Just(1_000)], any::<bool>(), any::<bool>());
     let slots = slots.prop_map(|(number, loose, paced)| {
         let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
         let slots = slots.expect("the number is in range");
-        if paced { slots.paced() } else { slots }
+        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
     });
+    let slots = slots.boxed();
     prop_oneof![
-        Just(Kind::FixedWindow(Start::FirstUse)),
-        Just(Kind::FixedWindow(Start::Aligned)),
-        slots.prop_map(Kind::SubWindows),
-        Just(Kind::SlidingCounter),
-        Just(Kind::SlidingLog),
+        Just(Just(Algorithm::FixedWindow).boxed()),
+        Just(Just(Algorithm::AlignedWindow).boxed()),
+        Just(Just(Algorithm::SlidingCounter).boxed()),
+        Just(Just(Algorithm::SlidingLog).boxed()),
+        Just(slots),
     ]
 }
 
 /// Returns quotas of a few permits, so that windows are filled, and now and then of many.
 fn windows() -> impl Strategy<Value = Quota> {
     let window_ms = prop_oneof![
-        Just(1),
-        Just(1_000),
-        Just(60_000),
-        Just(366 * 86_400_000),
-        1..=1_000_u64,
-        1..=86_400_000_u64,
+        2 => Just(1),
+        4 => Just(1_000),
+        1 => Just(60_000),
+        1 => Just(366 * 86_400_000),
+        4 => 1..=1_000_u64,
+        2 => 1_000..=5_000_u64,
+        1 => 1..=86_400_000_u64,
     ];
     let permits = prop_oneof![4 => 1..=15_u64, 1 => 16..=5_000_u64];
     (window_ms, permits).prop_map(|(window_ms, permits)| {
-        Quota::per(permits, Duration::from_millis(window_ms)).expect("the quota is valid")
+        Quota::new(permits, Duration::from_millis(window_ms)).expect("the quota is valid")
     })
 }

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{
-    Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp};
 
 use crate::bounds::measure::Admission;
 
@@ -55,69 +52,64 @@ pub const END: u64 = 60;
 pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
     let slots = |slots: Result<Slots, _>| slots.expect("ten slots");
     let strict = slots(Slots::strict(10));
-    let contender = |name, slug, kind, when| {
-        let quota = Quota::per(permits, Duration::from_secs(seconds)).expect("a valid quota");
-        let quota = match kind {
-            Kind::LeakyQueue { .. } => quota.with_burst(1).expect("a valid burst"),
+    let contender = |name, slug, algorithm, when| {
+        let quota = Quota::new(permits, Duration::from_secs(seconds)).expect("a valid quota");
+        let quota = match algorithm {
+            Algorithm::LeakyQueue { .. } => quota.with_burst(1),
             _ => quota,
         };
-        let policy = Policy::new(slug, kind, quota).expect("every algorithm holds it");
+        let policy = Policy::new(slug, algorithm, quota).expect("every algorithm serves it");
         Contender { name, slug, when, policy }
     };
     vec![
+        contender("GCRA, token bucket, leaky bucket", "gcra", Algorithm::Gcra, "by default"),
         contender(
-            "GCRA, token bucket, leaky bucket as meter",
-            "gcra",
-            Kind::Gcra,
-            "nothing speaks for another",
-        ),
-        contender(
-            "leaky bucket as queue",
+            "leaky queue",
             "leaky-queue",
-            Kind::LeakyQueue { depth: permits },
-            "requests may wait, and have to come out evenly",
+            Algorithm::LeakyQueue { depth: permits },
+            "requests may wait and have to be evenly spaced",
         ),
         contender(
-            "fixed window, first use",
+            "fixed window",
             "fixed-window",
-            Kind::FixedWindow(Start::FirstUse),
-            "users are told \"so many, then wait\", and twice as many around an edge do no harm",
+            Algorithm::FixedWindow,
+            "users are promised \"N, then wait\", and 2 L around an edge do no harm",
         ),
         contender(
-            "fixed window, aligned",
+            "aligned window",
             "fixed-window-aligned",
-            Kind::FixedWindow(Start::Aligned),
-            "the limit is one of calendar time, such as a quota of a day",
+            Algorithm::AlignedWindow,
+            "the limit is one of calendar time, such as a daily quota",
         ),
         contender(
             "sliding counter",
             "sliding-counter",
-            Kind::SlidingCounter,
-            "the limit is large, memory is tight, and an estimate will do",
+            Algorithm::SlidingCounter,
+            "the limit is large, memory is tight, and an estimate is enough",
         ),
         contender(
             "sub-windows",
             "sub-windows",
-            Kind::SubWindows(strict),
-            "no window may ever exceed the limit, and it is too large for a log",
+            Algorithm::SubWindows(strict),
+            "no window may exceed the limit, and the limit is too large for a log",
         ),
         contender(
             "sub-windows, loose",
             "sub-windows-loose",
-            Kind::SubWindows(slots(Slots::loose(10))),
-            "permits have to be back after a window at the latest, and an excess does no harm",
+            Algorithm::SubWindows(slots(Slots::loose(10))),
+            "permits have to recover within a window, and an excess does no harm",
         ),
         contender(
             "sub-windows, paced",
             "sub-windows-paced",
-            Kind::SubWindows(strict.paced()),
-            "requests have to be spread over the window, and must not wait",
+            Algorithm::SubWindows(strict.paced()),
+            "requests have to be spread over the window and must not wait",
         ),
         contender(
-            "exact log",
+            "sliding log",
             "exact-log",
-            Kind::SlidingLog,
-            "no window may ever exceed the limit, nothing may be refused below it, and it is small",
+            Algorithm::SlidingLog,
+            "no window may exceed the limit, nothing may be refused below it, and it is small",
         ),
     ]
 }
@@ -139,7 +131,7 @@ pub fn all() -> [Traffic; 3] {
                 .collect(),
         },
         Traffic {
-            name: "two times 12 at the edges of windows and slots",
+            name: "pairs of 12-request bursts around the edges of windows and slots",
             requests: [0]
                 .into_iter()
                 .chain(
@@ -159,11 +151,14 @@ pub fn all() -> [Traffic; 3] {
 /// If the limiter can't hold the policy.
 #[must_use]
 pub fn send(policy: &Policy, traffic: &Traffic) -> Vec<Outcome> {
-    let queue = policy.limits().iter().any(|limit| matches!(limit.kind(), Kind::LeakyQueue { .. }));
+    let queue = policy
+        .limits()
+        .iter()
+        .any(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }));
     let within = if queue { Duration::MAX } else { Duration::ZERO };
     let clock = ManualClock::new();
-    let limiter = MemoryLimiter::new(policy.clone()).expect("the policy fits");
-    let limiter = limiter.with_clock(clock.clone());
+    let builder = MemoryLimiter::builder(policy.clone()).clock(clock.clone());
+    let limiter = builder.build().expect("the default capacity is valid");
     let requests = traffic.requests.iter().map(|&at| {
         clock.set(Timestamp::from_nanos(at * 1_000_000));
         let delay = limiter.reserve("key", Cost::ONE, within).delay();

@@ -24,8 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, ErrorKind, Policy, Quota, Source};
-use limiter_redis::{Connection, RedisLimiter, connect};
+use limiter_core::{ErrorKind, Policy, Quota, Source};
+use limiter_redis::{Builder, Connection, RedisLimiter, connect};
 use limiter_test::server::{Cluster, Server};
 use tokio::{runtime::Runtime, time::sleep};
 
@@ -117,7 +117,7 @@ struct Counted {
     admitted: u64,
     refused: u64,
     /// Refused, without asking the server once more.
-    remembered: u64,
+    cached: u64,
     /// The reply was lost.
     undetermined: u64,
     /// Tried once more, since the server was not asked or said that it executed nothing.
@@ -127,7 +127,7 @@ struct Counted {
 impl Case {
     fn all(url: &str) -> impl Iterator<Item = Self> {
         let attempts = env::var(ATTEMPTS).map_or(QUICK, |number| number.parse().unwrap());
-        let remembering = [0, RedisLimiter::<Connection>::DEFAULT_DENIALS];
+        let remembering = [0, Builder::<Connection>::DEFAULT_DENIALS];
         remembering.into_iter().flat_map(move |denials| {
             let case = move |algorithm: &str| Self {
                 url: url.to_owned(),
@@ -150,17 +150,16 @@ impl Case {
 
     async fn limiter(&self) -> RedisLimiter {
         // Nothing is refilled: of 100,000 permits, the first after five minutes.
-        let quota = Quota::per(self.limit(), Quota::MAX_WINDOW).unwrap();
+        let quota = Quota::new(self.limit(), Quota::MAX_WINDOW).unwrap();
         let name = self.name();
         let policy = match self.algorithm.as_str() {
             "gcra" => Policy::gcra(&name, quota),
             _ => Policy::fixed_window(&name, quota),
         };
         let client = connect(&self.url).await.unwrap();
-        let limiter = RedisLimiter::new(client, policy.unwrap()).unwrap();
-        let limiter = limiter.with_denial_cache(self.denials).unwrap();
-        // The machine is busy, and what is to be shown is not the deadline.
-        limiter.with_deadline(Duration::from_secs(10)).unwrap()
+        let limiter = RedisLimiter::builder(client, policy).denial_cache(self.denials);
+        // The machine is busy, and the deadline is not what is tested.
+        limiter.deadline(Duration::from_secs(10)).build().unwrap()
     }
 
     fn write(&self) -> String {
@@ -189,8 +188,8 @@ impl Case {
         let tasks: Vec<_> =
             (0..TASKS).map(|_| runtime.spawn(attempts(limiter.clone(), each))).collect();
         let counted = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).sum();
-        let Counted { admitted, refused, remembered, undetermined, again } = counted;
-        println!("\n{COUNTED}{admitted} {refused} {remembered} {undetermined} {again}");
+        let Counted { admitted, refused, cached, undetermined, again } = counted;
+        println!("\n{COUNTED}{admitted} {refused} {cached} {undetermined} {again}");
     }
 
     /// Has all processes attempt their share, and disturbs them until they have.
@@ -222,13 +221,13 @@ impl Case {
             .unwrap()
             .block_on(async { self.limiter().await.peek(KEY).await.unwrap() });
         let charged = usage.limit() - usage.remaining();
-        let Counted { admitted, refused, remembered, undetermined, .. } = *counted;
+        let Counted { admitted, refused, cached, undetermined, .. } = *counted;
         println!("    {charged} charged, {undetermined} replies lost");
-        assert_eq!(admitted + refused + remembered + undetermined, self.attempts);
+        assert_eq!(admitted + refused + cached + undetermined, self.attempts);
         assert_eq!(charged, self.limit());
         assert!(admitted <= charged, "{admitted} admitted, {charged} charged");
         assert!(charged <= admitted + undetermined, "{charged} charged, {counted:?}");
-        assert_eq!(remembered > 0, self.denials > 0);
+        assert_eq!(cached > 0, self.denials > 0);
     }
 }
 
@@ -237,12 +236,12 @@ async fn attempts(limiter: RedisLimiter, number: u64) -> Counted {
     let mut counted = Counted::default();
     for _ in 0..number {
         loop {
-            let result = limiter.try_acquire(KEY, Cost::ONE).await;
+            let result = limiter.check(KEY).await;
             let count = match &result {
                 Ok(decision) => match (decision.is_admitted(), decision.source()) {
                     (true, Source::Store) => &mut counted.admitted,
                     (false, Source::Store) => &mut counted.refused,
-                    (false, Source::Remembered) => &mut counted.remembered,
+                    (false, Source::Cache) => &mut counted.cached,
                     _ => panic!("{decision:?}"),
                 },
                 Err(error) => match error.kind() {
@@ -266,7 +265,7 @@ impl Sum for Counted {
         all.fold(Self::default(), |sum, one| Self {
             admitted: sum.admitted + one.admitted,
             refused: sum.refused + one.refused,
-            remembered: sum.remembered + one.remembered,
+            cached: sum.cached + one.cached,
             undetermined: sum.undetermined + one.undetermined,
             again: sum.again + one.again,
         })
@@ -301,9 +300,9 @@ impl Process {
         let counted =
             self.lines.find_map(|line| line.unwrap().strip_prefix(COUNTED).map(str::to_owned));
         let counted = counted.expect("the other process tells what it counted");
-        let [admitted, refused, remembered, undetermined, again] =
+        let [admitted, refused, cached, undetermined, again] =
             array(&counted).map(|number| number.parse().unwrap());
-        Counted { admitted, refused, remembered, undetermined, again }
+        Counted { admitted, refused, cached, undetermined, again }
     }
 }
 

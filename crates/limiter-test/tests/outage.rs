@@ -27,11 +27,11 @@ const LIMIT: u64 = 3;
 async fn an_outage_delays_no_request_beyond_the_deadline() {
     for (choice, during) in [(OnStoreFailure::Allow, 200), (OnStoreFailure::Deny, 503)] {
         let redis = Server::start();
-        let policy = Policy::gcra("test", Quota::per_day(LIMIT).unwrap()).unwrap();
+        let policy = Policy::gcra("test", Quota::per_day(LIMIT));
         let client = limiter_redis::connect(&redis.url()).await.unwrap();
-        let limiter = RedisLimiter::new(client, policy).unwrap().with_deadline(DEADLINE).unwrap();
-        // What is remembered would be refused without the server.
-        let limiter = limiter.with_denial_cache(0).unwrap();
+        // A cached denial would be refused without the server.
+        let limiter = RedisLimiter::builder(client, policy).deadline(DEADLINE).denial_cache(0);
+        let limiter = limiter.build().unwrap();
         let layer = RateLimitLayer::new(limiter)
             .with_key(FixedKey::new("everyone"))
             .on_store_failure(choice);

@@ -46,11 +46,11 @@ fn two_processes_together_admit_exactly_the_limit() {
 
 /// Serves until it is killed.
 async fn serve(redis: &str) {
-    let policy = Policy::gcra("shared", Quota::per_day(LIMIT as u64).unwrap()).unwrap();
+    let policy = Policy::gcra("shared", Quota::per_day(LIMIT as u64));
     let client = limiter_redis::connect(redis).await.unwrap();
-    let limiter = RedisLimiter::new(client, policy).unwrap();
-    // The machine is busy, and what is to be shown is not the deadline.
-    let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
+    // The machine is busy, and the deadline is not what is tested.
+    let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10));
+    let limiter = limiter.build().unwrap();
     let layer = RateLimitLayer::new(limiter)
         .with_key(FixedKey::new("everyone"))
         .on_store_failure(OnStoreFailure::Deny);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
-use limiter_core::{Decision, Kind, Policy};
+use limiter_core::{Decision, Policy};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -64,15 +64,11 @@ impl Fields {
 impl Limit {
     fn new(limit: &limiter_core::Limit) -> Self {
         let name = limit.name().replace('\\', r"\\").replace('"', r#"\""#);
-        let continuous = matches!(
-            limit.kind(),
-            Kind::Gcra | Kind::TokenBucket | Kind::LeakyBucket | Kind::LeakyQueue { .. }
-        );
         Self {
             name: format!("\"{name}\"").into_boxed_str(),
             permits: limit.quota().permits().into(),
             window: limit.quota().window(),
-            continuous,
+            continuous: limit.algorithm().is_continuous(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use limiter_core::{Check, Decision};
+use limiter_core::{Answer, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -36,7 +36,7 @@ pin_project! {
     #[project_replace = TakenState]
     enum State<S, Q, F> {
         /// Waits for the decision, with the service that was polled ready and the request.
-        Deciding { check: Check, ready: S, request: Q, responder: Arc<Responder> },
+        Deciding { check: Answer<Decision>, ready: S, request: Q, responder: Arc<Responder> },
         /// Waits for the inner service.
         Calling {
             #[pin]
@@ -54,7 +54,7 @@ pin_project! {
 
 impl<S: Service<Q>, Q> ResponseFuture<S, Q> {
     pub(crate) const fn deciding(
-        check: Check,
+        check: Answer<Decision>,
         ready: S,
         request: Q,
         responder: Arc<Responder>,

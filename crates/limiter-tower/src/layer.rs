@@ -20,7 +20,7 @@ use crate::{
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
 /// use limiter_tower::{HeaderKey, OnMissingKey, OnStoreFailure, RateLimitLayer};
 ///
-/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(50)?)?)?;
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(50)));
 /// let layer = RateLimitLayer::new(limiter)
 ///     .with_key(HeaderKey::new(http::HeaderName::from_static("x-api-key")))
 ///     .on_missing_key(OnMissingKey::Reject)
@@ -41,7 +41,7 @@ pub(crate) struct Shared<L, K> {
 impl<L: Limiter> RateLimitLayer<L> {
     /// Returns a layer that asks `limiter` about each request, under its [`PeerAddress`].
     pub fn new(limiter: L) -> Self {
-        let responder = Arc::new(Responder::new(&limiter.policy()));
+        let responder = Arc::new(Responder::new(limiter.policy()));
         let (limiter, key) = (Arc::new(limiter), Arc::new(PeerAddress::new()));
         Self { shared: Arc::new(Shared { limiter, key, responder }) }
     }

@@ -6,10 +6,10 @@
 //! use limiter_tower::RateLimitLayer;
 //!
 //! # fn app() -> Result<Router, limiter_core::Error> {
-//! let policy = Policy::gcra("default", Quota::per_minute(100)?)?;
+//! let policy = Policy::gcra("default", Quota::per_minute(100));
 //! let app = Router::new()
 //!     .route("/", get(|| async { "hello" }))
-//!     .layer(RateLimitLayer::new(MemoryLimiter::new(policy)?));
+//!     .layer(RateLimitLayer::new(MemoryLimiter::new(policy)));
 //! # Ok(app)
 //! # }
 //! # app()?;

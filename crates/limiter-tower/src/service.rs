@@ -7,7 +7,7 @@ use std::{
 };
 
 use http::{Request, Response, request::Parts};
-use limiter_core::{Check, Cost, Key, Limiter};
+use limiter_core::{Answer, Decision, Key, Limiter};
 use tower_service::Service;
 
 use crate::{
@@ -86,7 +86,7 @@ where
 
 /// What came of looking for a key and asking about it.
 enum Asked {
-    Checking(Check),
+    Checking(Answer<Decision>),
     /// Without the limiter.
     Judged(Judgement),
 }
@@ -101,7 +101,7 @@ impl<L: Limiter, K: KeyExtractor> Shared<L, K> {
                 None => Key::tuple([]),
             },
         };
-        Asked::Checking(self.limiter.check(&key, Cost::ONE))
+        Asked::Checking(self.limiter.check(&key))
     }
 }
 

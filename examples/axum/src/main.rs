@@ -1,4 +1,4 @@
-//! An axum service whose `/` takes 10 requests a minute from each address, 10 of them at once.
+//! An axum service that admits 10 requests a minute from each address to `/`, up to 10 at once.
 //!
 //! In the memory of this process:
 //!
@@ -6,14 +6,14 @@
 //! $ cargo run -p example-axum
 //! ```
 //!
-//! Shared with every process that uses the same Redis or Valkey:
+//! Shared with all processes that use the same Redis or Valkey server:
 //!
 //! ```console
 //! $ REDIS_URL=redis://127.0.0.1:6379 cargo run -p example-axum
 //! ```
 //!
-//! `PORT` chooses the port, 3000 if it is not set, and 0 any that is free. Then, from another
-//! terminal, the line that the program prints:
+//! `PORT` sets the port, 3000 by default; 0 chooses a free one. The program prints this line, to run in
+//! another terminal:
 //!
 //! ```console
 //! $ for i in $(seq 12); do curl -si http://127.0.0.1:3000/ | grep -iE '^(HTTP|ratelimit:|retry)'; done
@@ -42,7 +42,7 @@ use tokio::net::TcpListener;
 async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
 
-    let policy = Policy::gcra("default", Quota::per_minute(10)?)?;
+    let policy = Policy::gcra("default", Quota::per_minute(10));
     let app = Router::new()
         .route("/", get(|| async { "hello\n" }))
         .layer(RateLimitLayer::new(limiter(policy).await?));
@@ -53,16 +53,16 @@ async fn main() -> Result<()> {
     println!(
         "  for i in $(seq 12); do curl -si http://{address}/ | grep -iE '^(HTTP|ratelimit:|retry)'; done"
     );
-    // The layer counts by the peer's address, which axum puts into each request like this.
+    // The layer counts requests by the peer's address, which axum adds to each request like this.
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, app).await?)
 }
 
-/// The whole difference between one process and many.
+/// Returns the limiter: in memory, or through Redis if `REDIS_URL` is set.
 async fn limiter(policy: Policy) -> Result<Arc<dyn Limiter>> {
     Ok(match env::var("REDIS_URL") {
-        Ok(url) => Arc::new(RedisLimiter::new(limiter_redis::connect(&url).await?, policy)?),
-        Err(_) => Arc::new(MemoryLimiter::new(policy)?),
+        Ok(url) => Arc::new(RedisLimiter::connect(&url, policy).await?),
+        Err(_) => Arc::new(MemoryLimiter::new(policy)),
     })
 }
 

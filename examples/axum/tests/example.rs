@@ -1,4 +1,4 @@
-//! The program itself, over HTTP, in memory and through a real server.
+//! Runs the program and sends it requests over HTTP, in memory and through a real server.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -13,15 +13,15 @@ use std::{
 
 use limiter_test::server::Server;
 
-/// Held by each test while it runs, so that they do not take each other's time: through Redis, a
-/// request that is not decided within 50 ms passes uncounted.
+/// Held by each test while it runs, so that no test slows another one down: through Redis, a request
+/// that is not decided within 50 ms is admitted and not counted.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program on a free port. Ends with its value.
+/// The program on a free port. It is killed on drop.
 struct Example {
     process: Child,
     address: String,
@@ -42,13 +42,13 @@ impl Example {
         Self { process, address }
     }
 
-    /// Sends one request, and returns the answer's status and its header fields.
+    /// Sends one request, and returns the response's status and its header fields.
     fn get(&self) -> (u16, Vec<(String, String)>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let mut lines = answer.lines();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let mut lines = response.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap();
         let fields = lines.take_while(|line| !line.is_empty());
         let fields = fields.map(|line| line.split_once(": ").unwrap());
@@ -64,8 +64,8 @@ impl Drop for Example {
     }
 }
 
-/// Sends 25 requests, waits as long as the first refusal says, and sends two more.
-fn ten_pass_and_after_the_wait_one_more(example: &Example) {
+/// Sends 25 requests, waits for the first refusal's `retry-after`, and sends two more.
+fn check_admits_ten_and_one_after_the_wait(example: &Example) {
     let mut wait = None;
     for index in 0..25 {
         let (status, fields) = example.get();
@@ -91,16 +91,16 @@ fn ten_pass_and_after_the_wait_one_more(example: &Example) {
 }
 
 #[test]
-fn in_memory_ten_pass_and_after_the_wait_one_more() {
+fn in_memory_ten_are_admitted_and_one_after_the_wait() {
     let _alone = alone();
-    ten_pass_and_after_the_wait_one_more(&Example::start(None));
+    check_admits_ten_and_one_after_the_wait(&Example::start(None));
 }
 
 #[test]
-fn through_redis_ten_pass_and_after_the_wait_one_more() {
+fn through_redis_ten_are_admitted_and_one_after_the_wait() {
     let _alone = alone();
     let server = Server::start();
-    ten_pass_and_after_the_wait_one_more(&Example::start(Some(&server.url())));
+    check_admits_ten_and_one_after_the_wait(&Example::start(Some(&server.url())));
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn two_processes_on_one_redis_share_one_limit() {
 }
 
 #[test]
-fn without_its_redis_it_serves_all_the_same() {
+fn without_redis_all_requests_are_admitted() {
     let _alone = alone();
     let example = Example::start(Some("redis://127.0.0.1:1"));
     assert!((0..15).all(|_| example.get().0 == 200));
 }
 
 #[test]
-fn a_port_that_is_none_is_quoted() {
+fn an_invalid_port_is_quoted() {
     let _alone = alone();
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-axum"));
     let output = command.env("PORT", "http").output().unwrap();

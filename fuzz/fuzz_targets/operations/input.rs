@@ -1,42 +1,39 @@
-//! What the bytes mean: few of them for what is common, so that random ones say a lot.
+//! Random bytes as operations: common operations take few bytes.
 
 use std::time::Duration;
 
-use limiter_core::{
-    Cost, Kind, Policy, Quota, Timestamp,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Cost, Policy, Quota, Slots, Timestamp};
 
-/// Bytes that are read one after the other. Those that are missing are zero.
+/// Bytes that are read one after the other. Missing bytes are zero.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 #[derive(Debug)]
 pub enum Operation {
-    TryAcquire { who: Who, cost: AnyCost },
-    Reserve { who: Who, cost: AnyCost, within: Duration },
-    Peek { who: Who },
-    Refund { tier: u8, receipt: usize, keep: u64 },
-    Reset { who: Who },
-    Replace { policy: Option<Policy> },
+    Check { by: By, cost: AnyCost },
+    Reserve { by: By, cost: AnyCost, within: Duration },
+    Peek { by: By },
+    Refund { receipt: usize, keep: u64 },
+    Reset { by: By },
+    WithPolicy { handle: u8, policy: Option<Policy> },
     Set { now: Timestamp },
     Advance { by: Duration },
     Back { by: Duration },
-    Acquire { who: Who, cost: AnyCost, within: Option<Duration> },
+    Acquire { by: By, cost: AnyCost, within: Option<Duration> },
     Poll { waiter: usize },
     Drop { waiter: usize },
 }
 
-/// One of four keys, by one of the tiers.
+/// One of four keys, through one of the handles.
 #[derive(Clone, Copy, Debug)]
-pub struct Who {
+pub struct By {
     pub key: u8,
-    pub tier: u8,
+    pub handle: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum AnyCost {
     Permits(u64),
-    /// Around the most that can be taken at once.
+    /// Near the handle's limit, by this offset.
     Limit(i64),
 }
 
@@ -51,7 +48,7 @@ impl Bytes<'_> {
         *first
     }
 
-    /// Small, a power of two, one less than that, or any.
+    /// Returns a small number, a power of two, one less than that, or any number.
     pub fn number(&mut self) -> u64 {
         match self.byte() {
             small @ 0..128 => small.into(),
@@ -65,27 +62,36 @@ impl Bytes<'_> {
         Duration::from_nanos(self.number())
     }
 
-    /// One to three kinds of limits.
-    pub fn kinds(&mut self) -> Vec<Kind> {
+    /// Returns one to three algorithms.
+    pub fn algorithms(&mut self) -> Vec<Algorithm> {
         let number = match self.byte() {
             0..160 => 1,
             160..220 => 2,
             220.. => 3,
         };
-        (0..number).map(|_| self.kind()).collect()
+        (0..number).map(|_| self.algorithm()).collect()
     }
 
-    fn kind(&mut self) -> Kind {
+    fn algorithm(&mut self) -> Algorithm {
         match self.byte() % 9 {
-            0 => Kind::Gcra,
-            1 => Kind::TokenBucket,
-            2 => Kind::LeakyBucket,
-            3 => Kind::LeakyQueue { depth: self.number() },
-            4 => Kind::FixedWindow(Start::FirstUse),
-            5 => Kind::FixedWindow(Start::Aligned),
-            6 => Kind::SubWindows(self.slots()),
-            7 => Kind::SlidingCounter,
-            _ => Kind::SlidingLog,
+            0..3 => Algorithm::Gcra,
+            3 => Algorithm::LeakyQueue { depth: self.number() },
+            4 => Algorithm::FixedWindow,
+            5 => Algorithm::AlignedWindow,
+            6 => Algorithm::SubWindows(self.slots()),
+            7 => Algorithm::SlidingCounter,
+            _ => Algorithm::SlidingLog,
+        }
+    }
+
+    /// Returns an algorithm of the same family.
+    fn variant(&mut self, algorithm: Algorithm) -> Algorithm {
+        match algorithm {
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } if self.byte() & 1 == 0 => algorithm,
+            Algorithm::Gcra => Algorithm::LeakyQueue { depth: self.number() },
+            Algorithm::LeakyQueue { .. } => Algorithm::Gcra,
+            Algorithm::SubWindows(_) => Algorithm::SubWindows(self.slots()),
+            other => other,
         }
     }
 
@@ -96,36 +102,27 @@ impl Bytes<'_> {
         if counting & 2 == 0 { slots } else { slots.paced() }
     }
 
-    /// A policy of limits of these kinds, with the tiers that go with it; none if it is refused.
-    pub fn policy(&mut self, kinds: &[Kind]) -> Option<Policy> {
-        let tiers = self.byte() % 3;
-        let policy = self.tier("p", kinds);
-        (0..tiers).fold(policy, |policy, index| {
-            let tier = self.tier(&format!("t{index}"), kinds)?;
-            policy?.with_tier(tier).ok()
-        })
-    }
-
-    fn tier(&mut self, name: &str, kinds: &[Kind]) -> Option<Policy> {
-        let mut permits: Vec<u64> = kinds.iter().map(|_| self.number().max(1)).collect();
-        let mut windows: Vec<Duration> = kinds.iter().map(|_| self.window()).collect();
-        // As several limits have to be: the longer the window, the more permits.
-        permits.sort_unstable();
+    /// Returns a policy of limits of these algorithms' families, or `None` if it is invalid.
+    pub fn policy(&mut self, name: &str, algorithms: &[Algorithm]) -> Option<Policy> {
+        // A policy sorts its limits by window, so that sorted windows keep the order of the families.
+        let mut windows: Vec<Duration> = algorithms.iter().map(|_| self.window()).collect();
         windows.sort_unstable();
         let mut limits = Vec::new();
-        for ((kind, permits), window) in kinds.iter().zip(permits).zip(windows) {
-            let burst = self.byte();
-            let quota = Quota::per(permits, window).ok()?;
-            let quota = if burst < 64 { quota.with_burst(burst.into()).ok()? } else { quota };
-            limits.push((kind, quota));
+        for (index, (algorithm, window)) in algorithms.iter().zip(windows).enumerate() {
+            let algorithm = self.variant(*algorithm);
+            let (permits, burst) = (self.number().max(1), self.byte());
+            let quota = Quota::new(permits, window).ok()?;
+            let quota = if burst < 64 { quota.try_with_burst(burst.into()).ok()? } else { quota };
+            limits.push(Policy::new(&format!("{name}{index}"), algorithm, quota).ok()?);
         }
-        if let [(kind, quota)] = limits.as_slice() {
-            return Policy::new(name, **kind, *quota).ok();
+        let policy = match limits.as_slice() {
+            [only] => only.clone(),
+            _ => Policy::several(name, limits).ok()?,
+        };
+        match self.byte() {
+            0..192 => Some(policy),
+            192.. => policy.with_horizon(Duration::from_millis(self.number())).ok(),
         }
-        let limits = limits.iter().enumerate();
-        let limits = limits
-            .map(|(index, (kind, quota))| Policy::new(&format!("{name}{index}"), **kind, *quota));
-        Policy::several(name, limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
     }
 
     fn window(&mut self) -> Duration {
@@ -141,39 +138,39 @@ impl Bytes<'_> {
         Duration::from_millis(millis)
     }
 
-    pub fn operation(&mut self, kinds: &[Kind]) -> Operation {
+    pub fn operation(&mut self, algorithms: &[Algorithm]) -> Operation {
         match self.byte() % 16 {
-            0..3 => Operation::TryAcquire { who: self.who(), cost: self.cost() },
-            3..5 => Operation::Reserve { who: self.who(), cost: self.cost(), within: self.nanos() },
-            5 => Operation::Peek { who: self.who() },
-            6..8 => {
-                let (tier, receipt) = (self.byte(), self.byte().into());
-                Operation::Refund { tier, receipt, keep: self.number() }
+            0..3 => Operation::Check { by: self.by(), cost: self.cost() },
+            3..5 => Operation::Reserve { by: self.by(), cost: self.cost(), within: self.nanos() },
+            5 => Operation::Peek { by: self.by() },
+            6..8 => Operation::Refund { receipt: self.byte().into(), keep: self.number() },
+            8 => Operation::Reset { by: self.by() },
+            9 => {
+                let handle = self.byte();
+                Operation::WithPolicy { handle, policy: self.policy("handle", algorithms) }
             }
-            8 => Operation::Reset { who: self.who() },
-            9 => Operation::Replace { policy: self.policy(kinds) },
             10 => Operation::Set { now: Timestamp::from_nanos(self.number()) },
             11 => Operation::Advance { by: self.nanos() },
             12 => Operation::Back { by: self.nanos() },
             13 => {
-                let (who, cost, within) = (self.who(), self.cost(), self.nanos());
-                Operation::Acquire { who, cost, within: (!within.is_zero()).then_some(within) }
+                let (by, cost, within) = (self.by(), self.cost(), self.nanos());
+                Operation::Acquire { by, cost, within: (!within.is_zero()).then_some(within) }
             }
             14 => Operation::Poll { waiter: self.byte().into() },
             _ => Operation::Drop { waiter: self.byte().into() },
         }
     }
 
-    fn who(&mut self) -> Who {
+    fn by(&mut self) -> By {
         let byte = self.byte();
-        Who { key: byte & 3, tier: byte >> 2 }
+        By { key: byte & 3, handle: byte >> 2 }
     }
 
     fn cost(&mut self) -> AnyCost {
         match self.byte() {
             permits @ 0..128 => AnyCost::Permits(permits.into()),
             128..240 => AnyCost::Permits(self.number()),
-            around => AnyCost::Limit(i64::from(around) - 247),
+            offset => AnyCost::Limit(i64::from(offset) - 247),
         }
     }
 }

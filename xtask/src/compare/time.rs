@@ -3,22 +3,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use limiter_core::{Cost, Kind, MemoryLimiter};
+use limiter_core::{Algorithm, MemoryLimiter};
 use limiter_test::traffic::{Contender, contenders};
 
-/// Many permits, of which a batch takes few: even those of one slot are more.
+/// So many permits that a batch takes only few of them, even of one slot's.
 const PLENTY: u64 = 200_000;
-/// Few permits, all of which are taken.
+/// So few permits that all are taken.
 const FEW: u64 = 10;
 const HOUR: u64 = 3_600;
 
 const KEYS: u64 = 10_000;
-/// Decisions at a stretch.
+/// Twice the keys, so that almost all have a place of their own.
+const CAPACITY: usize = 20_000;
+/// Decisions between two readings of the clock.
 const BATCH: u32 = 10_000;
 const BATCHES: u32 = 2;
 const ROUNDS: usize = 99;
 
-/// What is measured: a limiter with one key or many that admits or refuses all.
+/// A limiter with one key or many that admits all requests or refuses all.
 struct Race {
     limiter: MemoryLimiter,
     admits: bool,
@@ -27,13 +29,13 @@ struct Race {
     results: Vec<f64>,
 }
 
-/// Prints the time of a decision by each algorithm.
+/// Prints the time that each algorithm takes for a decision.
 pub(super) fn table() -> Result<()> {
     let processors = std::thread::available_parallelism()?;
     println!(
-        "**Time** of a decision in nanoseconds, on a machine of {processors} processors and by one \
-         thread: the median of {ROUNDS} rounds of {} decisions, and the \
-         range of the middle half of them.\n",
+        "**Time.** Nanoseconds for a decision, by one thread on a machine with {processors} processors: \
+         the median of {ROUNDS} rounds of {} decisions, and the range of the middle half of the \
+         rounds.\n",
         BATCH * BATCHES
     );
     println!(
@@ -47,13 +49,13 @@ pub(super) fn table() -> Result<()> {
             .policy
             .limits()
             .iter()
-            .any(|limit| matches!(limit.kind(), Kind::LeakyQueue { .. }))
+            .any(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }))
         {
             racers.push((plenty.name, races(plenty, few)?));
         }
     }
     for _ in 0..ROUNDS {
-        // By turns: what disturbs the machine disturbs all.
+        // Interleaved, so that a disturbance of the machine affects all of them.
         for (_, races) in &mut racers {
             for race in races {
                 race.run()?;
@@ -70,10 +72,11 @@ pub(super) fn table() -> Result<()> {
 
 fn races(plenty: &Contender, few: &Contender) -> Result<[Race; 4]> {
     let race = |keys, contender: &Contender, admits: bool| -> Result<Race> {
-        let limiter = MemoryLimiter::new(contender.policy.clone())?.with_capacity(2 * 10_000)?;
+        let limiter =
+            MemoryLimiter::builder(contender.policy.clone()).capacity(CAPACITY).build()?;
         if !admits {
             for key in 0..keys {
-                while limiter.try_acquire(key, Cost::ONE).is_admitted() {}
+                while limiter.check(key).is_admitted() {}
             }
         }
         Ok(Race { limiter, admits, keys, results: Vec::new() })
@@ -93,13 +96,13 @@ impl Race {
             let begin = Instant::now();
             let mut admitted = 0;
             for number in 0..u64::from(BATCH) {
-                // In an order that is not that of the places.
+                // Not in the order of the keys' places.
                 let key = number.wrapping_mul(7_919) % self.keys;
-                let decision = self.limiter.try_acquire(key, Cost::ONE);
+                let decision = self.limiter.check(key);
                 admitted += u32::from(decision.is_admitted());
             }
             time += begin.elapsed();
-            // The few keys that share places may be refused.
+            // About one key in a thousand shares a place, and may be refused.
             let expected = if self.admits { BATCH } else { 0 };
             ensure!(admitted.abs_diff(expected) < BATCH / 100, "{admitted} of {BATCH} admitted");
             if self.keys == 1 && self.admits {

@@ -1,4 +1,4 @@
-//! One traffic in a picture: what was let through and refused, and the number in the window.
+//! One traffic in a picture: admitted and refused requests, and the permits in the window.
 
 use anyhow::Result;
 use limiter_core::Policy;
@@ -11,14 +11,14 @@ use plotters::{coord::Shift, prelude::*};
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const WITHIN: RGBColor = RGBColor(31, 98, 172);
-const THROUGH: RGBColor = RGBColor(26, 127, 55);
+const ADMITTED: RGBColor = RGBColor(26, 127, 55);
 const REFUSED: RGBColor = RGBColor(200, 40, 41);
 const BOUND: RGBColor = RGBColor(246, 190, 110);
 
 /// Above the highest bound, and below zero for the marks.
 const TOP: f64 = 23.0;
 const BOTTOM: f64 = -4.9;
-const THROUGH_AT: f64 = -0.7;
+const ADMITTED_AT: f64 = -0.7;
 const REFUSED_AT: f64 = -2.8;
 const MARK: f64 = 1.7;
 
@@ -68,9 +68,9 @@ pub(super) fn draw(area: &Area<'_>, policy: &Policy, traffic: &Traffic) -> Resul
     };
     let refused = outcomes.iter().filter(|outcome| outcome.admitted.is_none());
     chart.draw_series(refused.map(|outcome| mark(outcome.at, REFUSED_AT, REFUSED)))?;
-    let through = outcomes.iter().filter_map(|outcome| outcome.admitted);
+    let admitted = outcomes.iter().filter_map(|outcome| outcome.admitted);
     chart.draw_series(
-        through.filter(|at| *at < END * 1_000).map(|at| mark(at, THROUGH_AT, THROUGH)),
+        admitted.filter(|at| *at < END * 1_000).map(|at| mark(at, ADMITTED_AT, ADMITTED)),
     )?;
     Ok(())
 }
@@ -94,9 +94,9 @@ pub(super) fn legend(area: &Area<'_>) -> Result<()> {
         area.draw(&PathElement::new([(dash, Y), (dash + 7, Y)], BLACK.stroke_width(2)))?;
     }
     solid(262, BOUND, 6)?;
-    marks(428, THROUGH)?;
+    marks(428, ADMITTED)?;
     marks(548, REFUSED)?;
-    let words = ["in the last 10 s", "limit", "published bound", "let through", "refused"];
+    let words = ["in the last 10 s", "limit", "published bound", "admitted", "refused"];
     for (x, words) in [20, 172, 262, 428, 548].into_iter().zip(words) {
         area.draw_text(words, &text, (x + line + gap, Y - 6))?;
     }
@@ -106,9 +106,9 @@ pub(super) fn legend(area: &Area<'_>) -> Result<()> {
 /// Returns the number of permits in the trailing window, as a line of steps.
 fn within_window(outcomes: &[Outcome]) -> Vec<(f64, f64)> {
     let window = QUOTA.1 * 1_000;
-    let through = outcomes.iter().filter_map(|outcome| outcome.admitted);
+    let admitted = outcomes.iter().filter_map(|outcome| outcome.admitted);
     let mut changes: Vec<(u64, f64)> =
-        through.flat_map(|at| [(at, 1.0), (at + window, -1.0)]).collect();
+        admitted.flat_map(|at| [(at, 1.0), (at + window, -1.0)]).collect();
     // What leaves the window leaves before what comes in: it is half-open.
     changes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let mut line = vec![(0.0, 0.0)];

@@ -1,91 +1,114 @@
-//! Each Lua script has a contract, a Rust twin, and both suites that hold the two together.
+//! The Lua scripts of limiter-redis: each has a contract, is sent, and is compared with its twin.
 //!
-//! An algorithm is a file of functions; a short way of it has its name and more, as `gcra_check` is one
-//! of `gcra`; an operation stands in a folder of its own. What these share is none of them.
+//! A script that is sent is a concatenation of files. The file that reads `KEYS` is an operation. The
+//! files of an algorithm have a folder of their own, and one of them describes the state.
 
 use super::{File, Finding, Tree};
 
 const FOLDER: &str = "crates/limiter-redis/src/scripts";
-const OPERATIONS: &str = "crates/limiter-redis/src/scripts/operations";
-const TESTS: &str = "crates/limiter-redis/src/tests";
+const SOURCES: &str = "crates/limiter-redis/src";
+const TESTS: &str = "crates/limiter-redis/src/tests/twins";
 
-/// Files that algorithms share, and that are none.
-const SHARED: &[&str] = &["prelude"];
+/// The folder that combines algorithms, which has no state of its own.
+const SEVERAL: &str = "several";
 
-/// The suites in which each script is registered, as a part of a test file's name.
-const SUITES: [&str; 2] = ["conformance", "twin"];
-
-/// What the comment that opens a file tells.
-const OF_AN_ALGORITHM: &[&str] = &["Quota", "State", "Text", "Numbers"];
-const OF_A_SHORT_WAY: &[&str] = &["ARGV", "Reply"];
-const OF_AN_OPERATION: &[&str] = &["KEYS", "ARGV", "Reply"];
-
-/// A script opens with its contract.
+/// An operation opens with its contract: its keys, arguments and reply.
 pub(super) fn has_contract(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in &tree.0 {
-        let contract = match file.stem("lua") {
-            Some((OPERATIONS, _)) => OF_AN_OPERATION,
-            Some((FOLDER, name)) if is_short_way(tree, name) => OF_A_SHORT_WAY,
-            Some((FOLDER, name)) if !SHARED.contains(&name) => OF_AN_ALGORITHM,
-            _ => continue,
-        };
-        let header: String = file.text.lines().take_while(|line| line.starts_with("--")).collect();
-        for word in contract.iter().filter(|word| !header.contains(*word)) {
-            let message = format!("no `{word}` in the opening comment; say what it is");
+    for (file, _) in scripts(tree) {
+        let header = comments(file);
+        let code = code(file);
+        if !code.contains("KEYS") {
+            continue;
+        }
+        let argv = code.contains("ARGV").then_some("ARGV");
+        for word in ["KEYS", "Reply"].into_iter().chain(argv).filter(|word| !header.contains(word))
+        {
+            let message = format!("no `{word}` in the opening comment; describe it there");
             findings.push(file.finding(1, message));
+        }
+    }
+    for folder in algorithms(tree) {
+        let mut files = scripts(tree).filter(|(_, name)| name.starts_with(&format!("{folder}/")));
+        let Some((first, _)) = files.next() else { continue };
+        let describes = |file| comments(file).contains("-- State  ");
+        if !describes(first) && !files.any(|(file, _)| describes(file)) {
+            let message = format!("no file of {folder} has `State` in its opening comment; add it");
+            findings.push(first.finding(1, message));
         }
     }
     findings
 }
 
-/// An algorithm has its Rust side next to it.
-pub(super) fn has_twin(tree: &Tree) -> Vec<Finding> {
-    let alone = algorithms(tree).filter(|(_, name)| {
-        !is_short_way(tree, name) && tree.get(&format!("{FOLDER}/{name}.rs")).is_none()
-    });
-    alone
-        .map(|(file, name)| {
-            file.finding(1, format!("script without a twin; add {name}.rs beside it"))
+/// Each file is a part of some script that is sent.
+pub(super) fn is_sent(tree: &Tree) -> Vec<Finding> {
+    let sources: Vec<&File> = tree
+        .0
+        .iter()
+        .filter(|file| file.path.starts_with(SOURCES) && file.extension() == "rs")
+        .collect();
+    let is_included = |name: &str| {
+        let from_outside = format!("include_str!(\"scripts/{name}\")");
+        let from_inside = format!("include_str!(\"{name}\")");
+        sources.iter().any(|file| {
+            file.text.contains(&from_outside)
+                || file.path.starts_with(FOLDER) && file.text.contains(&from_inside)
         })
+    };
+    let unused = scripts(tree).filter(|(_, name)| !is_included(name));
+    unused
+        .map(|(file, _)| file.finding(1, "script that no source includes; send it, or delete it"))
         .collect()
 }
 
-/// An algorithm and each short way of it is run by the conformance suite, and compared with its twin.
+/// The twin tests name each algorithm's folder, as `gcra/`.
 pub(super) fn is_tested(tree: &Tree) -> Vec<Finding> {
-    let registered = |suite: &str, name: &str| {
-        tree.0.iter().any(|file| {
-            let test = file.path.strip_prefix(TESTS).is_some_and(|rest| rest.contains(suite));
-            test && file.extension() == "rs" && words(&file.text).any(|word| word == name)
-        })
+    let is_named = |folder: &str| {
+        let name = format!("`{folder}/`");
+        tree.0.iter().any(|file| file.path.starts_with(TESTS) && file.text.contains(&name))
     };
     let mut findings = Vec::new();
-    for (file, name) in algorithms(tree) {
-        for suite in SUITES.into_iter().filter(|suite| !registered(suite, name)) {
-            let message = format!("script not in a *{suite}* suite; register it in {TESTS}");
-            findings.push(file.finding(1, message));
-        }
+    for folder in folders(tree).into_iter().filter(|folder| !is_named(folder)) {
+        let first = scripts(tree).find(|(_, name)| name.starts_with(&format!("{folder}/")));
+        let message =
+            format!("{folder} is not compared with a twin; add it to {TESTS}, and name it");
+        findings.extend(first.map(|(file, _)| file.finding(1, message)));
     }
     findings
 }
 
-/// The scripts of algorithms, short ways among them.
-fn algorithms(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
+/// Returns the scripts with their paths in the folder.
+fn scripts(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
     tree.0.iter().filter_map(|file| {
-        let (folder, name) = file.stem("lua")?;
-        (folder == FOLDER && !SHARED.contains(&name)).then_some((file, name))
+        let name = file.path.strip_prefix(FOLDER)?.strip_prefix('/')?;
+        (file.extension() == "lua").then_some((file, name))
     })
 }
 
-/// Whether a script has the name of another one, and more.
-fn is_short_way(tree: &Tree, name: &str) -> bool {
-    let mut starts = name.match_indices('_').map(|(at, _)| name.split_at(at).0);
-    starts.any(|start| tree.get(&format!("{FOLDER}/{start}.lua")).is_some())
+fn folders(tree: &Tree) -> Vec<&str> {
+    let mut folders: Vec<&str> =
+        scripts(tree).filter_map(|(_, name)| Some(name.split_once('/')?.0)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
 }
 
-/// The words of a text, so that a name in a longer one does not count.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+fn algorithms(tree: &Tree) -> impl Iterator<Item = &str> {
+    folders(tree).into_iter().filter(|folder| *folder != SEVERAL)
+}
+
+/// Returns the comment that opens a file.
+fn comments(file: &File) -> String {
+    let lines = file.text.lines().skip_while(|line| line.is_empty());
+    let lines: Vec<&str> = lines.take_while(|line| line.starts_with("--")).collect();
+    lines.join("\n")
+}
+
+/// Returns a file without its comments.
+fn code(file: &File) -> String {
+    let lines: Vec<&str> =
+        file.text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -93,47 +116,46 @@ mod tests {
     use super::*;
     use crate::tidy::found;
 
-    const SCRIPT: &str = "crates/limiter-redis/src/scripts/gcra.lua";
-    const SHORT: &str = "crates/limiter-redis/src/scripts/gcra_check.lua";
-    const TAKE: &str = "crates/limiter-redis/src/scripts/operations/take.lua";
-    const TWIN: (&str, &str) = ("crates/limiter-redis/src/scripts/gcra.rs", "");
-    const PRELUDE: (&str, &str) = ("crates/limiter-redis/src/scripts/prelude.lua", "local x");
-    const PART: (&str, &str) = ("crates/limiter-redis/src/scripts/parts/text.lua", "local x");
+    const STATE: &str = "crates/limiter-redis/src/scripts/gcra/state.lua";
+    const CHECK: &str = "crates/limiter-redis/src/scripts/gcra/check.lua";
+    const RESET: &str = "crates/limiter-redis/src/scripts/reset.lua";
+    const RUST: &str = "crates/limiter-redis/src/scripts/limit.rs";
+    const TWINS: &str = "crates/limiter-redis/src/tests/twins.rs";
 
     #[test]
     fn script_without_contract_fires() {
         let good = Tree::sample(&[
-            (SCRIPT, "-- Quota: limit\n-- State: debt\n-- Text: at\n-- Numbers: debt\nlocal x"),
-            (SHORT, "-- ARGV: price\n-- Reply: debt\nreturn 1"),
-            (TAKE, "-- KEYS[1]: state\n-- ARGV: cost\n-- Reply: debt\nreturn 1"),
-            PRELUDE,
-            PART,
+            (STATE, "-- GCRA.\n--\n-- State    `TAT increment reach`\nlocal x"),
+            (CHECK, "\n-- KEYS[1]  a key\n-- ARGV  a cost\n-- Reply  a debt\nx(KEYS[1], ARGV[1])"),
+            (RESET, "-- KEYS[1]  a key\n-- Reply  1\nreturn call('DEL', KEYS[1])"),
         ]);
         assert!(has_contract(&good).is_empty());
         let bad = Tree::sample(&[
-            (SCRIPT, "-- Quota, State, Text\nlocal x -- Numbers"),
-            (SHORT, "-- ARGV: price\nreturn 1 -- Reply"),
-            (TAKE, "-- Reply: debt\nreturn 1"),
+            (STATE, "local x -- State    `TAT`"),
+            (CHECK, "-- KEYS[1]  a key\nx(KEYS[1], ARGV[1])"),
+            (RESET, "return call('DEL', KEYS[1])"),
         ]);
         let findings = has_contract(&bad);
-        assert_eq!(found(&findings), [(SCRIPT, 1), (SHORT, 1), (TAKE, 1), (TAKE, 1)]);
+        assert_eq!(found(&findings), [(CHECK, 1), (CHECK, 1), (RESET, 1), (RESET, 1), (STATE, 1)]);
     }
 
     #[test]
-    fn script_without_twin_fires() {
-        let alone = Tree::sample(&[(SCRIPT, ""), (SHORT, ""), (TAKE, ""), PRELUDE, PART]);
-        assert_eq!(found(&has_twin(&alone)), [(SCRIPT, 1)]);
-        assert!(has_twin(&Tree::sample(&[(SCRIPT, ""), (SHORT, ""), TWIN, PRELUDE])).is_empty());
+    fn script_that_is_not_sent_fires() {
+        let scripts = [(STATE, ""), (CHECK, ""), (RESET, "")];
+        let all = "include_str!(\"gcra/state.lua\"), include_str!(\"gcra/check.lua\")";
+        let reset = ("crates/limiter-redis/src/scripts.rs", "include_str!(\"scripts/reset.lua\")");
+        let good = [scripts.as_slice(), &[(RUST, all), reset]].concat();
+        assert!(is_sent(&Tree::sample(&good)).is_empty());
+        let outside = ("crates/limiter-redis/src/lib.rs", all);
+        let bad = [scripts.as_slice(), &[outside, reset]].concat();
+        assert_eq!(found(&is_sent(&Tree::sample(&bad))), [(STATE, 1), (CHECK, 1)]);
     }
 
     #[test]
-    fn script_in_one_suite_only_fires() {
-        let conformance = ("crates/limiter-redis/src/tests/it/conformance.rs", "suite!(gcra);");
-        let twin = ("crates/limiter-redis/src/tests/it/twins.rs", "twin(\"gcra\")");
-        let bad = Tree::sample(&[(SCRIPT, ""), conformance, (twin.0, "other")]);
-        assert_eq!(found(&is_tested(&bad)), [(SCRIPT, 1)]);
-        assert!(is_tested(&Tree::sample(&[(SCRIPT, ""), conformance, twin, PRELUDE])).is_empty());
-        let short = Tree::sample(&[(SCRIPT, ""), (SHORT, ""), conformance, twin]);
-        assert_eq!(found(&is_tested(&short)), [(SHORT, 1), (SHORT, 1)]);
+    fn algorithm_without_a_twin_fires() {
+        let good = Tree::sample(&[(STATE, ""), (RESET, ""), (TWINS, "//! GCRA in `gcra/`.")]);
+        assert!(is_tested(&good).is_empty());
+        let bad = Tree::sample(&[(STATE, ""), (CHECK, ""), (TWINS, "//! gcra_check")]);
+        assert_eq!(found(&is_tested(&bad)), [(STATE, 1)]);
     }
 }

@@ -1,151 +1,271 @@
-//! GCRA, the generic cell rate algorithm, in one 64-bit word a key.
+//! GCRA, the generic cell rate algorithm.
 
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark, Meter, Resolution};
-use crate::{Cost, Error, Quota, Timestamp, Usage};
+use super::{Charge, Marks, Scale, Transition, nanos, whole};
+use crate::{Cost, Quota, Timestamp, Usage};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
 ///
-/// A key's state is its *theoretical arrival time*, the moment at which its debt is drained. An
-/// admission moves it forward by the quota's interval per permit; a cost is refused if that would
-/// move it further ahead of now than a whole burst. Any trailing window `W` admits at most
-/// `burst + permits * W / window`.
+/// A key's state is its *theoretical arrival time*: the moment at which its debt is drained. A
+/// charge moves it ahead by the quota's interval for each permit; a cost is refused if that would
+/// move it farther ahead of now than a whole burst takes to recover. Any trailing window `W` admits
+/// at most `burst + permits * W / window`.
 ///
 /// The algorithm is the virtual scheduling form of ITU-T I.371, annex A, written for a cost of n.
-///
-/// ```
-/// use std::time::Duration;
-/// use limiter_core::{Cost, Quota, Timestamp, algorithm::{Algorithm, Gcra, Tat}};
-///
-/// let gcra = Gcra::new(&Quota::per_minute(10)?)?;
-/// let mut state = Tat::default();
-///
-/// let all = gcra.decide(&mut state, Timestamp::ZERO, Cost::new(10)?);
-/// assert_eq!((all.is_admitted(), all.remaining()), (true, 0));
-///
-/// let early = gcra.decide(&mut state, Timestamp::ZERO, Cost::ONE);
-/// assert_eq!((early.is_admitted(), early.retry_after()), (false, Some(Duration::from_secs(6))));
-/// # Ok::<(), limiter_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
-    meter: Meter,
-    longest_delay: Duration,
+    scale: Scale,
+    burst: u64,
+    /// The debt of a whole burst, in ticks.
+    capacity: u64,
+    horizon: Duration,
 }
 
-/// A key's theoretical arrival time, in ticks since the clock's start. Fresh is zero.
+/// A key's theoretical arrival time, in ticks of the quota that wrote it. Fresh is all zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tat(u64);
+pub struct Tat {
+    pub(crate) at: u64,
+    pub(crate) scale: Scale,
+}
 
-/// The last moment that leaves room in the word for a debt, 27 years after the clock's start.
-/// Time stands still there: from then on a key recovers no more, but never gets too much.
-const HORIZON: u64 = (u64::MAX - Meter::MAX_CAPACITY_NANOS) / Meter::TICKS_PER_NANO;
+/// A state as one quota sees it at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'s> {
+    /// When the debt is drained, in ticks of the writer: now, where there is none.
+    at: u64,
+    /// Now, in nanoseconds, and in ticks of the quota that asks.
+    nanos: u64,
+    ticks: u64,
+    /// The debt in ticks of the quota that asks, rounded up.
+    debt: u64,
+    /// The scale of a debt that another quota wrote.
+    writer: Option<&'s Scale>,
+    /// Whether the writer can have left this debt.
+    pub(crate) is_possible: bool,
+}
+
+#[cfg(feature = "std")]
+impl View<'_> {
+    /// Returns when the debt is drained, in ticks of its writer.
+    pub(crate) const fn end(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns whether another quota wrote the debt.
+    pub(crate) const fn is_foreign(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Returns now in ticks of the quota that asks.
+    pub(crate) const fn ticks(&self) -> u64 {
+        self.ticks
+    }
+}
 
 impl Gcra {
-    /// Returns the algorithm for `quota`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota's rate can't be
-    /// held within 0.1 %: see [`Meter::new`].
-    pub fn new(quota: &Quota) -> Result<Self, Error> {
-        Ok(Self { meter: Meter::new(quota, Resolution::Nanos)?, longest_delay: Duration::MAX })
+    /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
+    #[must_use]
+    pub fn new(quota: &Quota, horizon: Duration) -> Self {
+        let scale = Scale::new(quota, horizon);
+        let (burst, capacity) = (quota.burst(), quota.burst() * scale.increment());
+        Self { scale, burst, capacity, horizon }
     }
 
-    /// Returns the algorithm with a longest delay, in permits.
-    pub(super) const fn with_depth(self, depth: u64) -> Self {
-        let longest_delay = self.meter.drain_time(depth.saturating_mul(self.meter.increment()));
-        Self { longest_delay, ..self }
+    /// Returns the own debt that ends at `at`.
+    #[inline]
+    pub(crate) fn view(&self, at: u64, now: Timestamp) -> View<'static> {
+        let nanos = nanos(now);
+        let ticks = self.scale.ticks(nanos);
+        let debt = at.saturating_sub(ticks);
+        let is_possible = debt <= self.scale.reach();
+        View { at: at.max(ticks), nanos, ticks, debt, writer: None, is_possible }
     }
 
-    const fn debt(state: &Tat, now: Timestamp) -> u64 {
-        state.0.saturating_sub(ticks(now))
+    /// Returns the debt that ends at `at` by the scale of another quota.
+    pub(crate) fn view_of_another<'s>(
+        &self,
+        at: u64,
+        writer: &'s Scale,
+        now: Timestamp,
+    ) -> View<'s> {
+        let nanos = nanos(now);
+        let ticks = self.scale.ticks(nanos);
+        let debt = at.saturating_sub(writer.ticks(nanos));
+        if debt == 0 {
+            return View { at: ticks, nanos, ticks, debt, writer: None, is_possible: true };
+        }
+        let own = u128::from(debt) * u128::from(self.scale.increment());
+        let own = whole(own.div_ceil(u128::from(writer.increment().max(1))));
+        let is_possible = debt <= writer.reach();
+        View { at, nanos, ticks, debt: own, writer: Some(writer), is_possible }
+    }
+
+    /// Returns the view after an impossible state was replaced by a full debt: of another quota, the
+    /// largest that it can have left, so that no quota of a smaller burst gives it a new allowance.
+    pub(crate) fn full<'s>(&self, view: &View<'s>) -> View<'s> {
+        if let Some(writer) = view.writer {
+            let at = writer.ticks(view.nanos) + writer.reach();
+            return self.view_of_another(at, writer, Timestamp::from_nanos(view.nanos));
+        }
+        // From the end of the present tick, so that no step back gains one.
+        let at = self.scale.ticks_rounded_up(view.nanos) + self.capacity;
+        View { at, debt: at - view.ticks, is_possible: true, ..*view }
+    }
+
+    /// Returns whether `cost` fits now.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) const fn fits_in(&self, view: &View<'_>, cost: Cost) -> bool {
+        // A cost above the burst never fits, and the others do not overflow.
+        cost.get() <= self.burst && view.debt <= self.capacity - cost.get() * self.scale.increment()
+    }
+
+    /// Returns how long `cost` has to wait, `None` if it never fits.
+    #[inline]
+    pub(crate) fn wait_in(&self, view: &View<'_>, cost: Cost) -> Option<Duration> {
+        if cost.get() > self.burst {
+            return None;
+        }
+        let room = self.capacity - cost.get() * self.scale.increment();
+        if view.debt <= room {
+            return Some(Duration::ZERO);
+        }
+        Some(match view.writer {
+            None => self.scale.until(view.at - room, view.nanos),
+            Some(writer) => {
+                let room = u128::from(room) * u128::from(writer.increment());
+                let room = whole(room / u128::from(self.scale.increment()));
+                writer.until(view.at.saturating_sub(room), view.nanos)
+            }
+        })
+    }
+
+    /// Returns when the debt is drained after `cost` was charged, in the own ticks.
+    ///
+    /// Another quota's debt is dated from the end of the present tick: from its beginning, two quotas
+    /// in turn would gain a tick with each charge.
+    #[inline]
+    pub(crate) fn charged(&self, view: &View<'_>, cost: Cost) -> u64 {
+        let debt_ends = match view.writer {
+            None => view.at,
+            Some(_) => self.scale.ticks_rounded_up(view.nanos).saturating_add(view.debt),
+        };
+        // What fits is at most the capacity, and what does not fit is not charged.
+        debt_ends.saturating_add(cost.get().saturating_mul(self.scale.increment()))
+    }
+
+    #[inline]
+    pub(crate) fn usage_in(&self, view: &View<'_>) -> Usage {
+        let remaining = self.capacity.saturating_sub(view.debt) / self.scale.increment();
+        let scale = view.writer.unwrap_or(&self.scale);
+        let reset_after =
+            if view.debt == 0 { Duration::ZERO } else { scale.until(view.at, view.nanos) };
+        Usage::new(self.burst, remaining, reset_after)
+    }
+
+    /// Returns when the debt is drained after a refund, and how many permits came back, where one that
+    /// has partly recovered counts as one.
+    ///
+    /// A charge drains from the moment it was made for. What was owed before may have come back since,
+    /// so the rest of the charge is not measured by where it ended: its mark may be too late. If
+    /// something is promised for later, what was reserved behind the charge keeps its moment, so that
+    /// only the part of the charge that overlaps nothing comes back.
+    pub(crate) fn refunded(&self, view: &View<'_>, charge: &Charge, permits: u64) -> (u64, u64) {
+        if view.writer.is_some() || view.debt == 0 {
+            return (view.at, 0);
+        }
+        let increment = self.scale.increment();
+        let permits = permits.min(charge.cost.get());
+        let (price, mark) = (permits.saturating_mul(increment), charge.marks.first());
+        let drained = view.ticks.saturating_sub(self.scale.ticks(nanos(charge.at)));
+        let left = charge.cost.get().saturating_mul(increment).saturating_sub(drained);
+        let mut back = price.min(left).min(view.debt);
+        if view.debt > self.capacity {
+            back = back.min(price.saturating_sub(view.at.saturating_sub(mark)));
+        }
+        (view.at - back, back.div_ceil(increment))
+    }
+
+    fn view_of<'s>(&self, state: &'s Tat, now: Timestamp) -> View<'s> {
+        if state.scale == self.scale {
+            self.view(state.at, now)
+        } else {
+            self.view_of_another(state.at, &state.scale, now)
+        }
+    }
+
+    const fn state(&self, at: u64) -> Tat {
+        Tat { at, scale: self.scale }
     }
 }
 
-impl Algorithm for Gcra {
+/// What a word has besides the transition.
+#[cfg(feature = "std")]
+impl Gcra {
+    /// Returns the scale of the debts that this quota writes.
+    pub(crate) const fn scale(&self) -> &Scale {
+        &self.scale
+    }
+
+    /// Returns the view that follows a charge, by which the debt is drained at `at`.
+    #[inline]
+    pub(crate) const fn after(&self, view: &View<'_>, at: u64) -> View<'static> {
+        let (nanos, ticks, is_possible) = (view.nanos, view.ticks, view.is_possible);
+        View { at, nanos, ticks, debt: at.saturating_sub(ticks), writer: None, is_possible }
+    }
+
+    /// Returns how far ahead permits may be promised. A debt that another quota wrote drains at
+    /// that quota's pace until it is charged anew, so nothing is promised behind it.
+    pub(crate) const fn longest_delay_in(&self, view: &View<'_>) -> Duration {
+        match view.writer {
+            None => self.horizon,
+            Some(_) => Duration::ZERO,
+        }
+    }
+}
+
+impl Transition for Gcra {
     type State = Tat;
 
-    /// If it stayed, an impossible state would hold the key at its capacity until time has caught
-    /// up with it, however far that is.
-    #[inline]
-    fn advance(&self, state: &mut Tat, now: Timestamp, promised: Timestamp) {
-        state.0 = state.0.min(ticks(now.max(promised)) + self.meter.capacity());
+    fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
+        self.view_of(state, now).is_possible
     }
 
-    #[inline]
+    fn advance(&self, state: &mut Tat, now: Timestamp) {
+        let view = self.view_of(state, now);
+        if !view.is_possible {
+            state.at = self.full(&view).at;
+        }
+    }
+
     fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
-        self.meter.wait(Self::debt(state, now), cost)
+        self.wait_in(&self.view_of(state, now), cost)
     }
 
-    #[inline]
-    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Mark {
-        let debt = Self::debt(state, at).saturating_add(self.meter.price(cost).unwrap_or(0));
-        // Where a wait was rounded up, the debt is below the capacity, never above.
-        state.0 = ticks(at) + debt.min(self.meter.capacity());
-        Mark::one(state.0)
+    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Marks {
+        *state = self.state(self.charged(&self.view_of(state, at), cost));
+        Marks::one(state.at)
     }
 
-    /// What was promised for later stays.
-    fn owe(&self, state: &mut Tat, at: Timestamp, cost: Cost) {
-        let price = self.meter.price(cost).unwrap_or(self.meter.capacity());
-        let debt = Self::debt(state, at);
-        let most = debt.max(self.meter.capacity());
-        state.0 = ticks(at) + debt.saturating_add(price).min(most);
-    }
-
-    /// The charge drains while time goes through the part of the line that it has filled, which
-    /// ends at its mark: what is left of that part is given back, and what has filled the line
-    /// behind it moves up. Where the charge itself has moved up, as when something before it was
-    /// given back, its part ends no earlier than if it had been alone.
-    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> bool {
-        let mark = charge.mark.word();
-        let price = charge.cost.get().saturating_mul(self.meter.increment());
-        let taken = permits.saturating_mul(self.meter.increment()).min(price);
-        if state.0 == mark && !charge.moved {
-            // The last of the line: nothing else moves.
-            state.0 = state.0.saturating_sub(taken);
-            return false;
+    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let view = self.view_of(state, now);
+        let (at, back) = self.refunded(&view, charge, permits);
+        if back > 0 {
+            state.at = at;
         }
-        if Self::debt(state, now) > self.meter.capacity() {
-            // Permits that were promised for later keep their distance from each other.
-            return false;
-        }
-        let end = if charge.moved { ticks(charge.at).saturating_add(price) } else { mark };
-        let undrained = taken.min(end.min(state.0).saturating_sub(ticks(now)));
-        state.0 = state.0.saturating_sub(undrained);
-        undrained > 0
+        back
     }
 
-    #[inline]
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
-        self.meter.usage(Self::debt(state, now))
+        self.usage_in(&self.view_of(state, now))
     }
 
-    #[inline]
-    fn longest_delay(&self) -> Duration {
-        self.longest_delay
-    }
-
-    fn adopt(&self, state: &mut Tat, from: &Self, now: Timestamp) {
-        if self == from {
-            return;
+    fn longest_delay(&self, state: &Tat) -> Duration {
+        if state.scale == self.scale || *state == Tat::default() {
+            self.horizon
+        } else {
+            Duration::ZERO
         }
-        let debt = u128::from(Self::debt(state, now)) * u128::from(self.meter.increment());
-        let debt = debt.div_ceil(u128::from(from.meter.increment()));
-        // What was promised for later keeps its place in the line, as far as time reaches.
-        let debt = u64::try_from(debt).unwrap_or(u64::MAX);
-        state.0 = ticks(now).saturating_add(debt);
     }
-
-    #[inline]
-    fn is_fresh(&self, state: &Tat, now: Timestamp) -> bool {
-        state.0 <= ticks(now)
-    }
-}
-
-const fn ticks(now: Timestamp) -> u64 {
-    let nanos = now.as_nanos();
-    (if nanos < HORIZON { nanos } else { HORIZON }) * Meter::TICKS_PER_NANO
 }

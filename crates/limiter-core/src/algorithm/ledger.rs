@@ -1,39 +1,36 @@
-//! The arithmetic that sub-windows and the exact log share: dated entries and their sum.
+//! The sliding windows over dated entries: sub-windows and the exact log.
 
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, format};
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark, nanos};
-use crate::{Cost, Timestamp, Usage};
+use super::{Charge, LAST, Marks, Slots, Transition, nanos, pace::Pace, whole};
+use crate::{Cost, Error, ErrorKind, Quota, Timestamp, Usage};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
 /// Time is cut into slots. Permits of one slot share an entry, which counts for a span from the
-/// slot's start on; a cost fits if the sum of all entries stays within the limit. In a log a slot
-/// is a nanosecond and the span is the window; with sub-windows the span covers one slot more than
-/// the window has, unless it is loose. Where the window is paced, each slot has a ceiling of its
-/// own too.
+/// slot's start; a cost fits if the sum of the entries stays within the limit. In a log, a slot is a
+/// nanosecond and the span is the window. With sub-windows, the span is one slot longer than the
+/// window, unless the window is loose. In a paced window each slot has a ceiling of its own.
 ///
-/// Each entry is added once and dropped once, so that a decision on one permit takes the same time
-/// however many there are; one on `n` permits may look at `n` entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Each entry is added once and dropped once, so a check of one permit takes the same time however
+/// many entries there are. A check of `n` permits may read `n` entries, and so may one on a state
+/// that a quota with another window wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limit: u64,
-    /// In nanoseconds, more than zero, like all times here.
-    slot: u64,
-    /// How long an entry counts: a multiple of the slot.
-    span: u64,
-    /// Whether that is the window alone, not a slot more.
+    header: Header,
     loose: bool,
     pace: Option<Pace>,
 }
 
-/// Ceilings of slots: so many permits spread over so many slots that no slot's share differs from
-/// another's by more than one, and that those of a window sum to all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
-    pub(super) permits: u64,
-    pub(super) slots: u64,
+/// Which entries a state still has to keep, and how far ahead they can be. In nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Header {
+    slot: u64,
+    /// How long an entry counts, from the start of its slot.
+    span: u64,
+    horizon: u64,
 }
 
 /// A key's entries. Fresh has none.
@@ -41,8 +38,10 @@ pub(super) struct Pace {
 pub struct Entries {
     /// By time, each later than the one before, none with a count of zero.
     entries: VecDeque<Entry>,
-    /// The sum of the counts. What was promised for later may be the limit several times over.
-    total: u128,
+    /// The sum of the counts.
+    total: u64,
+    /// The longest of all quotas that wrote entries since there were none.
+    header: Header,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,73 +52,9 @@ struct Entry {
     count: u64,
 }
 
-impl Entries {
-    /// Returns the entries with their moments, the oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (Timestamp, u64)> {
-        self.entries.iter().map(|entry| (Timestamp::from_nanos(entry.at), entry.count))
-    }
-}
-
-/// For a store that keeps states in a form of its own: moments in their order, and counts above
-/// zero.
-impl FromIterator<(Timestamp, u64)> for Entries {
-    fn from_iter<I: IntoIterator<Item = (Timestamp, u64)>>(entries: I) -> Self {
-        let entries = entries.into_iter().map(|(at, count)| Entry { at: at.as_nanos(), count });
-        let entries: VecDeque<_> = entries.collect();
-        let total = entries.iter().map(|entry| u128::from(entry.count)).sum();
-        Self { entries, total }
-    }
-}
-
-impl Ledger {
-    /// Returns the permits of a window.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// Returns the length of a slot.
-    #[must_use]
-    pub const fn slot(&self) -> Duration {
-        Duration::from_nanos(self.slot)
-    }
-
-    /// Returns how long an entry counts from its slot's start on.
-    #[must_use]
-    pub const fn span(&self) -> Duration {
-        Duration::from_nanos(self.span)
-    }
-
-    /// Returns the ledger of a window of whole slots.
-    pub(super) const fn new(limit: u64, window: u64, slot: u64) -> Self {
-        Self { limit, slot, span: window, loose: true, pace: None }
-    }
-
-    /// Counts each permit for the present slot and the window before it.
-    pub(super) const fn strict(self) -> Self {
-        Self { span: self.span + self.slot, loose: false, ..self }
-    }
-
-    pub(super) const fn paced(self, pace: Pace) -> Self {
-        Self { pace: Some(pace), ..self }
-    }
-
+impl Header {
     const fn slot_of(&self, at: u64) -> u64 {
         at - at % self.slot
-    }
-
-    /// Returns the most permits that can be taken at once.
-    #[must_use]
-    pub const fn largest(&self) -> u64 {
-        match self.pace {
-            Some(pace) => pace.permits.div_ceil(pace.slots),
-            None => self.limit,
-        }
-    }
-
-    /// Returns whether an entry does not count any more.
-    const fn is_over(&self, entry: &Entry, now: u64) -> bool {
-        now.saturating_sub(self.slot_of(entry.at)) >= self.span
     }
 
     /// Returns when an entry will not count any more.
@@ -127,14 +62,163 @@ impl Ledger {
         self.slot_of(entry.at).saturating_add(self.span)
     }
 
-    /// Returns how many permits fit into the sum.
-    fn room(&self, state: &Entries) -> u64 {
-        u64::try_from(u128::from(self.limit).saturating_sub(state.total)).unwrap_or(u64::MAX)
+    /// Returns the header of entries that both quotas have to find.
+    fn joined(self, other: Self) -> Self {
+        if self.slot == 0 || (self.slot, self.span) == (other.slot, other.span) {
+            return Self { horizon: self.horizon.max(other.horizon), ..other };
+        }
+        // Slots of two lengths share no grid.
+        Self { slot: 1, span: self.span.max(other.span), horizon: self.horizon.max(other.horizon) }
+    }
+}
+
+impl Entries {
+    /// Returns the entries with their times, the oldest first.
+    #[must_use]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Timestamp, u64)> {
+        self.entries.iter().map(|entry| (Timestamp::from_nanos(entry.at), entry.count))
     }
 
-    /// Returns how many permits are above what fits into the sum.
-    fn surplus(&self, state: &Entries) -> u64 {
-        u64::try_from(state.total.saturating_sub(self.limit.into())).unwrap_or(u64::MAX)
+    /// Returns for how many entries memory is allocated.
+    #[cfg(feature = "std")]
+    pub(crate) fn allocated(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Merges the two newest entries to the later date, which lowers no debt, and frees memory.
+    #[cfg(feature = "std")]
+    pub(crate) fn merge_newest(&mut self) {
+        if let Some(newest) = self.entries.pop_back() {
+            match self.entries.back_mut() {
+                Some(last) => {
+                    *last = Entry { at: newest.at, count: last.count.saturating_add(newest.count) };
+                }
+                None => self.entries.push_back(newest),
+            }
+            self.entries.shrink_to_fit();
+        }
+    }
+
+    /// Returns a state of one entry that owes at least as much for at least as long.
+    #[cfg(feature = "std")]
+    pub(crate) fn merged(&self) -> Self {
+        let entry = self.entries.back().map(|last| Entry { at: last.at, count: self.total });
+        Self { entries: entry.into_iter().collect(), ..*self }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(first) = self.entries.pop_front() {
+            self.total -= first.count;
+        }
+    }
+
+    /// Adds permits at a moment, or at that of the newest entry if that is later or in the same
+    /// slot, and returns the entry's time.
+    fn enter(&mut self, slots: Header, at: u64, count: u64) -> u64 {
+        self.header = self.header.joined(slots);
+        let count = count.min(u64::MAX - self.total);
+        self.total += count;
+        match self.entries.back_mut() {
+            Some(last) if slots.slot_of(last.at) >= slots.slot_of(at) => {
+                last.at = last.at.max(at);
+                last.count += count;
+                last.at
+            }
+            _ => {
+                self.entries.push_back(Entry { at, count });
+                at
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// The most permits of a log, of which each may be an entry of 16 bytes.
+    pub const MAX_LOG: u64 = 1_000_000;
+
+    /// Returns the exact log: no trailing window, wherever it starts, admits more than the quota's
+    /// permits.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`] if the quota has more than [`Ledger::MAX_LOG`] permits.
+    pub fn sliding_log(quota: &Quota, horizon: Duration) -> Result<Self, Error> {
+        if quota.permits() > Self::MAX_LOG {
+            return Err(Error::new(
+                ErrorKind::InvalidQuota,
+                format!(
+                    "invalid quota \"{quota}\": a log holds at most 1,000,000 permits; use \
+                     sub-windows"
+                ),
+            ));
+        }
+        let window = whole(quota.window().as_nanos());
+        Ok(Self::new(quota.permits(), horizon, window, 1))
+    }
+
+    /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
+    /// slot by slot.
+    ///
+    /// Slots lie on a grid from the clock's zero. If the window can't be cut evenly, a slot is
+    /// rounded up to whole microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`] if a slot would be rounded up by more than a thousandth.
+    pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Result<Self, Error> {
+        let number = u64::from(slots.number());
+        let window = whole(quota.window().as_micros());
+        let slot = window.div_ceil(number);
+        if (slot * number - window) * 1_000 > window {
+            return Err(Error::new(
+                ErrorKind::InvalidQuota,
+                format!(
+                    "invalid quota \"{quota}\": its window can't be cut into {slots}; use fewer"
+                ),
+            ));
+        }
+        let mut ledger = Self::new(quota.permits(), horizon, slot * number * 1_000, slot * 1_000);
+        ledger.loose = slots.is_loose();
+        if !ledger.loose {
+            ledger.header.span += ledger.header.slot;
+        }
+        ledger.pace = slots.is_paced().then_some(Pace { permits: quota.permits(), slots: number });
+        Ok(ledger)
+    }
+
+    fn new(limit: u64, horizon: Duration, span: u64, slot: u64) -> Self {
+        let horizon = whole(horizon.as_nanos()).min(LAST);
+        Self { limit, header: Header { slot, span, horizon }, loose: true, pace: None }
+    }
+
+    const fn slot_of(&self, at: u64) -> u64 {
+        self.header.slot_of(at)
+    }
+
+    /// Returns the most permits that can be taken at once.
+    #[must_use]
+    pub(crate) const fn largest(&self) -> u64 {
+        match self.pace {
+            Some(pace) => pace.highest(),
+            None => self.limit,
+        }
+    }
+
+    /// Returns when an entry will not count any more: by this quota, or when those that wrote forget
+    /// it, if that is earlier.
+    fn end_of(&self, state: &Entries, entry: &Entry) -> u64 {
+        self.header.end_of(entry).min(state.header.end_of(entry))
+    }
+
+    /// Returns how many permits count at `now`, and in how many of the newest entries they are.
+    fn counting(&self, state: &Entries, now: u64) -> (u64, usize) {
+        let Header { slot, span, .. } = self.header;
+        if (state.header.slot, state.header.span) == (slot, span) {
+            return (state.total, state.entries.len());
+        }
+        let newest = state.entries.iter().rev();
+        let counting = newest.take_while(|entry| self.end_of(state, entry) > now);
+        counting.fold((0, 0), |(total, entries), entry| (total + entry.count, entries + 1))
     }
 
     /// Returns how many permits fit into the slot of `at`, as far as it has a ceiling.
@@ -142,55 +226,77 @@ impl Ledger {
         let Some(pace) = self.pace else {
             return u64::MAX;
         };
-        let entries = state.entries.iter().rev();
-        let own = entries.take_while(|entry| self.slot_of(entry.at) >= self.slot_of(at));
-        let taken = own.map(|entry| entry.count).fold(0, u64::saturating_add);
-        pace.ceiling(at / self.slot).saturating_sub(taken)
+        let taken = self.entries_in_slot(state, at).map(|entry| entry.count);
+        pace.ceiling(at / self.header.slot).saturating_sub(taken.fold(0, u64::saturating_add))
     }
 
-    /// Adds permits at a moment, raised to that of the last entry, and returns the moment.
-    fn enter(&self, state: &mut Entries, at: u64, count: u64) -> u64 {
-        match state.entries.back_mut() {
-            Some(last) if self.slot_of(last.at) >= self.slot_of(at) => {
-                let count = count.min(u64::MAX - last.count);
-                state.total += u128::from(count);
-                last.at = last.at.max(at);
-                last.count += count;
-                last.at
+    /// Returns the entries that count in the slot of `at`, the newest first.
+    fn entries_in_slot<'a>(
+        &'a self,
+        state: &'a Entries,
+        at: u64,
+    ) -> impl DoubleEndedIterator<Item = &'a Entry> {
+        let starts = state.entries.partition_point(|entry| {
+            self.slot_of(entry.at) < self.slot_of(at) || self.end_of(state, entry) <= at
+        });
+        state.entries.range(starts..).rev()
+    }
+
+    /// Returns the first moment from `at` on at which a slot has room for `cost`: when enough of what
+    /// another quota took in this slot is over, or in a later slot whose ceiling is high enough.
+    fn fits_by_pace(&self, pace: Pace, state: &Entries, at: u64, cost: u64) -> u64 {
+        let slot = at / self.header.slot;
+        let end = (slot + 1).saturating_mul(self.header.slot);
+        let entries = || self.entries_in_slot(state, at).rev();
+        let mut taken = entries().map(|entry| entry.count).fold(0, u64::saturating_add);
+        let fits =
+            |taken: u64| pace.ceiling(slot).checked_sub(cost).is_some_and(|room| taken <= room);
+        let mut fits_at = at;
+        for entry in entries() {
+            if fits(taken) {
+                break;
             }
-            _ => {
-                state.total += u128::from(count);
-                state.entries.push_back(Entry { at, count });
-                at
-            }
+            taken -= entry.count;
+            fits_at = fits_at.max(self.end_of(state, entry));
         }
+        if fits(taken) && fits_at < end {
+            return fits_at;
+        }
+        pace.next_with(cost, slot + 1).saturating_mul(self.header.slot)
     }
 }
 
-impl Algorithm for Ledger {
+impl Transition for Ledger {
     type State = Entries;
 
-    fn advance(&self, state: &mut Entries, now: Timestamp, promised: Timestamp) {
-        let (now, latest) = (nanos(now), nanos(now.max(promised)));
+    fn is_possible(&self, state: &Entries, now: Timestamp) -> bool {
+        let latest = nanos(now) + state.header.horizon.max(state.header.slot);
+        state.entries.back().is_none_or(|last| last.at <= latest)
+    }
+
+    fn advance(&self, state: &mut Entries, now: Timestamp) {
+        let is_possible = self.is_possible(state, now);
+        let now = nanos(now);
+        if !is_possible {
+            // A loose window counts the present slot for less than a whole window.
+            let at = if self.loose { self.slot_of(now + self.header.slot - 1) } else { now };
+            let count = state.total.max(self.limit);
+            // As long as the quotas count it that wrote the state.
+            *state = Entries { header: state.header, ..Entries::default() };
+            state.enter(self.header, at, count);
+            state.header.horizon = state.header.horizon.max(at - now);
+        }
         while let Some(first) = state.entries.front()
-            && self.is_over(first, now)
+            && state.header.end_of(first) <= now
         {
-            state.total -= u128::from(first.count);
-            state.entries.pop_front();
+            state.drop_oldest();
         }
-        // From before a step back. Such permits count for a whole window from now on: in a loose
-        // one, those of the present slot would not.
-        let latest = if self.loose { latest.saturating_add(self.slot - 1) } else { latest };
-        let mut later = 0_u64;
-        while let Some(last) = state.entries.back()
-            && self.slot_of(last.at) > latest
-        {
-            later = later.saturating_add(last.count);
-            state.total -= u128::from(last.count);
-            state.entries.pop_back();
-        }
-        if later > 0 {
-            self.enter(state, self.slot_of(latest), later);
+        let (allocated, used) = (state.entries.capacity(), state.entries.len());
+        if used == 0 {
+            *state = Entries::default();
+        } else if allocated > 4 * used.max(4) {
+            // So that a burst does not keep its memory; seldom enough to cost nothing on average.
+            state.entries.shrink_to(2 * used);
         }
     }
 
@@ -201,99 +307,63 @@ impl Algorithm for Ledger {
         }
         // Behind what was promised for later.
         let mut fits_at = state.entries.back().map_or(now, |last| self.slot_of(last.at).max(now));
-        let mut total = state.total;
-        for entry in &state.entries {
-            if total <= u128::from(self.limit - cost) {
+        let (mut total, entries) = self.counting(state, now);
+        for entry in state.entries.iter().skip(state.entries.len() - entries) {
+            if total <= self.limit - cost {
                 break;
             }
-            total -= u128::from(entry.count);
-            fits_at = fits_at.max(self.end_of(entry));
+            total -= entry.count;
+            fits_at = fits_at.max(self.end_of(state, entry));
         }
-        if let Some(pace) = self.pace
-            && self.room_in_slot(state, fits_at) < cost
-        {
-            let next = pace.next_with(cost, fits_at / self.slot + 1);
-            fits_at = next.saturating_mul(self.slot);
+        if let Some(pace) = self.pace {
+            fits_at = self.fits_by_pace(pace, state, fits_at, cost);
         }
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Entries, at: Timestamp, cost: Cost) -> Mark {
-        Mark::one(self.enter(state, nanos(at), cost.get()))
+    fn charge(&self, state: &mut Entries, at: Timestamp, cost: Cost) -> Marks {
+        Marks::one(state.enter(self.header, nanos(at), cost.get()))
     }
 
-    fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) -> bool {
-        let taken_at = charge.mark.word();
+    fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let taken_at = charge.marks.first();
         let index = state.entries.partition_point(|entry| entry.at < taken_at);
         let Some(entry) = state.entries.get_mut(index) else {
-            return false;
+            return 0;
         };
-        // Else its own entry is over, and this is a later one.
-        if self.slot_of(entry.at) == self.slot_of(taken_at) {
-            let permits = permits.min(charge.cost.get()).min(entry.count);
-            entry.count -= permits;
-            state.total -= u128::from(permits);
-            if entry.count == 0 {
-                state.entries.remove(index);
-            }
+        // Otherwise its own entry has expired, and this is a later one.
+        if self.header.slot_of(entry.at) != self.header.slot_of(taken_at) {
+            return 0;
         }
-        false
-    }
-
-    /// The newest permits, as many as there are at all.
-    fn owe(&self, state: &mut Entries, at: Timestamp, cost: Cost) {
-        self.enter(state, nanos(at), cost.get().min(self.limit));
-        while let surplus @ 1.. = self.surplus(state)
-            && let Some(first) = state.entries.front_mut()
-        {
-            let surplus = surplus.min(first.count);
-            first.count -= surplus;
-            state.total -= u128::from(surplus);
-            if first.count == 0 {
-                state.entries.pop_front();
-            }
+        let back = permits.min(charge.cost.get()).min(entry.count);
+        entry.count -= back;
+        state.total -= back;
+        if entry.count == 0 {
+            state.entries.remove(index);
         }
+        if state.entries.is_empty() {
+            *state = Entries::default();
+        }
+        back
     }
-
-    /// Entries know when their permits were taken; which of them still count shows by itself.
-    fn adopt(&self, _state: &mut Entries, _from: &Self, _now: Timestamp) {}
 
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
         let now = nanos(now);
         let last = state.entries.back();
-        let end = last.map_or(now, |last| self.end_of(last));
-        // Nothing is left of the present where a later slot has begun.
+        let end = last.map_or(now, |last| self.end_of(state, last));
+        // Nothing is left of the present if a later slot has begun.
         let is_present = last.is_none_or(|last| self.slot_of(last.at) <= now);
-        let room = self.room(state).min(self.room_in_slot(state, now));
-        let remaining = if is_present { room } else { 0 };
+        let room = self.limit.saturating_sub(self.counting(state, now).0);
+        let remaining = if is_present { room.min(self.room_in_slot(state, now)) } else { 0 };
         Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
-}
 
-impl Pace {
-    /// Returns the ceiling of the slot with this number since the start of the clock.
-    fn ceiling(self, slot: u64) -> u64 {
-        let slot = slot % self.slots;
-        self.up_to(slot + 1) - self.up_to(slot)
+    /// A state that another quota may still count is not fresh for this one either.
+    fn is_fresh(&self, state: &Entries, now: Timestamp) -> bool {
+        state.entries.back().is_none_or(|last| state.header.end_of(last) <= nanos(now))
     }
 
-    /// Returns the first slot from `slot` on whose ceiling is at least `cost`.
-    fn next_with(self, cost: u64, slot: u64) -> u64 {
-        let (share, rest) = (self.permits / self.slots, self.permits % self.slots);
-        if cost <= share {
-            return slot;
-        }
-        // One of the slots with one permit more: of a window's, the first in which the rest,
-        // spread evenly, reaches the next whole number.
-        let (window, slot) = (slot - slot % self.slots, u128::from(slot % self.slots));
-        let (slots, rest) = (u128::from(self.slots), u128::from(rest.max(1)));
-        let next = (slot * rest / slots + 1) * slots;
-        window.saturating_add(u64::try_from(next.div_ceil(rest) - 1).unwrap_or(u64::MAX))
-    }
-
-    /// Returns how many permits the first `slots` of a window have together.
-    fn up_to(self, slots: u64) -> u64 {
-        let permits = u128::from(self.permits) * u128::from(slots) / u128::from(self.slots);
-        u64::try_from(permits).unwrap_or(u64::MAX)
+    fn longest_delay(&self, _state: &Entries) -> Duration {
+        Duration::from_nanos(self.header.horizon)
     }
 }

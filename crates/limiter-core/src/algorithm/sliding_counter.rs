@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use super::{Algorithm, Charge, Mark, nanos, window_without_burst};
-use crate::{Cost, Error, Quota, Timestamp, Usage};
+use super::{Charge, LAST, Marks, Transition, nanos, whole};
+use crate::{Cost, Quota, Timestamp, Usage};
 
 /// Two windows' counts in place of a log: the previous window counts by the part of it that a
 /// window ending now would still cover.
@@ -11,203 +11,165 @@ use crate::{Cost, Error, Quota, Timestamp, Usage};
 /// That is exact if the previous window's permits were taken evenly. If they were taken at its end,
 /// a trailing window can admit up to `2 * permits - 1`, and no more. Windows follow each other from
 /// a key's first use on.
-///
-/// ```
-/// use std::time::Duration;
-/// use limiter_core::{Cost, Quota, Timestamp, algorithm::{Algorithm, Counts, SlidingCounter}};
-///
-/// let counter = SlidingCounter::new(&Quota::per_minute(4)?)?;
-/// let (mut state, start) = (Counts::default(), Timestamp::ZERO);
-/// assert!(counter.decide(&mut state, start, Cost::new(4)?).is_admitted());
-///
-/// // In the next window, the four count for three after 15 s, and one more fits.
-/// let wait = counter.wait(&state, start, Cost::ONE);
-/// assert_eq!(wait, Some(Duration::from_secs(75)));
-/// # Ok::<(), limiter_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingCounter {
     limit: u64,
-    /// In nanoseconds.
+    /// In nanoseconds, like all times here.
     window: u64,
+    /// How far ahead of now the end of a window can be.
+    reach: u64,
 }
 
-/// A key's window, and the permits that were taken in it and in the one before. Fresh is zero.
+/// A key's window, and the permits taken in it and in the one before. Fresh is all zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// When the window after the current one ends, in nanoseconds: nothing counts any more.
-    until: u64,
-    current: u64,
-    previous: u64,
+    /// When the current window ends, in nanoseconds.
+    pub end: u64,
+    /// The length of both windows, by the quota that wrote them.
+    pub window: u64,
+    /// How far ahead of now that quota can have left the end.
+    pub reach: u64,
+    /// The permits taken in the current window.
+    pub current: u64,
+    /// The permits taken in the window before.
+    pub previous: u64,
 }
 
 impl Counts {
-    /// Returns the permits taken in the current window and in the one before, and when the window
-    /// after the current one ends: for a store that keeps states in a form of its own.
-    #[must_use]
-    pub const fn new(until: Timestamp, current: u64, previous: u64) -> Self {
-        Self { until: until.as_nanos(), current, previous }
+    /// Returns the counts in the window that `now` is in.
+    fn at(mut self, now: u64) -> Self {
+        if self.end <= now {
+            self.end = self.end.saturating_add(self.window);
+            (self.current, self.previous) = (0, self.current);
+        }
+        // The next window opens with its first use.
+        let counts = self.end > now && self.counted(now) > 0;
+        if counts || self.start() > now { self } else { Self::default() }
     }
 
-    /// Returns when the window after the current one ends.
-    #[must_use]
-    pub const fn until(&self) -> Timestamp {
-        Timestamp::from_nanos(self.until)
+    /// Returns how many permits count at `now`, rounded up.
+    fn counted(&self, now: u64) -> u64 {
+        let left = u128::from(self.end.saturating_sub(now).min(self.window));
+        let faded = u128::from(self.previous) * left;
+        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.window.max(1)))))
     }
 
-    /// Returns the permits taken in the current window.
-    #[must_use]
-    pub const fn current(&self) -> u64 {
-        self.current
+    /// Returns how much of a window is left when `count` permits of the one before count for no
+    /// more than `room`.
+    fn left_when_faded(&self, count: u64, room: u64) -> u64 {
+        if count <= room {
+            return self.window;
+        }
+        whole(u128::from(room) * u128::from(self.window) / u128::from(count))
     }
 
-    /// Returns the permits taken in the window before.
-    #[must_use]
-    pub const fn previous(&self) -> u64 {
-        self.previous
+    const fn start(&self) -> u64 {
+        self.end.saturating_sub(self.window)
+    }
+
+    /// Returns when nothing will count any more.
+    const fn fresh_at(&self) -> u64 {
+        match (self.current, self.previous) {
+            // A window that has not begun.
+            (0, 0) => self.start(),
+            (0, _) => self.end,
+            _ => self.end.saturating_add(self.window),
+        }
     }
 }
 
 impl SlidingCounter {
-    /// Returns the algorithm for `quota`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the quota has a burst other
-    /// than its permits.
-    pub fn new(quota: &Quota) -> Result<Self, Error> {
-        window_without_burst(quota)?;
-        Ok(Self { limit: quota.permits(), window: whole(quota.window().as_nanos()) })
+    /// The most permits of a quota: Redis multiplies a count by a time in doubles.
+    pub const MAX_PERMITS: u64 = 50_000_000;
+
+    /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
+    #[must_use]
+    pub fn new(quota: &Quota, horizon: Duration) -> Self {
+        let window = whole(quota.window().as_nanos());
+        let reach = window + whole(horizon.as_nanos()).min(LAST);
+        Self { limit: quota.permits(), window, reach }
     }
 
-    /// Returns how much of a window has to pass until `count` permits of the one before count for
-    /// no more than `room`.
-    fn fades_to(&self, room: u64, count: u64) -> u64 {
-        if count <= room {
-            return 0;
-        }
-        let window = u128::from(self.window);
-        whole(window - u128::from(room) * window / u128::from(count))
-    }
-
-    /// Returns the end of the window after one that starts now.
-    const fn until(&self, now: u64) -> u64 {
-        now.saturating_add(self.window.saturating_mul(2))
-    }
-
-    /// Returns how much of the window has passed, zero if it is yet to come.
-    const fn elapsed(&self, state: &Counts, now: u64) -> u64 {
-        self.until(now).saturating_sub(state.until)
-    }
-
-    /// Returns the counts in the window that `now` is in.
-    fn at(&self, mut state: Counts, now: u64) -> Counts {
-        match self.elapsed(&state, now) / self.window {
-            0 => {}
-            1 => {
-                state.until = state.until.saturating_add(self.window);
-                (state.current, state.previous) = (0, state.current);
-            }
-            _ => (state.current, state.previous) = (0, 0),
-        }
-        // One that is yet to begin has taken the place of the present one, which was full.
-        let is_present = state.until <= self.until(now);
-        if is_present && self.counted(&state, now) == 0 {
-            // The next window begins with its first use.
-            state = Counts { until: self.until(now), current: 0, previous: 0 };
-        }
-        state
-    }
-
-    /// Returns how many permits count in the window that `now` is in, rounded up.
-    fn counted(&self, state: &Counts, now: u64) -> u64 {
-        let left = u128::from(self.window.saturating_sub(self.elapsed(state, now)));
-        let faded = (u128::from(state.previous) * left).div_ceil(u128::from(self.window));
-        state.current.saturating_add(whole(faded))
-    }
-
-    /// Returns when nothing will count any more.
-    const fn end(&self, state: &Counts, now: u64) -> u64 {
-        match (state.current, state.previous) {
-            // A window that is yet to begin.
-            (0, 0) if state.until > self.until(now) => now + (state.until - self.until(now)),
-            (0, 0) => now,
-            (0, _) => state.until.saturating_sub(self.window),
-            _ => state.until,
-        }
+    const fn opened(&self, at: u64, current: u64) -> Counts {
+        let Self { window, reach, .. } = *self;
+        Counts { end: at + window, window, reach, current, previous: 0 }
     }
 }
 
-impl Algorithm for SlidingCounter {
+impl Transition for SlidingCounter {
     type State = Counts;
 
-    fn advance(&self, state: &mut Counts, now: Timestamp, promised: Timestamp) {
-        // From before a step back.
-        let latest = self.until(nanos(now.max(promised)));
-        state.until = state.until.min(latest);
-        *state = self.at(*state, nanos(now));
+    fn is_possible(&self, state: &Counts, now: Timestamp) -> bool {
+        state.end.saturating_sub(nanos(now)) <= state.reach
+    }
+
+    /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
+    /// larger.
+    fn advance(&self, state: &mut Counts, now: Timestamp) {
+        if self.is_possible(state, now) {
+            *state = state.at(nanos(now));
+        } else {
+            state.end = nanos(now) + state.window;
+            state.current = state.current.saturating_add(state.previous).max(self.limit);
+            state.previous = 0;
+        }
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let Counts { until, current, previous, .. } = *state;
         let room = self.limit.checked_sub(cost.get())?;
-        // In this window, or in the next, where this one is the previous.
-        let (windows_left, passed) = match room.checked_sub(current) {
-            Some(room) => (2, self.fades_to(room, previous)),
-            None => (1, self.fades_to(room, current)),
+        let Counts { end, window, current, previous, .. } = *state;
+        // In the current window, or in the next, in which the current one fades.
+        let fits_at = match room.checked_sub(current) {
+            Some(room) => end.saturating_sub(state.left_when_faded(previous, room)),
+            None => end.saturating_add(window - state.left_when_faded(current, room)),
         };
-        let since_start = nanos(now).saturating_add(self.window.saturating_mul(windows_left));
-        let left = until.saturating_add(passed).saturating_sub(since_start);
-        Some(Duration::from_nanos(left))
+        Some(Duration::from_nanos(fits_at.saturating_sub(nanos(now))))
     }
 
-    fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Mark {
-        *state = self.at(*state, nanos(at));
+    /// Under another length, what counts now begins to count anew.
+    fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Marks {
+        let at = nanos(at);
+        let counts = state.at(at);
+        *state = if counts == Counts::default() {
+            self.opened(at, 0)
+        } else if counts.window == self.window {
+            Counts { reach: self.reach, ..counts }
+        } else {
+            self.opened(at, counts.counted(at))
+        };
         state.current = state.current.saturating_add(cost.get());
-        Mark::one(state.until)
+        Marks::one(state.end)
     }
 
-    fn refund(&self, state: &mut Counts, _now: Timestamp, charge: &Charge, permits: u64) -> bool {
-        let permits = permits.min(charge.cost.get());
-        let until = charge.mark.word();
-        if until == state.until {
-            state.current = state.current.saturating_sub(permits);
-        } else if until.checked_add(self.window) == Some(state.until) {
-            state.previous = state.previous.saturating_sub(permits);
+    fn refund(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let (permits, end) = (permits.min(charge.cost.get()), charge.marks.first());
+        if state.window != self.window {
+            return 0;
         }
-        false
-    }
-
-    fn owe(&self, state: &mut Counts, at: Timestamp, cost: Cost) {
-        self.charge(state, at, cost);
-        state.current = state.current.min(self.limit);
+        let count = if end == state.end {
+            &mut state.current
+        } else if end.saturating_add(self.window) == state.end {
+            &mut state.previous
+        } else {
+            return 0;
+        };
+        let back = permits.min(*count);
+        *count -= back;
+        *state = state.at(nanos(now));
+        back
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
         let now = nanos(now);
-        let state = self.at(*state, now);
-        // Nothing is left of the present where a later window has begun.
-        let is_present = state.until <= self.until(now);
-        let room = self.limit.saturating_sub(self.counted(&state, now));
-        let remaining = if is_present { room } else { 0 };
-        let reset_after = Duration::from_nanos(self.end(&state, now).saturating_sub(now));
+        let state = state.at(now);
+        let has_begun = state.start() <= now;
+        let room = self.limit.saturating_sub(state.counted(now));
+        let remaining = if has_begun { room } else { 0 };
+        let reset_after = Duration::from_nanos(state.fresh_at().saturating_sub(now));
         Usage::new(self.limit, remaining, reset_after)
     }
 
-    /// What still counts begins to count anew.
-    fn adopt(&self, state: &mut Counts, from: &Self, now: Timestamp) {
-        if self == from {
-            return;
-        }
-        let now = nanos(now);
-        let old = from.at(*state, now);
-        let current = from.counted(&old, now);
-        // A window that is yet to begin, after a full one, begins when it was to.
-        let start = now.saturating_add(old.until.saturating_sub(from.until(now)));
-        *state = Counts { until: self.until(start), current, previous: 0 };
+    fn longest_delay(&self, _state: &Counts) -> Duration {
+        Duration::from_nanos(self.reach - self.window)
     }
-}
-
-fn whole(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }

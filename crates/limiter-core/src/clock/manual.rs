@@ -3,6 +3,8 @@
 #[cfg(feature = "std")]
 mod sleepers;
 
+#[cfg(feature = "std")]
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 #[cfg(feature = "std")]
@@ -20,10 +22,10 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// A clock that stands still until it is told to move, for tests.
+/// A clock that stays still until it is moved, for tests.
 ///
-/// Clones are one clock. Tasks and threads that wait by it are woken when it is moved to their
-/// moment.
+/// Clones share one time. Moving the clock wakes the tasks and threads that wait for a moment up to
+/// the new time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,23 +52,23 @@ impl ManualClock {
         Self::default()
     }
 
-    /// Moves the clock ahead, to [`Timestamp::MAX`] at most.
+    /// Moves the clock ahead by `by`, to [`Timestamp::MAX`] at most.
     pub fn advance(&self, by: Duration) {
         let later = |now| Some(Timestamp::from_nanos(now).saturating_add(by).as_nanos());
-        // Always some: two who move the clock at once both move it.
+        // Always succeeds, so concurrent calls all move the clock.
         let _ = self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         #[cfg(feature = "std")]
         self.0.sleepers.wake(self.now());
     }
 
-    /// Sets the clock, ahead or back.
+    /// Sets the clock to `now`, ahead or back.
     pub fn set(&self, now: Timestamp) {
         self.0.now.store(now.as_nanos(), Ordering::SeqCst);
         #[cfg(feature = "std")]
         self.0.sleepers.wake(now);
     }
 
-    /// Returns the earliest moment that someone waits for.
+    /// Returns the earliest moment that a task or thread waits for, or `None`.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
@@ -79,56 +81,57 @@ impl Clock for ManualClock {
         Timestamp::from_nanos(self.0.now.load(Ordering::SeqCst))
     }
 
-    /// Blocks until the clock has been moved to `moment`, or another thread has unparked this one.
+    /// Blocks until the clock is moved to `moment` or beyond, or the thread is unparked.
     #[cfg(feature = "std")]
     fn park_until(&self, moment: Option<Timestamp>) {
         let Some(until) = moment else {
             return std::thread::park();
         };
-        let place = self.0.sleepers.add(until, unpark_this_thread());
-        // The clock may have been moved before there was someone to wake.
+        let id = self.0.sleepers.add(until, unpark_this_thread());
+        // The clock may have been moved before the waker was added.
         if self.now() < until {
             std::thread::park();
         }
-        self.0.sleepers.remove(place);
+        self.0.sleepers.remove(id);
     }
 }
 
 #[cfg(feature = "std")]
 impl crate::Timer for ManualClock {
-    fn sleep_until(&self, moment: Timestamp) -> crate::Sleep {
-        alloc::boxed::Box::pin(Nap { clock: self.clone(), until: moment, place: None })
+    fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(Sleep { clock: self.clone(), until: moment, id: None })
     }
 }
 
-/// A sleep until the clock has been moved to a moment.
+/// Ready when the clock has been moved to `until`.
 #[cfg(feature = "std")]
-struct Nap {
+struct Sleep {
     clock: ManualClock,
     until: Timestamp,
-    place: Option<sleepers::Place>,
+    /// `None` until it is polled.
+    id: Option<sleepers::Id>,
 }
 
 #[cfg(feature = "std")]
-impl Future for Nap {
+impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let sleepers = &self.clock.0.sleepers;
-        let place = sleepers.add(self.until, cx.waker().clone());
-        if let Some(former) = self.place.replace(place) {
+        let id = sleepers.add(self.until, cx.waker().clone());
+        if let Some(former) = self.id.replace(id) {
             self.clock.0.sleepers.remove(former);
         }
-        // The clock may have been moved before there was someone to wake.
+        // The clock may have been moved before the waker was added.
         if self.clock.now() < self.until { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
 #[cfg(feature = "std")]
-impl Drop for Nap {
+impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            self.clock.0.sleepers.remove(place);
+        if let Some(id) = self.id {
+            self.clock.0.sleepers.remove(id);
         }
     }
 }

@@ -4,28 +4,25 @@ use std::{sync::LazyLock, time::SystemTime};
 
 use crate::{Clock, Timestamp};
 
-/// The machine's monotonic clock, read from the processor's time-stamp counter where that is
-/// steady, and from the operating system otherwise.
+/// The machine's clock.
 ///
-/// Its zero is the Unix epoch, by what the operating system's clock showed when the first value of
-/// the process was made; from then on it goes evenly, whatever that clock is set to.
+/// [`now`](Clock::now) is monotonic and counts from the first use of a `SystemClock` in the process.
+/// It reads the processor's time-stamp counter where that is stable, and the operating system's
+/// monotonic clock otherwise. [`unix_time`](Clock::unix_time) is the operating system's wall clock,
+/// which may step.
 ///
-/// Clones and new values share one calibration, which is done once a process. With the feature
-/// `tokio`, it is a [`Timer`](crate::Timer) for tasks on tokio's runtime.
+/// All values share one calibration, which is done once a process. With the feature `tokio`, it is a
+/// [`Timer`](crate::Timer) for tasks on tokio's runtime.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     source: quanta::Clock,
+    /// The raw time of the first use.
     start: u64,
-    /// What `start` is by the operating system's clock, in nanoseconds since the Unix epoch.
-    epoch: u64,
 }
 
-/// The calibration and the start that all values share.
 static SHARED: LazyLock<SystemClock> = LazyLock::new(|| {
     let source = quanta::Clock::new();
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let epoch = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
-    SystemClock { start: source.raw(), source, epoch }
+    SystemClock { start: source.raw(), source }
 });
 
 impl SystemClock {
@@ -45,15 +42,23 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let elapsed = self.source.delta_as_nanos(self.start, self.source.raw());
-        Timestamp::from_nanos(self.epoch.saturating_add(elapsed))
+        Timestamp::from_nanos(self.source.delta_as_nanos(self.start, self.source.raw()))
+    }
+
+    /// Returns zero while the wall clock is set to a time before 1970.
+    fn unix_time(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Timestamp::ZERO.saturating_add(since_epoch.unwrap_or_default())
     }
 }
 
 /// Must be polled within a tokio runtime that has its timer enabled.
 #[cfg(feature = "tokio")]
 impl crate::Timer for SystemClock {
-    fn sleep_until(&self, moment: Timestamp) -> crate::Sleep {
+    fn sleep_until(
+        &self,
+        moment: Timestamp,
+    ) -> core::pin::Pin<alloc::boxed::Box<dyn Future<Output = ()> + Send>> {
         alloc::boxed::Box::pin(tokio::time::sleep(moment.saturating_since(self.now())))
     }
 }

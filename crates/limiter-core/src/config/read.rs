@@ -1,6 +1,11 @@
-//! Policies are read.
+//! Reads policies.
 
-use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::fmt;
 
 use serde::{
@@ -9,162 +14,180 @@ use serde::{
 };
 
 use super::{
-    Policies, kind_in_tier,
-    text::Text,
-    written::{Limits, Place, Tiers, Written},
+    Entry, Policies, inherited,
+    seed::{self, Limits, Table, Text},
 };
-use crate::{Kind, Policy};
+use crate::{Algorithm, Error, Policy, error::excerpt, notation::Written};
 
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(AllPolicies)
+        let table = Table {
+            expected: "a table of policies by name".into(),
+            value: |name: &str| Body { name: Some(name.into()) },
+        };
+        table.deserialize(deserializer)?.into_iter().try_fold(
+            Self::default(),
+            |mut policies, (_, entry)| {
+                policies.add(entry).map_err(D::Error::custom)?;
+                Ok(policies)
+            },
+        )
     }
 }
 
-/// As a table with the fields `name`, `limit` or `limits`, and `tiers`: see
-/// [`Policies`](crate::Policies).
+/// A table with the fields `name`, and `limit` or `limits`: see [`Policies`](crate::Policies).
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OnePolicy { name: None })
+        deserializer.deserialize_map(Body { name: None }).map(|entry| entry.policy)
     }
 }
 
-struct AllPolicies;
-
-impl<'de> Visitor<'de> for AllPolicies {
-    type Value = Policies;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of policies by name")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policies, A::Error> {
-        let mut policies = Vec::new();
-        while let Some(name) = map.next_key::<String>()? {
-            policies.push(map.next_value_seed(OnePolicy { name: Some(&name) })?);
-        }
-        Policies::new(policies).map_err(A::Error::custom)
-    }
+/// Reads a policy and its tiers from a file, where the name is the key; or without `name` a policy by
+/// itself, whose name is a field.
+struct Body {
+    name: Option<String>,
 }
 
-/// A policy that has its name from the key it stands at, or from a field.
-struct OnePolicy<'a> {
-    name: Option<&'a str>,
-}
+impl<'de> DeserializeSeed<'de> for Body {
+    type Value = Entry;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Field {
-    Name,
-    Limit,
-    Limits,
-    Tiers,
-}
-
-impl<'de> DeserializeSeed<'de> for OnePolicy<'_> {
-    type Value = Policy;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Policy, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entry, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for OnePolicy<'_> {
-    type Value = Policy;
+impl<'de> Visitor<'de> for Body {
+    type Value = Entry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name {
-            Some(_) => write!(
+        match &self.name {
+            Some(name) => write!(
                 f,
-                "a limit as in \"100/min burst 20\", or a table with the field limit or limits, for {}",
-                self.place()
+                "a limit such as \"100/min burst 20\", or a table with the field limit or limits, \
+                 for {}",
+                place(Some(name))
             ),
             None => f.write_str("a table with the fields name, and limit or limits"),
         }
     }
 
-    fn visit_str<E: FormatError>(self, text: &str) -> Result<Policy, E> {
-        let Some(name) = self.name else {
+    fn visit_str<E: FormatError>(self, text: &str) -> Result<Entry, E> {
+        let Some(name) = &self.name else {
             return Err(E::invalid_type(Unexpected::Str(text), &self));
         };
-        let limit = self.place().read(text).map_err(E::custom)?;
-        let policy = Written::One(limit).policy(name, self.place(), |_| Ok(Kind::Gcra));
-        policy.map_err(E::custom)
+        let limit = Written::parse(text).map_err(|error| in_place(&place(Some(name)), &error));
+        limit.and_then(|limit| entry(name, Limits::One(limit), Vec::new())).map_err(E::custom)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
-        let mut name = self.name.map(ToOwned::to_owned);
-        let (mut limits, mut tiers) = (None, None);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+        let fields: &[_] = match self.name {
+            Some(_) => &["limit", "limits", "tiers"],
+            None => &["name", "limit", "limits"],
+        };
+        let (mut name, mut limits, mut tiers) = (self.name, None, Vec::new());
+        let mut found = Vec::new();
         loop {
-            let place = Place { policy: name.as_deref(), tier: None, limit: None };
-            let is_there = |field| match field {
-                Field::Name => name.is_some(),
-                Field::Limit | Field::Limits => limits.is_some(),
-                Field::Tiers => tiers.is_some(),
-            };
-            let read = |key: &str| self.field(key, is_there).map_err(|fault| place.say(&fault));
-            let Some(field) = map.next_key_seed(Text { expected: "a field's name", read })? else {
-                break;
-            };
+            let place = place(name.as_deref());
+            let read =
+                |key: &str| field(key, fields, &found).map_err(|fault| format!("{place}: {fault}"));
+            let key = Text { expected: "the name of a field".into(), read };
+            let Some(field) = map.next_key_seed(key)? else { break };
+            found.push(field);
             match field {
-                Field::Name => name = Some(map.next_value()?),
-                Field::Limit => limits = Some(Written::One(map.next_value_seed(place.text())?)),
-                Field::Limits => limits = Some(map.next_value_seed(Limits(place))?),
-                Field::Tiers => tiers = Some(map.next_value_seed(Tiers(place))?),
+                "name" => name = Some(map.next_value()?),
+                "limit" => limits = Some(Limits::One(map.next_value_seed(seed::limit(place))?)),
+                "limits" => {
+                    limits = Some(Limits::ByName(map.next_value_seed(seed::limits(place))?));
+                }
+                _ => tiers = map.next_value_seed(seed::tiers(place))?,
             }
         }
         let Some(name) = name else {
             return Err(A::Error::custom("a policy has no name; add the field name"));
         };
-        let place = Place { policy: Some(&name), tier: None, limit: None };
         let Some(limits) = limits else {
-            return Err(A::Error::custom(place.say(&"there is no limit; add limit or limits")));
+            let place = place(Some(&name));
+            return Err(A::Error::custom(format!("{place}: no limit; add limit or limits")));
         };
-        let policy = limits.policy(&name, place, |_| Ok(Kind::Gcra));
-        let policy = policy.map_err(A::Error::custom)?;
-        tiers.into_iter().flatten().try_fold(policy, |policy, (name, limits)| {
-            let place = Place { tier: Some(&name), ..place };
-            let tier = limits.policy(&name, place, |limit| inherited(&policy, limit));
-            let tier = tier.map_err(A::Error::custom)?;
-            policy.with_tier(tier).map_err(|error| A::Error::custom(place.say_error(&error)))
-        })
+        entry(&name, limits, tiers).map_err(A::Error::custom)
     }
 }
 
-impl OnePolicy<'_> {
-    fn place(&self) -> Place<'_> {
-        Place { policy: self.name, tier: None, limit: None }
-    }
-
-    /// Returns the field that is called `key`, if it may stand here.
-    fn field(&self, key: &str, is_there: impl Fn(Field) -> bool) -> Result<Field, String> {
-        let field = match key {
-            "name" if self.name.is_none() => Field::Name,
-            "limit" => Field::Limit,
-            "limits" => Field::Limits,
-            "tiers" => Field::Tiers,
-            _ => {
-                let name = if self.name.is_none() { "name, " } else { "" };
-                return Err(format!("{key:?} is no field; use {name}limit or limits, and tiers"));
-            }
-        };
-        match field {
-            Field::Limit | Field::Limits if is_there(field) => {
-                Err(format!("{key:?} comes second; use either limit or limits"))
-            }
-            _ if is_there(field) => Err(format!("{key:?} comes twice; use it once")),
-            _ => Ok(field),
-        }
+/// Returns the field called `key`, or why it can't follow those that were `found`.
+fn field(
+    key: &str,
+    fields: &[&'static str],
+    found: &[&'static str],
+) -> Result<&'static str, String> {
+    let Some(field) = fields.iter().find(|field| **field == key) else {
+        let (key, fields) = (excerpt(key), fields.join(", "));
+        return Err(format!("unknown field {key:?}; use {fields}"));
+    };
+    let is_limit = |field: &str| matches!(field, "limit" | "limits");
+    match found.iter().find(|other| *other == field || is_limit(other) && is_limit(field)) {
+        Some(other) if other == field => Err(format!("duplicate field {key:?}; remove one")),
+        Some(other) => Err(format!("{key:?} can't follow {other:?}; use one of them")),
+        None => Ok(field),
     }
 }
 
-/// Returns the kind that a tier's limit has without naming one.
-fn inherited(policy: &Policy, limit: Option<&str>) -> Result<Kind, String> {
-    kind_in_tier(policy, limit).ok_or_else(|| {
-        let names: Vec<_> =
-            policy.limits().iter().map(|limit| format!("{:?}", limit.name())).collect();
-        format!(
-            "the policy has several limits; give the tier's by their names, {}",
-            names.join(", ")
-        )
+/// Returns the policy of these limits with its tiers, or what is wrong, and where.
+fn entry(name: &str, limits: Limits, tiers: Vec<(String, Limits)>) -> Result<Entry, String> {
+    let of_policy = place(Some(name));
+    let policy = policy(name, limits, &of_policy, |_| Ok(Algorithm::Gcra))?;
+    let entry = Entry { policy, tiers: BTreeMap::new() };
+    tiers.into_iter().try_fold(entry, |mut entry, (name, limits)| {
+        let place = format!("tier {:?} of {of_policy}", excerpt(&name));
+        let tier = self::policy(&name, limits, &place, |limit| {
+            inherited(&entry.policy, limit).ok_or_else(|| {
+                let names = entry.policy.limits().iter().map(|limit| format!("{:?}", limit.name()));
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!(
+                    "the policy has several limits; give the tier's limits their names, {names}"
+                )
+            })
+        })?;
+        entry.add(tier).map_err(|error| in_place(&place, &error))?;
+        Ok(entry)
     })
+}
+
+/// Returns the policy of these limits. `default` returns the algorithm of a limit that names none.
+fn policy(
+    name: &str,
+    limits: Limits,
+    place: &str,
+    default: impl Fn(&str) -> Result<Algorithm, String>,
+) -> Result<Policy, String> {
+    let algorithm = |name: &str, written: &Written, place: &str| {
+        let algorithm = written.algorithm.map_or_else(|| default(name), Ok);
+        algorithm.map_err(|fault| format!("{place}: {fault}"))
+    };
+    let limits = match limits {
+        Limits::One(written) => {
+            let algorithm = algorithm(name, &written, place)?;
+            return written.policy(name, algorithm).map_err(|error| in_place(place, &error));
+        }
+        Limits::ByName(limits) => limits.into_iter().map(|(name, written)| {
+            let place = format!("limit {:?} of {place}", excerpt(&name));
+            let algorithm = algorithm(&name, &written, &place)?;
+            written.limit(&name, algorithm).map_err(|error| in_place(&place, &error))
+        }),
+    };
+    let limits = limits.collect::<Result<_, _>>()?;
+    Policy::from_limits(name, limits).map_err(|error| in_place(place, &error))
+}
+
+fn place(policy: Option<&str>) -> String {
+    match policy {
+        Some(name) => format!("policy {:?}", excerpt(name)),
+        None => "policy".into(),
+    }
+}
+
+/// Returns the error's message after the place, unless it names that itself.
+fn in_place(place: &str, error: &Error) -> String {
+    let message = error.to_string();
+    let names_place = message.starts_with(&format!("invalid {place}:"));
+    if names_place { message } else { format!("{place}: {message}") }
 }

@@ -1,4 +1,4 @@
-//! Quotas and kinds as texts, and costs as numbers.
+//! Quotas and algorithms as texts, and costs as numbers.
 
 use core::fmt;
 
@@ -7,13 +7,13 @@ use serde::{
     de::{DeserializeSeed, Error, Unexpected, Visitor},
 };
 
-use super::text::Text;
-use crate::{Cost, Kind, Quota};
+use super::seed::Text;
+use crate::{Algorithm, Cost, Quota};
 
-/// As a text: see [`Quota`'s notation](Quota#notation).
+/// A text: see [`Quota`'s notation](Quota#notation).
 impl<'de> Deserialize<'de> for Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a quota, as in \"100/min burst 20\"";
+        let expected = "a quota such as \"100/min burst 20\"".into();
         Text { expected, read: |text: &str| text.parse::<Self>() }.deserialize(deserializer)
     }
 }
@@ -24,21 +24,21 @@ impl Serialize for Quota {
     }
 }
 
-/// As a text: see [`Kind`'s notation](Kind#notation).
-impl<'de> Deserialize<'de> for Kind {
+/// A text: see [`Algorithm`'s notation](Algorithm#notation).
+impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "an algorithm, as in \"sliding-log\"";
+        let expected = "an algorithm such as \"sliding-log\"".into();
         Text { expected, read: |text: &str| text.parse::<Self>() }.deserialize(deserializer)
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for Algorithm {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// As a number.
+/// A number.
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_u64(Permits)
@@ -57,7 +57,7 @@ impl Visitor<'_> for Permits {
     type Value = Cost;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of permits, at least 1")
+        f.write_str("a whole number of permits, at least 1")
     }
 
     fn visit_u64<E: Error>(self, permits: u64) -> Result<Cost, E> {

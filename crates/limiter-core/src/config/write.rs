@@ -1,59 +1,43 @@
-//! Policies are written, in the shortest form that reads back to the same.
+//! Writes policies, in the shortest form that reads back as the same policies.
 
-use core::fmt;
+use alloc::{collections::BTreeMap, string::String};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use super::{Policies, kind_in_tier};
-use crate::{Kind, Limit, Policy};
+use super::{Entry, Policies, inherited};
+use crate::{Algorithm, Limit, Policy, notation};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter().map(|policy| (policy.name(), Body(policy))))
+        serializer.collect_map(&self.0)
     }
 }
 
-/// As a table with the fields `name`, `limit` or `limits`, and `tiers`: see
-/// [`Policies`](crate::Policies).
+/// A table with the fields `name`, and `limit` or `limits`: see [`Policies`](crate::Policies).
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut table = serializer.serialize_map(None)?;
+        let limits = Limits { policy: self, tier_of: None };
+        let mut table = serializer.serialize_map(Some(2))?;
         table.serialize_entry("name", self.name())?;
-        fields(self, table)
+        table.serialize_entry(limits.field(), &limits)?;
+        table.end()
     }
 }
 
-/// A policy without its name, which is the key that it stands at.
-struct Body<'a>(&'a Policy);
-
-impl Serialize for Body<'_> {
+impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limits = Limits { policy: self.0, tier_of: None };
-        if limits.only().is_some() && self.0.tiers().is_empty() {
+        let limits = Limits { policy: &self.policy, tier_of: None };
+        if self.tiers.is_empty() && limits.only().is_some() {
             return limits.serialize(serializer);
         }
-        fields(self.0, serializer.serialize_map(None)?)
-    }
-}
-
-fn fields<M: SerializeMap>(policy: &Policy, mut table: M) -> Result<M::Ok, M::Error> {
-    let limits = Limits { policy, tier_of: None };
-    let field = if limits.only().is_some() { "limit" } else { "limits" };
-    table.serialize_entry(field, &limits)?;
-    if !policy.tiers().is_empty() {
-        table.serialize_entry("tiers", &Tiers(policy))?;
-    }
-    table.end()
-}
-
-/// The tiers of a policy.
-struct Tiers<'a>(&'a Policy);
-
-impl Serialize for Tiers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limits = |tier| Limits { policy: tier, tier_of: Some(self.0) };
-        let tiers = self.0.tiers().iter().map(|tier| (tier.name(), limits(tier)));
-        serializer.collect_map(tiers)
+        let mut table = serializer.serialize_map(None)?;
+        table.serialize_entry(limits.field(), &limits)?;
+        if !self.tiers.is_empty() {
+            let limits = |tier| Limits { policy: tier, tier_of: Some(&self.policy) };
+            let tiers = self.tiers.iter().map(|(name, tier)| (name, limits(tier)));
+            table.serialize_entry("tiers", &tiers.collect::<BTreeMap<_, _>>())?;
+        }
+        table.end()
     }
 }
 
@@ -64,49 +48,36 @@ struct Limits<'a> {
 }
 
 impl<'a> Limits<'a> {
-    /// Returns the one limit that can be written without a name.
-    fn only(&self) -> Option<Text<'a>> {
+    /// Returns the only limit if it has the policy's name, so that it is written without one.
+    fn only(&self) -> Option<&'a Limit> {
         match self.policy.limits() {
-            [limit] if limit.name() == self.policy.name() => Some(self.text(limit, None)),
+            [limit] if limit.name() == self.policy.name() => Some(limit),
             _ => None,
         }
     }
 
-    fn text(&self, limit: &'a Limit, name: Option<&str>) -> Text<'a> {
-        let kind = match self.tier_of {
-            None => Some(Kind::Gcra),
-            Some(policy) => kind_in_tier(policy, name),
+    fn field(&self) -> &'static str {
+        if self.only().is_some() { "limit" } else { "limits" }
+    }
+
+    /// Returns the limit as text, without an algorithm that reading would assume.
+    fn text(&self, limit: &Limit) -> String {
+        let default = match self.tier_of {
+            None => Some(Algorithm::Gcra),
+            Some(policy) => inherited(policy, limit.name()),
         };
-        Text { limit, otherwise: kind }
+        notation::text(limit, default)
     }
 }
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Some(only) = self.only() {
-            return only.serialize(serializer);
+        match self.only() {
+            Some(limit) => serializer.serialize_str(&self.text(limit)),
+            None => {
+                let limits = self.policy.limits().iter();
+                serializer.collect_map(limits.map(|limit| (limit.name(), self.text(limit))))
+            }
         }
-        let limits = self.policy.limits().iter();
-        serializer
-            .collect_map(limits.map(|limit| (limit.name(), self.text(limit, Some(limit.name())))))
-    }
-}
-
-/// A limit with its kind, unless it is the one that it has otherwise.
-struct Text<'a> {
-    limit: &'a Limit,
-    otherwise: Option<Kind>,
-}
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (quota, kind) = (self.limit.quota(), self.limit.kind());
-        if self.otherwise == Some(kind) { quota.fmt(f) } else { write!(f, "{quota} by {kind}") }
     }
 }

@@ -1,4 +1,4 @@
-//! What a limiter answers with, wherever its state lives.
+//! The future that every operation of a limiter returns.
 
 use alloc::boxed::Box;
 use core::{
@@ -8,18 +8,15 @@ use core::{
     task::{Context, Poll},
 };
 
-use crate::{Decision, Error};
+use crate::Error;
 
-/// A value that is there already, or on its way from a store.
+/// The future of a limiter's answer: ready at once from memory, pending from a store.
 ///
-/// A limiter in memory answers with [`Answer::ready`], which costs no allocation. Where a store is
-/// asked, nothing may happen before the answer is first polled; one that is dropped before it is
-/// ready leaves open whether the store has done what it was asked.
-#[must_use = "an answer that no one awaits may never be asked for"]
+/// A limiter in memory returns [`Answer::ready`], which allocates nothing. With a store, nothing may
+/// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
+/// may not have executed the operation.
+#[must_use = "an operation may not be executed until its answer is awaited"]
 pub struct Answer<T>(Repr<T>);
-
-/// A decision that is there already, or on its way from a store.
-pub type Check = Answer<Decision>;
 
 enum Repr<T> {
     /// `None` once it was taken.
@@ -28,18 +25,18 @@ enum Repr<T> {
 }
 
 impl<T> Answer<T> {
-    /// Returns an answer that is there already.
+    /// Returns an answer that is ready.
     #[inline]
     pub const fn ready(result: Result<T, Error>) -> Self {
         Self(Repr::Ready(Some(result)))
     }
 
-    /// Returns an answer that `future` will bring.
+    /// Returns an answer that `future` computes.
     pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
         Self(Repr::Pending(Box::pin(future)))
     }
 
-    /// Takes the answer if it was there already, without polling anything.
+    /// Takes the answer if it was ready from the start, without polling anything.
     #[inline]
     pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
         match &mut self.0 {

@@ -1,7 +1,7 @@
 //! Waiting for permits: as a future, or on a thread.
 
+use alloc::boxed::Box;
 use core::{
-    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll, Waker},
@@ -9,50 +9,41 @@ use core::{
 };
 
 use super::{
-    engines::{Keyed, Shape, Unkeyed},
     handle::Handle,
-    place::{Turn, Waiter},
-    queue::Ticket,
+    queue::{Ticket, Turn},
 };
-use crate::{Clock, Cost, Reservation, Sleep, Timer, Timestamp, thread_waker::unpark_this_thread};
+use crate::{Clock, Cost, Reservation, Timer, Timestamp, thread_waker::unpark_this_thread};
 
-/// Permits that are on their way: `acquire` and `acquire_within` return it.
-///
-/// It takes its place in the queue when it is first polled. Dropped before it is ready, it gives
-/// its place back, and whatever may have been taken for it meanwhile. One that is kept without
-/// being polled holds up those behind it, as with any fair queue.
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A waiter, as a future. It takes its place in the queue when it is first polled.
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Acquire<C: Timer>(Inner<C>);
-
-enum Inner<C: Timer> {
-    Keyed(Asleep<Keyed, C>),
-    Unkeyed(Asleep<Unkeyed, C>),
-}
-
-/// One who waits, and sleeps until its turn.
-struct Asleep<K: Shape, C: Clock> {
-    waiting: Waiting<K, C>,
-    /// Until when, and the timer for it.
+pub(super) struct Acquire<C: Timer> {
+    waiter: Waiter<C>,
+    /// Until when it sleeps, and the timer for it.
     sleep: Option<(Timestamp, Sleep)>,
 }
 
-/// One who waits, with its place in the queue.
-pub(super) struct Waiting<K: Shape, C: Clock> {
-    handle: Handle<K, C>,
+/// A request for permits with its place in the queue, which it gives up when it is dropped.
+pub(super) struct Waiter<C: Clock> {
+    handle: Handle<C>,
     hash: u64,
     cost: Cost,
     deadline: Option<Timestamp>,
-    /// `None` before the first turn and after the last.
+    /// `None` before it has joined the queue, and after it was served.
     ticket: Option<Ticket>,
 }
 
-impl<C: Timer> Acquire<C> {
-    pub(super) const fn keyed(waiting: Waiting<Keyed, C>) -> Self {
-        Self(Inner::Keyed(Asleep { waiting, sleep: None }))
-    }
+/// What a waiter does next.
+enum Next {
+    Done(Reservation),
+    /// Look again when woken, and at this moment if there is one.
+    Wait(Option<Timestamp>),
+}
 
-    pub(super) const fn unkeyed(waiting: Waiting<Unkeyed, C>) -> Self {
-        Self(Inner::Unkeyed(Asleep { waiting, sleep: None }))
+impl<C: Timer> Acquire<C> {
+    pub(super) const fn new(waiter: Waiter<C>) -> Self {
+        Self { waiter, sleep: None }
     }
 }
 
@@ -63,17 +54,8 @@ impl<C: Timer> Future for Acquire<C> {
     type Output = Reservation;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reservation> {
-        match &mut self.0 {
-            Inner::Keyed(asleep) => asleep.poll(cx),
-            Inner::Unkeyed(asleep) => asleep.poll(cx),
-        }
-    }
-}
-
-impl<K: Shape, C: Timer> Asleep<K, C> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reservation> {
         for _ in 0..2 {
-            let due = match self.waiting.turn(cx.waker()) {
+            let due = match self.waiter.next(cx.waker()) {
                 Next::Done(reservation) => return Poll::Ready(reservation),
                 Next::Wait(due) => due,
             };
@@ -82,7 +64,7 @@ impl<K: Shape, C: Timer> Asleep<K, C> {
                 return Poll::Pending;
             };
             if self.sleep.as_ref().is_none_or(|(until, _)| *until != due) {
-                self.sleep = Some((due, self.waiting.handle.clock().sleep_until(due)));
+                self.sleep = Some((due, self.waiter.handle.clock().sleep_until(due)));
             }
             if let Some((_, sleep)) = &mut self.sleep {
                 if sleep.as_mut().poll(cx).is_pending() {
@@ -92,37 +74,32 @@ impl<K: Shape, C: Timer> Asleep<K, C> {
                 self.sleep = None;
             }
         }
-        // A timer that is early all the time must not keep the thread.
+        // A timer that is always early must not keep the thread.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
-/// What one who waits does next.
-enum Next {
-    Done(Reservation),
-    /// Look again when woken, and where there is a moment by the clock, then.
-    Wait(Option<Timestamp>),
-}
-
-impl<K: Shape, C: Clock> Waiting<K, C> {
-    pub(super) fn new(
-        handle: Handle<K, C>,
-        hash: u64,
-        cost: Cost,
-        within: Option<Duration>,
-    ) -> Self {
+impl<C: Clock> Waiter<C> {
+    pub(super) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
         let deadline = within.map(|within| handle.now().saturating_add(within));
         Self { handle, hash, cost, deadline, ticket: None }
     }
 
-    fn turn(&mut self, waker: &Waker) -> Next {
-        let waiter = Waiter { cost: self.cost, deadline: self.deadline, waker };
-        match self.handle.turn(self.hash, &mut self.ticket, waiter) {
+    fn next(&mut self, waker: &Waker) -> Next {
+        let turn = match self.ticket {
+            Some(ticket) => self.handle.look(self.hash, ticket, waker),
+            None => self.handle.join(self.hash, self.cost, self.deadline, waker),
+        };
+        match turn {
             Turn::Done(outcome) => {
+                self.ticket = None;
                 Next::Done(self.handle.reservation(self.hash, outcome, Duration::ZERO))
             }
-            Turn::Wait(due) => Next::Wait(due.and_then(|due| self.handle.by_the_clock(due))),
+            Turn::Wait(ticket, due) => {
+                self.ticket = Some(ticket);
+                Next::Wait(due.map(|due| self.handle.by_the_clock(due)))
+            }
         }
     }
 
@@ -130,7 +107,7 @@ impl<K: Shape, C: Clock> Waiting<K, C> {
     pub(super) fn block(mut self) -> Reservation {
         let waker = unpark_this_thread();
         loop {
-            match self.turn(&waker) {
+            match self.next(&waker) {
                 Next::Done(reservation) => return reservation,
                 Next::Wait(due) => self.handle.clock().park_until(due),
             }
@@ -138,23 +115,10 @@ impl<K: Shape, C: Clock> Waiting<K, C> {
     }
 }
 
-impl<K: Shape, C: Clock> Drop for Waiting<K, C> {
+impl<C: Clock> Drop for Waiter<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.handle.leave(self.hash, ticket);
         }
-    }
-}
-
-impl<C: Timer> fmt::Debug for Acquire<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cost, ticket) = match &self.0 {
-            Inner::Keyed(asleep) => (asleep.waiting.cost, asleep.waiting.ticket),
-            Inner::Unkeyed(asleep) => (asleep.waiting.cost, asleep.waiting.ticket),
-        };
-        f.debug_struct("Acquire")
-            .field("cost", &cost)
-            .field("ticket", &ticket)
-            .finish_non_exhaustive()
     }
 }

@@ -1,243 +1,216 @@
-//! A handle on what all clones and tiers of a limiter share, with every operation.
+//! A handle on a limiter's states under one policy, with every operation.
 
-use alloc::{format, sync::Arc};
+use alloc::sync::Arc;
 use core::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-use std::sync::{OnceLock, PoisonError};
 
 use super::{
-    engine::Ask,
-    engines::{Compiled, Engines, Shape},
-    place::{Turn, Waiter},
-    queue::{Outcome, Ticket},
-    store::{Dated, Moment},
+    queue::{Queue, Request, Ticket, Turn},
+    queues::Queues,
+    states::{Bound, Outcome, States},
+    taken::Taken,
 };
-use crate::{
-    Clock, Cost, Decision, Error, ErrorKind, Policy, Receipt, Reservation, Timestamp, Usage,
-    sync::RwLock,
-};
+use crate::{Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage};
 
-/// One tier of a limiter.
-pub(super) struct Handle<K: Shape, C> {
-    shared: Arc<Shared<K, C>>,
-    /// Zero is the policy itself.
-    tier: usize,
+/// A handle on a limiter's states under one policy.
+pub(super) struct Handle<C> {
+    shared: Arc<Shared<C>>,
+    bound: Arc<Bound>,
 }
 
-struct Shared<K: Shape, C> {
-    /// Tells this limiter's receipts from others'.
+/// What all handles of a limiter share.
+struct Shared<C> {
+    /// Separates this limiter's receipts from those of others.
     id: u64,
-    /// Made when it is first used: a limiter may be given another capacity and clock before.
-    engines: OnceLock<Engines<K>>,
-    current: RwLock<Current>,
-    capacity: usize,
-    clock: C,
-    /// When the limiter was made, or the earliest moment that its clock was set back to since:
-    /// states count from here, so that any clock leaves them room.
-    origin: AtomicU64,
-    /// As far back the origin may be moved, so that states have room for decades all the same: for
-    /// a clock that was set back farther, time stands still until it comes here.
-    earliest_origin: Timestamp,
-}
-
-/// What a receipt gives back, and where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    /// Of the limiter that gave it out.
-    limiter: u64,
-    /// Of the key.
-    hash: u64,
-    /// By which it was taken.
-    tier: usize,
-    charge: Dated,
-}
-
-/// In nanoseconds.
-const TWO_YEARS: u64 = 2 * 366 * 86_400 * 1_000_000_000;
-
-#[derive(Clone)]
-struct Current {
+    /// Its families are those of the states.
     policy: Policy,
-    compiled: Compiled,
+    states: States,
+    queues: Queues,
+    clock: C,
+    /// Whether states count in Unix time.
+    unix_time: bool,
 }
 
-impl<K: Shape, C: Clock> Handle<K, C> {
-    pub(super) fn new(policy: Policy, capacity: usize, clock: C) -> Result<Self, Error> {
-        let compiled = Compiled::new(&policy)?;
-        Ok(Self::with(Current { policy, compiled }, capacity, clock, 0))
-    }
-
-    fn with(current: Current, capacity: usize, clock: C, tier: usize) -> Self {
+impl<C: Clock> Handle<C> {
+    pub(super) fn new((states, bound): (States, Bound), clock: C) -> Self {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let now = clock.now();
-        let earliest_origin = now.as_nanos().saturating_sub(TWO_YEARS);
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            engines: OnceLock::new(),
-            current: RwLock::new(current),
-            capacity,
+            policy: bound.policy.clone(),
+            states,
+            queues: Queues::new(),
             clock,
-            origin: AtomicU64::new(now.as_nanos()),
-            earliest_origin: Timestamp::from_nanos(earliest_origin),
+            unix_time: bound.policy.reads_unix_time(),
         };
-        Self { shared: Arc::new(shared), tier }
-    }
-
-    /// Returns another limiter of the same policy, without states.
-    pub(super) fn renewed<D: Clock>(&self, capacity: usize, clock: D) -> Handle<K, D> {
-        Handle::with(self.current(), capacity, clock, self.tier)
+        Self { shared: Arc::new(shared), bound: Arc::new(bound) }
     }
 
     pub(super) fn clock(&self) -> &C {
         &self.shared.clock
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.shared.capacity
+    pub(super) fn policy(&self) -> &Policy {
+        &self.bound.policy
     }
 
-    fn current(&self) -> Current {
-        self.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns the policy, or the tier's.
-    pub(super) fn policy(&self) -> Policy {
-        let current = self.shared.current.read().unwrap_or_else(PoisonError::into_inner);
-        let tier = self.tier.checked_sub(1).and_then(|index| current.policy.tiers().get(index));
-        tier.unwrap_or(&current.policy).clone()
-    }
-
-    pub(super) fn tier(&self, name: &str) -> Result<Self, Error> {
-        let policy = self.current().policy;
-        let Some(index) = policy.tier_index(name) else {
-            return Err(Error::new(
-                ErrorKind::InvalidName,
-                format!("the policy {:?} has no tier {name:?}", policy.name()),
-            ));
-        };
-        Ok(Self { shared: Arc::clone(&self.shared), tier: index + 1 })
-    }
-
-    pub(super) fn replace(&self, policy: Policy) -> Result<(), Error> {
-        // Before the policy is held, which this needs too.
-        let engines = self.engines();
-        // Held throughout: of two that come at once, the later one stays.
-        let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
-        let policy = current.policy.replaced_by(policy)?;
-        let compiled = Compiled::new(&policy)?;
-        let clock = || self.now();
-        engines.replace(&compiled, self.origin(), Moment::by(&clock));
-        *current = Current { policy, compiled };
-        // Whoever is woken may ask for the policy.
-        drop(current);
-        engines.reconsider_all(&clock);
-        Ok(())
+    pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+        let Shared { policy: own, states, .. } = &*self.shared;
+        own.check_families(policy)?;
+        let bound = Arc::new(states.bind(policy.clone(), self.now())?);
+        Ok(Self { shared: Arc::clone(&self.shared), bound })
     }
 
     #[inline]
-    pub(super) fn try_acquire(&self, hash: u64, cost: Cost) -> Decision {
-        self.engines().reserve(self.ask(hash, &|| self.now()), cost, Duration::ZERO).0
+    pub(super) fn check(&self, hash: u64, cost: Cost) -> Decision {
+        let Shared { states, queues, .. } = &*self.shared;
+        if queues.are_empty_for(hash) {
+            return states.check(hash, &self.bound, &|| self.now(), cost);
+        }
+        self.take_behind_waiters(hash, cost, Duration::ZERO).0
     }
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let outcome = self.engines().reserve(self.ask(hash, &|| self.now()), cost, within);
-        let at = outcome.1.map(|dated| dated.charge.at);
+        let outcome = self.take_behind_waiters(hash, cost, within);
+        let at = outcome.1.map(|charge| charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay)
     }
 
-    /// Returns what an outcome means to the caller.
-    pub(super) fn reservation(&self, hash: u64, outcome: Outcome, delay: Duration) -> Reservation {
-        let (decision, Some(charge)) = outcome else {
-            return Reservation::refused(outcome.0);
-        };
-        let permits = charge.charge.cost.get();
-        let taken = Taken { limiter: self.shared.id, hash, tier: self.tier, charge };
-        Reservation::admitted(decision, delay, Receipt::of_memory(taken, permits))
-    }
-
-    pub(super) fn peek(&self, hash: u64) -> Usage {
-        self.engines().peek(self.ask(hash, &|| self.now()))
-    }
-
-    /// The receipt knows the key and the tier.
-    pub(super) fn refund(&self, receipt: Receipt) {
-        if let Some(Taken { limiter, hash, tier, charge }) = receipt.taken()
-            && limiter == self.shared.id
-        {
-            let clock = || self.now();
-            let ask = Ask { tier, ..self.ask(hash, &clock) };
-            self.engines().refund(ask, &charge, receipt.permits());
+    /// Charges `cost`, unless waiters come first.
+    #[cold]
+    fn take_behind_waiters(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
+        let Shared { states, queues, .. } = &*self.shared;
+        let clock = || self.now();
+        if !queues.has(hash) {
+            return states.take(hash, &self.bound, None, &clock, cost, within);
         }
-    }
-
-    pub(super) fn reset(&self, hash: u64) {
-        self.engines().reset(self.ask(hash, &|| self.now()));
-    }
-
-    pub(super) fn turn(&self, hash: u64, ticket: &mut Option<Ticket>, waiter: Waiter<'_>) -> Turn {
-        self.engines().turn(self.ask(hash, &|| self.now()), ticket, waiter)
-    }
-
-    pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
-        self.engines().leave(self.ask(hash, &|| self.now()), ticket);
-    }
-
-    #[inline]
-    fn origin(&self) -> Timestamp {
-        Timestamp::from_nanos(self.shared.origin.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn engines(&self) -> &Engines<K> {
-        let Shared { engines, current, capacity, .. } = &*self.shared;
-        engines.get_or_init(|| {
-            let current = current.read().unwrap_or_else(PoisonError::into_inner);
-            Engines::new(&current.compiled, self.origin(), *capacity)
+        queues.with(states, hash, &clock, |queue, target| {
+            if queue.has_waiters() {
+                queue.refusal(target, &self.bound, cost)
+            } else {
+                let now = target.now;
+                states.take(hash, &self.bound, None, &|| now, cost, within)
+            }
         })
     }
 
-    /// Returns the present as the engines count it.
+    /// Returns what an outcome means to the caller.
+    pub(super) fn reservation(
+        &self,
+        hash: u64,
+        (decision, charge): Outcome,
+        delay: Duration,
+    ) -> Reservation {
+        let Some(charge) = charge else {
+            return Reservation::refused(decision);
+        };
+        let bound = Arc::clone(&self.bound);
+        let taken = Taken { limiter: self.shared.id, hash, bound, charge };
+        Reservation::admitted(decision, delay, Receipt::of_memory(taken, charge.cost.get()))
+    }
+
+    pub(super) fn peek(&self, hash: u64) -> Usage {
+        let Shared { states, queues, .. } = &*self.shared;
+        if queues.has(hash) {
+            queues.with(states, hash, &|| self.now(), |_, _| ());
+        }
+        states.peek(hash, &self.bound, &|| self.now())
+    }
+
+    pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
+        let Some(Taken { limiter, hash, bound, charge }) = receipt.taken() else {
+            return 0;
+        };
+        if *limiter != self.shared.id {
+            return 0;
+        }
+        self.change(*hash, |states, clock| {
+            states.give_back(*hash, bound, clock, charge, receipt.permits())
+        })
+    }
+
+    pub(super) fn reset(&self, hash: u64) {
+        self.change(hash, |states, clock| states.reset(hash, &self.bound, clock));
+    }
+
+    /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
+    fn change<R>(&self, hash: u64, change: impl Fn(&States, &dyn Fn() -> Timestamp) -> R) -> R {
+        let Shared { states, queues, .. } = &*self.shared;
+        let clock = || self.now();
+        if !queues.has(hash) {
+            let result = change(states, &clock);
+            // A waiter may have come meanwhile.
+            if queues.has_now(hash) {
+                queues.with(states, hash, &clock, Queue::changed);
+            }
+            return result;
+        }
+        queues.with(states, hash, &clock, |queue, target| {
+            let result = change(states, &clock);
+            queue.changed(target);
+            result
+        })
+    }
+
+    /// Lets a new waiter in.
+    pub(super) fn join(
+        &self,
+        hash: u64,
+        cost: Cost,
+        deadline: Option<Timestamp>,
+        waker: &core::task::Waker,
+    ) -> Turn {
+        let request = Request { bound: &self.bound, cost, deadline, waker };
+        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
+            queue.join(target, request)
+        })
+    }
+
+    /// Returns what has become of a waiter.
+    pub(super) fn look(&self, hash: u64, ticket: Ticket, waker: &core::task::Waker) -> Turn {
+        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
+            queue.look(target, ticket, waker)
+        })
+    }
+
+    /// Gives up a waiter's place, and what may have been charged for it.
+    pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
+        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
+            queue.leave(target, ticket, &self.bound);
+        });
+    }
+
+    /// Returns the present as the states count it.
     #[inline]
     pub(super) fn now(&self) -> Timestamp {
-        let now = self.shared.clock.now();
-        let origin = self.origin();
-        if now < origin {
-            let now = now.max(self.shared.earliest_origin);
-            self.shared.origin.fetch_min(now.as_nanos(), Ordering::Relaxed);
+        let Shared { clock, unix_time, .. } = &*self.shared;
+        if *unix_time { clock.unix_time() } else { clock.now() }
+    }
+
+    /// Returns a moment of the states' time by the clock's time.
+    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Timestamp {
+        if self.shared.unix_time {
+            self.shared.clock.now().saturating_add(moment.saturating_since(self.now()))
+        } else {
+            moment
         }
-        Timestamp::ZERO.saturating_add(now.saturating_since(origin))
-    }
-
-    /// Returns a moment that the engines have told as the clock shows it, `None` if it never will.
-    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Option<Timestamp> {
-        let since_origin = moment.saturating_since(Timestamp::ZERO);
-        let moment = self.origin().saturating_add(since_origin);
-        (moment < Timestamp::MAX).then_some(moment)
-    }
-
-    #[inline]
-    fn ask<'a>(&self, hash: u64, clock: &'a dyn Fn() -> Timestamp) -> Ask<'a> {
-        Ask { hash, tier: self.tier, moment: Moment::by(clock) }
     }
 }
 
-impl<K: Shape, C> Clone for Handle<K, C> {
+impl<C> Clone for Handle<C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), tier: self.tier }
+        Self { shared: Arc::clone(&self.shared), bound: Arc::clone(&self.bound) }
     }
 }
 
-impl<K: Shape, C> fmt::Debug for Handle<K, C> {
+impl<C> fmt::Debug for Handle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let current = self.shared.current.read().unwrap_or_else(PoisonError::into_inner);
         f.debug_struct("Limiter")
-            .field("policy", &current.policy)
-            .field("tier", &self.tier)
-            .field("capacity", &self.shared.capacity)
+            .field("policy", &self.bound.policy)
+            .field("states", &self.shared.states)
             .finish_non_exhaustive()
     }
 }

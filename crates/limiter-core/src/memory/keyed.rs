@@ -1,155 +1,113 @@
 //! The limiter for one process.
 
-use alloc::sync::Arc;
-use core::{fmt, hash::BuildHasher, time::Duration};
-use std::{format, hash::RandomState};
+use alloc::{boxed::Box, sync::Arc};
+use core::{
+    fmt,
+    future::Future,
+    hash::{BuildHasher, Hash, Hasher},
+    pin::Pin,
+    time::Duration,
+};
+
+use foldhash::quality::RandomState;
 
 use super::{
-    acquire::{Acquire, Waiting},
-    engines::Keyed,
+    acquire::{Acquire, Waiter},
     handle::Handle,
 };
 use crate::{
-    Answer, Check, Clock, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt,
-    Reservation, SystemClock, Timer, Usage, WaitingLimiter,
+    Answer, Clock, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, SystemClock,
+    Timer, Usage, WaitingLimiter,
 };
 
-/// A limiter that keeps its state in this process's memory.
+/// A limiter that keeps its states in this process's memory.
 ///
-/// It never holds more keys than its capacity has room for, needs no background thread, and is
-/// correct under threads: a key's permits are never given out twice. Clones are one limiter.
-///
-/// Keys are held as 64-bit hashes under a seed drawn at random for each limiter.
+/// Its memory is bounded by its capacity, it needs no background thread, and it is correct under
+/// threads: no permit is admitted twice. Clones and [handles](Self::with_policy) share one set of
+/// states. Keys are stored as 64-bit hashes under a random seed.
 ///
 /// ```
-/// use std::time::Duration;
-/// use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+/// use limiter_core::{MemoryLimiter, Policy, Quota};
 ///
-/// let clock = ManualClock::new();
-/// let policy = Policy::gcra("api", Quota::per_second(1)?)?;
-/// let limiter = MemoryLimiter::new(policy)?.with_clock(clock.clone());
-///
-/// assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
-/// assert!(!limiter.try_acquire("alice", Cost::ONE).is_admitted());
-/// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
-/// # Ok::<(), limiter_core::Error>(())
+/// let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(2)));
+/// assert!(limiter.check("alice").is_admitted());
+/// assert!(limiter.check("alice").is_admitted());
+/// assert!(!limiter.check("alice").is_admitted());
+/// assert!(limiter.check("bob").is_admitted());
 /// ```
 ///
 /// # Waiting
 ///
-/// [`acquire`](Self::acquire) waits until permits are there. Those who wait for one key have their
-/// turns in the order in which they came, and as long as someone waits, `try_acquire` and `reserve`
-/// are refused: no one overtakes, by whichever tier. See [`Acquire`]. With a [`SystemClock`], that
-/// needs the feature `tokio`; [`acquire_blocking`](Self::acquire_blocking) needs nothing.
-///
-/// Keys that find no room share the permits of one key, and wait for them each in its own queue.
+/// [`acquire`](Self::acquire) waits for permits. Waiters for one key are served in the order in which
+/// they came, and while there are waiters, `check` and `reserve` are refused. A waiter is charged for
+/// the moment at which it is due, however late its timer fires. With a [`SystemClock`], waiting as a
+/// future needs the feature `tokio`; [`acquire_blocking`](Self::acquire_blocking) needs nothing.
 pub struct MemoryLimiter<C = SystemClock> {
-    handle: Handle<Keyed, C>,
+    handle: Handle<C>,
     seed: RandomState,
 }
 
-impl MemoryLimiter {
-    /// About how many keys in debt a limiter holds apart unless [`MemoryLimiter::with_capacity`]
-    /// says otherwise: 100,000. By an algorithm with a state of one word, that is about 4 MB.
-    pub const DEFAULT_CAPACITY: usize = 100_000;
-
-    /// The largest capacity: 268,435,456 keys.
-    pub const MAX_CAPACITY: usize = 1 << 28;
-
-    /// Returns a limiter that applies `policy` by the machine's clock.
-    ///
-    /// # Errors
-    ///
-    /// None at present: a policy is checked when it is built. A future algorithm may have quotas
-    /// that only some limiters can hold.
-    pub fn new(policy: Policy) -> Result<Self, Error> {
-        let handle = Handle::new(policy, Self::DEFAULT_CAPACITY, SystemClock::new())?;
-        Ok(Self { handle, seed: RandomState::new() })
-    }
-}
-
 impl<C: Clock> MemoryLimiter<C> {
-    /// Returns a limiter with room for about `keys` keys in debt at once, and nothing in it.
-    ///
-    /// Memory is taken when the limiter is first used, and never grows past that. A new key that finds no room has to share the permits of one
-    /// key with other such keys until an earlier key has recovered; keys that have a place keep it.
-    /// Since a key's place depends on its hash, about one key in a thousand has to share before
-    /// the limiter is full.
-    ///
-    /// How much memory a key takes depends on the [algorithm](crate::algorithm): two places of 16
-    /// bytes where its state is one word, more for the others, and the more entries it has.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] unless `keys` is 1 to [`MemoryLimiter::MAX_CAPACITY`].
-    pub fn with_capacity(self, keys: usize) -> Result<Self, Error>
-    where
-        C: Clone,
-    {
-        if !(1..=MemoryLimiter::MAX_CAPACITY).contains(&keys) {
-            let most = MemoryLimiter::MAX_CAPACITY;
-            let message = format!("a capacity of {keys} keys: use 1 to {most}");
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        let handle = self.handle.renewed(keys, self.handle.clock().clone());
-        Ok(Self { handle, ..self })
+    pub(super) fn of(handle: Handle<C>) -> Self {
+        Self { handle, seed: RandomState::default() }
     }
 
-    /// Returns a limiter that reads the time from `clock`, with nothing in it.
+    /// Returns the policy that this handle enforces.
     #[must_use]
-    pub fn with_clock<D: Clock>(self, clock: D) -> MemoryLimiter<D> {
-        let handle = self.handle.renewed(self.handle.capacity(), clock);
-        MemoryLimiter { handle, seed: self.seed }
+    pub fn policy(&self) -> &Policy {
+        self.handle.policy()
     }
 
-    /// Returns the limiter as it is for the keys of another tier of its policy.
+    /// Returns a handle on the same states that enforces `policy`, which is cheap enough to be called
+    /// for each request: for tiers, for quotas of single customers, and for reloads.
     ///
-    /// Both are one limiter: what a key takes by one of them, it has taken from the other too.
+    /// A key's debt is the same by all handles: what was charged by one, in permits, is charged for
+    /// the others, and drains at the pace of the quota that charged it until another one charges.
     ///
     /// ```
     /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
     ///
-    /// let free = Policy::gcra("free", Quota::per_hour(1)?)?;
-    /// let policy = free.with_tier(Policy::gcra("premium", Quota::per_hour(100)?)?)?;
-    /// let limiter = MemoryLimiter::new(policy)?;
-    /// let premium = limiter.tier("premium")?;
+    /// let limiter = MemoryLimiter::new(Policy::gcra("free", Quota::per_hour(10)));
+    /// let premium = limiter.with_policy(&Policy::gcra("premium", Quota::per_hour(1_000)))?;
     ///
-    /// assert!(limiter.try_acquire("alice", Cost::ONE).is_admitted());
-    /// assert!(!premium.try_acquire("alice", Cost::new(100)?).is_admitted());
+    /// assert!(limiter.check_n("alice", Cost::of(10)).is_admitted());
+    /// assert!(!limiter.check("alice").is_admitted());
+    /// assert_eq!(premium.peek("alice").remaining(), 990);
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if the policy has no such tier.
-    pub fn tier(&self, name: &str) -> Result<Self, Error> {
-        Ok(Self { handle: self.handle.tier(name)?, seed: self.seed.clone() })
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
+    /// [families](Policy::families) than this limiter's states; or, for GCRA, if 254 different
+    /// quotas are in use already ([`wide_states`](crate::Builder::wide_states)
+    /// has no such limit).
+    pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+        Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
     }
 
-    /// Applies `policy` from now on, to all keys, by all clones and tiers. Keys keep their debts.
-    ///
-    /// The permits that were taken stay taken, as far as the new quota remembers any: a key waits no
-    /// longer than that can make it wait.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] if the policy has other kinds of limits than the one before, or
-    /// lacks one of its tiers. The policy then stays as it was.
-    pub fn replace(&self, policy: Policy) -> Result<(), Error> {
-        self.handle.replace(policy)
-    }
-
-    /// Takes `cost` permits of `key` if they are there now. Never waits, never fails.
+    /// Charges one permit to `key` if it fits now.
     #[inline]
-    pub fn try_acquire<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        self.handle.try_acquire(self.hash(&key.into()), cost)
+    pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Decision {
+        self.check_n(key, Cost::ONE)
     }
 
-    /// Takes `cost` permits of `key` that are there now or will be `within` some time, and tells
-    /// when they may be used. What comes later has to wait behind them.
+    /// Charges `cost` to `key` if it fits now. Never waits for permits.
+    #[inline]
+    pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
+        self.handle.check(self.hash(&key.into()), cost)
+    }
+
+    /// Returns how far the permits of `key` are used up, and charges nothing.
+    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Usage {
+        self.handle.peek(self.hash(&key.into()))
+    }
+
+    /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
+    /// charged later has to wait behind it.
     ///
-    /// With a time of zero it does what `try_acquire` does, and gives a receipt.
+    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// [`check_n`](Self::check_n) with a receipt.
     pub fn reserve<'a>(
         &self,
         key: impl Into<Key<'a>>,
@@ -159,33 +117,27 @@ impl<C: Clock> MemoryLimiter<C> {
         self.handle.reserve(self.hash(&key.into()), cost, within)
     }
 
-    /// Returns how far the permits of `key` are used up, and takes none.
-    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Usage {
-        self.handle.peek(self.hash(&key.into()))
+    /// Gives back the permits of `receipt` as far as they still count, and returns how many came
+    /// back.
+    ///
+    /// Permits that have recovered do not come back. Under GCRA, permits that others were reserved
+    /// behind come back only as far as the reservations keep their moments. Nothing comes back to a
+    /// key that has no place of its own, and nothing for another limiter's receipt.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
+    #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
+    pub fn refund(&self, receipt: Receipt) -> u64 {
+        self.handle.refund(&receipt)
     }
 
-    /// Gives back what `receipt` tells, as far as it still counts.
-    ///
-    /// What was taken by one tier is given back to that tier alone; the others, which took account of
-    /// it, keep it. Permits that have recovered since are not given back, nor those that were promised for later
-    /// where others were promised after them. By GCRA, which remembers a debt and not what it is
-    /// made of, less may come back than is left where something that was taken before was given
-    /// back too, and never more.
-    pub fn refund(&self, receipt: Receipt) {
-        self.handle.refund(receipt);
-    }
-
-    /// Makes `key` a fresh one.
-    ///
-    /// A key that has to share the permits of others, since there was no room for it, still does.
+    /// Makes `key` fresh, unless it has no place of its own.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
         self.handle.reset(self.hash(&key.into()));
     }
 
-    /// Takes `cost` permits of `key` as soon as they are there, on this thread, `within` some time
-    /// if that is given. If they will not be there within it, they are refused at once.
+    /// Charges `cost` to `key` as soon as it fits, on this thread, up to `within` from now if that is
+    /// given. If it will not fit by then, it is refused at once.
     ///
-    /// For code without a runtime; see [`acquire`](Self::acquire). Both have one queue.
+    /// For code without a runtime. It shares its queue with [`acquire`](Self::acquire).
     pub fn acquire_blocking<'a>(
         &self,
         key: impl Into<Key<'a>>,
@@ -193,21 +145,26 @@ impl<C: Clock> MemoryLimiter<C> {
         within: Option<Duration>,
     ) -> Reservation {
         let hash = self.hash(&key.into());
-        Waiting::new(self.handle.clone(), hash, cost, within).block()
+        Waiter::new(self.handle.clone(), hash, cost, within).block()
     }
 
-    #[inline]
+    /// Returns `hash_one`, inlined, which that is not.
+    #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
+    #[inline(always)]
     fn hash(&self, key: &Key<'_>) -> u64 {
-        self.seed.hash_one(key)
+        let mut hasher = self.seed.build_hasher();
+        key.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
-impl<C: Timer> MemoryLimiter<C> {
-    /// Takes `cost` permits of `key` as soon as they are there, however long that takes.
+impl<C: Clock> MemoryLimiter<C> {
+    /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
-    /// Within a tokio runtime, if the clock is a [`SystemClock`]: it panics outside of one, as tokio's
-    /// own timer does. It is refused at once if the cost can never fit, or if a queue is full that the policy has.
-    /// The reservation has no delay any more.
+    /// It is refused at once if it will not fit by then, if it never fits, or if the policy is a
+    /// leaky queue that is full. The place in the queue is taken when the future is first polled; a
+    /// future that is dropped gives its place back, and whatever was charged for it. With a
+    /// [`SystemClock`], poll it within a tokio runtime; outside of one, tokio's timer panics.
     ///
     /// ```
     /// use std::time::Duration;
@@ -215,46 +172,44 @@ impl<C: Timer> MemoryLimiter<C> {
     ///
     /// # futures::executor::block_on(async {
     /// let clock = ManualClock::new();
-    /// let policy = Policy::gcra("mail", Quota::per_second(1)?)?;
-    /// let limiter = MemoryLimiter::new(policy)?.with_clock(clock.clone());
+    /// let policy = Policy::gcra("mail", Quota::per_second(1));
+    /// let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build()?;
     ///
-    /// assert!(limiter.acquire("alice", Cost::ONE).await.decision().is_admitted());
-    /// let second = limiter.acquire("alice", Cost::ONE);
+    /// assert!(limiter.acquire("alice", Cost::ONE, None).await.is_admitted());
+    /// let second = limiter.acquire("alice", Cost::ONE, None);
     /// let one_second_later = async { clock.advance(Duration::from_secs(1)) };
     /// let (second, ()) = futures::join!(second, one_second_later);
-    /// assert!(second.decision().is_admitted());
+    /// assert!(second.is_admitted());
     /// # Ok::<(), limiter_core::Error>(())
     /// # }).unwrap();
     /// ```
-    pub fn acquire<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Acquire<C> {
-        self.wait(&key.into(), cost, None)
-    }
-
-    /// Takes `cost` permits of `key` as soon as they are there, `within` some time from now.
-    ///
-    /// If they will not be there within it, they are refused at once.
-    pub fn acquire_within<'a>(
+    pub fn acquire<'a>(
         &self,
         key: impl Into<Key<'a>>,
         cost: Cost,
-        within: Duration,
-    ) -> Acquire<C> {
-        self.wait(&key.into(), cost, Some(within))
+        within: Option<Duration>,
+    ) -> Pin<Box<dyn Future<Output = Reservation> + Send>>
+    where
+        C: Timer + 'static,
+    {
+        Box::pin(self.wait(&key.into(), cost, within))
     }
 
-    fn wait(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C> {
-        Acquire::keyed(Waiting::new(self.handle.clone(), self.hash(key), cost, within))
+    fn wait(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C>
+    where
+        C: Timer,
+    {
+        Acquire::new(Waiter::new(self.handle.clone(), self.hash(key), cost, within))
     }
 }
 
-/// All is answered at once, and never with an error.
 impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> &Policy {
         self.handle.policy()
     }
 
-    fn check(&self, key: &Key<'_>, cost: Cost) -> Check {
-        Answer::ready(Ok(self.handle.try_acquire(self.hash(key), cost)))
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+        Answer::ready(Ok(self.handle.check(self.hash(key), cost)))
     }
 
     fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
@@ -265,9 +220,8 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         Answer::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<()> {
-        self.handle.refund(receipt);
-        Answer::ready(Ok(()))
+    fn refund(&self, receipt: Receipt) -> Answer<u64> {
+        Answer::ready(Ok(self.handle.refund(&receipt)))
     }
 
     fn reset(&self, key: &Key<'_>) -> Answer<()> {
@@ -275,20 +229,20 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         Answer::ready(Ok(()))
     }
 
-    fn replace(&self, policy: Policy) -> Result<(), Error> {
-        self.handle.replace(policy)
-    }
-
-    fn tier(&self, name: &str) -> Result<Arc<dyn Limiter>, Error> {
-        Ok(Arc::new(Self { handle: self.handle.tier(name)?, seed: self.seed.clone() }))
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::with_policy(self, policy)?))
     }
 }
 
-/// As [`MemoryLimiter::acquire`] and [`MemoryLimiter::acquire_within`], at the price of a box.
+/// [`MemoryLimiter::acquire`] in a box.
 impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
         let acquire = self.wait(key, cost, within);
         Answer::pending(async { Ok(acquire.await) })
+    }
+
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        Ok(Arc::new(Self::with_policy(self, policy)?))
     }
 }
 

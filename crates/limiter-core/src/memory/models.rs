@@ -1,84 +1,170 @@
-//! Models of waiting and of all that is shared, whose every interleaving is tried: run by
-//! `cargo xtask models`.
+//! Models of what threads share, of which every interleaving is tried: `cargo xtask models`.
 //!
-//! One who is not woken is found out as a deadlock.
+//! The words have one slot a line here, so that keys compete for it. A waiter that is not woken
+//! shows as a deadlock.
 
 #![cfg(loom)]
 
 use alloc::sync::Arc;
 use core::{
-    future::Future,
     pin::Pin,
     task::{Context, Poll, Waker},
     time::Duration,
 };
+use std::future::Future;
 
 use loom::{future::block_on, thread};
 
 use super::{
-    acquire::{Acquire, Waiting},
-    engine::{Ask, Engine},
-    engines::{Keyed, Shape, Unkeyed},
+    acquire::{Acquire, Waiter},
     handle::Handle,
-    store::{Moment, Tiers},
-    table::Table,
+    scales::{Numbered, Scales},
+    states::States,
+    word::{GiveBack, Now, Take},
+    words::Words,
 };
-use crate::{Clock, Cost, ManualClock, Policy, Quota, Receipt, Timer, Timestamp, algorithm::Gcra};
+use crate::{
+    Cost, ManualClock, Policy, Quota, Receipt, Timestamp,
+    algorithm::{Charge, Marks, Rule},
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
+/// A moment at which a permit of `START` has recovered: to the tick, so not before.
+const LATER: Timestamp = Timestamp::from_nanos(2 * 3_600_000_000_000);
+
 /// Tries all interleavings.
-fn check(model: impl Fn() + Send + Sync + 'static) {
+fn model(model: impl Fn() + Send + Sync + 'static) {
     loom::model(model);
 }
 
-/// Tries all interleavings in which threads are interrupted no more than so often: with one more
-/// interruption, it would take many seconds.
-fn check_with(interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(interruptions);
-    builder.check(model);
-}
-
-type Limiter = Handle<Unkeyed, ManualClock>;
-
 /// One permit an hour.
 fn hourly() -> Policy {
-    Policy::gcra("hourly", Quota::per_hour(1).unwrap()).unwrap()
+    Policy::gcra("hourly", Quota::per_hour(1))
 }
 
-/// So many permits in each hour.
-fn log(permits: u64) -> Policy {
-    Policy::sliding_log("log", Quota::per_hour(permits).unwrap()).unwrap()
+/// Words with room for one key, and the quota of one permit an hour.
+struct Shared {
+    words: Words,
+    own: Numbered,
 }
 
-fn limiter(policy: Policy) -> (Limiter, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = Handle::new(policy, 1, clock.clone()).unwrap();
-    make(&limiter);
-    (limiter, clock)
+impl Shared {
+    fn new() -> Arc<Self> {
+        let policy = hourly();
+        let Rule::Gcra(gcra) = policy.rule() else { unreachable!("it is GCRA") };
+        let (scales, own) = Scales::new(gcra);
+        Arc::new(Self { words: Words::new(1, scales), own })
+    }
+
+    fn take(&self, key: u64, at: Timestamp) -> Option<Charge> {
+        let clock = || at;
+        let now = &mut Now::read(&clock);
+        let take = Take { cost: Cost::ONE, within: Duration::ZERO };
+        let charged = self.words.take(key, &self.own, now, &take).1;
+        charged.map(|(at, mark)| Charge { at, cost: Cost::ONE, marks: Marks::one(mark) })
+    }
+
+    fn give_back(&self, key: u64, at: Timestamp, charge: &Charge) -> u64 {
+        let clock = || at;
+        let give_back = GiveBack { charge, permits: 1 };
+        self.words.change(key, &self.own, &mut Now::read(&clock), &give_back).unwrap_or(0)
+    }
 }
 
-/// Makes the states before there are threads: what they would wait for is not modelled.
-fn make<K: Shape>(limiter: &Handle<K, ManualClock>) {
-    let _ = limiter.peek(0);
+/// Runs one closure on a thread of its own, and the other here.
+fn together<A: Send + 'static, B>(
+    there: impl FnOnce() -> A + Send + 'static,
+    here: impl FnOnce() -> B,
+) -> (A, B) {
+    let there = thread::spawn(there);
+    let here = here();
+    (there.join().expect("the other thread has ended"), here)
+}
+
+#[test]
+fn two_claims_of_one_key_admit_one() {
+    model(|| {
+        let shared = Shared::new();
+        let other = Arc::clone(&shared);
+        let (there, here) = together(
+            move || other.take(7, Timestamp::ZERO).is_some(),
+            || shared.take(7, Timestamp::ZERO).is_some(),
+        );
+        assert_ne!(there, here);
+        assert!(shared.take(7, Timestamp::ZERO).is_none());
+    });
+}
+
+#[test]
+fn two_keys_that_compete_for_a_slot_are_both_charged() {
+    model(|| {
+        let shared = Shared::new();
+        let other = Arc::clone(&shared);
+        let (there, here) = together(
+            move || other.take(7, Timestamp::ZERO).is_some(),
+            || shared.take(8, Timestamp::ZERO).is_some(),
+        );
+        assert!(there && here);
+        assert!(shared.take(7, Timestamp::ZERO).is_none());
+        assert!(shared.take(8, Timestamp::ZERO).is_none());
+    });
+}
+
+#[test]
+fn a_late_charge_by_the_former_owner_of_a_slot_is_not_lost() {
+    model(|| {
+        let shared = Shared::new();
+        assert!(shared.take(7, Timestamp::ZERO).is_some());
+        let other = Arc::clone(&shared);
+        // Key 7 has recovered, so key 8 may claim its slot while key 7 is charged in it.
+        let (there, here) =
+            together(move || other.take(8, LATER).is_some(), || shared.take(7, LATER).is_some());
+        assert!(there && here);
+        assert!(shared.take(7, LATER).is_none());
+        assert!(shared.take(8, LATER).is_none());
+    });
+}
+
+#[test]
+fn a_refund_after_a_claim_does_not_bring_back_the_former_word() {
+    model(|| {
+        let shared = Shared::new();
+        assert!(shared.take(7, Timestamp::ZERO).is_some());
+        let other = Arc::clone(&shared);
+        let (back, here) = together(
+            move || {
+                let charge = other.take(8, LATER).expect("key 8 is fresh");
+                other.give_back(8, LATER, &charge)
+            },
+            || shared.take(7, LATER).is_some(),
+        );
+        // Key 8 shares the overflow if key 7 was first, and then nothing comes back.
+        assert!(here && back <= 1);
+        assert!(shared.take(7, LATER).is_none());
+    });
+}
+
+type Limiter = Handle<ManualClock>;
+
+fn limiter(policy: Policy) -> Limiter {
+    Handle::new(States::new(policy, None, 0, false), ManualClock::new())
+}
+
+fn take(limiter: &Limiter) -> Option<Receipt> {
+    limiter.reserve(0, Cost::ONE, Duration::ZERO).into_receipt()
 }
 
 fn acquire(limiter: &Limiter) -> Acquire<ManualClock> {
-    Acquire::unkeyed(Waiting::new(limiter.clone(), 0, Cost::ONE, None))
+    Acquire::new(Waiter::new(limiter.clone(), 0, Cost::ONE, None))
 }
 
-/// Takes a permit now, or gets none.
-fn take<K: Shape>(limiter: &Handle<K, ManualClock>, hash: u64) -> Option<Receipt> {
-    limiter.reserve(hash, Cost::ONE, Duration::ZERO).into_receipt()
-}
-
-/// Waits until a permit is there.
+/// Waits until there is a permit.
 fn wait(limiter: &Limiter) {
-    assert!(block_on(acquire(limiter)).into_receipt().is_some());
+    assert!(block_on(acquire(limiter)).is_admitted());
 }
 
-/// Looks once for a permit, and leaves if there is none.
+/// Polls once for a permit, and leaves if there is none.
 fn look(limiter: &Limiter) -> Option<Receipt> {
     let mut acquire = acquire(limiter);
     match Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())) {
@@ -87,224 +173,51 @@ fn look(limiter: &Limiter) -> Option<Receipt> {
     }
 }
 
-#[test]
-fn a_refund_reaches_one_who_is_about_to_wait() {
-    check(|| {
-        let (limiter, _) = limiter(hourly());
-        let receipt = take(&limiter, 0).unwrap();
-        let waiter = thread::spawn({
-            let limiter = limiter.clone();
-            move || wait(&limiter)
-        });
-        limiter.refund(receipt);
-        waiter.join().unwrap();
-        assert!(take(&limiter, 0).is_none());
-    });
+/// With the states in a word, and under a lock.
+fn each_store(test: impl Fn(Limiter) + Copy + Send + Sync + 'static) {
+    model(move || test(limiter(hourly())));
+    model(move || test(limiter(Policy::sliding_log("log", Quota::per_hour(1)))));
 }
 
 #[test]
-fn a_reset_reaches_one_who_is_about_to_wait() {
-    check(|| {
-        let (limiter, _) = limiter(hourly());
-        assert!(take(&limiter, 0).is_some());
-        let waiter = thread::spawn({
-            let limiter = limiter.clone();
-            move || wait(&limiter)
-        });
-        limiter.reset(0);
-        waiter.join().unwrap();
-        assert!(take(&limiter, 0).is_none());
-    });
-}
-
-#[test]
-fn another_quota_reaches_one_who_is_about_to_wait() {
-    check(|| {
-        let (limiter, _) = limiter(log(1));
-        assert!(take(&limiter, 0).is_some());
-        let waiter = thread::spawn({
-            let limiter = limiter.clone();
-            move || wait(&limiter)
-        });
-        limiter.replace(log(2)).unwrap();
-        waiter.join().unwrap();
-        assert!(take(&limiter, 0).is_none());
-    });
-}
-
-#[test]
-fn the_next_is_told_the_time_when_the_first_leaves() {
-    check_with(4, || {
-        let (limiter, clock) = limiter(hourly());
-        assert!(take(&limiter, 0).is_some());
-        let waiter = thread::spawn({
-            let limiter = limiter.clone();
-            move || wait(&limiter)
-        });
-        assert!(look(&limiter).is_none());
-        clock.advance(HOUR);
-        waiter.join().unwrap();
-    });
-}
-
-#[test]
-fn the_next_is_called_when_the_first_leaves() {
-    check_with(3, || {
-        let (limiter, _) = limiter(hourly());
-        let receipt = take(&limiter, 0).unwrap();
-        let [leaver, waiter] = [(); 2].map(|()| limiter.clone());
-        let leaver = thread::spawn(move || look(&leaver));
-        let waiter = thread::spawn(move || wait(&waiter));
-        limiter.refund(receipt);
-        // One who was admitted gives its permit back.
-        if let Some(receipt) = leaver.join().unwrap() {
-            limiter.refund(receipt);
-        }
-        waiter.join().unwrap();
-        assert!(take(&limiter, 0).is_none());
-    });
-}
-
-#[test]
-fn two_who_wait_both_go_when_time_goes_by() {
-    check_with(2, || {
-        let (limiter, clock) = limiter(hourly());
-        assert!(take(&limiter, 0).is_some());
-        let waiters = [(); 2].map(|()| {
-            let (limiter, clock) = (limiter.clone(), clock.clone());
-            thread::spawn(move || {
-                wait(&limiter);
-                clock.advance(HOUR);
-            })
-        });
-        clock.advance(HOUR);
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
-    });
-}
-
-#[test]
-fn no_one_takes_what_one_who_arrives_takes() {
-    check(|| {
-        let (limiter, _) = limiter(hourly());
+fn a_refund_reaches_a_waiter_that_is_about_to_sleep() {
+    each_store(|limiter| {
+        let receipt = take(&limiter).expect("it is fresh");
         let other = limiter.clone();
-        let arriving = thread::spawn(move || look(&other).is_some());
-        let taken = take(&limiter, 0).is_some();
-        assert!(arriving.join().unwrap() ^ taken);
-        assert!(take(&limiter, 0).is_none());
+        let ((), back) = together(move || wait(&other), || limiter.refund(&receipt));
+        assert_eq!(back, 1);
+        assert!(take(&limiter).is_none());
     });
 }
 
-/// One who had looked at the clock before it had the lock once took the state for one from before
-/// a step back of the clock, and lowered it.
 #[test]
-fn one_who_is_held_up_lowers_nothing() {
-    check(|| {
-        let (limiter, clock) = limiter(hourly());
+fn a_reset_reaches_a_waiter_that_is_about_to_sleep() {
+    each_store(|limiter| {
+        assert!(take(&limiter).is_some());
         let other = limiter.clone();
-        let held_up = thread::spawn(move || take(&other, 0).is_some());
-        clock.advance(HOUR);
-        let taken = [(); 2].map(|()| take(&limiter, 0).is_some());
-        assert_ne!(taken, [true; 2], "two permits at once");
-        held_up.join().unwrap();
+        together(move || wait(&other), || limiter.reset(0));
+        assert!(take(&limiter).is_none());
     });
 }
 
 #[test]
-fn nothing_overtakes_one_who_waits() {
-    check(|| {
-        let (limiter, _) = limiter(hourly());
-        let receipt = take(&limiter, 0).unwrap();
-        let mut waiting = acquire(&limiter);
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
+fn a_waiter_that_leaves_makes_way_for_the_next() {
+    each_store(|limiter| {
+        let receipt = take(&limiter).expect("it is fresh");
         let other = limiter.clone();
-        let taker = thread::spawn(move || take(&other, 0).is_some());
-        limiter.refund(receipt);
-        assert!(!taker.join().unwrap());
-        assert!(Pin::new(&mut waiting).poll(&mut context).is_ready());
+        let (seen, _) = together(move || look(&other), || limiter.refund(&receipt));
+        // The one that looked has the permit, or has left it for the next.
+        assert!(seen.is_some() || take(&limiter).is_some());
+        assert!(take(&limiter).is_none());
     });
 }
 
 #[test]
-fn a_key_is_charged_exactly_by_all_threads() {
-    check(|| {
-        let policy = Policy::gcra("two", Quota::per_hour(2).unwrap()).unwrap();
-        let limiter = Handle::<Keyed, _>::new(policy, 1, ManualClock::new()).unwrap();
-        make(&limiter);
-        let other = limiter.clone();
-        // Two keys of one line, and of one only two permits.
-        let taken = |limiter: &Handle<Keyed, ManualClock>| {
-            [1, 2, 1].map(|key| u32::from(take(limiter, key).is_some()))
-        };
-        let others = thread::spawn(move || taken(&other));
-        let own = taken(&limiter);
-        let others = others.join().unwrap();
-        assert_eq!(own[0] + own[2] + others[0] + others[2], 2);
-        assert_eq!(own[1] + others[1], 2);
-    });
-}
-
-#[test]
-fn what_was_promised_is_never_lowered() {
-    check(|| {
-        let gcra = Gcra::new(&Quota::per_hour(1).unwrap()).unwrap();
-        let table = Table::new(Arc::new(Tiers::from(gcra)), 1);
-        let engine = Arc::new(Engine::new(table));
-        let ask = |hash| Ask { hash, tier: 0, moment: Moment::by(&|| Timestamp::ZERO) };
-        let promising = Arc::clone(&engine);
-        let promising = thread::spawn(move || {
-            [0, 1, 2].map(|_| promising.reserve(ask(1), Cost::ONE, 2 * HOUR).1.is_some())
-        });
-        let taken = engine.reserve(ask(1), Cost::ONE, Duration::ZERO).1.is_some();
-        assert!(engine.reserve(ask(2), Cost::ONE, Duration::ZERO).1.is_some());
-        let promised = promising.join().unwrap().map(u32::from).iter().sum::<u32>();
-        assert_eq!(promised + u32::from(taken), 3);
-        let wait = engine.reserve(ask(1), Cost::ONE, Duration::ZERO).0.retry_after();
-        assert_eq!(wait, Some(3 * HOUR));
-    });
-}
-
-#[test]
-fn a_quota_that_is_replaced_is_never_exceeded() {
-    check(|| {
-        let (limiter, _) = limiter(log(1));
-        let other = limiter.clone();
-        let taker = thread::spawn(move || {
-            [(); 2].map(|()| u32::from(take(&other, 0).is_some())).iter().sum::<u32>()
-        });
-        limiter.replace(log(2)).unwrap();
-        let own = u32::from(take(&limiter, 0).is_some());
-        let taken = own + taker.join().unwrap();
-        let last = u32::from(take(&limiter, 0).is_some());
-        assert_eq!(taken + last, 2);
-        assert!(take(&limiter, 0).is_none());
-    });
-}
-
-#[test]
-fn a_sleeper_is_woken_when_the_clock_is_moved() {
-    check(|| {
+fn a_moved_clock_reaches_a_waiter_that_is_about_to_sleep() {
+    model(|| {
         let clock = ManualClock::new();
-        let sleep = clock.sleep_until(Timestamp::ZERO.saturating_add(HOUR));
-        let sleeper = thread::spawn(move || block_on(sleep));
-        clock.advance(HOUR);
-        sleeper.join().unwrap();
-        assert_eq!(clock.next_wake(), None);
-    });
-}
-
-#[test]
-fn two_who_move_a_clock_both_move_it() {
-    check(|| {
-        let clock = ManualClock::new();
-        let sleep = clock.sleep_until(Timestamp::ZERO.saturating_add(2 * HOUR));
-        let other = clock.clone();
-        let mover = thread::spawn(move || other.advance(HOUR));
-        clock.advance(HOUR);
-        block_on(sleep);
-        mover.join().unwrap();
-        assert_eq!(clock.now(), Timestamp::ZERO.saturating_add(2 * HOUR));
+        let limiter = Handle::new(States::new(hourly(), None, 0, false), clock.clone());
+        assert!(take(&limiter).is_some());
+        together(move || wait(&limiter), || clock.advance(HOUR));
     });
 }

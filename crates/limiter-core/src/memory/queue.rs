@@ -1,216 +1,292 @@
-//! Those who wait for permits, in the order in which they came.
+//! The waiters for one key, in the order in which they came.
 //!
-//! Here is what a queue is; what happens in it is in [`place`](super::place).
+//! Each waiter is due when it fits behind those before it, by a forecast made when it came, and sleeps
+//! until then. Every operation on the key first charges the waiters that are due, each for the moment
+//! at which it was due. So nothing polls, no permit is lost to a timer that fires late, and a waiter
+//! that is never polled holds up nobody for longer than was forecast.
+//!
+//! What makes waiters due earlier, such as a refund or a waiter that leaves, moves the first at once;
+//! each of the others is moved when it becomes the first.
 
-use alloc::{collections::BTreeMap, vec::Vec};
-use core::{task::Waker, time::Duration};
-use std::{collections::HashMap, sync::PoisonError};
-
-use super::{
-    engine::{Ask, Engine},
-    place::Place,
-    store::{Dated, Store},
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    vec::Vec,
 };
+use core::{mem, task::Waker, time::Duration};
+
+use super::states::{Bound, Outcome, States};
 use crate::{
-    Cost, Decision, Timestamp,
-    algorithm::Algorithm,
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
+    Algorithm, Cost, Decision, Timestamp,
+    algorithm::{State, Transition},
 };
 
-/// The queues of all keys that someone waits for.
-#[derive(Debug)]
-pub(super) struct Queues<S> {
-    shards: [Shard<S>; SHARDS],
-}
-
-/// The model checker's time grows with their number.
-const SHARDS: usize = if cfg!(loom) { 2 } else { 32 };
-
-#[derive(Debug)]
-struct Shard<S> {
-    /// How many queues there are. Changed under the lock, read without it by those who do not
-    /// wait: whoever sees none comes before those who are about to wait.
-    number: AtomicUsize,
-    queues: Mutex<HashMap<u64, Queue<S>>>,
-}
-
-/// Who waits for one key. There is no queue without anyone in it.
-#[derive(Debug)]
-pub(super) struct Queue<S> {
-    pub(super) waiting: BTreeMap<Ticket, Waiting>,
-    /// Those who have had their turn and not yet seen it.
-    pub(super) done: BTreeMap<Ticket, Outcome>,
-    /// When the first who waits may have its turn, and when that was found out.
-    pub(super) due: Timestamp,
-    found_out: Timestamp,
+/// The waiters for one key. A queue without any does not exist.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiter>,
+    /// Waiters that were charged or refused, and have not seen it yet.
+    done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
-    /// `None` until someone asks.
-    forecast: Option<Forecast<S>>,
-}
-
-/// The state as it will be when all who wait have had their turns, and when that will be.
-#[derive(Debug)]
-struct Forecast<S> {
-    state: S,
-    last: Timestamp,
+    /// The state after all waiters were charged, and when that will be. `None` if it has to be
+    /// computed.
+    forecast: Option<(State, Timestamp)>,
+    /// Whether the waiters behind the first may be due earlier than was forecast.
+    is_stale: bool,
+    /// The latest moment at which the queue was used.
+    latest: Timestamp,
 }
 
 /// A place in a queue, earlier ones first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// Who waits for what.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) tier: usize,
+struct Waiter {
+    ticket: Ticket,
+    bound: Arc<Bound>,
+    cost: Cost,
+    /// The last moment at which the permits are of use.
+    deadline: Option<Timestamp>,
+    waker: Waker,
+    due: Timestamp,
+    /// Until when it sleeps.
+    sleeps_until: Timestamp,
+}
+
+/// What a waiter asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) bound: &'a Arc<Bound>,
     pub(super) cost: Cost,
-    /// The last moment at which the permits are still of use.
     pub(super) deadline: Option<Timestamp>,
-    pub(super) waker: Waker,
+    pub(super) waker: &'a Waker,
 }
 
-/// A decision, and what was charged by it.
-pub(super) type Outcome = (Decision, Option<Dated>);
+/// What a waiter does next.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Done(Outcome),
+    /// It sleeps until it is woken or due; `None` if it will never be due.
+    Wait(Ticket, Option<Timestamp>),
+}
 
-impl<S> Queues<S> {
-    /// Returns whether no one waits for this key, and maybe some others.
-    #[inline]
-    pub(super) fn are_empty_for(&self, hash: u64) -> bool {
-        self.shard(hash).number.load(Ordering::Acquire) == 0
-    }
+/// The state that a queue waits for: of which key, where it is stored, and the present.
+pub(super) struct Target<'a> {
+    pub(super) states: &'a States,
+    pub(super) hash: u64,
+    pub(super) now: Timestamp,
+    /// Wakers to call, or to drop, once no lock is held.
+    pub(super) wake: Vec<Waker>,
+    pub(super) retired: Vec<Waker>,
+}
 
-    /// Returns the keys that someone waits for.
-    pub(super) fn hashes(&self) -> Vec<u64> {
-        let shards = self.shards.iter();
-        shards.flat_map(|shard| lock(&shard.queues).keys().copied().collect::<Vec<_>>()).collect()
-    }
-
-    /// Returns for how many queues there is room.
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn capacity(&self) -> usize {
-        self.shards.iter().map(|shard| lock(&shard.queues).capacity()).sum()
-    }
-
-    pub(super) fn lock(&self, hash: u64) -> Place<'_, S> {
-        let shard = self.shard(hash);
-        Place::new(hash, &shard.number, lock(&shard.queues))
-    }
-
-    fn shard(&self, hash: u64) -> &Shard<S> {
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "the remainder is below the length"
-        )]
-        &self.shards[hash as usize % SHARDS]
+impl Target<'_> {
+    /// Charges a waiter for the moment at which it is due.
+    fn take(&self, bound: &Bound, due: Timestamp, cost: Cost) -> Outcome {
+        let Self { states, hash, now, .. } = self;
+        states.take(*hash, bound, Some(due), &|| *now, cost, Duration::ZERO)
     }
 }
 
-impl<S> Default for Queues<S> {
-    fn default() -> Self {
-        let shard = |_| Shard { number: AtomicUsize::new(0), queues: Mutex::default() };
-        Self { shards: core::array::from_fn(shard) }
+impl Waiter {
+    fn is_too_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline < self.due)
     }
 }
 
-/// A change of a queue is complete or has not begun, so one that a panic poisoned is whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl<S> Queue<S> {
-    /// Takes the last place.
-    pub(super) fn push(&mut self, waiting: Waiting) -> Ticket {
-        self.last_ticket.0 += 1;
-        self.waiting.insert(self.last_ticket, waiting);
-        self.last_ticket
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.done.is_empty()
     }
 
-    /// Notes how long the first has to wait from `now` on.
-    pub(super) fn tell_first(&mut self, now: Timestamp, wait: Duration) {
-        self.found_out = now;
-        self.due = now.saturating_add(wait);
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    /// Returns whether the first may have its turn, or has to ask again since the clock was set
-    /// back.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.due <= now || now < self.found_out
-    }
-
-    /// Returns how long `cost` would have to wait behind all who wait now, `None` for ever.
-    ///
-    /// It takes as long as the queue is, the first time and whenever someone has left or was late.
-    pub(super) fn forecast<A, T>(
-        &mut self,
-        engine: &Engine<A, T>,
-        ask: Ask<'_>,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<Duration>
-    where
-        A: Algorithm<State = S>,
-        T: Store<A>,
-    {
-        let forecast = match &mut self.forecast {
-            Some(forecast) => forecast,
-            none => {
-                let (tiers, state) = engine.snapshot(ask);
-                let mut forecast = Forecast { state, last: now };
-                for waiting in self.waiting.values() {
-                    forecast.extend(tiers.of(waiting.tier), now, waiting.cost);
+    /// Charges the waiters that are due, in their order.
+    pub(super) fn settle(&mut self, target: &mut Target<'_>) {
+        if target.now < mem::replace(&mut self.latest, target.now) {
+            // The clock stepped back: the waits that are left are longer.
+            self.reconsider_first(target);
+        }
+        while let Some(first) = self.waiting.front_mut() {
+            let outcome = if first.is_too_late() {
+                let wait = first.due.saturating_since(target.now);
+                let now = target.now;
+                let usage = target.states.peek(target.hash, &first.bound, &|| now);
+                (Decision::refused(usage, Some(wait)), None)
+            } else if first.due <= target.now && first.due < Timestamp::MAX {
+                let outcome = target.take(&first.bound, first.due, first.cost);
+                if let (Some(wait), None) = (outcome.0.retry_after(), outcome.1) {
+                    // Something was charged that was not foreseen.
+                    first.due = first.due.saturating_add(wait.max(Duration::from_nanos(1)));
+                    (self.is_stale, self.forecast) = (true, None);
+                    continue;
                 }
-                none.insert(forecast)
+                outcome
+            } else {
+                // What is due at the end of time is never due.
+                break;
+            };
+            let is_foreseen = outcome.1.is_some();
+            if let Some(Waiter { ticket, waker, .. }) = self.waiting.pop_front() {
+                target.wake.push(waker);
+                self.done.insert(ticket, outcome);
             }
+            if self.is_stale || !is_foreseen {
+                self.reconsider_first(target);
+            }
+        }
+        if let Some(first) = self.waiting.front_mut()
+            && first.due < first.sleeps_until
+        {
+            first.sleeps_until = first.due;
+            target.wake.push(first.waker.clone());
+        }
+    }
+
+    /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
+    pub(super) fn join(&mut self, target: &mut Target<'_>, request: Request<'_>) -> Turn {
+        let Request { bound, cost, deadline, waker } = request;
+        let outcome = if self.waiting.is_empty() {
+            self.forecast = None;
+            target.take(bound, target.now, cost)
+        } else {
+            self.refusal(target, bound, cost)
         };
-        let then = forecast.last.max(now);
-        let wait = engine.tiers(ask).of(ask.tier).wait(&forecast.state, then, cost)?;
-        Some(then.saturating_since(now).saturating_add(wait))
+        let wait = outcome.0.retry_after().filter(|_| outcome.1.is_none());
+        let longest = longest_wait(bound);
+        let in_time = |wait: &Duration| {
+            let due = target.now.saturating_add(*wait);
+            *wait <= longest && deadline.is_none_or(|deadline| due <= deadline)
+        };
+        let Some(wait) = wait.filter(in_time) else {
+            return Turn::Done(outcome);
+        };
+        let due = target.now.saturating_add(wait);
+        if let Some((state, last)) = &mut self.forecast {
+            *last = (*last).max(due);
+            bound.rule().advance(state, *last);
+            bound.rule().charge(state, *last, cost);
+        }
+        self.last_ticket.0 += 1;
+        let ticket = self.last_ticket;
+        let (bound, waker) = (Arc::clone(bound), waker.clone());
+        let waiter = Waiter { ticket, bound, cost, deadline, waker, due, sleeps_until: due };
+        self.waiting.push_back(waiter);
+        Turn::Wait(ticket, sleep(due))
     }
 
-    /// Notes in the forecast, if there is one, that `cost` has taken the last place.
-    pub(super) fn extend_forecast<A, T>(
+    /// Returns what has become of a waiter, or until when it sleeps on.
+    pub(super) fn look(&mut self, target: &mut Target<'_>, ticket: Ticket, waker: &Waker) -> Turn {
+        if let Some(outcome) = self.done.remove(&ticket) {
+            return Turn::Done(outcome);
+        }
+        let Some(waiter) = self.index_of(ticket).and_then(|index| self.waiting.get_mut(index))
+        else {
+            return Turn::Wait(ticket, None);
+        };
+        if !waiter.waker.will_wake(waker) {
+            target.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
+        }
+        waiter.sleeps_until = waiter.due;
+        Turn::Wait(ticket, sleep(waiter.due))
+    }
+
+    /// Gives up a place, and what may have been charged for it.
+    pub(super) fn leave(&mut self, target: &mut Target<'_>, ticket: Ticket, bound: &Bound) {
+        if let Some((_, charge)) = self.done.remove(&ticket) {
+            if let Some(charge) = charge {
+                let now = target.now;
+                let permits = charge.cost.get();
+                target.states.give_back(target.hash, bound, &|| now, &charge, permits);
+                self.changed(target);
+            }
+        } else if let Some(index) = self.index_of(ticket) {
+            target.retired.extend(self.waiting.remove(index).map(|waiter| waiter.waker));
+            (self.is_stale, self.forecast) = (true, None);
+            if index == 0 {
+                self.changed(target);
+            }
+        }
+    }
+
+    /// Lets the waiters see that the state has changed.
+    pub(super) fn changed(&mut self, target: &mut Target<'_>) {
+        self.reconsider_first(target);
+        self.settle(target);
+    }
+
+    fn index_of(&self, ticket: Ticket) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
+    }
+
+    /// Returns the refusal of a request that would have to wait behind all waiters.
+    pub(super) fn refusal(
         &mut self,
-        engine: &Engine<A, T>,
-        ask: Ask<'_>,
-        now: Timestamp,
+        target: &mut Target<'_>,
+        bound: &Bound,
         cost: Cost,
-    ) where
-        A: Algorithm<State = S>,
-        T: Store<A>,
-    {
-        if let Some(forecast) = &mut self.forecast {
-            forecast.extend(engine.tiers(ask).of(ask.tier), now, cost);
-        }
+    ) -> Outcome {
+        let wait = self.wait_behind_all(target, bound, cost);
+        let now = target.now;
+        let usage = target.states.peek(target.hash, bound, &|| now);
+        (Decision::refused(usage, wait), None)
     }
 
-    /// Forgets the forecast: what it was made from has changed.
-    pub(super) fn forget_forecast(&mut self) {
-        self.forecast = None;
+    /// Returns how long `cost` would have to wait behind all waiters. Takes time in proportion to their
+    /// number where one of them has left or was not charged as foreseen.
+    fn wait_behind_all(
+        &mut self,
+        target: &Target<'_>,
+        bound: &Bound,
+        cost: Cost,
+    ) -> Option<Duration> {
+        let (state, last) = self.forecast.get_or_insert_with(|| {
+            let mut state = target.states.snapshot(target.hash, bound, target.now);
+            let mut last = target.now;
+            for waiter in &mut self.waiting {
+                let rule = waiter.bound.rule();
+                rule.advance(&mut state, last);
+                // A cost that does not fit any more is refused when it is the first.
+                let Some(wait) = rule.wait(&state, last, waiter.cost) else { continue };
+                last = last.saturating_add(wait);
+                waiter.due = last;
+                rule.advance(&mut state, last);
+                rule.charge(&mut state, last, waiter.cost);
+            }
+            self.is_stale = false;
+            (state, last)
+        });
+        let then = (*last).max(target.now);
+        bound.rule().advance(state, then);
+        let wait = bound.rule().wait(state, then, cost)?;
+        Some(then.saturating_since(target.now).saturating_add(wait))
+    }
+
+    /// Computes when the first is due, from the state as it is now. The others follow when each of them
+    /// is the first.
+    fn reconsider_first(&mut self, target: &Target<'_>) {
+        (self.is_stale, self.forecast) = (true, None);
+        if let Some(Waiter { bound, cost, due, .. }) = self.waiting.front_mut() {
+            let now = target.now;
+            let state = target.states.snapshot(target.hash, bound, now);
+            let wait = bound.rule().wait(&state, now, *cost);
+            // A cost that never fits is due at once, to be refused.
+            *due = now.saturating_add(wait.unwrap_or_default());
+        }
     }
 }
 
-impl<S> Forecast<S> {
-    /// Lets another one have its turn, after those before it.
-    fn extend<A: Algorithm<State = S>>(&mut self, algorithm: &A, now: Timestamp, cost: Cost) {
-        let then = self.last.max(now);
-        if let Some(wait) = algorithm.wait(&self.state, then, cost) {
-            self.last = then.saturating_add(wait);
-            algorithm.advance(&mut self.state, self.last, self.last);
-            algorithm.charge(&mut self.state, self.last, cost);
-        }
-    }
+/// Returns the longest that a policy lets anyone wait: the depths of its queues.
+fn longest_wait(bound: &Bound) -> Duration {
+    let limits = bound.policy.limits().iter();
+    let queues = limits.filter(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }));
+    queues.map(crate::Limit::horizon).min().unwrap_or(Duration::MAX)
 }
 
-impl<S> Default for Queue<S> {
-    fn default() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            done: BTreeMap::new(),
-            due: Timestamp::ZERO,
-            found_out: Timestamp::ZERO,
-            last_ticket: Ticket::default(),
-            forecast: None,
-        }
-    }
+/// Returns until when to sleep. What is due at the end of time is never due.
+fn sleep(due: Timestamp) -> Option<Timestamp> {
+    (due < Timestamp::MAX).then_some(due)
 }

@@ -1,49 +1,124 @@
-//! A bounded table of states, one a key, that many threads change at once.
+//! A bounded table of states of any size, one a key, under locks.
 
-use alloc::{boxed::Box, sync::Arc};
-use std::{fmt, sync::PoisonError};
+use alloc::boxed::Box;
+use core::fmt;
 
-use super::store::{Moment, Own, Past, Promised, Store, Tiers};
-use crate::{Timestamp, algorithm::Algorithm, sync::Mutex};
+use crate::{
+    Timestamp,
+    algorithm::{Rule, State, Transition},
+    sync::{AtomicUsize, Mutex, Ordering, lock},
+};
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///
-/// The table is cut into lines, each under its own lock, and a hash belongs to one line. A state
-/// that equals fresh is a free slot. When a line is full of debtors, the keys that find no slot
-/// share one more state, the overflow: a flood of keys makes newcomers wait, and never gives
-/// anyone a new allowance.
-pub(super) struct Table<A: Algorithm> {
+/// The table is cut into lines, each under its own lock, and a hash belongs to one line. A fresh
+/// state is a free slot. If a line is full of debtors, the keys that find no slot share one more
+/// state, the overflow. A key that finds a slot while the overflow owes something starts from a
+/// state of bounded size that owes at least as much, so a flood of keys makes newcomers wait, and
+/// never gives a key a new allowance.
+pub(super) struct Table {
     /// Not empty.
-    lines: Box<[Mutex<Line<A>>]>,
+    lines: Box<[Mutex<Line>]>,
+    /// The entries of all logs, and how many there may be. Beyond, entries are merged.
+    entries: AtomicUsize,
+    max_entries: usize,
 }
 
 /// With half of them in use on average, one key in 1,250 finds its line full.
 const SLOTS: usize = 16;
 
-struct Line<A: Algorithm> {
-    slots: [Slot<A::State>; SLOTS],
-    /// At least the debt that any key had when it was charged here. A newcomer's slot starts from
-    /// it, so that a key that was charged here does not start afresh once a slot is free.
-    overflow: A::State,
-    /// All lines have the same, but for the moment in which they are replaced one by one.
-    tiers: Arc<Tiers<A>>,
-    past: Past,
+#[derive(Default)]
+struct Line {
+    slots: [Slot; SLOTS],
+    overflow: State,
 }
 
-struct Slot<S> {
+#[derive(Default)]
+struct Slot {
     hash: u64,
-    state: S,
+    state: State,
 }
 
-impl<A: Algorithm> Table<A> {
-    /// Returns a table for `keys` debtors, at least one. It has twice as many slots, since lines do
-    /// not fill evenly.
-    pub(super) fn new(tiers: Arc<Tiers<A>>, keys: usize) -> Self {
-        let lines = (2 * keys).div_ceil(SLOTS);
-        Self { lines: (0..lines).map(|_| Mutex::new(Line::new(&tiers))).collect() }
+impl Table {
+    /// Returns a table for `keys` debtors, whose logs have up to `max_entries` entries together. It
+    /// has twice as many slots as keys, since lines do not fill evenly.
+    pub(super) fn new(keys: usize, max_entries: usize) -> Self {
+        let lines = (2 * keys).div_ceil(SLOTS).max(1);
+        let lines = (0..lines).map(|_| Mutex::new(Line::default())).collect();
+        Self { lines, entries: AtomicUsize::new(0), max_entries }
     }
 
-    fn line(&self, hash: u64) -> &Mutex<Line<A>> {
+    /// Runs `transition` on the state of a key, brought to the present, or to the moment `at` at which a
+    /// waiter was due. The clock is read under the lock, so that no state is later than the present
+    /// unless the clock steps back.
+    pub(super) fn with<R>(
+        &self,
+        hash: u64,
+        rule: &Rule,
+        at: Option<Timestamp>,
+        clock: &dyn Fn() -> Timestamp,
+        transition: impl FnOnce(&mut State, Timestamp) -> R,
+    ) -> R {
+        let mut line = lock(self.line(hash));
+        let now = clock();
+        let Line { slots, overflow } = &mut *line;
+        let state = match find(slots, rule, hash, now) {
+            Some(slot) if slot.hash == hash => &mut slot.state,
+            Some(slot) => {
+                let entries = slot.state.entries();
+                let start =
+                    if rule.is_fresh(overflow, now) { State::Fresh } else { overflow.merged() };
+                *slot = Slot { hash, state: start };
+                self.account(entries, &mut slot.state);
+                &mut slot.state
+            }
+            None => {
+                // The keys of impossible states may never come back to have them repaired.
+                for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
+                    let entries = slot.state.entries();
+                    rule.advance(&mut slot.state, now);
+                    self.account(entries, &mut slot.state);
+                }
+                overflow
+            }
+        };
+        let entries = state.entries();
+        let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
+        rule.advance(state, at);
+        let result = transition(state, at);
+        self.account(entries, state);
+        result
+    }
+
+    /// Makes a key fresh, unless it has no slot and shares its debt with others.
+    pub(super) fn reset(&self, hash: u64, rule: &Rule, clock: &dyn Fn() -> Timestamp) {
+        let mut line = lock(self.line(hash));
+        let now = clock();
+        if let Some(slot) = find(&mut line.slots, rule, hash, now) {
+            let entries = slot.state.entries();
+            *slot = Slot { hash, state: State::Fresh };
+            self.account(entries, &mut slot.state);
+        }
+    }
+
+    /// Counts the entries of a state that had so many before, and merges them if there are too many.
+    fn account(&self, before: usize, state: &mut State) {
+        let mut after = state.entries();
+        if after > before {
+            let others = self.entries.load(Ordering::Relaxed).saturating_sub(before);
+            if others + after > self.max_entries {
+                state.merge_newest();
+                after = state.entries();
+            }
+        }
+        if after >= before {
+            self.entries.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.entries.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    fn line(&self, hash: u64) -> &Mutex<Line> {
         // The high bits choose the line: a multiplication maps them onto any number of lines.
         let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
         #[expect(
@@ -55,94 +130,20 @@ impl<A: Algorithm> Table<A> {
     }
 }
 
-impl<A: Algorithm> Store<A> for Table<A> {
-    #[inline]
-    fn with<R>(
-        &self,
-        hash: u64,
-        moment: Moment<'_>,
-        promised: &Promised,
-        transition: impl FnOnce(&Arc<Tiers<A>>, &mut A::State, Timestamp, Own<'_>) -> R,
-    ) -> R {
-        // A transition is complete or has not begun, so a line that a panic poisoned is whole.
-        let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, overflow, tiers, past } = &mut *line;
-        let now = past.pass(moment);
-        let state = match find(slots, tiers, hash, now) {
-            Some(slot) if slot.hash == hash => &mut slot.state,
-            Some(slot) => {
-                // So that what is over is not cloned.
-                tiers.of(0).advance(overflow, now, promised.by(now));
-                *slot = Slot { hash, state: overflow.clone() };
-                &mut slot.state
-            }
-            None => {
-                // After a step back of the clock, these would stay until it has caught up: their
-                // keys may never come back to have them lowered.
-                let promised = promised.by(now);
-                let states = slots.iter_mut().map(|slot| &mut slot.state);
-                states.for_each(|state| tiers.of(0).advance(state, now, promised));
-                past.moved();
-                overflow
-            }
-        };
-        transition(tiers, state, now, past.of(hash))
-    }
-
-    fn reset(&self, hash: u64, moment: Moment<'_>) {
-        let mut line = self.line(hash).lock().unwrap_or_else(PoisonError::into_inner);
-        let Line { slots, tiers, past, .. } = &mut *line;
-        let now = past.pass(moment);
-        // A key without a slot of its own shares what it owes with others.
-        if let Some(slot) = find(slots, tiers, hash, now) {
-            past.of(hash).reset();
-            *slot = Slot { hash, state: A::State::default() };
-        }
-    }
-
-    fn replace(&self, new: Arc<Tiers<A>>, moment: Moment<'_>, promised: &Promised) {
-        for line in &self.lines {
-            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            let Line { slots, overflow, tiers, past } = &mut *line;
-            if **tiers == *new {
-                continue;
-            }
-            let now = past.pass(moment);
-            let states = slots.iter_mut().map(|slot| &mut slot.state).chain([overflow]);
-            states.for_each(|state| new.take_over(state, tiers, now, promised));
-            past.rewritten();
-            *tiers = Arc::clone(&new);
-        }
-    }
-}
-
-/// Returns the slot of `hash`, or else a free one.
-#[inline]
-fn find<'a, A: Algorithm>(
-    slots: &'a mut [Slot<A::State>; SLOTS],
-    tiers: &Tiers<A>,
+/// Returns the slot of a key, or else a free one.
+fn find<'a>(
+    slots: &'a mut [Slot; SLOTS],
+    rule: &Rule,
     hash: u64,
     now: Timestamp,
-) -> Option<&'a mut Slot<A::State>> {
-    let free = |slot: &Slot<A::State>| tiers.of(0).is_fresh(&slot.state, now);
+) -> Option<&'a mut Slot> {
     let mine = slots.iter().position(|slot| slot.hash == hash);
+    let free = |slot: &Slot| rule.is_fresh(&slot.state, now);
     let index = mine.or_else(|| slots.iter().position(free))?;
     slots.get_mut(index)
 }
 
-impl<A: Algorithm> Line<A> {
-    fn new(tiers: &Arc<Tiers<A>>) -> Self {
-        let slot = || Slot { hash: 0, state: A::State::default() };
-        Self {
-            slots: core::array::from_fn(|_| slot()),
-            overflow: A::State::default(),
-            tiers: Arc::clone(tiers),
-            past: Past::default(),
-        }
-    }
-}
-
-impl<A: Algorithm> fmt::Debug for Table<A> {
+impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("lines", &self.lines.len()).finish_non_exhaustive()
     }

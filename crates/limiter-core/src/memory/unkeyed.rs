@@ -1,125 +1,120 @@
 //! The limiter for one process and one subject.
 
-use core::{fmt, time::Duration};
+use alloc::boxed::Box;
+use core::{fmt, future::Future, pin::Pin, time::Duration};
 
 use super::{
-    acquire::{Acquire, Waiting},
-    engines::Unkeyed,
+    acquire::{Acquire, Waiter},
     handle::Handle,
+    states::States,
 };
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, SystemClock, Timer, Usage,
 };
 
-/// One limit for all, such as that of a service that is called: a [`MemoryLimiter`] without keys,
-/// and without a table for them.
-///
-/// [`MemoryLimiter`]: crate::MemoryLimiter
+/// One limit for all callers, such as that of a service that is called: a
+/// [`MemoryLimiter`](crate::MemoryLimiter) without keys, in one word for GCRA.
 ///
 /// ```
-/// use limiter_core::{Cost, Policy, Quota, UnkeyedLimiter};
+/// use limiter_core::{Policy, Quota, UnkeyedLimiter};
 ///
-/// let limiter = UnkeyedLimiter::new(Policy::gcra("outgoing", Quota::per_hour(1)?)?)?;
-/// assert!(limiter.try_acquire(Cost::ONE).is_admitted());
-/// assert!(!limiter.try_acquire(Cost::ONE).is_admitted());
-/// # Ok::<(), limiter_core::Error>(())
+/// let limiter = UnkeyedLimiter::new(Policy::gcra("outgoing", Quota::per_hour(1)));
+/// assert!(limiter.check().is_admitted());
+/// assert!(!limiter.check().is_admitted());
 /// ```
+///
+/// The operations are those of [`MemoryLimiter`](crate::MemoryLimiter), without a key.
 pub struct UnkeyedLimiter<C = SystemClock> {
-    handle: Handle<Unkeyed, C>,
+    handle: Handle<C>,
 }
 
-/// Any will do.
+/// The key of everyone.
 const HASH: u64 = 0;
 
 impl UnkeyedLimiter {
-    /// Returns a limiter that applies `policy` by the machine's clock.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryLimiter::new`](crate::MemoryLimiter::new).
-    pub fn new(policy: Policy) -> Result<Self, Error> {
-        Ok(Self { handle: Handle::new(policy, 1, SystemClock::new())? })
+    /// Returns a limiter of `policy` by the machine's clock.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self::with_clock(policy, SystemClock::new())
     }
 }
 
 impl<C: Clock> UnkeyedLimiter<C> {
-    /// Returns a limiter that reads the time from `clock`, with nothing in it.
+    /// Returns a limiter of `policy` by `clock`.
     #[must_use]
-    pub fn with_clock<D: Clock>(self, clock: D) -> UnkeyedLimiter<D> {
-        UnkeyedLimiter { handle: self.handle.renewed(1, clock) }
+    pub fn with_clock(policy: Policy, clock: C) -> Self {
+        Self { handle: Handle::new(States::new(policy, None, 0, false), clock) }
     }
 
-    /// Returns the limiter as it is by another tier of its policy: both share one debt.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if the policy has no such tier.
-    pub fn tier(&self, name: &str) -> Result<Self, Error> {
-        Ok(Self { handle: self.handle.tier(name)? })
-    }
-
-    /// Returns the policy that is applied, or the tier.
+    /// Returns the policy that this handle enforces.
     #[must_use]
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> &Policy {
         self.handle.policy()
     }
 
-    /// Applies `policy` from now on, and keeps the debt, as
-    /// [`MemoryLimiter::replace`](crate::MemoryLimiter::replace) does.
+    /// Returns a handle on the same state that enforces `policy`.
     ///
     /// # Errors
     ///
-    /// As [`MemoryLimiter::replace`](crate::MemoryLimiter::replace).
-    pub fn replace(&self, policy: Policy) -> Result<(), Error> {
-        self.handle.replace(policy)
+    /// As [`MemoryLimiter::with_policy`](crate::MemoryLimiter::with_policy).
+    pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+        Ok(Self { handle: self.handle.with_policy(policy)? })
     }
 
-    /// Takes `cost` permits if they are there now. Never waits, never fails.
+    /// Charges one permit if it fits now.
     #[inline]
-    pub fn try_acquire(&self, cost: Cost) -> Decision {
-        self.handle.try_acquire(HASH, cost)
+    pub fn check(&self) -> Decision {
+        self.check_n(Cost::ONE)
     }
 
-    /// Takes `cost` permits that are there now or will be `within` some time, and tells when they
-    /// may be used. What comes later has to wait behind them.
-    pub fn reserve(&self, cost: Cost, within: Duration) -> Reservation {
-        self.handle.reserve(HASH, cost, within)
+    /// Charges `cost` if it fits now. Never waits for permits.
+    #[inline]
+    pub fn check_n(&self, cost: Cost) -> Decision {
+        self.handle.check(HASH, cost)
     }
 
-    /// Returns how far the permits are used up, and takes none.
+    /// Returns how far the permits are used up, and charges nothing.
     #[must_use]
     pub fn peek(&self) -> Usage {
         self.handle.peek(HASH)
     }
 
-    /// Gives back what `receipt` tells, as far as it still counts.
-    pub fn refund(&self, receipt: Receipt) {
-        self.handle.refund(receipt);
+    /// Charges `cost` if it fits now or up to `within` later, and returns the delay.
+    pub fn reserve(&self, cost: Cost, within: Duration) -> Reservation {
+        self.handle.reserve(HASH, cost, within)
     }
 
-    /// Forgets what was taken.
+    /// Gives back the permits of `receipt` as far as they still count, and returns how many came
+    /// back.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
+    #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
+    pub fn refund(&self, receipt: Receipt) -> u64 {
+        self.handle.refund(&receipt)
+    }
+
+    /// Forgets all that was charged.
     pub fn reset(&self) {
         self.handle.reset(HASH);
     }
 
-    /// Takes `cost` permits as soon as they are there, on this thread, `within` some time if that
-    /// is given. If they will not be there within it, they are refused at once.
+    /// Charges `cost` as soon as it fits, on this thread, up to `within` from now if that is given.
     pub fn acquire_blocking(&self, cost: Cost, within: Option<Duration>) -> Reservation {
-        Waiting::new(self.handle.clone(), HASH, cost, within).block()
+        Waiter::new(self.handle.clone(), HASH, cost, within).block()
     }
 }
 
-impl<C: Timer> UnkeyedLimiter<C> {
-    /// Takes `cost` permits as soon as they are there, as
-    /// [`MemoryLimiter::acquire`](crate::MemoryLimiter::acquire) does.
-    pub fn acquire(&self, cost: Cost) -> Acquire<C> {
-        Acquire::unkeyed(Waiting::new(self.handle.clone(), HASH, cost, None))
-    }
-
-    /// Takes `cost` permits as soon as they are there, `within` some time from now. If they will
-    /// not be there within it, they are refused at once.
-    pub fn acquire_within(&self, cost: Cost, within: Duration) -> Acquire<C> {
-        Acquire::unkeyed(Waiting::new(self.handle.clone(), HASH, cost, Some(within)))
+impl<C: Clock> UnkeyedLimiter<C> {
+    /// Charges `cost` as soon as it fits, up to `within` from now if that is given.
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub fn acquire(
+        &self,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> Pin<Box<dyn Future<Output = Reservation> + Send>>
+    where
+        C: Timer + 'static,
+    {
+        Box::pin(Acquire::new(Waiter::new(self.handle.clone(), HASH, cost, within)))
     }
 }
 

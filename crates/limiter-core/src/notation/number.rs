@@ -1,17 +1,25 @@
-//! How whole numbers are written.
+//! Whole numbers as text.
 
 use alloc::{format, string::String};
 
-/// Returns the number written as digits, with `_` between them where it helps to read it, or what
-/// is wrong.
-pub(super) fn parse(text: &str) -> Result<u64, String> {
+use crate::error::excerpt;
+
+/// Returns the number that is written in digits, with `_` between them where that helps to read it,
+/// or what is wrong with `what`.
+///
+/// A number above `u64::MAX` is read as `u64::MAX`: no limit can use either, and its own error states
+/// the largest value.
+pub(super) fn parse(what: &str, text: &str) -> Result<u64, String> {
     let digits = |group: &str| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit());
+    if text.is_empty() {
+        return Err(format!("{what} is missing; use digits, as in 100 or 1_000"));
+    }
     if !text.split('_').all(digits) {
-        return Err(format!("{text:?} is no number; use digits, as in 100 or 1_000"));
+        let text = excerpt(text);
+        return Err(format!(
+            "{what} {text:?} is not a whole number; use digits, as in 100 or 1_000"
+        ));
     }
     let digits = text.bytes().filter(u8::is_ascii_digit).map(|digit| u64::from(digit - b'0'));
-    let number = digits.into_iter().try_fold(0_u64, |number, digit| {
-        number.checked_mul(10).and_then(|number| number.checked_add(digit))
-    });
-    number.ok_or_else(|| format!("{text:?} is too large; use at most {}", u64::MAX))
+    Ok(digits.fold(0, |number: u64, digit| number.saturating_mul(10).saturating_add(digit)))
 }

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{
-    Kind, Policy, Quota,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Policy, Quota, Slots};
 use limiter_test::bounds::{
     adversary::{Effort, Means, attack},
     cases, drained, published,
@@ -22,8 +19,8 @@ fn each_bound_is_reached_exactly() {
 /// The permit that starts a window lies a whole window before the next one can start.
 #[test]
 fn a_window_of_one_permit_from_its_use_on_never_admits_two() {
-    let quota = Quota::per_second(1).unwrap();
-    let policy = Policy::fixed_window("one", quota).unwrap();
+    let quota = Quota::per_second(1);
+    let policy = Policy::fixed_window("one", quota);
     let effort = Effort { climbs: 1_000, seed: 1, means: Means::Refund };
     assert_eq!(attack(&policy, &policy.limits()[0], quota.window(), effort).most, 1);
 }
@@ -32,7 +29,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn no_traffic_exceeds_the_bound(policy in policies(kinds()), seed in any::<u64>()) {
+    fn no_traffic_exceeds_the_bound(policy in policies(algorithms()), seed in any::<u64>()) {
         let limit = &policy.limits()[0];
         let effort = Effort { climbs: 60, seed, means: Means::Refund };
         let attack = attack(&policy, limit, limit.quota().window(), effort);
@@ -42,7 +39,7 @@ proptest! {
 
     #[test]
     fn no_traffic_exceeds_the_bound_by_a_clock_that_steps_back(
-        policy in policies(kinds()),
+        policy in policies(algorithms()),
         seed in any::<u64>(),
     ) {
         let limit = &policy.limits()[0];
@@ -67,11 +64,11 @@ proptest! {
 
     #[test]
     fn no_traffic_exceeds_the_bounds_of_several_limits(
-        (short, long) in (kinds(), kinds()),
+        (short, long) in (algorithms(), algorithms()),
         (permits, more) in (1..5_u64, 1..5_u64),
         seed in any::<u64>(),
     ) {
-        let quota = |permits, millis| Quota::per(permits, Duration::from_millis(millis)).unwrap();
+        let quota = |permits, millis| Quota::new(permits, Duration::from_millis(millis)).unwrap();
         let short = Policy::new("short", short, quota(permits, 1_000)).unwrap();
         let long = Policy::new("long", long, quota(permits + more, 3_000)).unwrap();
         // No two of them may be paced.
@@ -88,40 +85,40 @@ proptest! {
 }
 
 /// Policies of few permits, so that an adversary finds what there is.
-fn policies(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = Policy> {
+fn policies(algorithms: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Policy> {
     let windows = prop_oneof![Just(1_000), Just(7), Just(60_000), 1..2_000_u64];
     let bursts = prop_oneof![Just(None), (1..12_u64).prop_map(Some)];
     let quotas = (1..=20_u64, windows, bursts);
-    (kinds, quotas).prop_filter_map("cut too finely", |(kind, (permits, window, burst))| {
-        let quota = Quota::per(permits, Duration::from_millis(window)).unwrap();
-        let has_window = matches!(
-            kind,
-            Kind::FixedWindow(_) | Kind::SubWindows(_) | Kind::SlidingCounter | Kind::SlidingLog
-        );
-        let quota = match burst {
-            Some(burst) if !has_window => quota.with_burst(burst).unwrap(),
-            _ => quota,
-        };
-        Policy::new("any", kind, quota).ok()
-    })
+    (algorithms, quotas).prop_filter_map(
+        "cut too finely",
+        |(algorithm, (permits, window, burst))| {
+            let quota = Quota::new(permits, Duration::from_millis(window)).unwrap();
+            let is_rate = matches!(algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. });
+            let quota = match burst {
+                Some(burst) if is_rate => quota.with_burst(burst),
+                _ => quota,
+            };
+            Policy::new("any", algorithm, quota).ok()
+        },
+    )
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn algorithms() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         debts(),
-        Just(Kind::FixedWindow(Start::FirstUse)),
-        Just(Kind::FixedWindow(Start::Aligned)),
+        Just(Algorithm::FixedWindow),
+        Just(Algorithm::AlignedWindow),
         (1..12_u32, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
             let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
             let slots = slots.unwrap();
-            Kind::SubWindows(if paced { slots.paced() } else { slots })
+            Algorithm::SubWindows(if paced { slots.paced() } else { slots })
         }),
-        Just(Kind::SlidingCounter),
-        Just(Kind::SlidingLog),
+        Just(Algorithm::SlidingCounter),
+        Just(Algorithm::SlidingLog),
     ]
 }
 
-fn debts() -> impl Strategy<Value = Kind> {
-    let queue = (0..5_u64).prop_map(|depth| Kind::LeakyQueue { depth });
-    prop_oneof![Just(Kind::Gcra), Just(Kind::TokenBucket), Just(Kind::LeakyBucket), queue]
+fn debts() -> impl Strategy<Value = Algorithm> {
+    let queue = (0..5_u64).prop_map(|depth| Algorithm::LeakyQueue { depth });
+    prop_oneof![Just(Algorithm::Gcra), queue]
 }

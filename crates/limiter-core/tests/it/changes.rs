@@ -1,259 +1,266 @@
-//! Replaced policies, tiers and clocks in unkind orders.
+//! Policies that take turns on one key, and clocks that step, in unkind orders.
 
-use std::{
-    pin::pin,
-    task::{Context, Waker},
-    time::Duration,
+use std::time::Duration;
+
+use limiter_core::{
+    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter,
 };
+use limiter_test::subject::{Bare, Subject};
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Timestamp, UnkeyedLimiter};
+type Limiter = MemoryLimiter<ManualClock>;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn parse(name: &str, text: &str) -> Policy {
     Policy::parse(name, text).unwrap()
 }
 
-fn limiter(policy: Policy) -> (MemoryLimiter<ManualClock>, ManualClock) {
+fn limiter(text: &str) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
-    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(8).unwrap();
-    (limiter.with_clock(clock.clone()), clock)
+    let builder = MemoryLimiter::builder(parse("test", text)).capacity(8).clock(clock.clone());
+    (builder.build().unwrap(), clock)
 }
 
-fn cost(permits: u64) -> Cost {
-    Cost::new(permits).unwrap()
+fn with(limiter: &Limiter, name: &str, text: &str) -> Limiter {
+    limiter.with_policy(&parse(name, text)).unwrap()
 }
 
-const SECOND: Duration = Duration::from_secs(1);
+fn seconds(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(seconds * 1_000_000_000)
+}
 
-/// A window that was promised for later was once pulled into the present, and the present one, which
-/// was full, forgotten: by any replacement, even by the same policy.
+/// Replacing 10/h by 1000/h once returned `Ok` and reported 1000/h, and 10/h went on.
 #[test]
-fn a_replaced_policy_leaves_promises_where_they_are() {
-    for kind in [
+fn an_upgrade_takes_effect_at_once() {
+    let (slow, _) = limiter("10/h");
+    assert!(slow.check_n("key", Cost::of(10)).is_admitted());
+    let fast = with(&slow, "test", "1000/h");
+    assert_eq!(fast.policy(), &parse("test", "1000/h"));
+    assert!(fast.check_n("key", Cost::of(990)).is_admitted());
+    assert!(!fast.check("key").is_admitted());
+    assert_eq!(fast.check("key").limit(), 1_000);
+    assert_eq!(slow.policy(), &parse("test", "10/h"));
+}
+
+/// A token bucket's states are GCRA's, and could not be taken over by it.
+#[test]
+fn a_token_bucket_and_gcra_take_turns() {
+    let (bucket, _) = limiter("10/min by token-bucket");
+    assert!(bucket.check_n("key", Cost::of(10)).is_admitted());
+    for policy in ["20/min", "20/min by leaky-bucket", "20/min by leaky-queue depth 3"] {
+        assert_eq!(with(&bucket, "test", policy).peek("key").remaining(), 10, "{policy}");
+    }
+    let log = parse("test", "10/min by sliding-log");
+    assert!(bucket.with_policy(&log).is_err());
+}
+
+/// A window that was reserved was once moved into the present, and the present one, which was full,
+/// forgotten: by any other policy, even by an equal one.
+#[test]
+fn another_policy_leaves_reservations_where_they_are() {
+    for algorithm in [
         "fixed-window",
-        "fixed-window aligned",
+        "aligned-window",
         "sliding-counter",
         "sliding-log",
         "sub-windows 6 slots",
         "gcra",
     ] {
-        let policy = |permits: u64| parse("test", &format!("{permits}/min by {kind}"));
-        let (limiter, clock) = limiter(policy(10));
+        let policy = |permits: u64| format!("{permits}/min by {algorithm}");
+        let (mut limiter, clock) = limiter(&policy(10));
         let mut admitted = 0;
         for round in 0..20 {
-            while limiter.try_acquire("key", Cost::ONE).is_admitted() {
+            while limiter.check("key").is_admitted() {
                 admitted += 1;
             }
-            let promised = limiter.reserve("key", cost(1 + round % 10), 3_600 * SECOND);
-            if let Some(receipt) = promised.into_receipt() {
+            let cost = Cost::of(1 + round % 10);
+            if let Some(receipt) = limiter.reserve("key", cost, 3_600 * SECOND).into_receipt() {
                 limiter.refund(receipt.keep(round % 2));
             }
             clock.advance(Duration::from_millis(1));
-            limiter.replace(policy(10 + round % 2)).unwrap();
+            limiter = with(&limiter, "test", &policy(10 + round % 2));
         }
-        assert!(admitted <= 12, "{admitted} admitted in 20 ms by 11/min by {kind}");
+        assert!(admitted <= 12, "{admitted} admitted in 20 ms by 11/min by {algorithm}");
     }
 }
 
-/// A debt was scaled by the new quota and not lowered to what that can be owed until the key came
-/// back, however much later.
+/// What one quota has promised did not keep another one out of its own, larger, permits.
 #[test]
-fn an_idle_key_recovers_by_the_new_quota() {
-    let (limiter, clock) = limiter(parse("test", "1000/s"));
-    for key in 0..16_u64 {
-        assert!(limiter.try_acquire(key, cost(1_000)).is_admitted());
-    }
-    limiter.replace(parse("test", "1/s")).unwrap();
-    clock.advance(10 * SECOND);
-    assert!(limiter.try_acquire(0_u64, Cost::ONE).is_admitted());
-    assert!(limiter.try_acquire("newcomer", Cost::ONE).is_admitted());
-    assert!(limiter.try_acquire("another", Cost::ONE).is_admitted());
-}
-
-#[test]
-fn a_policy_that_is_replaced_by_itself_changes_nothing() {
-    let (limiter, clock) = limiter(parse("test", "10/min"));
-    let receipt = limiter.reserve("key", cost(4), Duration::ZERO).into_receipt().unwrap();
-    assert!(limiter.try_acquire("key", cost(6)).is_admitted());
-    for _ in 0..100 {
-        clock.advance(SECOND / 100);
-        limiter.replace(parse("test", "10/min")).unwrap();
-    }
-    assert_eq!(limiter.peek("key").reset_after(), 59 * SECOND);
-    limiter.refund(receipt);
-    assert_eq!(limiter.peek("key").reset_after(), 36 * SECOND);
-}
-
-/// A charge was measured by the new quota as if it had been by that all along, and what had drained
-/// of it by the old one was given back.
-#[test]
-fn a_receipt_from_before_another_quota_gives_back_nothing() {
-    let (limiter, clock) = limiter(parse("test", "1000/s"));
-    let receipt = limiter.reserve("key", cost(500), Duration::ZERO).into_receipt().unwrap();
-    assert!(limiter.try_acquire("key", cost(500)).is_admitted());
-    clock.advance(SECOND * 2 / 5);
-    limiter.replace(parse("test", "1/s burst 1000")).unwrap();
-    let remaining = limiter.peek("key").remaining();
-    limiter.refund(receipt);
-    assert_eq!(limiter.peek("key").remaining(), remaining);
-}
-
-/// Keys that share the overflow are rewritten too.
-#[test]
-fn a_replaced_policy_finds_every_debt() {
-    let (limiter, _) = limiter(parse("test", "2/min by fixed-window"));
-    for key in 0..40_u64 {
-        let _ = limiter.try_acquire(key, cost(2));
-    }
-    limiter.replace(parse("test", "300/min by fixed-window")).unwrap();
-    for key in 0..40_u64 {
-        let remaining = limiter.peek(key).remaining();
-        assert!(remaining <= 298, "key {key} has {remaining}");
-    }
-}
-
-/// The others were once owed at the moment for which the permits were promised.
-#[test]
-fn what_one_tier_promises_does_not_hold_another() {
-    let policy = parse("free", "1/h").with_tier(parse("premium", "100/s")).unwrap();
-    let (free, _) = limiter(policy);
+fn what_one_handle_reserves_counts_in_permits_for_another() {
+    let (free, _) = limiter("1/h by leaky-queue depth 3");
     for _ in 0..3 {
-        assert!(free.reserve("key", Cost::ONE, 36_000 * SECOND).delay().is_some());
+        assert!(free.reserve("key", Cost::ONE, 36_000 * SECOND).is_admitted());
     }
-    assert!(free.tier("premium").unwrap().try_acquire("key", Cost::ONE).is_admitted());
+    let premium = with(&free, "premium", "100/s");
+    assert_eq!(premium.peek("key").remaining(), 97);
+    assert!(premium.check("key").is_admitted());
 }
 
-/// A wait behind one who waits by another tier was foreseen by the own tier alone.
+/// Windows were once aligned to the moment at which the limiter was made, and drifted from the wall
+/// clock: made at 100 s and asked at 30 s, 1/min waited 20 s instead of 30.
 #[test]
-fn a_wait_behind_another_tier_is_foreseen() {
-    for quotas in [("2/4s", "200/4s"), ("1/h", "100/h"), ("1/3s", "100/s")] {
-        let policy = parse("free", quotas.0).with_tier(parse("premium", quotas.1)).unwrap();
-        let (free, clock) = limiter(policy);
-        let premium = free.tier("premium").unwrap();
-        while free.try_acquire("key", Cost::ONE).is_admitted() {}
-        let mut waiting = pin!(free.acquire("key", Cost::ONE));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(waiting.as_mut().poll(&mut context).is_pending());
-
-        let due = clock.next_wake().unwrap().saturating_since(Timestamp::ZERO);
-        let wait = premium.try_acquire("key", Cost::ONE).retry_after();
-        assert!(wait >= Some(due), "{wait:?}, behind one who is due in {due:?}");
-        let refused = premium.acquire_blocking("key", Cost::ONE, Some(due / 2));
-        assert!(!refused.decision().is_admitted());
-        clock.advance(wait.unwrap());
-        assert!(waiting.as_mut().poll(&mut context).is_ready());
-        assert!(premium.try_acquire("key", Cost::ONE).is_admitted(), "{quotas:?}");
-    }
-}
-
-/// The other way round: the one who waits has the larger quota.
-#[test]
-fn a_wait_behind_a_larger_tier_is_foreseen_by_that_tier() {
-    let policy = parse("free", "1/h").with_tier(parse("premium", "10/s burst 1")).unwrap();
-    let (free, clock) = limiter(policy);
-    let premium = free.tier("premium").unwrap();
-    assert!(premium.try_acquire("key", Cost::ONE).is_admitted());
-    let mut context = Context::from_waker(Waker::noop());
-    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(premium.acquire("key", Cost::ONE))).collect();
-    for waiting in &mut waiting {
-        assert!(waiting.as_mut().poll(&mut context).is_pending());
-    }
-    let wait = premium.try_acquire("key", Cost::ONE).retry_after();
-    assert_eq!(wait, Some(6 * SECOND / 10));
-    let last = premium.acquire_within("key", Cost::ONE, 6 * SECOND / 10);
-    assert!(Box::pin(last).as_mut().poll(&mut context).is_pending());
-    // What they will take is owed by the other tier too.
-    let wait = free.try_acquire("key", Cost::ONE).retry_after();
-    assert!(wait >= Some(3_600 * SECOND), "{wait:?}");
-    clock.advance(SECOND);
-}
-
-#[test]
-fn aligned_windows_are_aligned_whatever_has_been_changed() {
+fn aligned_windows_end_by_the_clock_wherever_it_started() {
     let clock = ManualClock::new();
-    let now = 1_700_000_017;
-    clock.set(Timestamp::ZERO.saturating_add(now * SECOND));
-    let left = Some(SECOND * (60 - now % 60));
-    let aligned = |name| parse(name, "1/min by fixed-window aligned");
-    let policies = [
-        aligned("test"),
-        aligned("test").with_tier(aligned("tier")).unwrap(),
-        Policy::several("test", [aligned("minute"), parse("hour", "1000/h")]).unwrap(),
-    ];
-    for policy in policies {
-        let limiter = MemoryLimiter::new(policy.clone()).unwrap().with_capacity(5).unwrap();
-        let limiter = limiter.with_clock(clock.clone()).with_capacity(9).unwrap();
-        let unkeyed = UnkeyedLimiter::new(policy.clone()).unwrap().with_clock(clock.clone());
-        let other = parse("test", "2/min by fixed-window aligned");
-        for change in [None, Some(policy.clone()), Some(other)] {
-            if let Some(change) = change {
-                let _ = limiter.replace(change.clone());
-                let _ = unkeyed.replace(change);
+    clock.set(seconds(100));
+    let policy = parse("test", "1/min by aligned-window");
+    let builder = MemoryLimiter::builder(policy.clone()).clock(clock.clone());
+    let limiter = builder.build().unwrap();
+    let unkeyed = UnkeyedLimiter::with_clock(policy, clock.clone());
+    for (now, left) in [(30, 30), (100, 20), (1_700_000_017, 23)] {
+        clock.set(seconds(now));
+        limiter.reset("key");
+        unkeyed.reset();
+        assert!(limiter.check("key").is_admitted() && unkeyed.check().is_admitted());
+        assert_eq!(limiter.check("key").retry_after(), Some(left * SECOND), "at {now} s");
+        assert_eq!(unkeyed.check().retry_after(), Some(left * SECOND), "at {now} s");
+    }
+}
+
+/// A clock whose Unix time is not the time since its start.
+struct WallClock(ManualClock);
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn unix_time(&self) -> Timestamp {
+        self.0.now().saturating_add(1_700_000_007 * SECOND)
+    }
+}
+
+#[test]
+fn aligned_windows_alone_follow_unix_time() {
+    let clock = ManualClock::new();
+    for (text, left) in [("1/min by aligned-window", 33), ("1/min by fixed-window", 60)] {
+        let limiter = MemoryLimiter::builder(parse("test", text)).clock(WallClock(clock.clone()));
+        let limiter = limiter.build().unwrap();
+        assert!(limiter.check("key").is_admitted());
+        let wait = limiter.check("key").retry_after().unwrap();
+        assert_eq!(wait.as_secs() % 60, left % 60, "{text}: {wait:?}");
+    }
+}
+
+/// A step back over the edge of a window gave a third limit to aligned windows and to a single loose
+/// slot, and another one to windows that the first use opens, at 5,000,000/s by one nanosecond.
+#[test]
+fn a_step_back_over_an_edge_gives_nothing() {
+    for algorithm in [
+        "fixed-window",
+        "aligned-window",
+        "sliding-counter",
+        "sub-windows 1 slots loose",
+        "sub-windows 1 slots paced",
+        "sliding-log",
+    ] {
+        for permits in [3, 1_000_000, 5_000_000] {
+            let text = format!("{permits}/s by {algorithm}");
+            let Ok(policy) = Policy::parse("test", &text) else { continue };
+            let mut limiter = Bare::new(policy);
+            let edge = 5_000_000_000;
+            let mut admitted = 0;
+            // Within a second that ends a bit after the edge, whatever the clock says.
+            for now in [edge - 999_820_000, edge - 1, edge, edge + 1, edge - 1, edge, edge + 2] {
+                let now = Timestamp::from_nanos(now);
+                for cost in [permits, permits / 2, 1] {
+                    let decision = limiter.decide(now, "key", Cost::of(cost));
+                    admitted += if decision.is_admitted() { cost } else { 0 };
+                }
             }
-            while limiter.try_acquire("key", Cost::ONE).is_admitted() {}
-            while unkeyed.try_acquire(Cost::ONE).is_admitted() {}
-            assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), left, "{policy:?}");
-            assert_eq!(unkeyed.try_acquire(Cost::ONE).retry_after(), left, "{policy:?}");
-            if let Ok(tier) = limiter.tier("tier") {
-                assert_eq!(tier.try_acquire("key", Cost::ONE).retry_after(), left);
-            }
+            assert!(admitted <= 2 * permits, "{admitted} admitted by {text}");
         }
     }
 }
 
-/// Time stood still for a limiter whose clock was set back before it was made.
+/// An impossible debt was replaced by a full one of the quota that asked: one with a smaller burst
+/// gave the larger one a new allowance.
 #[test]
-fn a_clock_may_be_set_back_before_the_limiter_was_made() {
-    let clock = ManualClock::new();
-    clock.set(Timestamp::ZERO.saturating_add(3_600 * SECOND));
-    let limiter = MemoryLimiter::new(parse("test", "1/s")).unwrap().with_clock(clock.clone());
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
-    clock.set(Timestamp::ZERO);
-    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(SECOND));
-    clock.advance(SECOND);
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+fn a_step_back_gives_no_quota_what_another_one_took() {
+    for algorithm in [
+        "gcra",
+        "fixed-window",
+        "aligned-window",
+        "sliding-counter",
+        "sliding-log",
+        "sub-windows 4 slots",
+    ] {
+        let (large, clock) = limiter(&format!("1000/s by {algorithm}"));
+        let small = with(&large, "small", &format!("2/s by {algorithm}"));
+        clock.set(seconds(86_400));
+        assert!(large.check_n("key", Cost::of(1_000)).is_admitted());
+        clock.set(seconds(10));
+        assert!(!small.check("key").is_admitted());
+        assert_eq!(large.peek("key").remaining(), 0, "{algorithm}");
+    }
 }
 
-/// A clock that shows its zero for a moment must not cost the decades that states have room for.
+/// `retry_after` at 8,000,000/s was 999.84 ms, because windows were counted in rounded units.
+#[test]
+fn waits_are_exact_at_the_highest_rates() {
+    assert!(Policy::parse("test", "8_000_000/s by fixed-window").is_err());
+    let (limiter, clock) = limiter("4_999_999/s by fixed-window");
+    clock.set(Timestamp::from_nanos(1_234_567_891));
+    assert!(limiter.check_n("key", Cost::of(4_999_999)).is_admitted());
+    assert_eq!(limiter.check("key").retry_after(), Some(SECOND));
+    clock.set(Timestamp::from_nanos(2_234_567_890));
+    assert!(!limiter.check("key").is_admitted());
+    clock.set(Timestamp::from_nanos(2_234_567_891));
+    assert!(limiter.check_n("key", Cost::of(4_999_999)).is_admitted());
+}
+
+/// A clock that was set to Unix time after the limiter was made locked GCRA's keys for good.
+#[test]
+fn a_clock_may_be_set_decades_ahead() {
+    for algorithm in ["gcra", "fixed-window", "sliding-counter", "sliding-log"] {
+        let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
+        assert!(limiter.check("key").is_admitted());
+        clock.set(seconds(1_790_000_000));
+        for _ in 0..3 {
+            assert!(limiter.check("key").is_admitted(), "{algorithm}");
+            assert!(!limiter.check("key").is_admitted(), "{algorithm}");
+            clock.advance(2 * SECOND);
+        }
+    }
+}
+
+/// A clock that shows its zero for a moment must not cost decades.
 #[test]
 fn a_clock_may_be_set_back_by_decades_for_a_moment() {
-    let clock = ManualClock::new();
-    let now = Timestamp::ZERO.saturating_add(1_790_000_000 * SECOND);
-    clock.set(now);
-    let limiter = MemoryLimiter::new(parse("test", "1/s")).unwrap().with_clock(clock.clone());
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    let (limiter, clock) = limiter("1/s");
+    clock.set(seconds(1_790_000_000));
+    assert!(limiter.check("key").is_admitted());
     clock.set(Timestamp::ZERO);
-    let _ = limiter.try_acquire("key", Cost::ONE);
-    clock.set(now);
+    assert_eq!(limiter.check("key").retry_after(), Some(SECOND));
+    clock.set(seconds(1_790_000_000));
     for _ in 0..3 {
         clock.advance(SECOND);
-        assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
-        assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
+        assert!(limiter.check("key").is_admitted());
+        assert!(!limiter.check("key").is_admitted());
     }
 }
 
-/// What a step back has lowered was given back once more.
+/// Each charge over another quota's debt was dated at the beginning of its tick, so that two fast
+/// quotas in turn gained up to a tick each time: a third more than either of them admits.
 #[test]
-fn a_receipt_from_before_a_step_back_gives_back_nothing() {
-    let (limiter, clock) = limiter(parse("test", "1/s burst 10"));
-    clock.set(Timestamp::ZERO.saturating_add(100 * SECOND));
-    let receipt = limiter.reserve("key", cost(5), Duration::ZERO).into_receipt().unwrap();
-    clock.set(Timestamp::ZERO);
-    assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
-    clock.set(Timestamp::ZERO.saturating_add(99 * SECOND));
-    assert!(limiter.try_acquire("key", cost(10)).is_admitted());
-    limiter.refund(receipt);
-    assert_eq!(limiter.peek("key").remaining(), 0);
-}
-
-#[test]
-fn a_receipt_of_another_limiter_gives_back_nothing() {
-    let (one, _) = limiter(parse("test", "1/min"));
-    let receipt = one.reserve("key", Cost::ONE, Duration::ZERO).into_receipt().unwrap();
-    let unkeyed = UnkeyedLimiter::new(parse("test", "1/min")).unwrap();
-    let other = UnkeyedLimiter::new(parse("test", "1/min")).unwrap();
-    let foreign = unkeyed.reserve(Cost::ONE, Duration::ZERO).into_receipt().unwrap();
-    assert!(other.try_acquire(Cost::ONE).is_admitted());
-    other.refund(foreign);
-    other.refund(receipt);
-    assert!(!other.try_acquire(Cost::ONE).is_admitted());
+fn fast_quotas_in_turn_gain_nothing_by_rounding() {
+    let quota = |permits| Policy::gcra("test", Quota::per_second(permits).with_burst(2));
+    let policies = [quota(4_999_999), quota(4_999_983)];
+    for gap in 1..400_u64 {
+        let mut limiter = Bare::new(policies[0].clone());
+        let (mut now, mut admitted, start) = (3_600_000_000_007 + gap, 0, 3_600_000_000_007 + gap);
+        for round in 0..2_000 {
+            let mut wait = Duration::ZERO;
+            let policy = &policies[round % 2];
+            limiter.switch(policy);
+            for _ in 0..2 {
+                now += u64::try_from(wait.as_nanos()).unwrap();
+                let decision = limiter.decide(Timestamp::from_nanos(now), "key", Cost::ONE);
+                admitted += u64::from(decision.is_admitted());
+                wait = decision.retry_after().unwrap();
+            }
+            now += gap;
+        }
+        let bound = 2 + (now - start + 128) * 5 / 1_000;
+        assert!(admitted <= bound, "{admitted} admitted within {} ns, gap {gap}", now - start);
+    }
 }

@@ -1,33 +1,29 @@
-//! The rows that every limiter answers alike.
+//! The rows that every limiter returns alike.
 
-use std::time::Duration;
-
-use limiter_core::algorithm::Single;
+use limiter_core::Policy;
 use limiter_test::{
     conformance,
-    subject::{Bare, InMemory},
+    subject::{Bare, InMemory, Operations},
 };
+
+fn conforms<S: Operations>(make: impl Fn(Policy) -> S) {
+    conformance::gcra(&make);
+    conformance::windows(&make);
+    conformance::several(&make);
+    conformance::operations(&make);
+}
 
 #[test]
 fn the_memory_limiter_conforms() {
-    conformance::gcra(InMemory::new);
-    conformance::buckets(InMemory::new);
-    conformance::windows(InMemory::new);
-    conformance::several(InMemory::new);
+    conforms(InMemory::new);
 }
 
 #[test]
-fn the_memory_limiter_conforms_in_every_operation() {
-    conformance::operations(InMemory::new);
+fn the_memory_limiter_with_wide_states_conforms() {
+    conforms(InMemory::wide);
 }
 
 #[test]
-fn the_bare_algorithms_conform() {
-    let bare = |policy: limiter_core::Policy| {
-        let limit = &policy.limits()[0];
-        let algorithm = Single::new(limit.kind(), limit.quota()).unwrap();
-        Bare::new(algorithm, Duration::from_nanos(1))
-    };
-    conformance::gcra(bare);
-    conformance::windows(bare);
+fn the_transitions_conform() {
+    conforms(Bare::new);
 }

@@ -1,55 +1,64 @@
 //! The ends of every range: no panic and no overflow, whatever is asked, whenever.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use limiter_core::{
-    Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
-    algorithm::{Algorithm, Counts, Entries, Single, Slots, Start, Tat, Window},
+    Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
+    algorithm::{Counts, Entries, Tat, Transition, Window},
 };
 
-fn kinds() -> Vec<Kind> {
+fn algorithms() -> Vec<Algorithm> {
     let slots = [Slots::strict(1), Slots::strict(1_000), Slots::loose(1), Slots::loose(1_000)];
     let slots = slots.map(Result::unwrap);
-    let mut kinds: Vec<_> = slots.iter().map(|slots| Kind::SubWindows(*slots)).collect();
-    kinds.extend(slots.iter().map(|slots| Kind::SubWindows(slots.paced())));
-    kinds.extend([
-        Kind::Gcra,
-        Kind::TokenBucket,
-        Kind::LeakyBucket,
-        Kind::LeakyQueue { depth: 0 },
-        Kind::LeakyQueue { depth: u64::MAX },
-        Kind::FixedWindow(Start::FirstUse),
-        Kind::FixedWindow(Start::Aligned),
-        Kind::SlidingCounter,
-        Kind::SlidingLog,
+    let mut algorithms: Vec<_> = slots.iter().map(|slots| Algorithm::SubWindows(*slots)).collect();
+    algorithms.extend(slots.iter().map(|slots| Algorithm::SubWindows(slots.paced())));
+    algorithms.extend([
+        Algorithm::Gcra,
+        Algorithm::LeakyQueue { depth: 0 },
+        Algorithm::LeakyQueue { depth: u64::MAX },
+        Algorithm::LeakyQueue { depth: 1_000 },
+        Algorithm::FixedWindow,
+        Algorithm::AlignedWindow,
+        Algorithm::SlidingCounter,
+        Algorithm::SlidingLog,
     ]);
-    kinds
+    algorithms
 }
 
-/// Every kind with the shortest and the longest window, with one permit and with as many as can be
-/// counted.
+/// Every algorithm with the shortest and the longest window, with one permit and with as many as it
+/// serves, with the shortest and the longest horizon.
 fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
-    for kind in kinds() {
+    for algorithm in algorithms() {
         for window in [Duration::from_millis(1), Quota::MAX_WINDOW] {
-            for bits in [0, 10, 20, 40, 52, 63] {
-                let quota = Quota::per(1 << bits, window).unwrap();
-                policies.extend(Policy::new("test", kind, quota));
-                let short_burst = quota.with_burst(1).unwrap();
-                policies.extend(Policy::new("test", kind, short_burst));
+            let most = u64::try_from(window.as_millis()).unwrap() * Quota::MAX_RATE / 1_000;
+            for permits in [1, 1 << 10, 1 << 20, 1 << 40, most] {
+                let Ok(quota) = Quota::new(permits, window) else { continue };
+                let policy = Policy::new("test", algorithm, quota);
+                policies.extend(Policy::new("test", algorithm, quota.with_burst(1)));
+                for horizon in [Duration::ZERO, Quota::MAX_RECOVERY] {
+                    policies.extend(
+                        policy
+                            .as_ref()
+                            .ok()
+                            .and_then(|policy| policy.clone().with_horizon(horizon).ok()),
+                    );
+                }
+                policies.extend(policy);
             }
         }
     }
-    assert!(policies.len() > 100, "only {} policies can be held", policies.len());
+    assert!(policies.len() > 100, "only {} policies are valid", policies.len());
     policies
 }
 
-const TIMES: [u64; 9] = [
+const TIMES: [u64; 10] = [
     u64::MAX,
     0,
     1,
     u64::MAX - 1,
     1 << 60,
+    3 << 60,
     u64::MAX / 2,
     1_790_000_000_000_000_000,
     u64::MAX,
@@ -57,23 +66,23 @@ const TIMES: [u64; 9] = [
 ];
 
 fn costs(policy: &Policy) -> [Cost; 4] {
-    let limit = policy.limits().first().unwrap().quota().burst();
-    [1, limit, limit.saturating_add(1), u64::MAX].map(|cost| Cost::new(cost).unwrap())
+    let burst = policy.limits().first().unwrap().quota().burst();
+    [1, burst, burst.saturating_add(1), u64::MAX].map(Cost::of)
 }
 
 #[test]
-fn limiters_hold_at_the_ends_of_every_range() {
+fn limiters_serve_the_ends_of_every_range() {
     for policy in policies() {
         for start in [0, 1, u64::MAX] {
             let clock = ManualClock::new();
             clock.set(Timestamp::from_nanos(start));
-            let limiter = MemoryLimiter::new(policy.clone()).unwrap().with_capacity(16).unwrap();
-            let limiter = limiter.with_clock(clock.clone());
+            let limiter = MemoryLimiter::builder(policy.clone()).capacity(16).clock(clock.clone());
+            let limiter = limiter.build().unwrap();
             let mut receipts = Vec::new();
             for now in TIMES {
                 clock.set(Timestamp::from_nanos(now));
                 for cost in costs(&policy) {
-                    let decision = limiter.try_acquire("key", cost);
+                    let decision = limiter.check_n("key", cost);
                     assert!(decision.remaining() <= decision.limit(), "{policy:?} at {now}");
                     if !decision.is_admitted() {
                         assert_ne!(decision.retry_after(), Some(Duration::ZERO), "{policy:?}");
@@ -89,59 +98,71 @@ fn limiters_hold_at_the_ends_of_every_range() {
                 assert!(usage.remaining() <= usage.limit(), "{policy:?} at {now}");
             }
             limiter.reset("key");
-            receipts.into_iter().for_each(|receipt| limiter.refund(receipt));
+            receipts.into_iter().for_each(|receipt| _ = limiter.refund(receipt));
         }
     }
 }
 
-/// Without a limiter, times do not start near zero.
+/// Every pair of policies of one family takes turns on one state.
 #[test]
-fn algorithms_hold_at_the_ends_of_time() {
-    for policy in policies() {
-        let limit = &policy.limits()[0];
-        let algorithm = Single::new(limit.kind(), limit.quota()).unwrap();
-        let mut state = Default::default();
-        for now in TIMES.map(Timestamp::from_nanos) {
-            for cost in costs(&policy) {
-                algorithm.advance(&mut state, now, now);
-                let usage = algorithm.usage(&state, now);
-                assert!(usage.remaining() <= usage.limit(), "{policy:?}");
-                if algorithm.decide(&mut state, now, cost).is_admitted() {
-                    assert!(cost.get() <= usage.remaining(), "{cost} by {policy:?}");
-                }
-                algorithm.owe(&mut state, now, cost);
-                algorithm.adopt(&mut state, &algorithm, now);
-            }
-        }
-    }
-}
-
-/// Every pair of quotas takes over from each other.
-#[test]
-fn policies_replace_each_other_at_the_ends_of_every_range() {
+fn policies_take_turns_at_the_ends_of_every_range() {
     let policies = policies();
     for old in &policies {
-        let kind = |policy: &Policy| mem::discriminant(&policy.limits()[0].kind());
-        for new in policies.iter().filter(|new| kind(new) == kind(old)) {
-            let clock = ManualClock::new();
-            let limiter = MemoryLimiter::new(old.clone()).unwrap().with_capacity(1).unwrap();
-            let limiter = limiter.with_clock(clock.clone());
-            let _ = limiter.try_acquire("key", costs(old)[1]);
-            if limiter.replace(new.clone()).is_ok() {
-                let usage = limiter.peek("key");
-                assert!(usage.remaining() <= usage.limit(), "{old:?}, then {new:?}");
-                let retry = limiter.try_acquire("key", Cost::ONE).retry_after();
-                assert!(retry.is_some(), "{old:?}, then {new:?}");
+        for new in policies.iter().filter(|new| new.families() == old.families()) {
+            let mut state = Default::default();
+            for (turn, now) in TIMES.map(Timestamp::from_nanos).into_iter().enumerate() {
+                let policy = if turn % 2 == 0 { old } else { new };
+                let rule = policy.rule();
+                rule.advance(&mut state, now);
+                for cost in costs(policy) {
+                    let usage = rule.usage(&state, now);
+                    assert!(usage.remaining() <= usage.limit(), "{old:?}, then {new:?}");
+                    let (decision, charge) = rule.decide(&mut state, now, cost, Duration::MAX);
+                    let never = cost.get() > usage.limit();
+                    assert_eq!(decision.retry_after().is_none(), never, "{old:?}, then {new:?}");
+                    if let Some(charge) = charge.filter(|_| cost.get() % 2 == 0) {
+                        let back = rule.refund(&mut state, now, &charge, u64::MAX);
+                        assert!(back <= cost.get(), "{old:?}, then {new:?}");
+                    }
+                }
             }
         }
     }
 }
 
-/// As the documentation of the module `algorithm` tells.
+/// A clock that jumps ahead by decades must not lock a key.
+#[test]
+fn keys_recover_after_a_clock_jumps_ahead_by_decades() {
+    const DECADES: u64 = 1_790_000_000_000_000_000;
+    for policy in policies() {
+        let recovery = policy.limits().iter().map(|limit| {
+            let quota = limit.quota();
+            let drained = quota.window().as_nanos() * u128::from(quota.burst());
+            let drained = drained / u128::from(quota.permits());
+            drained.max(2 * quota.window().as_nanos()) + 2 * quota.window().as_nanos()
+        });
+        let recovery = u64::try_from(recovery.max().unwrap()).unwrap();
+        let clock = ManualClock::new();
+        let limiter = MemoryLimiter::builder(policy.clone()).capacity(16).clock(clock.clone());
+        let limiter = limiter.build().unwrap();
+        for start in [0, DECADES] {
+            clock.set(Timestamp::from_nanos(start));
+            while limiter
+                .check_n("key", Cost::of(limiter.peek("key").remaining().max(1)))
+                .is_admitted()
+            {}
+            clock.advance(Duration::from_nanos(recovery));
+            let usage = limiter.peek("key");
+            assert!(usage.reset_after().is_zero(), "{policy:?} {usage:?}");
+        }
+    }
+}
+
+/// The documentation of `entries_per_key` gives the size of an entry.
 #[test]
 fn states_have_their_sizes() {
-    assert_eq!(size_of::<Tat>(), 8);
-    assert_eq!(size_of::<Window>(), 8);
-    assert_eq!(size_of::<Counts>(), 24);
-    assert_eq!(size_of::<Entries>(), 48);
+    assert_eq!(size_of::<Tat>(), 40);
+    assert_eq!(size_of::<Window>(), 32);
+    assert_eq!(size_of::<Counts>(), 40);
+    assert_eq!(size_of::<Entries>(), 64);
 }

@@ -1,4 +1,4 @@
-//! The traits: the same program whichever limiter is behind them.
+//! The traits: one program for every limiter.
 
 use std::{
     future::Future,
@@ -17,19 +17,15 @@ use limiter_core::{
 
 fn memory(policy: Policy) -> (Arc<dyn WaitingLimiter>, ManualClock) {
     let clock = ManualClock::new();
-    (Arc::new(MemoryLimiter::new(policy).unwrap().with_clock(clock.clone())), clock)
+    (Arc::new(MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap()), clock)
 }
 
 fn policy(text: &str) -> Policy {
     Policy::parse("test", text).unwrap()
 }
 
-fn cost(permits: u64) -> Cost {
-    Cost::new(permits).unwrap()
-}
-
-/// Returns what is there already.
-fn at_once<T>(mut answer: Answer<T>) -> T {
+/// Returns an answer that is ready.
+fn ready<T>(mut answer: Answer<T>) -> T {
     answer.take_ready().unwrap().unwrap()
 }
 
@@ -37,65 +33,63 @@ fn poll<T>(answer: &mut Answer<T>) -> Poll<Result<T, Error>> {
     pin!(answer).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// By whatever points to it.
-fn charges_looks_settles_and_forgets(limiter: &dyn Limiter) {
+fn performs_every_operation(limiter: &dyn Limiter) {
     let key = Key::from("alice");
-    assert!(at_once(limiter.check(&key, cost(4))).is_admitted());
-    assert_eq!(at_once(limiter.peek(&key)).remaining(), 6);
-    assert!(!at_once(limiter.reserve(&key, cost(7), Duration::ZERO)).decision().is_admitted());
-    let reserved = at_once(limiter.reserve(&key, cost(6), Duration::ZERO));
+    assert!(ready(limiter.check(&key)).is_admitted());
+    assert!(ready(limiter.check_n(&key, Cost::of(3))).is_admitted());
+    assert_eq!(ready(limiter.peek(&key)).remaining(), 6);
+    assert!(!ready(limiter.reserve(&key, Cost::of(7), Duration::ZERO)).is_admitted());
+    let reserved = ready(limiter.reserve(&key, Cost::of(6), Duration::ZERO));
     assert_eq!(reserved.delay(), Some(Duration::ZERO));
-    at_once(limiter.refund(reserved.into_receipt().unwrap().keep(1)));
-    assert_eq!(at_once(limiter.peek(&key)).remaining(), 5);
-    let later = at_once(limiter.reserve(&key, cost(6), Duration::from_secs(60)));
+    assert_eq!(ready(limiter.refund(reserved.into_receipt().unwrap().keep(1))), 5);
+    assert_eq!(ready(limiter.peek(&key)).remaining(), 5);
+    let later = ready(limiter.reserve(&key, Cost::of(6), Duration::from_secs(60)));
     assert!(later.delay() > Some(Duration::ZERO));
-    at_once(limiter.reset(&key));
-    assert_eq!(at_once(limiter.peek(&key)).remaining(), 10);
+    ready(limiter.reset(&key));
+    assert_eq!(ready(limiter.peek(&key)).remaining(), 10);
+    let premium = limiter.with_policy(&Policy::parse("premium", "100/min").unwrap()).unwrap();
+    assert_eq!((limiter.policy().name(), premium.policy().name()), ("test", "premium"));
+    assert!(ready(premium.check_n(&key, Cost::of(4))).is_admitted());
+    assert_eq!(ready(limiter.peek(&key)).remaining(), 6);
+    ready(limiter.reset(&key));
 }
 
 #[test]
-fn every_pointer_passes_every_operation_on() {
-    let limiter = || MemoryLimiter::new(policy("10/min")).unwrap().with_clock(ManualClock::new());
-    charges_looks_settles_and_forgets(&limiter());
-    charges_looks_settles_and_forgets(&Arc::new(limiter()));
-    charges_looks_settles_and_forgets(&Box::new(limiter()));
+fn every_pointer_forwards_every_operation() {
+    let limiter =
+        || MemoryLimiter::builder(policy("10/min")).clock(ManualClock::new()).build().unwrap();
+    performs_every_operation(&limiter());
+    performs_every_operation(&Arc::new(limiter()));
+    performs_every_operation(&Box::new(limiter()));
     let shared: Arc<dyn Limiter> = Arc::new(limiter());
-    charges_looks_settles_and_forgets(&shared);
+    performs_every_operation(&shared);
     let boxed: Box<dyn WaitingLimiter> = Box::new(Arc::new(limiter()));
-    charges_looks_settles_and_forgets(&boxed);
+    performs_every_operation(&boxed);
     let acquired = block_on(boxed.acquire(&"bob".into(), Cost::ONE, None)).unwrap();
-    assert!(acquired.decision().is_admitted());
+    assert!(acquired.is_admitted());
 }
 
 #[test]
-fn a_tier_by_the_trait_shares_its_debts() {
-    let premium = Policy::parse("premium", "100/min").unwrap();
-    let (free, _) = memory(policy("10/min").with_tier(premium).unwrap());
-    let premium = free.tier("premium").unwrap();
-    assert_eq!((free.policy().name(), premium.policy().name()), ("test", "premium"));
+fn a_handle_behind_the_trait_can_wait() {
+    let (free, clock) = memory(policy("10/min"));
     let key = Key::from("alice");
-    assert!(at_once(premium.check(&key, cost(5))).is_admitted());
-    assert_eq!(at_once(free.peek(&key)).remaining(), 5);
-    assert_eq!(free.tier("gold").err().unwrap().kind(), ErrorKind::InvalidName);
-}
-
-#[test]
-fn a_policy_is_replaced_by_the_trait() {
-    let (limiter, _) = memory(policy("10/min by sliding-log"));
-    let key = Key::from("alice");
-    assert!(at_once(limiter.check(&key, cost(5))).is_admitted());
-    limiter.replace(policy("20/min by sliding-log")).unwrap();
-    assert_eq!(at_once(limiter.peek(&key)).remaining(), 15);
-    let error = limiter.replace(policy("20/min")).unwrap_err();
+    assert!(ready(free.check_n(&key, Cost::of(10))).is_admitted());
+    let premium = Policy::parse("premium", "60/min burst 10").unwrap();
+    let premium = free.waiting_with_policy(&premium).unwrap();
+    let mut answer = premium.acquire(&key, Cost::ONE, None);
+    assert!(poll(&mut answer).is_pending());
+    clock.advance(Duration::from_secs(6));
+    let Poll::Ready(Ok(reservation)) = poll(&mut answer) else { panic!("it is due") };
+    assert!(reservation.is_admitted());
+    let error = free.with_policy(&policy("10/min by sliding-log")).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert_eq!(limiter.policy(), policy("20/min by sliding-log"));
 }
 
 #[test]
-fn those_who_wait_come_in_order_and_those_who_leave_make_room() {
+fn waiters_are_served_in_order_and_those_that_leave_make_room() {
     let (limiter, clock) = memory(policy("1/s"));
     let key = Key::from("alice");
-    assert!(at_once(limiter.check(&key, Cost::ONE)).is_admitted());
+    assert!(ready(limiter.check(&key)).is_admitted());
     let join = || {
         let mut answer = limiter.acquire(&key, Cost::ONE, None);
         assert!(poll(&mut answer).is_pending());
@@ -104,10 +98,10 @@ fn those_who_wait_come_in_order_and_those_who_leave_make_room() {
     let (first, mut second, mut third) = (join(), join(), join());
     // The fourth would have its turn after four seconds.
     let too_late = limiter.acquire(&key, Cost::ONE, Some(Duration::from_secs(3)));
-    assert!(!block_on(too_late).unwrap().decision().is_admitted());
+    assert!(!block_on(too_late).unwrap().is_admitted());
     drop(first);
     clock.advance(Duration::from_secs(1));
-    assert!(!at_once(limiter.check(&key, Cost::ONE)).is_admitted(), "someone overtakes");
+    assert!(!ready(limiter.check(&key)).is_admitted(), "a check overtakes");
     assert!(poll(&mut third).is_pending());
     let Poll::Ready(Ok(reservation)) = poll(&mut second) else { panic!("the second waits on") };
     assert_eq!(reservation.delay(), Some(Duration::ZERO));
@@ -116,30 +110,31 @@ fn those_who_wait_come_in_order_and_those_who_leave_make_room() {
 }
 
 #[test]
-fn what_can_never_fit_is_not_waited_for() {
+fn a_cost_that_never_fits_is_not_waited_for() {
     let (limiter, _) = memory(policy("1/s"));
-    let never = block_on(limiter.acquire(&"alice".into(), cost(2), None)).unwrap();
+    let never = block_on(limiter.acquire(&"alice".into(), Cost::of(2), None)).unwrap();
     assert_eq!(never.decision().retry_after(), None);
 }
 
+/// The table was allocated by the first request, while other threads waited for it.
 #[test]
 fn a_limiter_in_memory_answers_without_allocating() {
-    let (limiter, _) = memory(policy("10/min"));
-    let key = Key::from("alice");
-    // Its table is made when it is first used.
-    at_once(limiter.reset(&key));
-    let allocations = measure(|| {
-        assert!(at_once(limiter.check(&key, Cost::ONE)).is_admitted());
-        let reserved = at_once(limiter.reserve(&key, cost(5), Duration::ZERO));
-        at_once(limiter.refund(reserved.into_receipt().unwrap()));
-        assert_eq!(at_once(limiter.peek(&key)).remaining(), 9);
-        at_once(limiter.reset(&key));
-    });
-    assert_eq!(allocations.count_total, 0);
+    for text in ["10/min", "10/min by fixed-window", "10/min by sliding-counter"] {
+        let (limiter, _) = memory(policy(text));
+        let key = Key::from("alice");
+        let allocations = measure(|| {
+            assert!(ready(limiter.check(&key)).is_admitted());
+            let reserved = ready(limiter.reserve(&key, Cost::of(5), Duration::ZERO));
+            ready(limiter.refund(reserved.into_receipt().unwrap()));
+            assert_eq!(ready(limiter.peek(&key)).remaining(), 9);
+            ready(limiter.reset(&key));
+        });
+        assert_eq!(allocations.count_total, 0, "{text}");
+    }
 }
 
 #[test]
-fn an_answer_is_given_once() {
+fn an_answer_is_ready_once() {
     let mut ready = Answer::ready(Ok(7));
     assert_eq!(format!("{ready:?}"), "Ready(Some(Ok(7)))");
     assert_eq!(ready.take_ready().unwrap().unwrap(), 7);
@@ -151,9 +146,8 @@ fn an_answer_is_given_once() {
     assert_eq!(block_on(pending).unwrap(), 7);
 }
 
-/// A store's limiter that knows by a token what it has given out.
 #[test]
-fn a_store_makes_reservations_of_its_own() {
+fn a_store_issues_reservations_of_its_own() {
     #[derive(Debug, PartialEq)]
     struct Token(&'static str);
 
@@ -173,15 +167,15 @@ fn a_store_makes_reservations_of_its_own() {
 }
 
 #[test]
-fn a_decision_tells_where_it_comes_from() {
+fn a_decision_reports_its_source() {
     let (limiter, _) = memory(policy("1/s"));
     for _ in 0..2 {
-        let decision = at_once(limiter.check(&"alice".into(), Cost::ONE));
+        let decision = ready(limiter.check(&"alice".into()));
         assert_eq!(decision.source(), Source::Store);
-        for source in [Source::Remembered, Source::Local, Source::Failure, Source::Store] {
-            let told = decision.with_source(source);
-            assert_eq!(told.source(), source);
-            assert_eq!(told == decision, source == Source::Store);
+        for source in [Source::Cache, Source::Local, Source::Failure, Source::Store] {
+            let changed = decision.with_source(source);
+            assert_eq!(changed.source(), source);
+            assert_eq!(changed == decision, source == Source::Store);
         }
     }
 }

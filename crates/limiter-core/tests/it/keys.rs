@@ -1,4 +1,4 @@
-//! Keys that differ never meet.
+//! Different keys have different, stable encodings.
 
 use std::net::IpAddr;
 
@@ -13,14 +13,16 @@ fn encoded(key: &Key<'_>) -> Vec<u8> {
 
 fn keys() -> impl Strategy<Value = Key<'static>> {
     let leaf = prop_oneof![
-        // Few characters, the tags and separators of the encoding among them, so that they meet.
-        "[ast1:]{0,4}".prop_map(Key::from),
+        // Few characters, mostly tags and separators of the encoding, so that collisions are likely.
+        "[abstx1:]{0,4}".prop_map(Key::from),
         vec(prop_oneof![Just(b's'), Just(b'1'), Just(b':')], 0..4).prop_map(Key::from),
         (-12..12_i64).prop_map(Key::from),
         prop_oneof![Just("1.1.1.1"), Just("::1"), Just("::ffff:1.1.1.1")]
             .prop_map(|text| Key::from(text.parse::<IpAddr>().unwrap())),
     ];
-    leaf.prop_recursive(3, 12, 4, |inner| vec(inner, 0..4).prop_map(Key::tuple))
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![vec(inner.clone(), 0..4).prop_map(Key::tuple), inner.prop_map(Key::secret)]
+    })
 }
 
 proptest! {
@@ -30,12 +32,19 @@ proptest! {
     fn encodings_are_equal_only_if_keys_are(one in keys(), other in keys()) {
         prop_assert_eq!(encoded(&one) == encoded(&other), one == other);
     }
+
+    #[test]
+    fn a_borrowed_key_is_the_same_key(key in keys()) {
+        let borrowed = Key::from(&key);
+        prop_assert_eq!(encoded(&borrowed), encoded(&key));
+        prop_assert_eq!(&borrowed, &key);
+    }
 }
 
 #[test]
 fn encodings_stay_as_they_are() {
     // A changed encoding would give every key of a running store a new allowance.
-    let rows: [(Key<'_>, &[u8]); 7] = [
+    let rows: [(Key<'_>, &[u8]); 12] = [
         ("alice".into(), b"salice"),
         ((&[0, 255]).into(), b"b\x00\xff"),
         (42_u64.into(), b"i42"),
@@ -43,6 +52,11 @@ fn encodings_stay_as_they_are() {
         ("203.0.113.9".parse::<IpAddr>().unwrap().into(), b"a203.0.113.9"),
         ("2001:db8::".parse::<IpAddr>().unwrap().into(), b"a2001:db8::"),
         (Key::tuple(["a".into(), Key::tuple([1.into()])]), b"t2:sa5:t2:i1"),
+        (Key::secret("alice"), b"xsalice"),
+        (Key::secret(String::from("alice")), b"xsalice"),
+        (Key::secret(&[0, 255]), b"xb\x00\xff"),
+        (Key::secret(42), b"xi42"),
+        (Key::tuple(["a".into(), Key::secret("b")]), b"t2:sa3:xsb"),
     ];
     for (key, want) in rows {
         assert_eq!(encoded(&key), want, "{key:?}");
@@ -54,4 +68,25 @@ fn an_address_mapped_into_ipv6_is_the_ipv4_address() {
     let mapped: IpAddr = "::ffff:203.0.113.9".parse().unwrap();
     let plain: IpAddr = "203.0.113.9".parse().unwrap();
     assert_eq!(Key::from(mapped), Key::from(plain));
+}
+
+#[test]
+fn a_secret_is_not_printed() {
+    let secret = Key::secret("sk-1234");
+    let rows = [
+        (secret.clone(), "[secret]", true),
+        (Key::secret(&secret), "[secret]", true),
+        (Key::secret(b"sk-1234"), "[secret]", true),
+        (Key::secret(7), "[secret]", true),
+        (Key::secret(Key::tuple(["a".into()])), "[secret]", true),
+        (Key::tuple(["a".into(), Key::tuple([secret.clone()])]), "[\"a\", [[secret]]]", true),
+        (Key::tuple(["a".into(), 7.into()]), "[\"a\", 7]", false),
+        ("sk-1234".into(), "\"sk-1234\"", false),
+    ];
+    for (key, printed, is_secret) in rows {
+        assert_eq!((format!("{key:?}").as_str(), key.is_secret()), (printed, is_secret));
+    }
+    assert_ne!(Key::secret("sk-1234"), Key::from("sk-1234"));
+    assert_ne!(Key::secret("7"), Key::secret(7));
+    assert_ne!(Key::secret("7"), Key::secret(b"7"));
 }

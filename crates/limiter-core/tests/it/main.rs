@@ -5,17 +5,19 @@
 
 mod bounds;
 mod changes;
+mod clock;
 mod conformance;
 mod extremes;
 mod interface;
 mod keys;
 mod laws;
 mod memory;
+mod model;
 mod notation;
+mod policies;
 mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
-mod shares;
 mod threads;
 mod usages;
 mod validation;

@@ -1,28 +1,38 @@
 //! The limiter in memory, beyond what every limiter does.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use limiter_core::{
-    Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota, SystemClock, Timestamp,
+    Builder, Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota, Reservation,
+    SystemClock, Timestamp,
 };
 
 fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
+    limiter_of("2/min", capacity)
+}
+
+fn limiter_of(policy: &str, capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
-    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(capacity).unwrap();
-    (limiter.with_clock(clock.clone()), clock)
+    let policy = Policy::parse("test", policy).unwrap();
+    let limiter = MemoryLimiter::builder(policy).capacity(capacity).clock(clock.clone());
+    (limiter.build().unwrap(), clock)
 }
 
 #[test]
 fn a_flood_of_keys_never_resets_a_debtor() {
     let (limiter, _) = limiter(1_000);
     for _ in 0..2 {
-        assert!(limiter.try_acquire("debtor", Cost::ONE).is_admitted());
+        assert!(limiter.check("debtor").is_admitted());
     }
     for fresh in 0..100_000_u64 {
-        let _ = limiter.try_acquire(fresh, Cost::ONE);
+        let _ = limiter.check(fresh);
     }
-    assert!(!limiter.try_acquire("debtor", Cost::ONE).is_admitted());
+    assert!(!limiter.check("debtor").is_admitted());
 }
 
 #[test]
@@ -31,7 +41,7 @@ fn no_key_of_a_flood_takes_more_than_its_limit() {
     let mut admitted = [0; 2_000];
     for round in 0..4 {
         for (key, admitted) in admitted.iter_mut().enumerate() {
-            let decision = limiter.try_acquire(key as u64, Cost::ONE);
+            let decision = limiter.check(key as u64);
             *admitted += usize::from(decision.is_admitted());
         }
         // One permit comes back in the second half of the whole test.
@@ -42,11 +52,11 @@ fn no_key_of_a_flood_takes_more_than_its_limit() {
 
 #[test]
 fn recovered_keys_make_room() {
-    // Few enough at a time that no line of the table is ever full.
+    // As few at a time as fit into any line of the table.
     let (limiter, clock) = limiter(1);
     for generation in 0..1_000_u64 {
-        for key in 0..16 {
-            let decision = limiter.try_acquire(generation * 16 + key, Cost::new(2).unwrap());
+        for key in 0..2 {
+            let decision = limiter.check_n(generation * 2 + key, Cost::of(2));
             assert!(decision.is_admitted(), "generation {generation}, key {key}");
         }
         clock.advance(Duration::from_secs(60));
@@ -57,68 +67,122 @@ fn recovered_keys_make_room() {
 fn a_full_table_makes_newcomers_wait_but_not_for_ever() {
     let (limiter, clock) = limiter(1);
     for key in 0..100_u64 {
-        let _ = limiter.try_acquire(key, Cost::new(2).unwrap());
+        let _ = limiter.check_n(key, Cost::of(2));
     }
-    assert!(!limiter.try_acquire("newcomer", Cost::ONE).is_admitted());
+    assert!(!limiter.check("newcomer").is_admitted());
     clock.advance(Duration::from_secs(60));
-    assert!(limiter.try_acquire("newcomer", Cost::new(2).unwrap()).is_admitted());
+    assert!(limiter.check_n("newcomer", Cost::of(2)).is_admitted());
 }
 
 /// A key that was charged while its line was full once got a fresh state when a slot was free.
 #[test]
-fn a_key_that_had_to_share_keeps_its_debt_when_it_gets_a_place() {
-    let (limiter, clock) = limiter(1);
-    for key in 0..16_u64 {
-        assert!(limiter.try_acquire(key, Cost::ONE).is_admitted());
+fn keys_that_share_keep_their_debts_when_they_get_a_place() {
+    for policy in ["2/min", "2/min by fixed-window", "2/min by sliding-log"] {
+        let (limiter, clock) = limiter_of(policy, 1);
+        let mut admitted = vec![Vec::new(); 64];
+        for second in 0..300_u64 {
+            for (key, admitted) in admitted.iter_mut().enumerate() {
+                if (second + key as u64).is_multiple_of(7)
+                    && limiter.check(key as u64).is_admitted()
+                {
+                    admitted.push(second);
+                }
+            }
+            clock.advance(Duration::from_secs(1));
+        }
+        // At most 3 a minute by GCRA, and 4 by a fixed window.
+        for (key, admitted) in admitted.iter().enumerate() {
+            let five_apart = admitted.iter().zip(admitted.iter().skip(4));
+            for (first, fifth) in five_apart {
+                assert!(fifth - first >= 60, "key {key} at {admitted:?} by {policy}");
+            }
+        }
     }
-    clock.advance(Duration::from_secs(1));
-    assert!(limiter.try_acquire("late", Cost::new(2).unwrap()).is_admitted());
-    // The others have recovered, so there are places; the late one has not.
-    clock.advance(Duration::from_secs(29));
-    assert!(!limiter.try_acquire("late", Cost::ONE).is_admitted());
-    clock.advance(Duration::from_secs(1));
-    assert!(limiter.try_acquire("late", Cost::ONE).is_admitted());
 }
 
 /// Debts from before a step back once kept newcomers out until the clock had caught up.
 #[test]
-fn a_clock_that_steps_back_keeps_newcomers_out_for_one_recovery_at_most() {
-    let (limiter, clock) = limiter(1);
-    clock.advance(Duration::from_secs(86_400));
-    let both = Cost::new(2).unwrap();
-    for key in 0..16_u64 {
-        assert!(limiter.try_acquire(key, both).is_admitted());
-    }
-    clock.set(Timestamp::ZERO);
-    let _ = limiter.try_acquire("newcomer", both);
-    clock.advance(Duration::from_secs(60));
-    for newcomer in 16..32_u64 {
-        assert!(limiter.try_acquire(newcomer, both).is_admitted(), "newcomer {newcomer}");
+fn a_clock_that_steps_back_keeps_a_newcomer_out_for_one_recovery_at_most() {
+    for policy in ["2/min", "2/min by fixed-window", "2/min by sliding-log"] {
+        let (limiter, clock) = limiter_of(policy, 1);
+        clock.advance(Duration::from_secs(86_400));
+        let both = Cost::of(2);
+        for key in 0..64_u64 {
+            let _ = limiter.check_n(key, both);
+        }
+        clock.set(Timestamp::ZERO);
+        let wait = limiter.check_n("newcomer", both).retry_after().unwrap();
+        assert!(wait <= Duration::from_secs(60), "{policy}: {wait:?}");
+        clock.advance(wait);
+        assert!(limiter.check_n("newcomer", both).is_admitted(), "{policy}");
     }
 }
 
 #[test]
-fn an_impossible_capacity_is_refused() {
-    for capacity in [0, MemoryLimiter::MAX_CAPACITY + 1, usize::MAX] {
-        let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
-        let error = MemoryLimiter::new(policy).unwrap().with_capacity(capacity).unwrap_err();
-        let message = format!("a capacity of {capacity} keys: use 1 to 268435456");
+fn an_invalid_capacity_is_refused() {
+    let builder = || MemoryLimiter::builder(Policy::gcra("test", Quota::per_minute(2)));
+    for capacity in [0, Builder::MAX_CAPACITY + 1, usize::MAX] {
+        let error = builder().capacity(capacity).build().unwrap_err();
+        let message = format!("invalid capacity \"{capacity}\": use 1 to 268435456");
+        assert_eq!(error.to_string(), message);
+    }
+    for entries in [0, Builder::MAX_ENTRIES_PER_KEY + 1] {
+        let error = builder().entries_per_key(entries).build().unwrap_err();
+        let message = format!("invalid entries per key \"{entries}\": use 1 to 1000000");
         assert_eq!(error.to_string(), message);
     }
 }
 
 #[test]
 fn a_clock_may_start_anywhere() {
-    for start in [0, 1_790_000_000_000_000_000, u64::MAX - 60_000_000_000] {
-        let clock = ManualClock::new();
+    for start in [0, 1_790_000_000_000_000_000, 3_400_000_000_000_000_000] {
+        let (limiter, clock) = limiter(16);
         clock.set(Timestamp::from_nanos(start));
-        let policy = Policy::gcra("test", Quota::per_minute(2).unwrap()).unwrap();
-        let limiter = MemoryLimiter::new(policy).unwrap().with_clock(clock.clone());
-        let all = Cost::new(2).unwrap();
-        assert!(limiter.try_acquire("key", all).is_admitted());
-        assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
+        let all = Cost::of(2);
+        assert!(limiter.check_n("key", all).is_admitted());
+        assert!(!limiter.check("key").is_admitted());
         clock.advance(Duration::from_secs(60));
-        assert!(limiter.try_acquire("key", all).is_admitted(), "a start at {start}");
+        assert!(limiter.check_n("key", all).is_admitted(), "a start at {start}");
+    }
+}
+
+/// A newcomer's slot began as a clone of the state that the keys of a full line share, with all its
+/// entries: a flood of fresh keys took a thousand times the memory that its entries need.
+#[test]
+fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
+    let (limiter, clock) = limiter_of("1000/h by sliding-log", 1_000);
+    let flood = |keys: std::ops::Range<u64>| {
+        let allocations = allocation_counter::measure(|| {
+            for key in keys {
+                let _ = limiter.check(key);
+                clock.advance(Duration::from_millis(1));
+            }
+        });
+        allocations.bytes_current
+    };
+    let _ = flood(0..50_000);
+    let grown = flood(50_000..150_000);
+    assert!(grown < 1 << 20, "{grown} bytes more");
+}
+
+/// One key's reservation, and a step back of the clock, made another key of its line wait for the
+/// reservation.
+#[test]
+fn a_reservation_and_a_step_back_cost_no_other_key_anything() {
+    for policy in ["1/s", "1/s by fixed-window", "1/s by sliding-log"] {
+        for round in 0..20 {
+            let (limiter, clock) = limiter_of(policy, 8);
+            clock.set(Timestamp::from_nanos(10_000_000_000_000));
+            for _ in 0..50 {
+                let _ = limiter.reserve("far", Cost::ONE, Duration::from_secs(3_600));
+            }
+            let near = format!("near {round}");
+            assert!(limiter.check(near.as_str()).is_admitted());
+            clock.set(Timestamp::from_nanos(10_000_000_000_000 - 120_000_000_000));
+            let _ = limiter.check("far");
+            let wait = limiter.check(near.as_str()).retry_after().unwrap();
+            assert!(wait <= Duration::from_secs(1), "{policy}: {wait:?}");
+        }
     }
 }
 
@@ -126,14 +190,14 @@ fn a_clock_may_start_anywhere() {
 fn the_end_of_time_admits_no_more_than_the_burst() {
     let (limiter, clock) = limiter(64);
     clock.set(Timestamp::MAX);
-    assert!(limiter.try_acquire("key", Cost::new(2).unwrap()).is_admitted());
-    assert!(!limiter.try_acquire("key", Cost::ONE).is_admitted());
+    assert!(limiter.check_n("key", Cost::of(2)).is_admitted());
+    assert!(!limiter.check("key").is_admitted());
 }
 
 #[test]
 fn a_check_in_memory_is_ready_at_once() {
     let (limiter, _) = limiter(64);
-    let mut check = limiter.check(&"key".into(), Cost::ONE);
+    let mut check = Limiter::check(&limiter, &"key".into());
     assert!(check.take_ready().unwrap().unwrap().is_admitted());
     assert!(check.take_ready().is_none());
 }
@@ -142,8 +206,46 @@ fn a_check_in_memory_is_ready_at_once() {
 fn the_system_clock_agrees_with_the_operating_system() {
     let clock = SystemClock::new();
     let (ours, theirs) = (clock.now(), std::time::Instant::now());
-    std::thread::sleep(Duration::from_millis(200));
+    while theirs.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
     let ours = SystemClock::new().now().saturating_since(ours);
     let theirs = theirs.elapsed();
     assert!(ours.abs_diff(theirs) < Duration::from_millis(20), "{ours:?} against {theirs:?}");
+}
+
+/// Keys without a slot share a word at the slowest pace of those that charged it. What the word could
+/// not hold at that pace was once admitted and not charged.
+#[test]
+fn keys_that_share_stay_within_the_bound_whichever_quota_was_first() {
+    let (free, _) = limiter_of("10/h", 1);
+    let premium = free.with_policy(&Policy::gcra("premium", Quota::per_hour(1_000))).unwrap();
+    for key in 0..64_u64 {
+        let _ = free.check_n(key, Cost::of(10));
+    }
+    let admitted = (0..5_000).filter(|_| premium.check("one more").is_admitted()).count();
+    assert!(admitted <= 1_000, "{admitted}");
+}
+
+/// A waiter that was polled long after it was due was once charged as if that were the present, by
+/// which the debts of the other keys seemed impossible and were lowered.
+#[test]
+fn a_waiter_that_is_late_lowers_no_debt_of_another_key() {
+    for policy in ["1/s", "1/s by sliding-log"] {
+        let (limiter, clock) = limiter_of(policy, 1);
+        assert!(limiter.check("late").is_admitted());
+        let mut waiter = limiter.acquire("late", Cost::ONE, None);
+        let poll = |waiter: &mut Pin<Box<dyn Future<Output = Reservation> + Send>>| {
+            waiter.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert!(poll(&mut waiter).is_pending());
+        clock.advance(Duration::from_secs(3_600));
+        for key in 0..64_u64 {
+            let _ = limiter.check(key);
+        }
+        let _ = poll(&mut waiter);
+        for key in 0..64_u64 {
+            assert!(!limiter.check(key).is_admitted(), "{policy}: {key}");
+        }
+    }
 }

@@ -1,30 +1,34 @@
-//! What people write is read as they mean it, and prints to something that reads back.
+//! Limits as text: what is read, how it prints, and what each error says.
 
 use std::time::Duration;
 
-use limiter_core::{
-    ErrorKind, Kind, Policy, Quota,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, ErrorKind, Policy, Quota, Slots};
 use proptest::prelude::*;
 
 #[test]
-fn quotas_are_read_and_print_canonically() {
+fn quotas_are_read_and_print_in_shortest_form() {
     let rows = [
         ("100/min", (100, 60_000, 100), "100/min"),
         ("100/min burst 20", (100, 60_000, 20), "100/min burst 20"),
         ("100/min burst 100", (100, 60_000, 100), "100/min"),
+        ("100/min Burst 20", (100, 60_000, 20), "100/min burst 20"),
         ("5/s", (5, 1_000, 5), "5/s"),
         ("5/sec", (5, 1_000, 5), "5/s"),
         ("5/second", (5, 1_000, 5), "5/s"),
+        ("5/10 seconds", (5, 10_000, 5), "5/10s"),
+        ("5/10secs", (5, 10_000, 5), "5/10s"),
         ("5/60s", (5, 60_000, 5), "5/min"),
         ("5/90s", (5, 90_000, 5), "5/90s"),
         ("5/m", (5, 60_000, 5), "5/min"),
         ("5/minute", (5, 60_000, 5), "5/min"),
+        ("5/2 mins", (5, 120_000, 5), "5/2min"),
+        ("5/2minutes", (5, 120_000, 5), "5/2min"),
         ("5/60min", (5, 3_600_000, 5), "5/h"),
         ("5/hour", (5, 3_600_000, 5), "5/h"),
+        ("5/2 hours", (5, 7_200_000, 5), "5/2h"),
         ("5/36h", (5, 36 * 3_600_000, 5), "5/36h"),
         ("5/day", (5, 86_400_000, 5), "5/d"),
+        ("5/2days", (5, 2 * 86_400_000, 5), "5/2d"),
         ("5/24h", (5, 86_400_000, 5), "5/d"),
         ("3/2d", (3, 2 * 86_400_000, 3), "3/2d"),
         ("10/500ms", (10, 500, 10), "10/500ms"),
@@ -35,172 +39,247 @@ fn quotas_are_read_and_print_canonically() {
         ("007/01s", (7, 1_000, 7), "7/s"),
         ("  10  /  5  s  burst   7  ", (10, 5_000, 7), "10/5s burst 7"),
         ("1/366d", (1, 366 * 86_400_000, 1), "1/366d"),
-        ("18446744073709551615/s", (u64::MAX, 1_000, u64::MAX), "18446744073709551615/s"),
+        ("5_000_000/s", (5_000_000, 1_000, 5_000_000), "5000000/s"),
     ];
     for (text, (permits, window, burst), printed) in rows {
-        let window = Duration::from_millis(window);
-        let quota = Quota::per(permits, window).unwrap().with_burst(burst).unwrap();
+        let quota = Quota::new(permits, Duration::from_millis(window)).unwrap().with_burst(burst);
         assert_eq!(text.parse::<Quota>().unwrap(), quota, "{text}");
         assert_eq!(quota.to_string(), printed);
     }
 }
 
 #[test]
-fn bad_quotas_are_refused_in_words_that_quote_them() {
+fn invalid_quotas_are_quoted_with_a_remedy() {
+    let no_slash = "it has no \"/\"; write permits per time, as in 100/min";
+    let digits = "use digits, as in 100 or 1_000";
+    let units = "use ms, s, min, h or d";
+    let one_unit = "is not a time; use a whole number and one unit, as in 90s or 500ms";
+    let too_fast = "the rate must be at most 5,000,000 permits a second";
+    let window = "the window must be from 1ms to 366d";
     let rows = [
-        ("", "there is no \"/\"; write permits per time, as in 100/min"),
-        ("100", "there is no \"/\"; write permits per time, as in 100/min"),
-        ("100 per minute", "there is no \"/\"; write permits per time, as in 100/min"),
-        ("/", "\"\" is no number; use digits, as in 100 or 1_000"),
-        ("/min", "\"\" is no number; use digits, as in 100 or 1_000"),
-        ("-1/min", "\"-1\" is no number; use digits, as in 100 or 1_000"),
-        ("+1/min", "\"+1\" is no number; use digits, as in 100 or 1_000"),
-        ("1.5/min", "\"1.5\" is no number; use digits, as in 100 or 1_000"),
-        ("_1/min", "\"_1\" is no number; use digits, as in 100 or 1_000"),
-        ("1__0/min", "\"1__0\" is no number; use digits, as in 100 or 1_000"),
-        ("1 0/min", "\"1 0\" is no number; use digits, as in 100 or 1_000"),
-        ("\u{663}/min", "\"\u{663}\" is no number; use digits, as in 100 or 1_000"),
+        ("", no_slash.into()),
+        ("100", no_slash.into()),
+        ("100 per minute", no_slash.into()),
+        ("/", format!("the number of permits is missing; {digits}")),
+        ("/min", format!("the number of permits is missing; {digits}")),
+        ("-1/min", format!("the number of permits \"-1\" is not a whole number; {digits}")),
+        ("+1/min", format!("the number of permits \"+1\" is not a whole number; {digits}")),
+        ("1.5/min", format!("the number of permits \"1.5\" is not a whole number; {digits}")),
+        ("_1/min", format!("the number of permits \"_1\" is not a whole number; {digits}")),
+        ("1__0/min", format!("the number of permits \"1__0\" is not a whole number; {digits}")),
+        ("1 0/min", format!("the number of permits \"1 0\" is not a whole number; {digits}")),
         (
-            "18446744073709551616/s",
-            "\"18446744073709551616\" is too large; use at most 18446744073709551615",
+            "\u{663}/min",
+            format!("the number of permits \"\u{663}\" is not a whole number; {digits}"),
         ),
-        ("0/min", "a quota of 0 permits per 60s: allow at least 1"),
-        ("100/", "there is no unit of time; use ms, s, min, h or d"),
-        ("100/5", "there is no unit of time; use ms, s, min, h or d"),
-        ("100/fortnight", "\"fortnight\" is no unit of time; use ms, s, min, h or d"),
-        ("100/min.", "\"min.\" is no unit of time; use ms, s, min, h or d"),
-        ("100/Min", "\"Min\" is no unit of time; use ms, s, min, h or d"),
-        ("100/5\u{b5}s", "\"\u{b5}s\" is no unit of time; use ms, s, min, h or d"),
-        ("100/_5s", "\"_5\" is no number; use digits, as in 100 or 1_000"),
-        ("100/0s", "a window of 0ns: use at least 1ms"),
-        ("100/367d", "a window of 367d is too long; use at most 366d"),
-        ("100/213503982335d", "a window of 213503982335d is too long; use at most 366d"),
+        ("0/min", "permits must be at least 1".into()),
+        ("4294967295/s", too_fast.into()),
+        ("18446744073709551616/s", too_fast.into()),
+        ("100/", format!("the unit of time is missing; {units}")),
+        ("100/5", format!("the unit of time is missing; {units}")),
+        ("100/fortnight", format!("unknown unit of time \"fortnight\"; {units}")),
+        ("100/Min", format!("unknown unit of time \"Min\"; {units}")),
+        ("100/5\u{b5}s", format!("unknown unit of time \"\u{b5}s\"; {units}")),
+        ("100/min.", format!("\"min.\" {one_unit}")),
+        ("5/1.5s", format!("\"1.5s\" {one_unit}")),
+        ("5/-1s", format!("\"-1s\" {one_unit}")),
+        ("5/1m30s", format!("\"1m30s\" {one_unit}")),
+        ("100/min, 5/s", format!("\"min, 5/s\" {one_unit}")),
+        ("100/_5s", format!("the time \"_5\" is not a whole number; {digits}")),
+        ("100/0s", window.into()),
+        ("100/367d", window.into()),
+        ("100/213503982335d", window.into()),
+        ("1/18446744073709551616ms", window.into()),
+        ("100/min 20", "\"20\" can't follow a time; write burst, horizon or by before it".into()),
         (
-            "1/18446744073709551615ms",
-            "a window of 18446744073709551615ms is too long; use at most 366d",
+            "100/min burst20",
+            "\"burst20\" can't follow a time; write burst, horizon or by before it".into(),
         ),
-        ("100/min 20", "\"20\" is unknown; after the time comes a burst, as in burst 20"),
-        ("100/min, 5/s", "\"min,\" is no unit of time; use ms, s, min, h or d"),
-        ("100/min burst", "\"burst\" is unknown; after the time comes a burst, as in burst 20"),
-        ("100/min burst20", "\"burst20\" is unknown; after the time comes a burst, as in burst 20"),
-        ("100/min burst x", "\"x\" is no number; use digits, as in 100 or 1_000"),
-        ("100/min burst 5 6", "\"5 6\" is no number; use digits, as in 100 or 1_000"),
-        ("100/min burst 0", "a burst of 0 for a quota of 100/min: use at least 1"),
+        ("5/s burst", format!("the burst is missing; {digits}")),
+        ("100/min burst x", format!("the burst \"x\" is not a whole number; {digits}")),
+        ("100/min burst 5 6", format!("the burst \"5 6\" is not a whole number; {digits}")),
+        ("100/min burst 5 burst 6", "\"burst\" is given twice; use it once".into()),
+        ("100/min burst 0", "the burst must be at least 1".into()),
         (
             "1/d burst 1_831",
-            "a burst of 1831 for a quota of 1/d: it would take longer than 1830 days to recover",
+            "the burst must recover within 1,830 days; lower it or raise the rate".into(),
         ),
+        ("5/s by gcra", "a quota has no horizon and no algorithm; leave them out".into()),
+        ("5/s horizon 5s", "a quota has no horizon and no algorithm; leave them out".into()),
     ];
     for (text, fault) in rows {
         let error = text.parse::<Quota>().unwrap_err();
-        assert_eq!(error.to_string(), format!("a quota {text:?}: {fault}"));
+        assert_eq!(error.to_string(), format!("invalid quota {text:?}: {fault}"));
         assert_eq!(error.kind(), ErrorKind::InvalidQuota);
     }
 }
 
 #[test]
-fn kinds_are_read_and_print_alike() {
-    let slots = |number| Slots::strict(number).unwrap();
+fn algorithms_are_read_and_print_alike() {
+    let strict = |number| Slots::strict(number).unwrap();
     let loose = |number| Slots::loose(number).unwrap();
     let rows = [
-        ("gcra", Kind::Gcra),
-        ("token-bucket", Kind::TokenBucket),
-        ("leaky-bucket", Kind::LeakyBucket),
-        ("leaky-queue depth 50", Kind::LeakyQueue { depth: 50 }),
-        ("fixed-window", Kind::FixedWindow(Start::FirstUse)),
-        ("fixed-window aligned", Kind::FixedWindow(Start::Aligned)),
-        ("sub-windows 60 slots", Kind::SubWindows(slots(60))),
-        ("sub-windows 60 slots paced", Kind::SubWindows(slots(60).paced())),
-        ("sub-windows 60 slots loose", Kind::SubWindows(loose(60))),
-        ("sub-windows 60 slots loose paced", Kind::SubWindows(loose(60).paced())),
-        ("sliding-counter", Kind::SlidingCounter),
-        ("sliding-log", Kind::SlidingLog),
+        ("gcra", Algorithm::Gcra),
+        ("leaky-queue depth 50", Algorithm::LeakyQueue { depth: 50 }),
+        ("fixed-window", Algorithm::FixedWindow),
+        ("aligned-window", Algorithm::AlignedWindow),
+        ("sub-windows 60 slots", Algorithm::SubWindows(strict(60))),
+        ("sub-windows 60 slots paced", Algorithm::SubWindows(strict(60).paced())),
+        ("sub-windows 60 slots loose", Algorithm::SubWindows(loose(60))),
+        ("sub-windows 60 slots loose paced", Algorithm::SubWindows(loose(60).paced())),
+        ("sliding-counter", Algorithm::SlidingCounter),
+        ("sliding-log", Algorithm::SlidingLog),
     ];
-    for (text, kind) in rows {
-        assert_eq!(text.parse::<Kind>().unwrap(), kind);
-        assert_eq!(kind.to_string(), text);
+    for (text, algorithm) in rows {
+        assert_eq!(text.parse::<Algorithm>().unwrap(), algorithm);
+        assert_eq!(text.to_uppercase().parse::<Algorithm>().unwrap(), algorithm);
+        assert_eq!(algorithm.to_string(), text);
     }
-    let spaced = "  leaky-queue \t depth 1_000 ".parse::<Kind>().unwrap();
-    assert_eq!(spaced, Kind::LeakyQueue { depth: 1_000 });
+    let others = [
+        ("token-bucket", Algorithm::Gcra),
+        ("leaky-bucket", Algorithm::Gcra),
+        ("  leaky-queue \t depth 1_000 ", Algorithm::LeakyQueue { depth: 1_000 }),
+    ];
+    for (text, algorithm) in others {
+        assert_eq!(text.parse::<Algorithm>().unwrap(), algorithm);
+    }
 }
 
 #[test]
-fn bad_kinds_are_refused_in_words_that_quote_them() {
-    let all = "use gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, sub-windows, \
-               sliding-counter or sliding-log";
-    let sub_windows = "write sub-windows N slots, and then loose, paced, or loose paced";
+fn invalid_algorithms_are_quoted_with_a_remedy() {
+    let all = "use gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, aligned-window, \
+               sub-windows, sliding-counter or sliding-log";
+    let depth = "the depth is missing; write leaky-queue depth N";
+    let slots = "the number of slots is missing; write sub-windows N slots";
+    let range = "the number of slots must be from 1 to 10000";
+    let after_slots = "only loose, paced or loose paced can follow the slots; remove it";
     let rows = [
-        ("", format!("\"\" is none; {all}")),
-        ("slidinglog", format!("\"slidinglog\" is none; {all}")),
-        ("GCRA", format!("\"GCRA\" is none; {all}")),
-        ("tok\u{e9}n bucket", format!("\"tok\u{e9}n\" is none; {all}")),
-        ("gcra paced", "nothing can follow gcra".into()),
-        ("leaky-queue", "write leaky-queue depth N".into()),
-        ("leaky-queue 50", "write leaky-queue depth N".into()),
-        ("leaky-queue depth deep", "\"deep\" is no number; use digits, as in 100 or 1_000".into()),
-        ("fixed-window by clock", "write fixed-window, or fixed-window aligned".into()),
-        ("sub-windows", sub_windows.into()),
-        ("sub-windows 60", sub_windows.into()),
-        ("sub-windows 60 slots paced loose", sub_windows.into()),
-        ("sub-windows 0 slots", "0 slots are no window; use 1 to 10000".into()),
-        ("sub-windows 10001 slots", "10001 slots are no window; use 1 to 10000".into()),
+        ("", format!("the algorithm is missing; {all}")),
+        ("slidinglog", format!("unknown algorithm \"slidinglog\"; {all}")),
+        ("tok\u{e9}n bucket", format!("unknown algorithm \"tok\u{e9}n\"; {all}")),
+        ("gcra paced", "unexpected option \"paced\"; remove it".into()),
+        ("leaky-queue", depth.into()),
+        ("leaky-queue 50", depth.into()),
         (
-            "sub-windows 4294967297 slots loose",
-            "4294967297 slots are no window; use 1 to 10000".into(),
+            "leaky-queue depth deep",
+            "the depth \"deep\" is not a whole number; use digits, as in 100 or 1_000".into(),
         ),
+        ("leaky-queue depth 5 6", "unexpected option \"6\"; remove it".into()),
+        ("fixed-window aligned", "use aligned-window".into()),
+        ("sub-windows", slots.into()),
+        ("sub-windows 60", slots.into()),
+        ("sub-windows 60 slots paced loose", after_slots.into()),
+        ("sub-windows 0 slots", range.into()),
+        ("sub-windows 10001 slots", range.into()),
+        ("sub-windows 4294967297 slots loose", range.into()),
     ];
     for (text, fault) in rows {
-        let error = text.parse::<Kind>().unwrap_err();
-        assert_eq!(error.to_string(), format!("an algorithm {text:?}: {fault}"));
+        let error = text.parse::<Algorithm>().unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid algorithm {text:?}: {fault}"));
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     }
 }
 
 #[test]
-fn limits_are_read_and_print_canonically() {
+fn limits_are_read_and_print_in_shortest_form() {
     let rows = [
         ("100/min", "100/min"),
         ("100/min by gcra", "100/min"),
-        ("100/min burst 20 by token-bucket", "100/min burst 20 by token-bucket"),
+        ("5/s by GCRA", "5/s"),
+        ("5/s BY Sliding-Log", "5/s by sliding-log"),
+        ("100/min burst 20 by token-bucket", "100/min burst 20"),
+        ("100/min burst 20 by leaky-bucket", "100/min burst 20"),
         ("100/min\tby\tsliding-log", "100/min by sliding-log"),
         ("60/60s by sub-windows 60 slots paced", "60/min by sub-windows 60 slots paced"),
+        ("5/s by leaky-queue depth 50", "5/s by leaky-queue depth 50"),
+        ("5/s horizon 90s", "5/s horizon 90s"),
+        ("5/s horizon 0s", "5/s horizon 0d"),
+        ("5/s horizon 1 minute", "5/s horizon 1min"),
+        ("1/d horizon 1_830 days", "1/d horizon 1830d"),
+        ("100/min burst 20 horizon 300s by token-bucket", "100/min burst 20 horizon 5min"),
+        ("100/min by sliding-log horizon 5min", "100/min horizon 5min by sliding-log"),
     ];
     for (text, printed) in rows {
         let policy = Policy::parse("api", text).unwrap();
         assert_eq!((policy.limits().len(), policy.limits()[0].name()), (1, "api"));
         assert_eq!(policy.limits()[0].to_string(), printed);
+        assert_eq!(Policy::parse("api", printed).unwrap(), policy);
     }
+    let horizon = |text| Policy::parse("api", text).unwrap().limits()[0].horizon();
+    assert_eq!(horizon("5/s horizon 90s"), Duration::from_secs(90));
+    assert_eq!(horizon("5/s"), Duration::from_secs(60));
 }
 
 #[test]
-fn bad_limits_are_refused_by_the_part_that_is_wrong() {
+fn invalid_limits_are_refused_by_the_part_that_is_wrong() {
     let rows = [
         (
             "100/fortnight by gcra",
             ErrorKind::InvalidQuota,
-            "a quota \"100/fortnight\": \"fortnight\" is no unit of time; use ms, s, min, h or d",
+            "invalid quota \"100/fortnight\": unknown unit of time \"fortnight\"; use ms, s, min, \
+             h or d",
         ),
         (
             "by gcra",
             ErrorKind::InvalidQuota,
-            "a quota \"\": there is no \"/\"; write permits per time, as in 100/min",
+            "invalid quota \"\": it has no \"/\"; write permits per time, as in 100/min",
+        ),
+        (
+            "5/s by",
+            ErrorKind::InvalidQuota,
+            "invalid limit \"5/s by\": the algorithm is missing; use gcra, token-bucket, \
+             leaky-bucket, leaky-queue, fixed-window, aligned-window, sub-windows, \
+             sliding-counter or sliding-log",
+        ),
+        (
+            "5/s burst by gcra",
+            ErrorKind::InvalidQuota,
+            "invalid quota \"5/s burst\": the burst is missing; use digits, as in 100 or 1_000",
+        ),
+        (
+            "5/s horizon",
+            ErrorKind::InvalidQuota,
+            "invalid limit \"5/s horizon\": the horizon is missing; write one, as in horizon 5min",
+        ),
+        (
+            "5/s horizon 1.5s",
+            ErrorKind::InvalidSetting,
+            "invalid horizon \"1.5s\": \"1.5s\" is not a time; use a whole number and one unit, as \
+             in 90s or 500ms",
+        ),
+        (
+            "5/s horizon 1831d",
+            ErrorKind::InvalidSetting,
+            "invalid horizon 158198400s for \"api\": use at most 1,830 days",
+        ),
+        (
+            "5/s horizon 5s by leaky-queue depth 5",
+            ErrorKind::InvalidSetting,
+            "invalid horizon 5s for \"api\": the depth of a leaky queue is its horizon; set the \
+             depth",
         ),
         (
             "100/min by gcra by gcra",
-            ErrorKind::InvalidSetting,
-            "an algorithm \"gcra by gcra\": nothing can follow gcra",
+            ErrorKind::InvalidQuota,
+            "invalid limit \"100/min by gcra by gcra\": \"by\" is given twice; use it once",
         ),
         (
             "100/min burst 20 by sliding-log",
             ErrorKind::InvalidQuota,
-            "a quota of 100/min burst 20 in a window: the permits of a window are its burst; \
-             leave the burst out",
+            "invalid quota \"100/min burst 20\": sliding-log has no burst of its own; leave the \
+             burst out",
         ),
         (
             "100/min gcra",
             ErrorKind::InvalidQuota,
-            "a quota \"100/min gcra\": \"gcra\" is unknown; after the time comes a burst, as in \
-             burst 20",
+            "invalid quota \"100/min gcra\": \"gcra\" can't follow a time; write burst, horizon or \
+             by before it",
+        ),
+        (
+            "5/s by leaky-queue depth 18446744073709551616",
+            ErrorKind::InvalidQuota,
+            "invalid quota \"5/s\": a depth of 18446744073709551615 takes longer than 1,830 days; \
+             lower it",
         ),
     ];
     for (text, kind, message) in rows {
@@ -210,6 +289,35 @@ fn bad_limits_are_refused_by_the_part_that_is_wrong() {
     assert_eq!(Policy::parse("", "1/s").unwrap_err().kind(), ErrorKind::InvalidName);
 }
 
+/// A message quotes at most 80 characters of a text, however long the text is.
+#[test]
+fn long_texts_are_quoted_in_part() {
+    let long = "x".repeat(100_000);
+    let texts = [
+        long.clone(),
+        format!("{long}/s"),
+        format!("5/{long}"),
+        format!("5/s {long}"),
+        format!("5/1{long}.s"),
+        format!("5/s burst {long}"),
+        format!("5/s horizon {long}"),
+        format!("5/s horizon 1.{long}"),
+        format!("5/s by {long}"),
+        format!("5/s by gcra {long}"),
+        format!("5/s by leaky-queue depth {long}"),
+        format!("5/s by by {long}"),
+        "9".repeat(100_000),
+    ];
+    for text in texts {
+        let error = Policy::parse("api", &text).unwrap_err().to_string();
+        assert!(error.len() < 400, "{error}");
+        let error = text.parse::<Quota>().unwrap_err().to_string();
+        assert!(error.len() < 400, "{error}");
+    }
+    let error = Policy::parse(&long, "5/s").unwrap_err().to_string();
+    assert!(error.len() < 400, "{error}");
+}
+
 proptest! {
     #[test]
     fn every_quota_reads_back(quota in quotas()) {
@@ -217,24 +325,31 @@ proptest! {
     }
 
     #[test]
-    fn every_kind_reads_back(kind in kinds()) {
-        prop_assert_eq!(kind.to_string().parse::<Kind>().unwrap(), kind);
+    fn every_algorithm_reads_back(algorithm in algorithms()) {
+        prop_assert_eq!(algorithm.to_string().parse::<Algorithm>().unwrap(), algorithm);
     }
 
     #[test]
-    fn every_limit_reads_back(quota in quotas(), kind in kinds()) {
-        // Without a burst most kinds can apply it.
-        let even = Quota::per(quota.permits(), quota.window()).unwrap();
+    fn every_limit_reads_back(
+        quota in quotas(),
+        algorithm in algorithms(),
+        horizon in proptest::option::of(0..=1_830 * 86_400_000_u64),
+    ) {
+        // Most algorithms serve a quota only without a burst of its own.
+        let even = Quota::new(quota.permits(), quota.window()).unwrap();
         for quota in [quota, even] {
-            if let Ok(policy) = Policy::new("api", kind, quota) {
-                let text = policy.limits()[0].to_string();
-                prop_assert_eq!(Policy::parse("api", &text).unwrap(), policy);
-            }
+            let Ok(policy) = Policy::new("api", algorithm, quota) else { continue };
+            let policy = match horizon.map(|h| policy.clone().with_horizon(Duration::from_millis(h))) {
+                Some(Ok(policy)) => policy,
+                _ => policy,
+            };
+            let text = policy.limits()[0].to_string();
+            prop_assert_eq!(Policy::parse("api", &text).unwrap(), policy);
         }
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "[0-9_/a-z ]{0,30}|\\PC{0,30}") {
+    fn any_text_is_read_or_refused(text in "[0-9_/a-z ]{0,30}|[0-9]{1,3}/(s|min) (burst|horizon|by)? ?\\PC{0,10}|\\PC{0,30}") {
         if let Ok(policy) = Policy::parse("api", &text) {
             let printed = policy.limits()[0].to_string();
             prop_assert_eq!(Policy::parse("api", &printed).unwrap(), policy);
@@ -245,33 +360,32 @@ proptest! {
 fn quotas() -> impl Strategy<Value = Quota> {
     let millis = prop_oneof![1..=366_u64, 1..=366 * 86_400_000_u64];
     let unit = prop_oneof![Just(1), Just(1_000), Just(60_000), Just(3_600_000), Just(86_400_000)];
-    let magnitude = (any::<u64>(), 0..64_u32).prop_map(|(bits, shift)| (bits >> shift).max(1));
+    let magnitude = (any::<u64>(), 24..64_u32).prop_map(|(bits, shift)| (bits >> shift).max(1));
     let burst = proptest::option::of(magnitude.clone());
     (magnitude, millis, unit, burst).prop_filter_map(
-        "a quota that can't be held",
+        "a quota out of range",
         |(permits, number, unit, burst)| {
-            let quota = Quota::per(permits, Duration::from_millis(number * unit)).ok()?;
-            burst.map_or(Some(quota), |burst| quota.with_burst(burst).ok())
+            let quota = Quota::new(permits, Duration::from_millis(number * unit)).ok()?;
+            burst.map_or(Some(quota), |burst| quota.try_with_burst(burst).ok())
         },
     )
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slots =
         (1..=Slots::MAX, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
             let make = if loose { Slots::loose } else { Slots::strict };
             let slots = make(number).unwrap();
-            Kind::SubWindows(if paced { slots.paced() } else { slots })
+            Algorithm::SubWindows(if paced { slots.paced() } else { slots })
         });
     prop_oneof![
-        Just(Kind::Gcra),
-        Just(Kind::TokenBucket),
-        Just(Kind::LeakyBucket),
-        any::<u64>().prop_map(|depth| Kind::LeakyQueue { depth }),
-        Just(Kind::FixedWindow(Start::FirstUse)),
-        Just(Kind::FixedWindow(Start::Aligned)),
+        Just(Algorithm::Gcra),
+        (any::<u64>(), 0..64_u32)
+            .prop_map(|(bits, shift)| Algorithm::LeakyQueue { depth: bits >> shift }),
+        Just(Algorithm::FixedWindow),
+        Just(Algorithm::AlignedWindow),
         slots,
-        Just(Kind::SlidingCounter),
-        Just(Kind::SlidingLog),
+        Just(Algorithm::SlidingCounter),
+        Just(Algorithm::SlidingLog),
     ]
 }

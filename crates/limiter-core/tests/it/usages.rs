@@ -1,4 +1,4 @@
-//! Which of several limits a usage tells of.
+//! Which of several limits a usage describes.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ fn indexed<T>(parts: impl IntoIterator<Item = T>) -> impl Iterator<Item = (T, us
 }
 
 #[test]
-fn an_index_is_that_of_a_limit_that_can_be() {
+fn an_index_is_at_most_the_last_that_a_policy_can_have() {
     let last = Policy::MAX_LIMITS - 1;
     let rows = [(0, 0), (3, 3), (last, last), (last + 1, last), (256, last), (usize::MAX, last)];
-    for (index, told) in rows {
-        let usage = usage(3, 7).of_limit(index);
-        assert_eq!(usage.limit_index(), told);
+    for (given, index) in rows {
+        let usage = usage(3, 7).of_limit(given);
+        assert_eq!(usage.limit_index(), index);
         assert_eq!((usage.limit(), usage.remaining(), usage.used()), (10, 3, 7));
         assert_eq!(usage.reset_after(), Duration::from_secs(7));
     }
 }
 
 #[test]
-fn the_fewest_left_tell_of_all_and_of_equals_the_slowest_to_recover() {
+fn the_fewest_left_describe_all_and_of_equals_the_slowest_to_recover() {
     let rows: [(&[(u64, u64)], usize); 5] = [
         (&[(3, 1)], 0),
         (&[(3, 9), (2, 1), (4, 99)], 1),
@@ -34,16 +34,16 @@ fn the_fewest_left_tell_of_all_and_of_equals_the_slowest_to_recover() {
         (&[(2, 7), (2, 7)], 0),
         (&[(0, 0), (0, 1)], 1),
     ];
-    for (limits, told) in rows {
+    for (limits, index) in rows {
         let usages =
             indexed(limits).map(|((left, reset), index)| usage(*left, *reset).of_limit(index));
-        assert_eq!(Usage::of_fewest_left(usages).limit_index(), told, "{limits:?}");
+        assert_eq!(Usage::of_fewest_left(usages).limit_index(), index, "{limits:?}");
     }
     assert_eq!(Usage::of_fewest_left([]), Usage::new(0, 0, Duration::ZERO));
 }
 
 #[test]
-fn the_longest_wait_tells_of_all_and_of_equals_the_last() {
+fn the_longest_wait_describes_all_and_of_equals_the_last() {
     let rows: [(&[Option<u64>], usize); 5] = [
         (&[Some(3)], 0),
         (&[Some(3), Some(5), Some(4)], 1),
@@ -51,11 +51,11 @@ fn the_longest_wait_tells_of_all_and_of_equals_the_last() {
         (&[Some(5), None, Some(7)], 1),
         (&[None, None, Some(0)], 1),
     ];
-    for (waits, told) in rows {
+    for (waits, index) in rows {
         let usages = indexed(waits).map(|(wait, index)| {
             (wait.map(Duration::from_secs), usage(index as u64, 0).of_limit(index))
         });
-        assert_eq!(Usage::of_longest_wait(usages).limit_index(), told, "{waits:?}");
+        assert_eq!(Usage::of_longest_wait(usages).limit_index(), index, "{waits:?}");
     }
     assert_eq!(Usage::of_longest_wait([]), Usage::new(0, 0, Duration::ZERO));
 }

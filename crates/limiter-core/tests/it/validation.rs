@@ -1,8 +1,8 @@
-//! Bad values are refused when a thing is built, in words that quote them.
+//! Invalid values are refused where they are constructed, and the error quotes them.
 
-use std::time::Duration;
+use std::{panic::catch_unwind, time::Duration};
 
-use limiter_core::{Cost, Error, ErrorKind, Policy, Quota, algorithm::Gcra};
+use limiter_core::{Algorithm, Cost, Error, ErrorKind, Limit, Policy, Quota, Slots};
 
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind, message: &str) {
     let error = result.unwrap_err();
@@ -10,89 +10,183 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind,
 }
 
 #[test]
-fn bad_quotas_are_refused() {
+fn invalid_quotas_are_refused() {
     let second = Duration::from_secs(1);
+    let window = "the window must be from 1ms to 366d";
+    let fractions = "the window must be a whole number of milliseconds";
+    let rate = "the rate must be at most 5,000,000 permits a second";
     let rows = [
-        (Quota::per_minute(0), "a quota of 0 permits per 60s: allow at least 1"),
-        (Quota::per(0, second), "a quota of 0 permits per 1s: allow at least 1"),
-        (Quota::per(10, Duration::ZERO), "a window of 0ns: use at least 1ms"),
-        (Quota::per(10, Duration::from_micros(1_500)), "a window of 1.5ms: use whole milliseconds"),
-        (Quota::per(10, Duration::from_nanos(1)), "a window of 1ns: use whole milliseconds"),
-        (
-            Quota::per(10, Duration::from_secs(367 * 86_400)),
-            "a window of 31708800s: use at most 366 days",
-        ),
-        (
-            Quota::per(10, Duration::MAX),
-            "a window of 18446744073709551615.999999999s: use at most 366 days",
-        ),
-        (
-            Quota::per_second(5).and_then(|quota| quota.with_burst(0)),
-            "a burst of 0 for a quota of 5/s: use at least 1",
-        ),
-        (
-            Quota::per_day(1).and_then(|quota| quota.with_burst(1_831)),
-            "a burst of 1831 for a quota of 1/d: it would take longer than 1830 days to recover",
-        ),
-        (
-            Quota::per_second(1).and_then(|quota| quota.with_burst(u64::MAX)),
-            "a burst of 18446744073709551615 for a quota of 1/s: it would take longer than 1830 days to recover",
-        ),
+        (0, second, "0 per 1s", "permits must be at least 1"),
+        (10, Duration::ZERO, "10 per 0ns", window),
+        (10, Duration::from_micros(1_500), "10 per 1.5ms", fractions),
+        (10, Duration::from_nanos(1), "10 per 1ns", fractions),
+        (10, Duration::from_secs(367 * 86_400), "10 per 31708800s", window),
+        (10, Duration::MAX, "10 per 18446744073709551615.999999999s", window),
+        (5_000_001, second, "5000001 per 1s", rate),
+        (5_001, Duration::from_millis(1), "5001 per 1ms", rate),
+        (u64::MAX, Quota::MAX_WINDOW, "18446744073709551615 per 31622400s", rate),
     ];
-    for (result, message) in rows {
-        assert_refused(result, ErrorKind::InvalidQuota, message);
+    for (permits, window, given, fault) in rows {
+        let message = format!("invalid quota \"{given}\": {fault}");
+        assert_refused(Quota::new(permits, window), ErrorKind::InvalidQuota, &message);
     }
 }
 
 #[test]
-fn extreme_quotas_are_held() {
-    let longest = Quota::per(1, Quota::MAX_WINDOW).and_then(|quota| quota.with_burst(5));
-    let shortest = Quota::per(5_000, Duration::from_millis(1));
-    let uneven = Quota::per_second(4_999_999);
-    let fast_and_even = Quota::per_second(400_000_000);
-    for quota in [longest, shortest, uneven, fast_and_even] {
-        Gcra::new(&quota.unwrap()).unwrap();
+fn invalid_bursts_are_refused() {
+    let slow = "the burst must recover within 1,830 days; lower it or raise the rate";
+    let rows = [
+        (Quota::per_second(5), 0, "5/s burst 0", "the burst must be at least 1"),
+        (Quota::per_day(1), 1_831, "1/d burst 1831", slow),
+        (Quota::per_second(1), u64::MAX, "1/s burst 18446744073709551615", slow),
+    ];
+    for (quota, burst, given, fault) in rows {
+        let message = format!("invalid quota \"{given}\": {fault}");
+        assert_refused(quota.try_with_burst(burst), ErrorKind::InvalidQuota, &message);
+        let panicked = catch_unwind(|| quota.with_burst(burst)).unwrap_err();
+        assert_eq!(panicked.downcast_ref::<String>().unwrap(), fault);
     }
 }
 
 #[test]
-fn a_rate_that_would_be_rounded_is_refused() {
-    for permits in [333_333_333, u64::MAX] {
-        let error = Gcra::new(&Quota::per_second(permits).unwrap()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-        let quoted =
-            format!("a quota of {permits}/s: its rate can't be held within 0.1 % in nanoseconds");
-        assert!(error.to_string().starts_with(&quoted), "{error}");
+fn extreme_quotas_are_served() {
+    let quotas = [
+        Quota::new(1, Quota::MAX_WINDOW).unwrap().with_burst(5),
+        Quota::new(5_000, Duration::from_millis(1)).unwrap(),
+        Quota::per_second(4_999_999),
+        Quota::per_second(Quota::MAX_RATE),
+        // All at once, a permit would have to be counted too finely for Redis.
+        Quota::new(Quota::MAX_RATE * 86_400 * 366, Quota::MAX_WINDOW).unwrap().with_burst(1_000),
+    ];
+    for quota in quotas {
+        Policy::new("api", Algorithm::Gcra, quota).unwrap();
     }
 }
 
 #[test]
-fn bad_policy_names_are_refused() {
-    let quota = Quota::per_second(1).unwrap();
+fn invalid_names_are_refused() {
+    let quota = Quota::per_second(1);
     let long = "x".repeat(65);
+    let longer = "x".repeat(100_000);
+    let quoted = format!("{}...", "x".repeat(80));
     let rows = [
-        ("", "the policy name \"\": it is empty".to_owned()),
-        (long.as_str(), format!("the policy name \"{long}\": it is longer than 64 bytes")),
-        (
-            "a\nb",
-            "the policy name \"a\\nb\": only printable ASCII can stand in a header field"
-                .to_owned(),
-        ),
-        (
-            "größe",
-            "the policy name \"größe\": only printable ASCII can stand in a header field"
-                .to_owned(),
-        ),
+        ("", "", "use at least one character"),
+        (&long, &long, "use at most 64 bytes"),
+        (&longer, &quoted, "use at most 64 bytes"),
+        ("a\nb", "a\\nb", "use printable ASCII only"),
+        ("größe", "größe", "use printable ASCII only"),
     ];
-    for (name, message) in rows {
-        assert_refused(Policy::gcra(name, quota), ErrorKind::InvalidName, &message);
+    for (name, quoted, remedy) in rows {
+        let policy = Policy::new(name, Algorithm::Gcra, quota);
+        let message = format!("invalid policy name \"{quoted}\": {remedy}");
+        assert_refused(policy, ErrorKind::InvalidName, &message);
+        let policy = Policy::several(name, [Policy::gcra("a", quota)]);
+        assert_refused(policy, ErrorKind::InvalidName, &message);
     }
     for name in ["default", "a b", "quoted \" and \\", "~"] {
-        assert_eq!(Policy::gcra(name, quota).unwrap().name(), name);
+        assert_eq!(Policy::gcra(name, quota).name(), name);
     }
 }
 
 #[test]
 fn a_cost_of_zero_is_refused() {
-    assert_refused(Cost::new(0), ErrorKind::InvalidCost, "a cost of 0 permits: use at least 1");
+    let message = "invalid cost 0: it must be at least 1";
+    assert_refused(Cost::new(0), ErrorKind::InvalidCost, message);
+    assert!(catch_unwind(|| Cost::of(0)).is_err());
+}
+
+/// Which quotas each algorithm refuses, for every store alike.
+#[test]
+fn quotas_that_an_algorithm_cannot_serve_are_refused() {
+    let slots = |number| Algorithm::SubWindows(Slots::strict(number).unwrap());
+    let bursty = Quota::per_minute(60).with_burst(5);
+    let own_burst = |family| format!("{family} has no burst of its own; leave the burst out");
+    let rows = [
+        (Algorithm::FixedWindow, bursty, own_burst("fixed-window")),
+        (Algorithm::AlignedWindow, bursty, own_burst("aligned-window")),
+        (Algorithm::SlidingCounter, bursty, own_burst("sliding-counter")),
+        (slots(6), bursty, own_burst("sub-windows")),
+        (Algorithm::SlidingLog, bursty, own_burst("sliding-log")),
+        (
+            Algorithm::SlidingCounter,
+            Quota::per_day(50_000_001),
+            "a sliding counter counts at most 50,000,000 permits; use sub-windows".into(),
+        ),
+        (
+            Algorithm::LeakyQueue { depth: 1_831 },
+            Quota::per_day(1),
+            "a depth of 1831 takes longer than 1,830 days; lower it".into(),
+        ),
+    ];
+    for (algorithm, quota, fault) in rows {
+        let message = format!("invalid quota \"{quota}\": {fault}");
+        let policy = Policy::new("api", algorithm, quota);
+        assert_refused(policy, ErrorKind::InvalidQuota, &message);
+    }
+    for (algorithm, quota) in [
+        (Algorithm::SlidingLog, Quota::per_day(1_000_001)),
+        (slots(10_000), Quota::new(10, Duration::from_millis(3)).unwrap()),
+    ] {
+        let error = Policy::new("api", algorithm, quota).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{error}");
+        assert!(error.to_string().starts_with(&format!("invalid quota \"{quota}\": ")), "{error}");
+    }
+}
+
+#[test]
+fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
+    let several = |limits: &[(&str, &str)]| {
+        let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
+        Policy::several("api", limits.collect::<Vec<_>>())
+    };
+    several(&[("a", "100/s burst 5"), ("b", "50/min")]).unwrap();
+    several(&[("a", "10/s"), ("b", "10/s by sliding-log")]).unwrap();
+    let equal_windows = several(&[("b", "20/s"), ("a", "10/s"), ("c", "1/ms")]).unwrap();
+    let names: Vec<_> = equal_windows.limits().iter().map(Limit::name).collect();
+    assert_eq!(names, ["c", "b", "a"]);
+
+    let rows: [(&[(&str, &str)], _, _); 4] = [
+        (&[], ErrorKind::InvalidSetting, "it has 0 limits; use 1 to 8"),
+        (
+            &[("a", "5/s"), ("a", "9/min")],
+            ErrorKind::InvalidName,
+            "two limits are named \"a\"; rename one",
+        ),
+        (
+            &[("a", "5/s"), ("b", "5/s")],
+            ErrorKind::InvalidSetting,
+            "\"a\" and \"b\" are the same limit (5/s); leave one out",
+        ),
+        (
+            &[
+                ("a", "6/s by sub-windows 6 slots paced"),
+                ("b", "60/min by sub-windows 6 slots paced"),
+            ],
+            ErrorKind::InvalidSetting,
+            "\"a\" and \"b\" are paced; their slots might never agree; pace one",
+        ),
+    ];
+    for (limits, kind, fault) in rows {
+        assert_refused(several(limits), kind, &format!("invalid policy \"api\": {fault}"));
+    }
+    let inner = several(&[("a", "5/s"), ("b", "9/min")]).unwrap();
+    let message =
+        "invalid policy \"outer\": \"api\" has several limits itself; list its limits one by one";
+    assert_refused(Policy::several("outer", [inner]), ErrorKind::InvalidSetting, message);
+}
+
+#[test]
+fn a_horizon_is_whole_milliseconds_up_to_the_longest_recovery() {
+    let policy = Policy::gcra("api", Quota::per_second(1));
+    let rows = [
+        (Quota::MAX_RECOVERY + Duration::from_millis(1), "use at most 1,830 days"),
+        (Duration::MAX, "use at most 1,830 days"),
+        (Duration::from_micros(1), "use a whole number of milliseconds"),
+    ];
+    for (horizon, remedy) in rows {
+        let message = format!("invalid horizon {horizon:?} for \"api\": {remedy}");
+        assert_refused(policy.clone().with_horizon(horizon), ErrorKind::InvalidSetting, &message);
+    }
+    let longest = policy.with_horizon(Quota::MAX_RECOVERY).unwrap();
+    assert_eq!(longest.limits()[0].horizon(), Quota::MAX_RECOVERY);
 }

@@ -23,13 +23,13 @@ use std::{
 };
 
 use limiter_core::{
-    Acquire, Clock, Cost, Kind, ManualClock, MemoryLimiter, Policy, Quota, Reservation, Timestamp,
-    UnkeyedLimiter,
-    algorithm::{Slots, Start},
+    Algorithm, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation, Slots,
+    Timestamp, UnkeyedLimiter,
 };
 
 type Keyed = MemoryLimiter<ManualClock>;
 type Unkeyed = UnkeyedLimiter<ManualClock>;
+type Acquire = Pin<Box<dyn Future<Output = Reservation>>>;
 
 /// Tasks that wait by one clock.
 struct Crowd {
@@ -43,7 +43,7 @@ struct Crowd {
 }
 
 struct Task {
-    acquire: Option<Acquire<ManualClock>>,
+    acquire: Option<Acquire>,
     signal: Arc<Signal>,
 }
 
@@ -66,11 +66,11 @@ impl Crowd {
     }
 
     /// Adds a task and polls it once.
-    fn join(&mut self, acquire: Acquire<ManualClock>) -> usize {
+    fn join(&mut self, acquire: impl Future<Output = Reservation> + 'static) -> usize {
         let index = self.tasks.len();
         let woken = Arc::clone(&self.woken);
         let signal = Arc::new(Signal { index, wakes: AtomicUsize::new(0), woken });
-        self.tasks.push(Task { acquire: Some(acquire), signal });
+        self.tasks.push(Task { acquire: Some(Box::pin(acquire)), signal });
         self.poll(index);
         index
     }
@@ -85,7 +85,7 @@ impl Crowd {
         let task = &mut self.tasks[index];
         let Some(acquire) = &mut task.acquire else { return };
         let waker = Waker::from(Arc::clone(&task.signal));
-        if let Poll::Ready(reservation) = Pin::new(acquire).poll(&mut Context::from_waker(&waker)) {
+        if let Poll::Ready(reservation) = acquire.as_mut().poll(&mut Context::from_waker(&waker)) {
             task.acquire = None;
             let admitted = is_admitted(&reservation);
             let log = if admitted { &mut self.admitted } else { &mut self.refused };
@@ -139,7 +139,7 @@ impl Wake for Signal {
 }
 
 fn is_admitted(reservation: &Reservation) -> bool {
-    let admitted = reservation.decision().is_admitted();
+    let admitted = reservation.is_admitted();
     assert_eq!(reservation.delay(), admitted.then_some(Duration::ZERO), "no delay is left");
     admitted
 }
@@ -151,18 +151,18 @@ fn now(clock: &ManualClock) -> Duration {
 
 fn keyed(policy: Policy) -> (Keyed, ManualClock) {
     let clock = ManualClock::new();
-    let limiter = MemoryLimiter::new(policy).unwrap().with_capacity(64).unwrap();
-    (limiter.with_clock(clock.clone()), clock)
+    let limiter = MemoryLimiter::builder(policy).capacity(64).clock(clock.clone()).build();
+    (limiter.unwrap(), clock)
 }
 
 fn unkeyed(policy: Policy) -> (Unkeyed, ManualClock) {
     let clock = ManualClock::new();
-    (UnkeyedLimiter::new(policy).unwrap().with_clock(clock.clone()), clock)
+    (UnkeyedLimiter::with_clock(policy, clock.clone()), clock)
 }
 
 /// Permits evenly, one at a time, at a rate per second.
 fn evenly(rate: u64) -> Policy {
-    Policy::gcra("test", Quota::per_second(rate).unwrap().with_burst(1).unwrap()).unwrap()
+    Policy::gcra("test", Quota::per_second(rate).with_burst(1))
 }
 
 fn cost(permits: u64) -> Cost {
@@ -175,7 +175,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// One policy of each kind, of which a cost of three fits.
 fn every_kind() -> Vec<Policy> {
-    let quota = Quota::per_second(6).unwrap();
+    let quota = Quota::per_second(6);
     let slots = [
         Slots::strict(5).unwrap(),
         Slots::loose(5).unwrap(),
@@ -185,21 +185,21 @@ fn every_kind() -> Vec<Policy> {
     let several = Policy::several(
         "several",
         [
-            Policy::gcra("burst", Quota::per_second(4).unwrap()).unwrap(),
-            Policy::sliding_log("minute", Quota::per_minute(20).unwrap()).unwrap(),
-            Policy::fixed_window("hour", Quota::per_hour(30).unwrap()).unwrap(),
+            Policy::gcra("burst", Quota::per_second(4)),
+            Policy::sliding_log("minute", Quota::per_minute(20)),
+            Policy::fixed_window("hour", Quota::per_hour(30)),
         ],
     );
     let kinds = [
-        Kind::Gcra,
-        Kind::LeakyQueue { depth: 1_000 },
-        Kind::FixedWindow(Start::FirstUse),
-        Kind::FixedWindow(Start::Aligned),
-        Kind::SlidingCounter,
-        Kind::SlidingLog,
+        Algorithm::Gcra,
+        Algorithm::LeakyQueue { depth: 1_000 },
+        Algorithm::FixedWindow,
+        Algorithm::AlignedWindow,
+        Algorithm::SlidingCounter,
+        Algorithm::SlidingLog,
     ];
-    let kinds = kinds.into_iter().chain(slots.map(Kind::SubWindows));
+    let kinds = kinds.into_iter().chain(slots.map(Algorithm::SubWindows));
     let single = kinds.map(|kind| Policy::new("test", kind, quota).unwrap());
-    let tight = Policy::gcra("tight", quota.with_burst(3).unwrap()).unwrap();
+    let tight = Policy::gcra("tight", quota.with_burst(3));
     single.chain([tight, several.unwrap()]).collect()
 }

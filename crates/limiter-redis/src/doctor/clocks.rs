@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fred::types::Value;
 
 use super::{Report, WITHIN};
-use crate::connection::Server;
+use crate::client::connection::Server;
 
 /// As far as clocks may be apart before it matters.
 const MAX_APART: Duration = Duration::from_millis(500);

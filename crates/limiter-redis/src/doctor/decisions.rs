@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Error, Policy};
+use limiter_core::{Error, Policy};
 
 use super::{Report, WITHIN};
-use crate::{RedisLimiter, connection::Connection};
+use crate::{Builder, RedisLimiter, client::connection::Connection};
 
 /// How many decisions are timed.
 const DECISIONS: usize = 100;
@@ -28,8 +28,8 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, report: &mut 
             Err(error) => {
                 let text = error.to_string();
                 let advice = if NOT_PERMITTED.iter().any(|words| text.contains(words)) {
-                    "allow the user +evalsha +eval +time +get +set +getrange +setrange +strlen +exists \
-                     +pexpire +del, on the keys ~PREFIX:*"
+                    "allow the user +evalsha +eval +time +get +set +del +pttl +pexpire +llen +lrange \
+                     +lpush +lset +ltrim +lrem, on the keys ~PREFIX:*"
                 } else {
                     "until this succeeds, checks follow the failure policy"
                 };
@@ -47,13 +47,13 @@ async fn decide(
     quota: &str,
 ) -> Result<Vec<Duration>, Error> {
     let policy = Policy::parse(policy, quota)?;
-    let limiter = RedisLimiter::new(connection.clone(), policy)?;
-    let limiter = limiter.with_prefix(prefix)?.with_deadline(WITHIN)?.with_denial_cache(0)?;
+    let builder = RedisLimiter::builder(connection.clone(), policy);
+    let limiter = builder.prefix(prefix).deadline(WITHIN).denial_cache(0).build()?;
     let mut times = Vec::new();
     for number in 0..DECISIONS {
         let key = format!("{}-{}", process::id(), number % 10);
         let start = Instant::now();
-        let _ = limiter.try_acquire(key, Cost::ONE).await?;
+        let _ = limiter.check(key).await?;
         times.push(start.elapsed());
     }
     times.sort_unstable();
@@ -63,7 +63,7 @@ async fn decide(
 fn latency(name: &str, times: Vec<Duration>, report: &mut Report) {
     let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
     let (median, p99) = (at(50), at(99));
-    let deadline = RedisLimiter::<Connection>::DEFAULT_DEADLINE;
+    let deadline = Builder::<Connection>::DEFAULT_DEADLINE;
     let text = format!("a decision takes {median:.1?}, and one in a hundred {p99:.1?}");
     if p99 > deadline / 2 {
         let advice = "with the default deadline of 50 ms, the circuit breaker will open: move \

@@ -1,7 +1,7 @@
 //! Keys under the prefix that never expire: none of ours does that.
 
 use super::{Report, WITHIN};
-use crate::{connection::Server, keys};
+use crate::{client::connection::Server, keys};
 
 /// How many keys are asked for at once, and how often.
 const PAGE: &str = "200";
@@ -27,10 +27,10 @@ pub(super) async fn examine(server: &Server, prefix: &str, report: &mut Report) 
         let arguments = [EXAMINE, "0", &cursor, &pattern, PAGE];
         let page = match server.send("EVAL", &arguments, WITHIN).await {
             Ok(page) => page,
-            Err(no_reply) => {
+            Err(error) => {
                 let advice = "allow the user +scan and +pttl to let the doctor look at keys; limits \
                               don't need it";
-                report.advise(&server.name, format!("no look at keys: {no_reply}"), advice);
+                report.advise(&server.name, format!("no look at keys: {error}"), advice);
                 return;
             }
         };

@@ -1,7 +1,7 @@
 //! A server: its version, its role, its memory, and what it keeps.
 
 use super::{Report, WITHIN};
-use crate::{connection::Server, no_reply::NoReply};
+use crate::{call::faults::CallError, client::connection::Server};
 
 /// What `INFO` tells: lines of `name:value`.
 struct Info(String);
@@ -17,13 +17,13 @@ pub(super) async fn examine(server: &Server, report: &mut Report) -> bool {
             durability(name, &info, report);
         }
         Ok(None) => report.advise(name, "INFO has no text", "is it a Redis or Valkey?"),
-        Err(no_reply) => return no_info(name, &no_reply, report),
+        Err(error) => return no_info(name, &error, report),
     }
     true
 }
 
-fn no_info(server: &str, no_reply: &NoReply, report: &mut Report) -> bool {
-    let why = no_reply.to_string();
+fn no_info(server: &str, error: &CallError, report: &mut Report) -> bool {
+    let why = error.to_string();
     let answered = why.contains("NOPERM");
     if answered {
         let advice = "allow the user +info to let the doctor look; limits don't need it";

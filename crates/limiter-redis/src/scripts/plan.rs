@@ -1,47 +1,32 @@
-//! The scripts of a policy: what they are called with, and what their replies mean.
+//! The scripts of a policy, and what they are called with.
 
-use std::{borrow::Cow, ops::Range, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Usage};
+use limiter_core::{Cost, Decision, Policy, Usage};
 
-use super::{Check, Operation, Single, ledger::Ledger, script};
-use crate::{batch::Queue, script::Script};
+use super::{Scripts, Single, limit::argument, reply};
+use crate::script::Script;
 
 /// A policy, as the server's scripts apply it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Those of all tiers, tier by tier.
-    limits: Vec<Single>,
-    /// The numbers of their quotas, as the scripts are given them.
-    quotas: Arc<[u8]>,
-    /// The policy itself.
-    first: Tier,
-    /// Its other tiers.
-    others: Vec<Tier>,
+    pub(crate) limits: Vec<Single>,
+    scripts: Scripts,
+    /// The quotas as the check script reads them.
+    quotas: Arc<[Arc<str>]>,
+    /// The quotas as the refund script reads them.
+    refunded: Arc<[Arc<str>]>,
+    none: Arc<[Arc<str>]>,
+    longest_delay: Duration,
 }
-
-#[derive(Debug)]
-struct Tier {
-    own: Range<usize>,
-    check: Check,
-    /// The checks that are to be sent together.
-    queue: Queue,
-    take: Script,
-    peek: Script,
-    refund: Script,
-    reset: Script,
-}
-
-/// The numbers that each limit has replied.
-type Numbers<'a> = Vec<(&'a Single, &'a [i64])>;
 
 /// A script and what it is called with.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
-    /// `ARGV[1]`.
-    pub(crate) quotas: &'a Arc<[u8]>,
-    /// `ARGV[2]` and on.
+    /// The first of `ARGV`.
+    pub(crate) quotas: &'a Arc<[Arc<str>]>,
+    /// The rest of `ARGV`.
     pub(crate) arguments: Vec<i64>,
 }
 
@@ -56,205 +41,106 @@ pub(crate) struct Taken {
 /// What a refund needs to know of a charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Charged {
-    cost: i64,
-    /// When it was charged, by the server's clock.
-    charged: i64,
-    delay: i64,
-    marks: Vec<i64>,
+    pub(super) cost: i64,
+    /// When it was charged, in microseconds of Unix time by the server's clock.
+    pub(super) taken_at: i64,
+    /// In microseconds.
+    pub(super) delay: u64,
+    /// Where it stands in the state of each limit, from `taken_at`.
+    pub(super) marks: Vec<i64>,
 }
 
-/// The farthest that anything is promised: five times the longest window.
-const MAX_DELAY: Duration = Duration::from_secs(5 * 366 * 86_400);
-
-/// More than any quota's permits, and exact in a double.
-const MAX_COST: i64 = 1 << 53;
-
 impl Charged {
-    pub(crate) fn delay(&self) -> Duration {
-        Duration::from_micros(u64::try_from(self.delay).unwrap_or_default())
+    pub(crate) const fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay)
     }
 }
 
 impl Plan {
-    pub(crate) fn new(prelude: &str, policy: &Policy) -> Result<Self, Error> {
-        let mut limits = Vec::new();
-        for tier in [policy].into_iter().chain(policy.tiers()) {
-            for limit in tier.limits() {
-                limits.push(Single::new(limit)?);
+    pub(crate) fn new(prelude: &str, policy: &Policy) -> Self {
+        let limits: Vec<_> = policy.limits().iter().map(Single::new).collect();
+        let general: Vec<_> = limits.iter().map(|limit| limit.general.as_str()).collect();
+        let general = Arc::from([Arc::from(general.join(", "))]);
+        let (mut quotas, mut refunded) = (Arc::clone(&general), general);
+        if let [limit] = limits.as_slice() {
+            quotas = limit.arguments.iter().map(|text| Arc::from(text.as_str())).collect();
+            if limit.form().refund().is_some() {
+                refunded = Arc::clone(&quotas);
             }
         }
-        let too_large =
-            |limit: &&Single| matches!(limit, Single::Ledger(own) if !own.can_be_packed());
-        if limits.len() > 1 && limits.iter().any(|limit| too_large(&limit)) {
-            let most = Ledger::MAX_PACKED;
-            return Err(Error::new(
-                ErrorKind::InvalidSetting,
-                format!(
-                    "the policy {:?}: through Redis, one of several limits, or one with tiers, has \
-                     at most {most} slots, or {most} permits in a log",
-                    policy.name()
-                ),
-            ));
+        let longest_delay = limits.iter().map(|limit| limit.longest_delay).min();
+        Self {
+            scripts: Scripts::new(prelude, &limits),
+            limits,
+            quotas,
+            refunded,
+            none: Arc::from([]),
+            longest_delay: longest_delay.unwrap_or_default(),
         }
-        let each = policy.limits().len();
-        let tier = |index: usize| Tier::new(prelude, &limits, index * each..(index + 1) * each);
-        let others = (1..=policy.tiers().len()).map(tier).collect();
-        let first = tier(0);
-        let packed = |limit: &Single| limit.packed(limits.len() == 1);
-        let quotas = limits.iter().flat_map(packed).collect();
-        Ok(Self { limits, quotas, first, others })
     }
 
     /// Returns the call that takes `cost` now, without a receipt.
-    pub(crate) fn check(&self, tier: usize, cost: Cost) -> Call<'_> {
-        let one = &self.tier(tier).check.one;
-        self.call(one, if cost == Cost::ONE { Vec::new() } else { vec![whole(cost)] })
+    pub(crate) fn check(&self, cost: Cost) -> Call<'_> {
+        // A cost of one is no argument, because a server takes longer for each: `bench redis`.
+        let cost = if cost == Cost::ONE { Vec::new() } else { vec![argument(cost)] };
+        Call { script: &self.scripts.check, quotas: &self.quotas, arguments: cost }
     }
 
     /// Returns the call that takes costs now, each of a key of its own, without receipts.
-    pub(crate) fn checks(&self, tier: usize, costs: &[Cost]) -> Call<'_> {
+    pub(crate) fn checks(&self, costs: &[Cost]) -> Call<'_> {
         if let &[cost] = costs {
-            return self.check(tier, cost);
+            return self.check(cost);
         }
-        let costs = if costs.iter().all(|cost| *cost == Cost::ONE) { &[] } else { costs };
-        self.call(&self.tier(tier).check.many, costs.iter().copied().map(whole).collect())
+        let arguments = costs.iter().copied().map(argument).collect();
+        Call { script: &self.scripts.many, quotas: &self.quotas, arguments }
     }
 
-    pub(crate) fn queue(&self, tier: usize) -> &Queue {
-        &self.tier(tier).queue
+    /// Returns the call that takes `cost` `within` some time, with a receipt.
+    pub(crate) fn take(&self, cost: Cost, within: Duration) -> Call<'_> {
+        let within = within.min(self.longest_delay).as_micros();
+        let within = i64::try_from(within).unwrap_or(i64::MAX);
+        let arguments = vec![argument(cost), within];
+        Call { script: &self.scripts.check, quotas: &self.quotas, arguments }
     }
 
-    /// Returns the call that takes `cost` `within` some time.
-    pub(crate) fn take(&self, tier: usize, cost: Cost, within: Duration) -> Call<'_> {
-        let longest = self.own(tier).iter().map(Single::longest_delay).min();
-        let within = within.min(longest.unwrap_or_default()).min(MAX_DELAY);
-        let within = i64::try_from(within.as_micros()).unwrap_or_default();
-        self.call(&self.tier(tier).take, vec![whole(cost), within])
+    pub(crate) fn peek(&self) -> Call<'_> {
+        Call { script: &self.scripts.check, quotas: &self.quotas, arguments: vec![0] }
     }
 
-    pub(crate) fn peek(&self, tier: usize) -> Call<'_> {
-        self.call(&self.tier(tier).peek, Vec::new())
-    }
-
-    pub(crate) fn reset(&self, tier: usize) -> Call<'_> {
-        self.call(&self.tier(tier).reset, Vec::new())
-    }
-
-    /// Returns the call that gives back `permits` of a charge.
-    pub(crate) fn refund(&self, tier: usize, charge: &Charged, permits: u64) -> Call<'_> {
-        let Charged { cost, charged, delay, ref marks } = *charge;
+    /// Returns the call that gives back `permits` of a charge by this policy.
+    pub(crate) fn refund(&self, charged: &Charged, permits: u64) -> Call<'_> {
+        let Charged { cost, taken_at, delay, ref marks } = *charged;
         let permits = i64::try_from(permits).unwrap_or(cost).min(cost);
-        let mut arguments = vec![permits, cost, charged, charged.saturating_add(delay)];
+        let at = taken_at.saturating_add_unsigned(delay);
+        let mut arguments = vec![permits, cost, taken_at, at];
         arguments.extend(marks);
-        self.call(&self.tier(tier).refund, arguments)
+        Call { script: &self.scripts.refund, quotas: &self.refunded, arguments }
     }
 
-    /// Returns what a reply to a check or to a reservation means, `None` if it can't be one.
-    pub(crate) fn taken(&self, tier: usize, reply: &[i64], cost: Cost) -> Option<Taken> {
-        let reply = &*self.numbers(reply);
-        let is_admitted = *reply.first()? > 0;
-        let (each, rest) = self.split(tier, reply)?;
-        let usages = each.iter().enumerate();
-        let usages = usages.map(|(index, (limit, numbers))| limit.usage(numbers).of_limit(index));
-        if is_admitted {
-            let decision = Decision::admitted(Usage::of_fewest_left(usages));
-            let charged = match rest {
-                [] => None,
-                &[delay, now] => {
-                    let marks = each.iter().flat_map(|(limit, numbers)| limit.mark(numbers, now));
-                    let cost = whole(cost);
-                    Some(Charged { cost, charged: now, delay, marks: marks.collect() })
-                }
-                _ => return None,
-            };
-            return Some(Taken { decision, charged });
-        }
-        let waits = each.iter().map(|(limit, numbers)| limit.wait(numbers, cost));
-        let retry_after = match rest {
-            [] => waits.clone().next()?,
-            &[-1] => None,
-            // Of several limits, slots may miss the longest wait.
-            &[wait] => Some(Duration::from_micros(u64::try_from(wait).ok()?)),
-            _ => return None,
-        };
-        let usage = Usage::of_longest_wait(waits.zip(usages));
-        Some(Taken { decision: Decision::refused(usage, retry_after), charged: None })
+    pub(crate) fn reset(&self) -> Call<'_> {
+        Call { script: &self.scripts.reset, quotas: &self.none, arguments: Vec::new() }
     }
 
-    /// Returns what a reply to a look means, `None` if it can't be one.
-    pub(crate) fn peeked(&self, tier: usize, reply: &[i64]) -> Option<Usage> {
-        let (each, _) = self.split(tier, reply)?;
-        let usages = each.iter().enumerate();
-        let usages = usages.map(|(index, (limit, numbers))| limit.usage(numbers).of_limit(index));
-        Some(Usage::of_fewest_left(usages))
+    /// Returns what a reply to a check or a reservation means, `None` if it can't be one.
+    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<Taken> {
+        reply::taken(&self.limits, numbers, cost)
     }
 
-    /// Returns the numbers of a reply, all of which may have come in one.
-    pub(crate) fn numbers<'a>(&self, reply: &'a [i64]) -> Cow<'a, [i64]> {
-        let [limit] = self.limits.as_slice() else { return reply.into() };
-        limit.unpacked(reply).map_or(Cow::Borrowed(reply), Cow::Owned)
+    /// Returns what a reply to a peek means, `None` if it can't be one.
+    pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
+        reply::peeked(&self.limits, numbers)
     }
 
-    /// Returns the numbers of each limit of a tier, and what is behind them.
-    fn split<'a>(&'a self, tier: usize, reply: &'a [i64]) -> Option<(Numbers<'a>, &'a [i64])> {
-        let mut rest = reply;
-        let mut each = Vec::with_capacity(1);
-        for limit in self.own(tier) {
-            let (numbers, behind) = rest.split_at_checked(limit.numbers())?;
-            each.push((limit, numbers));
-            rest = behind;
-        }
-        Some((each, rest))
+    /// Returns how many permits a refund gave back, `None` if the reply can't tell.
+    pub(crate) fn refunded(&self, numbers: &[i64]) -> Option<u64> {
+        let &[permits] = numbers else { return None };
+        u64::try_from(permits).ok()
     }
 
-    /// Returns whether both apply the same quotas, so that the marks of one mean the same to the other.
-    pub(crate) fn has_quotas_of(&self, other: &Self) -> bool {
-        self.quotas == other.quotas
-    }
-
-    /// Returns whether both keep the same kind of value at a key.
-    pub(crate) fn has_values_of(&self, other: &Self) -> bool {
-        self.is_tape() == other.is_tape()
-    }
-
-    pub(crate) const fn is_tape(&self) -> bool {
-        matches!(self.limits.as_slice(), [Single::Ledger(_)])
-    }
-
+    /// Returns the quotas as scripts over several limits read them.
     #[cfg(test)]
-    pub(crate) fn limits(&self) -> &[Single] {
-        &self.limits
+    pub(crate) fn general(&self) -> String {
+        let general: Vec<_> = self.limits.iter().map(|limit| limit.general.as_str()).collect();
+        general.join(", ")
     }
-
-    const fn call<'a>(&'a self, script: &'a Script, arguments: Vec<i64>) -> Call<'a> {
-        Call { script, quotas: &self.quotas, arguments }
-    }
-
-    fn tier(&self, index: usize) -> &Tier {
-        // There is no handle on more than there are.
-        index.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.first)
-    }
-
-    fn own(&self, tier: usize) -> &[Single] {
-        self.limits.get(self.tier(tier).own.clone()).unwrap_or_default()
-    }
-}
-
-impl Tier {
-    fn new(prelude: &str, limits: &[Single], own: Range<usize>) -> Self {
-        let of = |operation| script(prelude, limits, &own, operation);
-        Self {
-            check: Check::new(prelude, limits, &own),
-            queue: Queue::default(),
-            take: of(Operation::Take),
-            peek: of(Operation::Peek),
-            refund: of(Operation::Refund),
-            reset: of(Operation::Reset),
-            own,
-        }
-    }
-}
-
-fn whole(cost: Cost) -> i64 {
-    i64::try_from(cost.get()).unwrap_or(i64::MAX).min(MAX_COST)
 }

@@ -1,8 +1,7 @@
--- Opens every script: `now`, in whole microseconds since 13 September 2020, 12:26:40 UTC, by the
--- server's clock. So late a start leaves room for the farthest promise in what a double counts exactly.
-local call, format, to_bytes, from_bytes = redis.call, string.format, struct.pack, struct.unpack
+-- Begins every script. `now` is the server's clock, read once, in microseconds of Unix time.
+local call, format, floor, ceil = redis.call, string.format, math.floor, math.ceil
 local time = call('TIME')
-local now = (time[1] - 1600000000) * 1000000 + time[2]
-if now < 0 then
-  now = 0
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
 end

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::breaker::{Breaker, Refused, Settings, Transition};
+use crate::call::breaker::{Breaker, Refused, Settings, Transition};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const OPEN: Duration = Duration::from_millis(100);

@@ -1,7 +1,4 @@
-//! The rows that every limiter answers alike, by each script: gcra, gcra_check, gcra_double_check,
-//! gcra_remainder_check, fixed_window, fixed_window_check, sliding_counter, sliding_counter_check,
-//! ledger, ledger_check; and gcra_several, gcra_remainder_several, fixed_window_several and
-//! sliding_counter_several.
+//! The rows that every limiter decides alike, by each script.
 
 use limiter_test::conformance;
 
@@ -11,7 +8,6 @@ use super::store::Store;
 fn gcra_conforms() {
     let store = Store::new();
     conformance::gcra(|policy| store.limiter(policy));
-    conformance::buckets(|policy| store.limiter(policy));
 }
 
 #[test]
@@ -36,7 +32,6 @@ fn every_operation_conforms() {
 fn a_cluster_conforms_in_every_algorithm_and_operation() {
     let store = Store::on_cluster();
     conformance::gcra(|policy| store.limiter(policy));
-    conformance::buckets(|policy| store.limiter(policy));
     conformance::windows(|policy| store.limiter(policy));
     conformance::several(|policy| store.limiter(policy));
     conformance::operations(|policy| store.limiter(policy));

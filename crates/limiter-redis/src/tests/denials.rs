@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, Decision, Source, Usage};
+use limiter_core::{Cost, Decision, Policy, Quota, Source, Usage};
 
-use crate::denials::{Denial, Denials};
+use crate::call::denials::{Denial, Denials};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -12,6 +12,10 @@ const fn ms(millis: u64) -> Duration {
 
 fn cost(permits: u64) -> Cost {
     Cost::new(permits).unwrap()
+}
+
+fn policy(permits: u64) -> Policy {
+    Policy::gcra("test", Quota::per_second(permits))
 }
 
 /// A refusal with some permits left of 10, and fully recovered in 900 ms.
@@ -31,20 +35,20 @@ impl Cache {
         Self { denials: Denials::new(capacity, start), start }
     }
 
-    /// Remembers a refusal that was sent and heard at the start.
+    /// Remembers a refusal that was sent and received at the start.
     fn remember(&self, key: &[u8], permits: u64, retry_after: Duration) {
         self.remember_at(Duration::ZERO, key, permits, retry_after);
     }
 
     fn remember_at(&self, at: Duration, key: &[u8], permits: u64, retry_after: Duration) {
-        let (sent, heard) = (self.start + at, self.start + at);
+        let (sent, received) = (self.start + at, self.start + at);
         let (cost, decision) = (cost(permits), refused(retry_after));
-        let denial = Denial { key, tier: 0, cost, decision, sent, heard };
-        self.denials.remember(self.denials.ticket(key), &denial);
+        let denial = Denial { key, policy: &policy(1), cost, decision, sent, received };
+        self.denials.insert(self.denials.ticket(key), &denial);
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
-        self.denials.find(key, 0, cost(permits), self.start + at)
+        self.denials.find(key, &policy(1), cost(permits), self.start + at)
     }
 
     fn retry_after(&self, key: &[u8], permits: u64, at: Duration) -> Option<Duration> {
@@ -56,7 +60,7 @@ impl Cache {
 fn a_refusal_holds_until_its_wait_is_over() {
     let cache = Cache::new(100);
     cache.remember(b"alice", 2, ms(300));
-    let remembered = |decision: Decision| Some(decision.with_source(Source::Remembered));
+    let remembered = |decision: Decision| Some(decision.with_source(Source::Cache));
     assert_eq!(cache.find(b"alice", 2, Duration::ZERO), remembered(refused(ms(300))));
     let later = Decision::refused(Usage::new(10, 1, ms(700)), Some(ms(100)));
     assert_eq!(cache.find(b"alice", 2, ms(200)), remembered(later));
@@ -70,9 +74,10 @@ fn it_is_told_which_limit_had_refused() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900)).of_limit(2);
     let decision = Decision::refused(usage, Some(ms(300)));
-    let (sent, heard) = (cache.start, cache.start);
-    let denial = Denial { key: b"alice", tier: 0, cost: Cost::ONE, decision, sent, heard };
-    cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    let (sent, received) = (cache.start, cache.start);
+    let denial =
+        Denial { key: b"alice", policy: &policy(1), cost: Cost::ONE, decision, sent, received };
+    cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
     assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
 }
 
@@ -81,16 +86,16 @@ fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
     let cache = Cache::new(100);
     let denial = Denial {
         key: b"alice",
-        tier: 0,
+        policy: &policy(1),
         cost: Cost::ONE,
         decision: refused(ms(100)),
         sent: cache.start,
-        heard: cache.start + ms(7),
+        received: cache.start + ms(7),
     };
-    cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
     // The store may have decided when it was sent.
     assert_eq!(cache.find(b"alice", 1, ms(100)), None);
-    // Or just when it was heard.
+    // Or just when it was received.
     assert_eq!(cache.retry_after(b"alice", 1, ms(99)), Some(ms(8)));
     assert_eq!(cache.retry_after(b"alice", 1, ms(7)), Some(ms(100)));
     assert_eq!(cache.retry_after(b"alice", 1, ms(5)), Some(ms(100)));
@@ -140,9 +145,10 @@ fn a_cost_that_can_never_fit_has_no_wait_and_is_not_remembered() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900));
     for decision in [Decision::refused(usage, None), Decision::admitted(usage)] {
-        let (sent, heard) = (cache.start, cache.start);
-        let denial = Denial { key: b"alice", tier: 0, cost: cost(11), decision, sent, heard };
-        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+        let (sent, received) = (cache.start, cache.start);
+        let denial =
+            Denial { key: b"alice", policy: &policy(1), cost: cost(11), decision, sent, received };
+        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
         assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
     }
     cache.remember(b"alice", 2, ms(300));
@@ -151,17 +157,19 @@ fn a_cost_that_can_never_fit_has_no_wait_and_is_not_remembered() {
 }
 
 #[test]
-fn a_refusal_holds_for_its_tier_alone_and_is_forgotten_for_all() {
+fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
     let cache = Cache::new(100);
-    let (sent, heard, decision) = (cache.start, cache.start, refused(ms(100)));
-    for tier in [1, 2] {
-        let denial = Denial { key: b"alice", tier, cost: Cost::ONE, decision, sent, heard };
-        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+    let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
+    for quota in [1, 2] {
+        let (key, cost, policy) = (b"alice", Cost::ONE, &policy(quota));
+        let denial = Denial { key, policy, cost, decision, sent, received };
+        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
     }
-    let held = || [0, 1, 2].map(|tier| cache.denials.find(b"alice", tier, Cost::ONE, sent));
-    assert_eq!(held().map(|found| found.is_some()), [false, true, true]);
+    let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent);
+    let held = || [1, 2, 3].map(|quota| find(quota).is_some());
+    assert_eq!(held(), [true, true, false]);
     cache.denials.forget(b"alice");
-    assert_eq!(held(), [None; 3]);
+    assert_eq!(held(), [false; 3]);
 }
 
 #[test]
@@ -176,19 +184,18 @@ fn a_long_wait_is_asked_about_again_after_a_second() {
 
 #[test]
 fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
-    let forget_alice = |cache: &Cache| cache.denials.forget(b"alice");
-    let forget_all = |cache: &Cache| cache.denials.forget_all();
-    for forget in [forget_alice, forget_all] {
+    {
         let cache = Cache::new(100);
-        let (sent, heard, decision) = (cache.start, cache.start, refused(ms(100)));
-        let denial = Denial { key: b"alice", tier: 0, cost: Cost::ONE, decision, sent, heard };
+        let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
+        let denial =
+            Denial { key: b"alice", policy: &policy(1), cost: Cost::ONE, decision, sent, received };
         let before = cache.denials.ticket(b"alice");
         cache.remember(b"alice", 1, ms(100));
-        forget(&cache);
+        cache.denials.forget(b"alice");
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.remember(before, &denial);
+        cache.denials.insert(before, &denial);
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.remember(cache.denials.ticket(b"alice"), &denial);
+        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
         assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What is counted, and who is told.
+//! What is counted, reported and logged.
 
 use std::{
     sync::{Arc, Mutex},
@@ -9,43 +9,62 @@ use limiter_core::{Decision, Error, ErrorKind, Usage};
 use limiter_test::log::Log;
 
 use crate::{
-    breaker::Transition,
+    call::breaker::Transition,
     counters::Counters,
-    events::{Event, Events, FallbackKind},
+    events::{EventKind, Events, FallbackKind},
+    shared::Access,
 };
 
+const NODE: &str = "10.0.0.1:6379";
+
+fn node() -> Option<String> {
+    Some(NODE.to_owned())
+}
+
 #[test]
-fn each_event_is_counted_and_told_once() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let observer = Arc::clone(&told);
-    let events = Events::new("api")
-        .observed_by(Arc::new(move |event| observer.lock().unwrap().push(event.name())));
-    events.transition(None, false, || None);
-    events.transition(Some(Transition::Opened), false, || None);
-    events.transition(Some(Transition::Closed), false, || None);
+fn each_event_is_counted_and_reported_once_with_policy_and_node() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let observer = Arc::clone(&seen);
+    let events = Events::new(
+        "api",
+        Some(Arc::new(move |event| {
+            let (policy, node) = (event.policy().to_owned(), event.node().map(str::to_owned));
+            observer.lock().unwrap().push((event.name(), policy, node));
+        })),
+    );
+    events.transition(Transition::Opened, Access::Write, node(), &"it broke");
+    events.transition(Transition::Closed, Access::Write, node(), &"");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
-        events.tell(&Event::StoreError(&Error::new(kind, "it broke")));
+        let error = Error::new(kind, "it broke");
+        events.report(EventKind::StoreError(&error), "premium", node);
     }
+    let error = Error::new(ErrorKind::Undetermined, "it broke");
+    events.report(EventKind::RefundFailed(&error), "premium", node);
     for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
-        events.tell(&Event::Fallback(kind));
+        events.report(EventKind::Fallback(kind), "premium", || None);
     }
-    let names = [
-        "breaker_opened",
-        "breaker_closed",
-        "unavailable",
-        "undetermined",
-        "unexpected",
-        "fallback_allow",
-        "fallback_deny",
-        "fallback_local",
+    let expected = [
+        ("breaker_opened", "api", true),
+        ("breaker_closed", "api", true),
+        ("unavailable", "premium", true),
+        ("undetermined", "premium", true),
+        ("unexpected", "premium", true),
+        ("refund_failed", "premium", true),
+        ("fallback_allow", "premium", false),
+        ("fallback_deny", "premium", false),
+        ("fallback_local", "premium", false),
     ];
-    assert_eq!(*told.lock().unwrap(), names);
+    let expected = expected.map(|(name, policy, has_node)| {
+        (name, policy.to_owned(), has_node.then(|| NODE.to_owned()))
+    });
+    assert_eq!(*seen.lock().unwrap(), expected);
     let expected = Counters {
         breaker_opened: 1,
         breaker_closed: 1,
         unavailable: 1,
         undetermined: 1,
         unexpected: 1,
+        refunds_failed: 1,
         fallback_allow: 1,
         fallback_deny: 1,
         fallback_local: 1,
@@ -55,31 +74,41 @@ fn each_event_is_counted_and_told_once() {
 }
 
 #[test]
-fn decisions_are_counted_by_where_they_come_from() {
-    let events = Events::new("api");
+fn decisions_are_counted_by_their_source() {
+    let events = Events::new("api", None);
     let usage = Usage::new(1, 0, Duration::from_secs(1));
     let refusal = Decision::refused(usage, Some(Duration::from_secs(1)));
     (0..3).for_each(|_| events.tally().decided(&Decision::admitted(usage)));
     (0..2).for_each(|_| events.tally().decided(&refusal));
-    events.tally().remembered();
+    events.tally().cached();
     events.tally().not_asked();
     let expected =
-        Counters { admitted: 3, refused: 2, remembered: 1, not_asked: 1, ..Counters::default() };
+        Counters { admitted: 3, refused: 2, cached: 1, not_asked: 1, ..Counters::default() };
     assert_eq!(events.counters(), expected);
 }
 
 #[test]
-fn a_transition_is_one_line_of_the_log_and_a_failed_check_is_none() {
+fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let log = Log::start();
-    let events = Events::new("api");
-    events.tell(&Event::StoreError(&Error::new(ErrorKind::Unavailable, "it broke")));
-    events.tell(&Event::Fallback(FallbackKind::Allow));
-    events.transition(Some(Transition::Opened), false, || None);
-    events.transition(Some(Transition::Closed), false, || None);
+    let events = Events::new("api", None);
+    let error = Error::new(ErrorKind::Unavailable, "it broke");
+    events.report(EventKind::StoreError(&error), "api", || None);
+    events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
+    for _ in 0..100 {
+        events.transition(Transition::Opened, Access::Write, node(), &"it broke");
+        events.log_outage(Access::Write, node(), &"it broke again");
+        events.transition(Transition::Closed, Access::Write, node(), &"");
+    }
+    // Another breaker is logged by itself.
+    events.transition(Transition::Opened, Access::Read, node(), &"it broke");
     let lines = log.lines();
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    for line in lines {
-        assert!(line.starts_with("WARN limiter_redis::events: "), "{line}");
-        assert!(line.contains(r#"policy="api""#), "{line}");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, begin) in lines.iter().zip([
+        "WARN limiter_redis::events: circuit breaker opened for checks: it broke",
+        "INFO limiter_redis::events: circuit breaker closed for checks: Redis replies again",
+        "WARN limiter_redis::events: circuit breaker opened for peeks: it broke",
+    ]) {
+        assert!(line.starts_with(begin), "{line}");
+        assert!(line.contains(r#"policy="api""#) && line.contains(NODE), "{line}");
     }
 }

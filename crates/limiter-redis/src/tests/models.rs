@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, Decision, Usage};
+use limiter_core::{Cost, Decision, Policy, Quota, Usage};
 use loom::{
     model,
     sync::{
@@ -15,10 +15,10 @@ use loom::{
 use breaker::{Breaker, Settings, Transition};
 use denials::{Denial, Denials};
 
-#[path = "../breaker.rs"]
-#[expect(clippy::duplicate_mod, reason = "once more, with the checker's atomics")]
+#[path = "../call/breaker.rs"]
+#[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
-#[path = "../denials.rs"]
+#[path = "../call/denials.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
 mod denials;
 mod sync {
@@ -111,6 +111,7 @@ fn late_results_race_with_a_probe_in_vain() {
 fn a_refusal_from_before_a_refund_is_never_remembered() {
     model(|| {
         let now = Instant::now();
+        let policy = Policy::gcra("test", Quota::per_second(1));
         // One line, whatever the seed of the hash.
         let denials = Arc::new(Denials::new(1, now));
         let refunded = Arc::new(AtomicBool::new(false));
@@ -125,11 +126,17 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
         if !refunded.load(Ordering::SeqCst) {
             let usage = Usage::new(1, 0, Duration::from_secs(1));
             let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
-            let denial =
-                Denial { key: b"key", tier: 0, cost: Cost::ONE, decision, sent: now, heard: now };
-            denials.remember(ticket, &denial);
+            let denial = Denial {
+                key: b"key",
+                policy: &policy,
+                cost: Cost::ONE,
+                decision,
+                sent: now,
+                received: now,
+            };
+            denials.insert(ticket, &denial);
         }
         refund.join().unwrap();
-        assert_eq!(denials.find(b"key", 0, Cost::ONE, now), None);
+        assert_eq!(denials.find(b"key", &policy, Cost::ONE, now), None);
     });
 }

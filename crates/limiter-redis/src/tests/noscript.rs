@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Cost, ErrorKind, Limiter, Policy, Quota};
+use limiter_core::{ErrorKind, Policy, Quota};
 
-use crate::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
+use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 
 /// A client that takes a while to say that the script is not there, whatever it is called by.
 #[derive(Clone, Default)]
@@ -16,21 +16,22 @@ pub(super) struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
 const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
-    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, RunError> {
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
         self.0.lock().unwrap().push((call.script.clone(), within));
         tokio::time::sleep(TAKES).await;
-        Err(RunError::NotCached)
+        Err(CallError::new(Fault::NoScript, "NOSCRIPT"))
     }
 }
 
 /// Returns how the script was called within `deadline`, and for how long at most.
 async fn calls(deadline: Duration) -> Vec<(ScriptName, Duration)> {
     let client = Forgetful::default();
-    let policy = Policy::gcra("test", Quota::per_second(1).unwrap()).unwrap();
-    let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
-    let limiter = limiter.with_deadline(deadline).unwrap();
-    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let policy = Policy::gcra("test", Quota::per_second(1));
+    let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
+    let error = limiter.peek("key").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Undetermined));
+    // A call outlives its caller.
+    tokio::time::sleep(2 * TAKES).await;
     let calls = client.0.lock().unwrap();
     calls.clone()
 }

@@ -11,20 +11,22 @@ fn no_reply_is_more_than_an_error() {
         "10/s",
         "10/s by leaky-queue depth 5",
         "10/s by fixed-window",
+        "10/s by aligned-window",
         "10/s by sliding-counter",
         "10/s by sub-windows 10 slots",
         "10/s by sliding-log",
     ] {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(PRELUDE, &policy).unwrap();
+        let plan = Plan::new(PRELUDE, &policy);
         for length in 0..=5_u32 {
             for each in 0..5_usize.pow(length) {
                 let number = |place| numbers[each / 5_usize.pow(place) % 5];
                 let reply: Vec<i64> = (0..length).map(number).collect();
-                let _ = plan.peeked(0, &reply);
-                let Some(taken) = plan.taken(0, &reply, Cost::ONE) else { continue };
+                let _ = plan.refunded(&reply);
+                let _ = plan.peeked(&reply);
+                let Some(taken) = plan.taken(&reply, Cost::ONE) else { continue };
                 if let Some(charged) = taken.charged {
-                    let _ = (charged.delay(), plan.refund(0, &charged, 1));
+                    let _ = (charged.delay(), plan.refund(&charged, 1));
                 }
             }
         }

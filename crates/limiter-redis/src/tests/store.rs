@@ -16,8 +16,7 @@ use fred::{
 };
 use futures::future::try_join_all;
 use limiter_core::{
-    Answer, Cost, Decision, Error, Kind, Limiter, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithm::Start,
+    Algorithm, Answer, Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
 };
 use limiter_test::{
     server::{self, Cluster},
@@ -101,20 +100,30 @@ impl Store {
         Arc::new(Self { runtime, connection, clock: Clock::OfCluster { cluster, keys } })
     }
 
-    /// Returns a limiter of `policy` that no one has used.
+    /// Returns an unused limiter of `policy`.
     pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
-        let limiter = RedisLimiter::new(self.connection.clone(), policy.clone()).unwrap();
+        self.limiter_for(&[policy])
+    }
+
+    /// Returns an unused limiter of the first of several policies that take turns.
+    pub(super) fn limiter_for(self: &Arc<Self>, policies: &[Policy]) -> InRedis {
         let clocks = match &self.clock {
             Clock::OfServer { key, .. } => slice::from_ref(key),
             Clock::OfCluster { keys, .. } => keys,
         };
         let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
         let prelude = PRELUDE.replace("CLOCKS", &clocks) + scripts::PRELUDE;
-        let limiter = limiter.with_prefix(&unique()).unwrap().with_prelude(&prelude);
-        let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
-        // It goes by this process's clock.
-        let limiter = limiter.with_denial_cache(0).unwrap();
-        InRedis { store: Arc::clone(self), epoch: epoch(&policy), limiter }
+        let epoch = epoch(policies);
+        let limiter = RedisLimiter::builder(self.connection.clone(), policies[0].clone())
+            .prefix(&unique())
+            .prelude(&prelude)
+            .deadline(Duration::from_secs(10))
+            // It goes by this process's clock.
+            .denial_cache(0)
+            .build()
+            .unwrap();
+        let handle = limiter.clone();
+        InRedis { store: Arc::clone(self), epoch, limiter, handle }
     }
 
     pub(super) fn command(&self, name: &'static str, arguments: Vec<Value>) -> Value {
@@ -146,14 +155,11 @@ pub(super) struct InRedis {
     /// The server's time at the test's zero.
     epoch: Duration,
     limiter: RedisLimiter,
+    /// The handle in use.
+    handle: RedisLimiter,
 }
 
 impl InRedis {
-    /// Lets the slots and the windows by the clock of another policy begin with the test's zero.
-    pub(super) fn with_slots_of(self, policy: &Policy) -> Self {
-        Self { epoch: epoch(policy), ..self }
-    }
-
     /// Makes checks at the same moment: in one task, which the one that sends them waits for.
     pub(super) fn decide_together(
         &self,
@@ -161,7 +167,7 @@ impl InRedis {
         checks: &[(String, Cost)],
     ) -> Vec<Decision> {
         self.store.set_clock(now.saturating_add(self.epoch));
-        let checks = checks.iter().map(|(key, cost)| self.limiter.try_acquire(key, *cost));
+        let checks = checks.iter().map(|(key, cost)| self.handle.check_n(key, *cost));
         let all = self.store.runtime.spawn(try_join_all(checks.collect::<Vec<_>>()));
         self.store.runtime.block_on(all).unwrap().unwrap()
     }
@@ -175,7 +181,7 @@ impl InRedis {
     /// Sets the clock, and awaits an answer.
     fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter) -> Answer<T>) -> T {
         self.store.set_clock(now.saturating_add(self.epoch));
-        self.store.runtime.block_on(ask(&self.limiter)).unwrap()
+        self.store.runtime.block_on(ask(&self.handle)).unwrap()
     }
 }
 
@@ -185,11 +191,19 @@ impl Subject for InRedis {
     }
 
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
-        self.at(now, |limiter| limiter.check(&key.into(), cost))
+        self.at(now, |limiter| limiter.check_n(key, cost))
+    }
+
+    fn switch(&mut self, policy: &Policy) {
+        self.handle = self.limiter.with_policy(policy).unwrap();
     }
 }
 
 impl Operations for InRedis {
+    fn policy(&self) -> Policy {
+        self.handle.policy().clone()
+    }
+
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
         self.at(now, |limiter| limiter.peek(key))
     }
@@ -198,39 +212,27 @@ impl Operations for InRedis {
         self.at(now, |limiter| limiter.reserve(key, cost, within))
     }
 
-    fn refund(&mut self, now: Timestamp, receipt: Receipt) {
-        self.at(now, |limiter| limiter.refund(receipt));
+    fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
+        self.at(now, |limiter| limiter.refund(receipt))
     }
 
     fn reset(&mut self, now: Timestamp, key: &str) {
         self.at(now, |limiter| limiter.reset(key));
     }
-
-    fn replace(&mut self, _: Timestamp, policy: Policy) {
-        // Keys have the policy's name, so it has to stay.
-        let policy = named(self.limiter.policy().name(), &policy).unwrap();
-        self.limiter.replace(policy).unwrap();
-    }
-
-    fn decide_by(&mut self, now: Timestamp, tier: &str, key: &str, cost: Cost) -> Decision {
-        let tier = self.limiter.tier(tier).unwrap();
-        self.at(now, |_| tier.check(&key.into(), cost))
-    }
 }
 
 /// Returns a time of the server for a test's zero at which windows by the clock and slots begin, as
 /// they do for the limiter in memory.
-fn epoch(policy: &Policy) -> Duration {
+fn epoch(policies: &[Policy]) -> Duration {
     let mut common = 1;
-    let tiers = [policy].into_iter().chain(policy.tiers());
-    for limit in tiers.flat_map(Policy::limits) {
+    for limit in policies.iter().flat_map(Policy::limits) {
         let window = limit.quota().window().as_micros();
-        let whole = match limit.kind() {
-            Kind::SubWindows(slots) => {
+        let whole = match limit.algorithm() {
+            Algorithm::SubWindows(slots) => {
                 let number = u128::from(slots.number());
                 window.div_ceil(number) * number
             }
-            Kind::FixedWindow(Start::Aligned) => window,
+            Algorithm::AlignedWindow => window,
             _ => 1,
         };
         common = common / gcd(common, whole) * whole;
@@ -243,17 +245,6 @@ fn epoch(policy: &Policy) -> Duration {
 
 fn gcd(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { gcd(other, one % other) }
-}
-
-/// Returns the policy under another name.
-fn named(name: &str, policy: &Policy) -> Result<Policy, Error> {
-    let limits = policy.limits().iter();
-    let limits = limits.map(|limit| {
-        let name = if policy.limits().len() == 1 { name } else { limit.name() };
-        Policy::new(name, limit.kind(), *limit.quota())
-    });
-    let mut limits = limits.collect::<Result<Vec<_>, _>>()?;
-    if limits.len() == 1 { Ok(limits.remove(0)) } else { Policy::several(name, limits) }
 }
 
 /// Returns a name that no one else has.

@@ -1,176 +1,210 @@
-//! Law 8: each script and its twin give the same decision, and leave the same state for as long:
-//! gcra and its short ways gcra_check, gcra_double_check and gcra_remainder_check, fixed_window and
-//! fixed_window_check, sliding_counter and sliding_counter_check, ledger and ledger_check; and the short
-//! ways of several limits, gcra_several, gcra_remainder_several, fixed_window_several and sliding_counter_several.
+//! Law 8: each script and its twin give the same reply, and leave the same state for as long: GCRA in
+//! `gcra/`, the windows in `window/` and `counter/`, sub-windows and the log in `ledger/`, and several
+//! limits in `several/`.
 //!
-//! The algorithms' twins stand beside their scripts; what the operations do with them, and how values
-//! are written, is done again here. Many calls go to the server at once: a quarter of the cases that
-//! PROPTEST_CASES says are about 25,000 calls an algorithm, and `cargo xtask twins` makes four times as
-//! many.
+//! Up to three policies with other quotas take turns on one key, over a clock that also steps back.
 
 mod found;
+mod gcra;
+mod ledger;
 mod model;
 mod rig;
-mod several;
-mod tapes;
 pub(super) mod traffic;
-mod value;
+mod windows;
 
-use std::time::{Duration, Instant};
+use std::{cell::Cell, time::Duration};
 
-use limiter_core::{
-    Cost, Kind, Policy, Quota, Timestamp,
-    algorithm::{Resolution::Micros, Slots, Start},
-};
-use limiter_test::{
-    policies::{any_several, any_two_alike},
-    schedule::{self, Time, quotas},
-};
-use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use limiter_core::{Algorithm, Cost, Policy, Quota, Slots};
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
-use super::store::{EPOCH, Store};
-use crate::scripts::{PRELUDE, Plan};
+use self::traffic::Pair;
+use super::store::Store;
+
+/// When schedules begin, in microseconds of Unix time.
+const START: i128 = 1_702_080_000_000_000;
 
 /// How many calls there are in a case at most.
-const CALLS: usize = 800;
-
-/// Tries random calls on policies, over a clock that also steps back.
-fn agree(name: &str, policies: impl Strategy<Value = Policy>) {
-    let store = Store::new();
-    let policies = policies.prop_filter("no script", |policy| Plan::new(PRELUDE, policy).is_ok());
-    let cases =
-        (schedule::traffic(policies, Micros, Time::AnyWay, CALLS), vec(any::<u64>(), CALLS));
-    let (start, calls) = (Instant::now(), std::cell::Cell::new(0));
-    let result = TestRunner::new(config()).run(&cases, |(scenario, choices)| {
-        calls.set(calls.get() + traffic::run(&store, &scenario, &choices)?);
-        Ok(())
-    });
-    println!("{name}: {} calls in {:?}", calls.get(), start.elapsed());
-    result.unwrap();
-}
+const CALLS: usize = 300;
 
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.div_ceil(4), failure_persistence: None, ..default }
 }
 
-fn windows() -> impl Strategy<Value = Quota> {
-    let window_ms = prop_oneof![Just(1), Just(1_000), 1..=1_000_u64, 1..=366 * 86_400_000_u64];
-    let permits = prop_oneof![4 => 1..=15_u64, 1 => 16..=5_000_u64, 1 => 1..=94_906_265_u64];
-    (window_ms, permits).prop_map(|(window_ms, permits)| {
-        Quota::per(permits, Duration::from_millis(window_ms)).unwrap()
+/// A step of the clock in thousandths of a window for each permit, a cost, and what is called.
+type Step = (i64, u64, u64);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let gap = prop_oneof![
+        4 => Just(0_i64),
+        8 => 0..=1_500_i64,
+        4 => 0..=20_000_i64,
+        1 => 0..=2_000_000_i64,
+        1 => -3_000_000..=0_i64,
+    ];
+    let cost = prop_oneof![8 => Just(1_u64), 4 => 2..=6_u64, 1 => 1..=3_000_u64];
+    vec((gap, cost, any::<u64>()), 1..CALLS)
+}
+
+/// Returns one to three policies with the families of the first.
+fn turns(policies: impl Strategy<Value = Policy> + Clone) -> impl Strategy<Value = Vec<Policy>> {
+    let all = prop_oneof![vec(policies.clone(), 1..=1), vec(policies, 2..=3),];
+    all.prop_filter("other families", |all| {
+        all.iter().all(|policy| policy.families() == all[0].families())
     })
 }
 
-fn policies(
-    kinds: impl Strategy<Value = Kind>,
-    quotas: impl Strategy<Value = Quota>,
-) -> impl Strategy<Value = Policy> {
-    (kinds, quotas).prop_filter_map("a quota that can't be held", |(kind, quota)| {
-        Policy::new("test", kind, quota).ok()
-    })
+/// Runs random schedules of policies that take turns.
+fn agree(name: &str, policies: impl Strategy<Value = Policy> + Clone) {
+    let store = Store::new();
+    let calls = Cell::new(0);
+    let result = TestRunner::new(config()).run(&(turns(policies), steps()), |(policies, steps)| {
+        let mut pair = Pair::new(&policies);
+        let mut now = START;
+        run(&mut pair, &policies[0], &mut now, &steps);
+        calls.set(calls.get() + pair.compare(&store)?);
+        Ok(())
+    });
+    println!("{name}: {} calls", calls.get());
+    result.unwrap();
 }
 
-/// Returns quotas of which most have an increment that is written in digits.
-fn round_quotas() -> impl Strategy<Value = Quota> {
-    (prop_oneof![Just(1_000_u64), Just(60_000), Just(3_600_000)], 1..=12_u64, 1..=50_u64).prop_map(
-        |(window_ms, permits, burst)| {
-            let quota = Quota::per(permits, Duration::from_millis(window_ms)).unwrap();
-            quota.with_burst(burst).unwrap()
+/// Makes the calls of a schedule.
+fn run(pair: &mut Pair, policy: &Policy, now: &mut i128, steps: &[Step]) {
+    let quota = *policy.limits()[0].quota();
+    let permit = quota.window().as_micros() / u128::from(quota.permits()).clamp(1, 1_000);
+    for (gap, cost, choice) in steps {
+        let step = i128::try_from(permit.max(1)).unwrap() * i128::from(*gap) / 1_000;
+        *now = (*now + step).clamp(START - 1_000_000_000_000, START + 900_000_000_000_000);
+        pair.random(*now, Cost::new(*cost).unwrap(), *choice);
+    }
+}
+
+fn quota(permits: u64, window_ms: u64) -> Option<Quota> {
+    Quota::new(permits, Duration::from_millis(window_ms)).ok()
+}
+
+fn rates() -> impl Strategy<Value = Quota> + Clone {
+    let window_ms = prop_oneof![
+        Just(1_000_u64),
+        Just(60_000),
+        Just(3_600_000),
+        Just(86_400_000),
+        1..=5_000_u64,
+        1..=366 * 86_400_000_u64,
+    ];
+    let permits = prop_oneof![4 => 1..=120_u64, 1 => 1..=100_000_u64, 1 => 1..=4_000_000_u64];
+    let burst = prop_oneof![2 => Just(None), 3 => (1..=30_u64).prop_map(Some)];
+    (window_ms, permits, burst).prop_filter_map(
+        "a quota that can't be",
+        |(window, permits, burst)| {
+            let quota = quota(permits, window)?;
+            burst.map_or(Some(quota), |burst| quota.try_with_burst(burst).ok())
         },
     )
 }
 
+fn windows() -> impl Strategy<Value = Quota> + Clone {
+    let window_ms = prop_oneof![Just(1_u64), Just(1_000), 1..=1_000_u64, 1..=366 * 86_400_000_u64];
+    let permits = prop_oneof![4 => 1..=15_u64, 1 => 16..=5_000_u64, 1 => 1..=50_000_000_u64];
+    (window_ms, permits)
+        .prop_filter_map("a quota that can't be", |(window, permits)| quota(permits, window))
+}
+
+/// Returns policies, some of them with a horizon of their own.
+fn policies(
+    algorithms: impl Strategy<Value = Algorithm> + Clone,
+    quotas: impl Strategy<Value = Quota> + Clone,
+) -> impl Strategy<Value = Policy> + Clone {
+    let horizon = prop_oneof![3 => Just(None), 1 => (0..=100_000_u64).prop_map(Some)];
+    (algorithms, quotas, horizon).prop_filter_map("not served", |(algorithm, quota, horizon)| {
+        let policy = Policy::new("test", algorithm, quota).ok()?;
+        let horizon = horizon.map(Duration::from_millis);
+        Some(horizon.and_then(|it| policy.clone().with_horizon(it).ok()).unwrap_or(policy))
+    })
+}
+
+fn gcra() -> impl Strategy<Value = Policy> + Clone {
+    let algorithms = prop_oneof![
+        3 => Just(Algorithm::Gcra),
+        1 => (0..=10_u64).prop_map(|depth| Algorithm::LeakyQueue { depth }),
+    ];
+    policies(algorithms, rates())
+}
+
+fn sub_windows() -> impl Strategy<Value = Algorithm> + Clone {
+    let number = prop_oneof![1..=12_u32, Just(60), Just(1_000)];
+    (number, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
+        let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
+        Algorithm::SubWindows(if paced { slots.unwrap().paced() } else { slots.unwrap() })
+    })
+}
+
 #[test]
 fn gcra_and_its_twin_agree() {
-    let kinds = prop_oneof![
-        3 => Just(Kind::Gcra),
-        1 => (0..=10_u64).prop_map(|depth| Kind::LeakyQueue { depth }),
-    ];
-    let quotas = prop_oneof![quotas(Micros), round_quotas()];
-    agree("gcra, gcra_check", policies(kinds, quotas));
+    agree("gcra", gcra());
 }
 
 #[test]
 fn the_fixed_window_and_its_twin_agree() {
-    let kinds = prop_oneof![
-        Just(Kind::FixedWindow(Start::FirstUse)),
-        Just(Kind::FixedWindow(Start::Aligned))
-    ];
-    agree("fixed_window", policies(kinds, windows()));
+    agree("fixed window", policies(Just(Algorithm::FixedWindow), windows()));
+}
+
+#[test]
+fn the_aligned_window_and_its_twin_agree() {
+    agree("aligned window", policies(Just(Algorithm::AlignedWindow), windows()));
 }
 
 #[test]
 fn the_sliding_counter_and_its_twin_agree() {
-    agree("sliding_counter", policies(Just(Kind::SlidingCounter), windows()));
+    agree("sliding counter", policies(Just(Algorithm::SlidingCounter), windows()));
 }
 
 #[test]
 fn sub_windows_and_their_twin_agree() {
-    let slots = (prop_oneof![1..=12_u32, Just(60), Just(1_000)], any::<bool>(), any::<bool>());
-    let kinds = slots.prop_map(|(number, loose, paced)| {
-        let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
-        Kind::SubWindows(if paced { slots.unwrap().paced() } else { slots.unwrap() })
-    });
-    agree("ledger of slots", policies(kinds, windows()));
+    agree("sub-windows", policies(sub_windows(), windows()));
 }
 
 #[test]
 fn the_log_and_its_twin_agree() {
-    agree("ledger of moments", policies(Just(Kind::SlidingLog), windows()));
+    agree("log", policies(Just(Algorithm::SlidingLog), windows()));
 }
 
 #[test]
 fn several_limits_and_their_twins_agree() {
-    agree("several", any_several());
-}
-
-#[test]
-fn tiers_and_their_twins_agree() {
-    let tiers = any_two_alike().prop_map(|(one, other)| one.with_tier(other).unwrap());
-    agree("tiers", tiers);
-}
-
-/// So many checks in a row that a ledger outgrows its pocket, then its tape, and loses what it had: what
-/// is in between is only now and then another operation.
-#[test]
-fn rows_of_checks_and_the_ledgers_twin_agree() {
-    let kinds = prop_oneof![
-        Just(Kind::SlidingLog),
-        (3..=40_u32).prop_map(|slots| Kind::SubWindows(Slots::strict(slots).unwrap())),
-        (3..=40_u32).prop_map(|slots| Kind::SubWindows(Slots::loose(slots).unwrap())),
-    ];
-    let quotas = (3..=120_u64, 100..=5_000_u64).prop_map(|(permits, window_ms)| {
-        Quota::per(permits, Duration::from_millis(window_ms)).unwrap()
+    let any = || {
+        prop_oneof![
+            3 => gcra(),
+            2 => policies(select(vec![Algorithm::FixedWindow, Algorithm::AlignedWindow, Algorithm::SlidingCounter]), windows()),
+            1 => policies(Just(Algorithm::SlidingLog), windows()),
+            1 => policies(sub_windows(), windows()),
+        ]
+    };
+    let several = vec(any(), 2..=5).prop_filter_map("limits at odds", |limits| {
+        let limits = limits.iter().enumerate().map(|(index, policy)| {
+            let limit = &policy.limits()[0];
+            Policy::new(&format!("limit {index}"), limit.algorithm(), *limit.quota()).unwrap()
+        });
+        Policy::several("test", limits).ok()
     });
-    rows("rows of checks by a ledger", policies(kinds, quotas));
-}
-
-/// Tries rows of checks, among which another operation is rare.
-fn rows(name: &str, policies: impl Strategy<Value = Policy>) {
-    // How far a step goes, in parts of a window for each permit, and its cost.
-    let gap = prop_oneof![6 => 0..=200_u64, 4 => 0..=10_u64, 1 => 0..=2_000_u64];
-    let cost = prop_oneof![12 => Just(1_u64), 2 => 2..=3_u64, 1 => 1..=120_u64];
-    let steps = vec((gap, cost, 0..60_u8, any::<u64>()), CALLS);
     let store = Store::new();
-    let calls = std::cell::Cell::new(0);
-    let result = TestRunner::new(config()).run(&(policies, steps), |(policy, steps)| {
-        let mut pair = traffic::Pair::new(&policy);
-        let quota = *policy.limits()[0].quota();
-        let part = quota.window().as_micros() / u128::from(quota.permits()) / 100;
-        let mut now = Timestamp::ZERO.saturating_add(EPOCH);
-        for (gap, cost, other, choice) in steps {
-            let gap = part.max(1) * u128::from(gap);
-            now = now.saturating_add(Duration::from_micros(u64::try_from(gap).unwrap()));
-            let cost = Cost::new(cost).unwrap();
-            match other {
-                0 => pair.random(now, cost, choice),
-                _ => pair.check(now, 0, cost),
-            }
-        }
-        calls.set(calls.get() + pair.compare(&store)?.len());
+    let calls = Cell::new(0);
+    let cases = (several, vec(1..=20_u64, 5), steps());
+    let result = TestRunner::new(config()).run(&cases, |(policy, factors, steps)| {
+        // A second policy with other permits, and the same windows in the same order.
+        let factor = |limit: &limiter_core::Limit| {
+            let place = policy.limits().iter().position(|other| other == limit).unwrap();
+            let (quota, factor) = (limit.quota(), factors[place]);
+            let quota = Quota::new(quota.permits().saturating_mul(factor), quota.window());
+            (limit.algorithm(), quota.unwrap_or(*limit.quota()))
+        };
+        let other = policy.with_quotas(factor).unwrap_or_else(|_| policy.clone());
+        let mut pair = Pair::new(&[policy.clone(), other]);
+        let mut now = START;
+        run(&mut pair, &policy, &mut now, &steps);
+        calls.set(calls.get() + pair.compare(&store)?);
         Ok(())
     });
-    println!("{name}: {} calls", calls.get());
+    println!("several: {} calls", calls.get());
     result.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Users with few permissions, and users that are none.
 
-use limiter_core::{Cost, ErrorKind, Limiter};
+use limiter_core::ErrorKind;
 use limiter_test::server::Server;
 
 use crate::{faults::recover, limiter, patient};
@@ -23,7 +23,7 @@ async fn a_user_who_may_not_run_scripts_is_told_so() {
     let server = Server::start();
     server.command(&["ACL", "SETUSER", "bob", "on", ">secret", "~*", "+@all", "-evalsha"]).unwrap();
     let url = format!("redis://bob:secret@127.0.0.1:{}", server.port());
-    let error = limiter(&url, 1).await.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    let error = limiter(&url, 1).await.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("NOPERM"), "{error}");
 }
@@ -34,7 +34,7 @@ async fn a_wrong_password_is_named_and_not_shown() {
     server.command(&["ACL", "SETUSER", "alice", "on", ">right", "~*", "+@all"]).unwrap();
     let url = format!("redis://alice:wrong-secret@127.0.0.1:{}", server.port());
     let limiter = limiter(&url, 1).await;
-    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    let error = limiter.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let message = error.to_string();
     assert!(message.contains("not connected") && message.contains("WRONGPASS"), "{message}");

@@ -3,18 +3,18 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use limiter_core::{Cost, Decision, Error, ErrorKind, Policy};
+use limiter_core::{Decision, Error, ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::Server;
 use tokio::time::timeout;
 
-use crate::{faults::recover, patient};
+use crate::{builder, faults::recover, patient};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// Checks all keys at the same moment: in one task, which those who send wait for.
 async fn check(limiter: &RedisLimiter, keys: &[&str]) -> Vec<Result<Decision, Error>> {
-    let checks: Vec<_> = keys.iter().map(|key| limiter.try_acquire(*key, Cost::ONE)).collect();
+    let checks: Vec<_> = keys.iter().map(|key| limiter.check(*key)).collect();
     tokio::spawn(join_all(checks)).await.unwrap()
 }
 
@@ -40,13 +40,15 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     ] {
         let before = calls(&server);
         let policy = policy.unwrap();
-        let limiter = RedisLimiter::new(connect(&server.url()).await.unwrap(), policy).unwrap();
-        let limiter = limiter.with_prefix(&before.to_string()).unwrap();
-        let limiter = limiter.with_deadline(Duration::from_secs(10)).unwrap();
-        let limiter = limiter.with_denial_cache(0).unwrap();
+        let limiter = RedisLimiter::builder(connect(&server.url()).await.unwrap(), policy)
+            .prefix(&before.to_string())
+            .deadline(Duration::from_secs(10))
+            .denial_cache(0)
+            .build()
+            .unwrap();
         let tasks = (0..400).map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.try_acquire("key", Cost::ONE).await.unwrap() })
+            tokio::spawn(async move { limiter.check("key").await.unwrap() })
         });
         let tasks: Vec<_> = tasks.collect();
         let decisions = join_all(tasks).await.into_iter().map(Result::unwrap);
@@ -78,9 +80,9 @@ async fn a_foreign_value_fails_its_own_check_alone() {
     let server = Server::start();
     let limiter = patient(&server.url(), 3).await;
     for keys in [["a", "b", "foreign"], ["foreign", "a", "b"], ["a", "foreign", "b"]] {
-        server.command(&["DEL", "limiter:test:sa", "limiter:test:sb"]).unwrap();
-        server.command(&["DEL", "limiter:test:sforeign"]).unwrap();
-        server.command(&["RPUSH", "limiter:test:sforeign", "theirs"]).unwrap();
+        server.command(&["DEL", "limiter:{sa}:test:gcra", "limiter:{sb}:test:gcra"]).unwrap();
+        server.command(&["DEL", "limiter:{sforeign}:test:gcra"]).unwrap();
+        server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();
         for (key, result) in keys.iter().zip(check(&limiter, &keys).await) {
             if *key == "foreign" {
                 let error = result.unwrap_err();
@@ -135,13 +137,13 @@ async fn a_replica_charges_none_of_them_and_is_left_for_the_primary() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
     let server = Server::start();
-    let limiter = patient(&server.url(), 3).await;
+    let limiter = builder(&server.url(), 3).await.deadline(Duration::from_millis(100));
+    let limiter = limiter.build().unwrap();
     let _ = recover(&limiter).await;
-    let limiter = limiter.with_deadline(Duration::from_millis(100)).unwrap();
     server.pause();
     let start = Instant::now();
     while limiter.counters().breaker_opened == 0 {
-        let result = timeout(Duration::from_millis(5), limiter.try_acquire("key", Cost::ONE)).await;
+        let result = timeout(Duration::from_millis(5), limiter.check("key")).await;
         assert!(!matches!(result, Ok(Ok(_))), "{result:?}");
         assert!(start.elapsed() < Duration::from_secs(10));
     }

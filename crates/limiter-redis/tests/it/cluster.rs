@@ -10,18 +10,18 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
+use limiter_core::{Decision, Error, ErrorKind};
 use limiter_redis::{RedisLimiter, ScriptCall, ScriptClient, ScriptName, connect};
 use limiter_test::server::{Cluster, Server};
 use tokio::time::sleep;
 
-use crate::{limiter, patient, words::serve_all_slots};
+use crate::{builder, daily, limiter, patient, words::serve_all_slots};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_millis(500);
 
 pub(crate) async fn check(limiter: &RedisLimiter, key: &str) -> Result<Decision, Error> {
-    limiter.check(&key.into(), Cost::ONE).await
+    limiter.check(key).await
 }
 
 pub(crate) async fn admit(limiter: &RedisLimiter, key: &str) {
@@ -37,7 +37,7 @@ pub(crate) fn key_on(cluster: &Cluster, node: usize) -> String {
 
 /// Returns where the state of a key lies.
 pub(crate) fn stored(key: &str) -> String {
-    format!("limiter:test:s{key}")
+    format!("limiter:{{s{key}}}:test:gcra")
 }
 
 /// Checks a key until it is answered, for ten seconds at most.
@@ -135,7 +135,7 @@ async fn a_slot_that_moves_under_traffic_is_not_noticed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_node_is_missed_by_its_own_keys_alone() {
     let mut cluster = Cluster::start();
-    let limiter = limiter(&cluster.url(), 1_000_000).await.with_deadline(LONG).unwrap();
+    let limiter = builder(&cluster.url(), 1_000_000).await.deadline(LONG).build().unwrap();
     let [dead, alive] = [2, 1].map(|node| key_on(&cluster, node));
     admit(&limiter, &dead).await;
     admit(&limiter, &alive).await;
@@ -156,8 +156,9 @@ async fn a_dead_node_is_missed_by_its_own_keys_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_hangs_does_not_take_the_others_with_it() {
     let cluster = Cluster::start();
-    let limiter = limiter(&cluster.url(), 1_000_000).await;
-    let patient = limiter.clone().with_deadline(LONG).unwrap();
+    let client = connect(&cluster.url()).await.unwrap();
+    let limiter = RedisLimiter::builder(client.clone(), daily(1_000_000)).build().unwrap();
+    let patient = RedisLimiter::builder(client, daily(1_000_000)).deadline(LONG).build().unwrap();
     let [hung, alive] = [2, 1].map(|node| key_on(&cluster, node));
     admit(&patient, &hung).await;
     admit(&patient, &alive).await;
@@ -213,7 +214,7 @@ async fn a_cluster_that_is_not_there_is_an_error_in_time() {
     let start = Instant::now();
     let error = check(&limiter, "key").await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(1));
-    assert!(error.to_string().contains("no node is known to serve slot"), "{error}");
+    assert!(error.to_string().contains("no known node serves slot"), "{error}");
 }
 
 #[tokio::test]
@@ -231,13 +232,8 @@ fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
     let server = Server::start_with(&["--cluster-enabled", "yes"]);
     let url = format!("redis-cluster://127.0.0.1:{}", server.port());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let call = ScriptCall {
-        script: ScriptName::Source("return 1".into()),
-        keys: vec!["key".into()],
-        quotas: [].into(),
-        arguments: vec![],
-        read_only: true,
-    };
+    let mut call = ScriptCall::new(ScriptName::Source("return 1".into()), vec!["key".into()]);
+    call.read_only = true;
 
     let first = runtime();
     let client = first.block_on(async {

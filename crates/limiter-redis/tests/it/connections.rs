@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, ErrorKind, Limiter};
+use limiter_core::ErrorKind;
 use limiter_test::server::Server;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -17,7 +17,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{faults::recover, limiter};
+use crate::{faults::recover, limiter, patient};
 
 /// Connections once ended for good when the server died while the client's queue was full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     let over = AtomicBool::new(false);
     let flood = join_all((0..2_000).map(async |_| {
         while !over.load(Ordering::Relaxed) {
-            if limiter.check(&"key".into(), Cost::ONE).await.is_err() {
+            if limiter.check("key").await.is_err() {
                 sleep(Duration::from_millis(10)).await;
             }
         }
@@ -51,7 +51,7 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     while tasks() > before && start.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(tasks(), before);
+    assert!(tasks() <= before, "{} tasks, {before} before", tasks());
 }
 
 /// A connection on which nothing came back was once kept for as long as there was traffic.
@@ -64,7 +64,7 @@ async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     assert_eq!(proxy.connections(), 1);
 
     proxy.inflict(Fault::Hang).await;
-    assert!(limiter.check(&"key".into(), Cost::ONE).await.is_err());
+    assert!(limiter.check("key").await.is_err());
     let _ = recover(&limiter).await;
     assert_eq!(proxy.connections(), 2);
 }
@@ -75,7 +75,7 @@ async fn a_check_that_was_dropped_while_disconnected_is_never_charged() {
     let limiter = limiter(&server.url(), 1_000).await;
     let _ = recover(&limiter).await;
     assert!(server.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
-    let check = || limiter.check(&"key".into(), Cost::ONE);
+    let check = || limiter.check("key");
     while check().await.map_err(|error| error.kind()) != Err(ErrorKind::Unavailable) {}
     for _ in 0..50 {
         let _ = tokio::time::timeout(Duration::from_micros(100), check()).await;
@@ -90,8 +90,8 @@ async fn a_check_whose_answer_is_lost_is_charged_once() {
     let server = Server::start();
     let proxy = Proxy::start(server.port()).await;
     // Longer than it takes to connect again: there is time enough to send it again.
-    let limiter = limiter(&proxy.url(), 1_000).await.with_deadline(Duration::from_secs(5)).unwrap();
-    let check = async || limiter.check(&"key".into(), Cost::ONE).await;
+    let limiter = patient(&proxy.url(), 1_000).await;
+    let check = async || limiter.check("key").await;
     let _ = recover(&limiter).await;
     let (mut charged, mut unknown) = (1, 0);
     for _ in 0..10 {

@@ -3,21 +3,20 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use limiter_core::{Cost, Limiter, Policy, Quota};
+use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::Server;
 
-use crate::limiter;
+use crate::patient;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_together_take_exactly_the_limit() {
     let server = Server::start();
     let checks = (0..8).map(async |_| {
-        let limiter = limiter(&server.url(), 100).await;
-        let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
+        let limiter = patient(&server.url(), 100).await;
         let mut admitted = 0;
         for _ in 0..100 {
-            let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
+            let decision = limiter.check("key").await.unwrap();
             admitted += u32::from(decision.is_admitted());
         }
         admitted
@@ -29,13 +28,13 @@ async fn clients_together_take_exactly_the_limit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_script_cache_is_invisible() {
     let server = Server::start();
-    let limiter = limiter(&server.url(), 100).await.with_deadline(Duration::from_secs(5)).unwrap();
+    let limiter = patient(&server.url(), 100).await;
     let mut admitted = 0;
     for round in 0..200 {
         if round % 10 == 5 {
             assert_eq!(server.command(&["SCRIPT", "FLUSH"]).unwrap(), "+OK");
         }
-        let several = (0..4).map(|_| limiter.check(&"key".into(), Cost::ONE));
+        let several = (0..4).map(|_| limiter.check("key"));
         for decision in join_all(several).await {
             admitted += u32::from(decision.unwrap().is_admitted());
         }
@@ -47,17 +46,16 @@ async fn a_flushed_script_cache_is_invisible() {
 async fn the_wait_is_exact_by_the_servers_clock() {
     let server = Server::start();
     // One permit in 200 ms.
-    let policy = Policy::gcra("test", Quota::per_second(5).unwrap().with_burst(1).unwrap());
-    let limiter =
-        RedisLimiter::new(connect(&server.url()).await.unwrap(), policy.unwrap()).unwrap();
-    let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
-    let key = "key".into();
-    assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
+    let policy = Policy::gcra("test", Quota::per_second(5).with_burst(1));
+    let client = connect(&server.url()).await.unwrap();
+    let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5));
+    let limiter = limiter.build().unwrap();
+    assert!(limiter.check("key").await.unwrap().is_admitted());
     for _ in 0..3 {
-        let refusal = limiter.check(&key, Cost::ONE).await.unwrap();
+        let refusal = limiter.check("key").await.unwrap();
         assert!(!refusal.is_admitted());
         tokio::time::sleep(refusal.retry_after().unwrap()).await;
-        assert!(limiter.check(&key, Cost::ONE).await.unwrap().is_admitted());
+        assert!(limiter.check("key").await.unwrap().is_admitted());
     }
 }
 
@@ -74,14 +72,14 @@ async fn every_key_expires_once_it_has_recovered_and_not_before() {
         Quota::per_second(5_000_000),
     ];
     for (index, quota) in quotas.into_iter().enumerate() {
-        let policy = Policy::gcra(&format!("p{index}"), quota.unwrap()).unwrap();
-        let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
-        let limiter = limiter.with_deadline(Duration::from_secs(5)).unwrap();
-        let first = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
+        let policy = Policy::gcra(&format!("p{index}"), quota);
+        let limiter = RedisLimiter::builder(client.clone(), policy);
+        let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+        let first = limiter.check("key").await.unwrap();
         assert!(first.is_admitted());
         let asked = Instant::now();
-        let decision = limiter.check(&"key".into(), Cost::ONE).await.unwrap();
-        let life = server.command(&["PTTL", &format!("limiter:p{index}:skey")]).unwrap();
+        let decision = limiter.check("key").await.unwrap();
+        let life = server.command(&["PTTL", &format!("limiter:{{skey}}:p{index}:gcra")]).unwrap();
         let life: i128 = life.trim_start_matches(':').parse().unwrap();
         let drain = i128::try_from(decision.reset_after().as_micros()).unwrap();
         // Up to 2 ms more, and a part of one, since a life counts from the start of a millisecond.

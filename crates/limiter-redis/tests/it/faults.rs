@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::{join_all, try_join_all};
-use limiter_core::{Cost, Decision, Error, ErrorKind, Limiter};
+use limiter_core::{Decision, Error, ErrorKind};
 use limiter_redis::RedisLimiter;
 use limiter_test::{log::Log, server::Server};
 
@@ -20,7 +20,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 
 async fn check(limiter: &RedisLimiter) -> Result<Decision, Error> {
     let start = Instant::now();
-    let result = limiter.check(&"key".into(), Cost::ONE).await;
+    let result = limiter.check("key").await;
     let took = start.elapsed();
     assert!(took <= WITHIN, "{took:?}");
     result
@@ -45,7 +45,7 @@ async fn a_stopped_server_hangs_no_check() {
     let (first, _) = recover(&limiter).await;
     assert_eq!((first.is_admitted(), first.remaining()), (true, 2));
     // The server has to have the script for several keys too, to execute it when it goes on.
-    let several = || (0..10).map(|_| limiter.check(&"other".into(), Cost::ONE)).collect::<Vec<_>>();
+    let several = || (0..10).map(|_| limiter.check("other")).collect::<Vec<_>>();
     while tokio::spawn(try_join_all(several())).await.unwrap().is_err() {}
 
     server.pause();
@@ -121,7 +121,7 @@ async fn a_cut_connection_charges_each_check_at_most_once() {
 async fn a_foreign_value_is_an_error_and_is_left_alone() {
     let server = Server::start();
     let limiter = limiter(&server.url(), 1).await;
-    server.command(&["RPUSH", "limiter:test:skey", "theirs"]).unwrap();
+    server.command(&["RPUSH", "limiter:{skey}:test:gcra", "theirs"]).unwrap();
     let error = loop {
         match check(&limiter).await {
             // Not connected yet.
@@ -134,7 +134,7 @@ async fn a_foreign_value_is_an_error_and_is_left_alone() {
     let message = error.to_string();
     assert!(message.starts_with("policy \"test\": Redis: "), "{message}");
     assert!(message.contains("WRONGTYPE "), "{message}");
-    assert_eq!(server.command(&["LLEN", "limiter:test:skey"]).unwrap(), ":1");
+    assert_eq!(server.command(&["LLEN", "limiter:{skey}:test:gcra"]).unwrap(), ":1");
 }
 
 #[tokio::test]
@@ -184,21 +184,27 @@ async fn an_outage_is_logged_once_with_its_cause() {
     let url = server.url();
     let reaching = limiter(&url, 1).await;
     assert_eq!(log.lines(), [""; 0]);
+    // Without those of the circuit breaker.
+    let lines = || {
+        let lines = log.lines().into_iter();
+        lines.filter(|line| line.contains(" limiter_redis: ")).collect::<Vec<_>>()
+    };
 
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
     let locked_out = limiter(&url, 1).await;
     let start = Instant::now();
-    while log.lines().is_empty() && start.elapsed() < Duration::from_secs(10) {
+    while lines().is_empty() && start.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let lines = log.lines();
-    let expected = "WARN limiter_redis: can't reach Redis: NOAUTH";
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].starts_with(expected) && lines[0].contains(&url), "{lines:?}");
+    let seen = lines();
+    let expected = "WARN limiter_redis: Redis is unreachable: NOAUTH";
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert!(seen[0].starts_with(expected) && seen[0].contains(&url), "{seen:?}");
 
     server.restart();
     // Both connections: why it can't be reached, once each, and that it is back, once each.
     let _ = (recover(&reaching).await, recover(&locked_out).await);
-    let back = log.lines().iter().filter(|line| line.contains("Redis answers again")).count();
-    assert_eq!((log.lines().len(), back), (4, 2), "{:?}", log.lines());
+    let back = "INFO limiter_redis: Redis replies again";
+    let back = lines().iter().filter(|line| line.starts_with(back)).count();
+    assert_eq!((lines().len(), back), (4, 2), "{:?}", lines());
 }

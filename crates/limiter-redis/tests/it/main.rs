@@ -9,6 +9,7 @@
 
 mod acl;
 mod batches;
+mod changes;
 mod cluster;
 mod connections;
 mod doctor;
@@ -20,6 +21,7 @@ mod nodes;
 mod operations;
 mod planted;
 mod replicas;
+mod scripted;
 mod sentinel;
 mod settings;
 #[cfg(feature = "tls")]
@@ -29,18 +31,24 @@ mod words;
 use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::{Builder, Connection, RedisLimiter, connect};
 
-/// Returns a limiter of `limit` permits a day, all of them at once, on the server at `url`.
-///
-/// Nothing is refilled while a test lasts.
-async fn limiter(url: &str, limit: u64) -> RedisLimiter {
-    let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
-    RedisLimiter::new(connect(url).await.unwrap(), policy).unwrap()
+/// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
+fn daily(limit: u64) -> Policy {
+    Policy::gcra("test", Quota::per_day(limit))
 }
 
-/// Returns a limiter as [`limiter`] does, with so long a deadline that only what goes wrong is an
-/// error, and not what is slow.
+/// Returns a builder of a limiter of `limit` permits a day on the server at `url`.
+async fn builder(url: &str, limit: u64) -> Builder<Connection> {
+    RedisLimiter::builder(connect(url).await.unwrap(), daily(limit))
+}
+
+/// Returns a limiter of `limit` permits a day on the server at `url`.
+async fn limiter(url: &str, limit: u64) -> RedisLimiter {
+    builder(url, limit).await.build().unwrap()
+}
+
+/// Returns a limiter as [`limiter`] does, with a deadline that a slow machine does not miss.
 async fn patient(url: &str, limit: u64) -> RedisLimiter {
-    limiter(url, limit).await.with_deadline(Duration::from_secs(5)).unwrap()
+    builder(url, limit).await.deadline(Duration::from_secs(5)).build().unwrap()
 }

@@ -3,18 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Error, Policy, Quota};
+use limiter_core::Error;
 use limiter_redis::{Connection, RedisLimiter, ScriptClient, connect};
 use limiter_test::{log::Log, server::Cluster};
 use tokio::time::sleep;
 
-use crate::cluster::{admit, check, key_on, stored};
+use crate::{
+    cluster::{admit, check, key_on, stored},
+    daily,
+};
 
 async fn connected(cluster: &Cluster) -> (Connection, RedisLimiter) {
     let client = connect(&cluster.url()).await.unwrap();
-    let policy = Policy::gcra("test", Quota::per_day(1_000_000).unwrap()).unwrap();
-    let limiter = RedisLimiter::new(client.clone(), policy).unwrap();
-    (client, limiter.with_deadline(Duration::from_secs(5)).unwrap())
+    let policy = daily(1_000_000);
+    let limiter = RedisLimiter::builder(client.clone(), policy).deadline(Duration::from_secs(5));
+    (client, limiter.build().unwrap())
 }
 
 /// Checks a key, which fails, until the node is not asked any more, and returns why.
@@ -22,7 +25,7 @@ async fn refused_at_once(limiter: &RedisLimiter, key: &str) -> Error {
     let start = Instant::now();
     loop {
         let error = check(limiter, key).await.unwrap_err();
-        if error.to_string().contains("is not asked again for") {
+        if error.to_string().contains("is not called for") {
             return error;
         }
         assert!(start.elapsed() < Duration::from_secs(10), "{error}");
@@ -84,7 +87,7 @@ async fn a_slot_that_no_node_serves_is_missed_by_its_own_keys_alone() {
 async fn what_goes_wrong_at_a_node_names_it() {
     let log = Log::start();
     let mut cluster = Cluster::start();
-    let (_, limiter) = connected(&cluster).await;
+    let (client, limiter) = connected(&cluster).await;
     let [key, other] = [2, 1].map(|node| key_on(&cluster, node));
     let node = format!("127.0.0.1:{}", cluster.node(2).port());
     admit(&limiter, &key).await;
@@ -106,7 +109,8 @@ async fn what_goes_wrong_at_a_node_names_it() {
     let named = format!("node=\"{node}\"");
     assert!(transitions.iter().all(|line| line.contains(&named)), "{transitions:?}");
 
-    let limiter = limiter.with_deadline(Duration::from_millis(500)).unwrap();
+    let limiter = RedisLimiter::builder(client, daily(1_000_000));
+    let limiter = limiter.deadline(Duration::from_millis(500)).build().unwrap();
     cluster.node_mut(2).kill();
     let error = loop {
         let error = check(&limiter, &key).await.unwrap_err().to_string();

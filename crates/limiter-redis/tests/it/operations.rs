@@ -6,66 +6,76 @@ use std::{
 };
 
 use futures::{FutureExt, future::join_all};
-use limiter_core::{
-    Cost, Error, Limiter, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter,
-};
+use limiter_core::{Cost, Error, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::{self, Server};
 
-use crate::limiter;
+use crate::patient as daily_limiter;
 
 const LONG: Duration = Duration::from_secs(10);
 
 async fn patient(url: &str, policy: Policy) -> RedisLimiter {
-    RedisLimiter::new(connect(url).await.unwrap(), policy).unwrap().with_deadline(LONG).unwrap()
+    RedisLimiter::builder(connect(url).await.unwrap(), policy).deadline(LONG).build().unwrap()
 }
 
 /// One every 50 ms, without a burst.
 fn paced_out(name: &str) -> Policy {
-    let quota = Quota::per_second(20).unwrap().with_burst(1).unwrap();
-    Policy::leaky_queue(name, 100, quota).unwrap()
+    let quota = Quota::per_second(20).with_burst(1);
+    Policy::leaky_queue(name, 100, quota)
 }
 
-/// Returns what a program sees that knows nothing of where the state lives.
+/// Returns the results of a program that does not know where the states are.
 async fn program(limiter: &dyn WaitingLimiter) -> Result<Vec<String>, Error> {
     let key = &"program".into();
     let mut seen = Vec::new();
-    let mut see = |what: String| seen.push(what);
-    let ten = Cost::new(10)?;
-    see(format!("{:?}", limiter.peek(key).await?.remaining()));
-    see(format!("{:?}", limiter.check(key, ten).await?.remaining()));
-    let reserved = limiter.reserve(key, ten, Duration::ZERO).await?;
-    see(format!("{:?}", reserved.delay()));
+    let mut see = |what: &dyn std::fmt::Debug| seen.push(format!("{what:?}"));
+    see(&limiter.peek(key).await?.remaining());
+    see(&limiter.check_n(key, Cost::of(10)).await?.remaining());
+    let reserved = limiter.reserve(key, Cost::of(10), Duration::ZERO).await?;
+    see(&reserved.delay());
     if let Some(receipt) = reserved.into_receipt() {
-        limiter.refund(receipt.keep(4)).await?;
+        see(&limiter.refund(receipt.keep(4)).await?);
     }
-    see(format!("{:?}", limiter.peek(key).await?.used()));
-    let premium = limiter.tier("premium")?;
-    see(format!("{:?}", premium.check(key, Cost::new(80)?).await?.remaining()));
-    see(format!("{:?}", limiter.check(key, Cost::ONE).await?.is_admitted()));
+    see(&limiter.peek(key).await?.used());
+    let premium = limiter.waiting_with_policy(&Policy::gcra("premium", Quota::per_day(100)))?;
+    see(&premium.check_n(key, Cost::of(80)).await?.remaining());
+    see(&limiter.check(key).await?.is_admitted());
     limiter.reset(key).await?;
-    see(format!("{:?}", premium.peek(key).await?.remaining()));
-    let acquired = limiter.acquire(key, Cost::new(20)?, Some(Duration::ZERO)).await?;
-    see(format!("{:?}", acquired.decision().is_admitted()));
-    limiter.replace(policy(40)?)?;
-    see(format!("{:?}", limiter.peek(key).await?.remaining()));
-    see(format!("{:?}", limiter.tier("basic").err().map(|error| error.kind())));
+    see(&premium.peek(key).await?.remaining());
+    see(&limiter.acquire(key, Cost::of(20), Some(Duration::ZERO)).await?.is_admitted());
+    let reloaded = limiter.with_policy(&policy(40))?;
+    see(&reloaded.peek(key).await?.remaining());
+    see(&reloaded.policy().limits()[0].quota().permits());
+    let other = Policy::fixed_window("program", Quota::per_day(20));
+    see(&limiter.with_policy(&other).err().map(|error| error.kind()));
     Ok(seen)
 }
 
-fn policy(permits: u64) -> Result<Policy, Error> {
-    Policy::gcra("program", Quota::per_day(permits)?)?
-        .with_tier(Policy::gcra("premium", Quota::per_day(100)?)?)
+fn policy(permits: u64) -> Policy {
+    Policy::gcra("program", Quota::per_day(permits))
 }
 
 #[tokio::test]
 async fn a_program_runs_alike_in_memory_and_on_redis() {
-    let memory = program(&MemoryLimiter::new(policy(20).unwrap()).unwrap()).await.unwrap();
+    let memory = program(&MemoryLimiter::new(policy(20))).await.unwrap();
     let server = Server::start();
-    let redis = program(&patient(&server.url(), policy(20).unwrap()).await).await.unwrap();
+    let redis = program(&patient(&server.url(), policy(20)).await).await.unwrap();
     assert_eq!(memory, redis);
-    let expected = ["20", "10", "Some(0ns)", "14", "0", "false", "100", "true", "20"];
-    assert_eq!(memory[..9], expected);
+    let expected = [
+        "20",
+        "10",
+        "Some(0ns)",
+        "6",
+        "14",
+        "6",
+        "false",
+        "100",
+        "true",
+        "20",
+        "40",
+        "Some(InvalidSetting)",
+    ];
+    assert_eq!(memory, expected);
 }
 
 #[tokio::test]
@@ -81,7 +91,7 @@ async fn those_who_wait_come_one_by_one_in_their_order() {
         waiting.push(tokio::spawn({
             let limiter = limiter.clone();
             async move {
-                let acquired = limiter.acquire("key", Cost::ONE).await.unwrap();
+                let acquired = limiter.acquire("key", Cost::ONE, None).await.unwrap();
                 assert_eq!(acquired.delay(), Some(Duration::ZERO));
                 start.elapsed()
             }
@@ -100,13 +110,13 @@ async fn those_who_wait_come_one_by_one_in_their_order() {
 #[tokio::test]
 async fn who_does_not_wait_any_longer_gives_the_place_back() {
     let server = Server::start();
-    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_minute(1));
     let limiter = patient(&server.url(), policy).await;
     // Dropped before the server has answered, or while it waits for its turn.
     for (key, patience) in [("unheard", 50), ("asleep", 50_000)] {
-        assert!(limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted());
+        assert!(limiter.check(key).await.unwrap().is_admitted());
         let used_up = limiter.peek(key).await.unwrap().reset_after();
-        let acquire = limiter.acquire(key, Cost::ONE);
+        let acquire = limiter.acquire(key, Cost::ONE, None);
         let dropped = tokio::time::timeout(Duration::from_micros(patience), acquire).await;
         assert!(dropped.is_err());
         let start = Instant::now();
@@ -119,10 +129,10 @@ async fn who_does_not_wait_any_longer_gives_the_place_back() {
 #[tokio::test]
 async fn a_place_that_nobody_came_for_is_given_back() {
     let server = Server::start();
-    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_minute(1).with_burst(2));
     let limiter = patient(&server.url(), policy).await;
     for (key, is_elsewhere) in [("key", false), ("other", true)] {
-        let mut acquire = Box::pin(limiter.acquire(key, Cost::ONE));
+        let mut acquire = Box::pin(limiter.acquire(key, Cost::of(2), None));
         assert!((&mut acquire).now_or_never().is_none());
         let start = Instant::now();
         while limiter.peek(key).await.unwrap().used() == 0 {
@@ -138,7 +148,7 @@ async fn a_place_that_nobody_came_for_is_given_back() {
         } else {
             drop(acquire);
         }
-        while limiter.peek(key).await.unwrap().used() > 0 {
+        while limiter.peek(key).await.unwrap().used() > 1 {
             assert!(start.elapsed() < LONG, "the place was not given back");
         }
     }
@@ -147,7 +157,7 @@ async fn a_place_that_nobody_came_for_is_given_back() {
 #[tokio::test]
 async fn who_can_not_have_it_in_time_is_refused_at_once() {
     let server = Server::start();
-    let policy = Policy::gcra("test", Quota::per_minute(1).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_minute(1));
     let limiter = patient(&server.url(), policy).await;
     let key = "key";
     for (cost, within, admitted) in [
@@ -158,8 +168,8 @@ async fn who_can_not_have_it_in_time_is_refused_at_once() {
         let start = Instant::now();
         let cost = Cost::new(cost).unwrap();
         let acquired = match within {
-            Some(within) => limiter.acquire_within(key, cost, within).await.unwrap(),
-            None => limiter.acquire(key, cost).await.unwrap(),
+            Some(within) => limiter.acquire(key, cost, Some(within)).await.unwrap(),
+            None => limiter.acquire(key, cost, None).await.unwrap(),
         };
         assert_eq!(acquired.decision().is_admitted(), admitted);
         assert!(start.elapsed() < Duration::from_secs(1));
@@ -169,9 +179,9 @@ async fn who_can_not_have_it_in_time_is_refused_at_once() {
 #[tokio::test]
 async fn a_known_refusal_asks_no_server() {
     let server = Server::start();
-    let limiter = limiter(&server.url(), 3).await.with_deadline(LONG).unwrap();
+    let limiter = daily_limiter(&server.url(), 3).await;
     let key = "key";
-    let check = async |cost: u64| limiter.try_acquire(key, Cost::new(cost).unwrap()).await.unwrap();
+    let check = async |cost: u64| limiter.check_n(key, Cost::new(cost).unwrap()).await.unwrap();
     assert!(check(2).await.is_admitted());
     let refused = check(2).await;
     assert_eq!((refused.is_admitted(), refused.source()), (false, Source::Store));
@@ -179,58 +189,56 @@ async fn a_known_refusal_asks_no_server() {
     let before = asked();
     for _ in 0..100 {
         let again = check(2).await;
-        assert_eq!((again.is_admitted(), again.source()), (false, Source::Remembered));
+        assert_eq!((again.is_admitted(), again.source()), (false, Source::Cache));
         assert!(again.retry_after() <= refused.retry_after());
     }
     // A larger cost is refused too, and what can never fit is told so.
-    assert_eq!(check(3).await.source(), Source::Remembered);
+    assert_eq!(check(3).await.source(), Source::Cache);
     assert_eq!(check(4).await.retry_after(), None);
     assert_eq!(asked(), before);
     // A smaller one may fit.
     assert!(check(1).await.is_admitted());
     assert!(asked() > before);
     let counted = limiter.counters();
-    assert_eq!((counted.admitted, counted.refused, counted.remembered), (2, 1, 102));
+    assert_eq!((counted.admitted, counted.refused, counted.cached), (2, 1, 102));
 }
 
 #[tokio::test]
 async fn a_reset_and_a_refund_end_what_was_remembered() {
     let server = Server::start();
-    let limiter = limiter(&server.url(), 1).await.with_deadline(LONG).unwrap();
+    let limiter = daily_limiter(&server.url(), 2).await;
     let key = "key";
-    let check = async || limiter.try_acquire(key, Cost::ONE).await.unwrap().is_admitted();
-    assert!(check().await && !check().await && !check().await);
+    let two = Cost::of(2);
+    let check = async || limiter.check(key).await.unwrap().is_admitted();
+    assert!(check().await && check().await && !check().await && !check().await);
     limiter.reset(key).await.unwrap();
-    assert!(check().await && !check().await);
+    assert!(check().await && check().await && !check().await);
     limiter.reset(key).await.unwrap();
-    let reserved = limiter.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
+    let reserved = limiter.reserve(key, two, Duration::ZERO).await.unwrap();
     assert!(!check().await);
-    limiter.refund(reserved.into_receipt().unwrap()).await.unwrap();
-    assert!(check().await);
+    assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 2);
+    assert!(check().await && check().await);
 }
 
 #[tokio::test]
-async fn receipts_of_others_and_from_before_a_reset_give_nothing_back() {
+async fn receipts_of_other_limiters_give_nothing_back() {
     let server = Server::start();
     let url = server.url();
-    let (one, other) = (limiter(&url, 5).await, limiter(&url, 5).await);
-    let one = one.with_deadline(LONG).unwrap();
+    let (one, other) = (daily_limiter(&url, 5).await, daily_limiter(&url, 5).await);
     let key = "key";
     let reserve = async || {
-        let reserved = one.reserve(key, Cost::ONE, Duration::ZERO).await.unwrap();
+        let reserved = one.reserve(key, Cost::of(2), Duration::ZERO).await.unwrap();
         reserved.into_receipt().unwrap()
     };
-    let used = async || one.peek(key).await.unwrap().used();
-    other.refund(reserve().await).await.unwrap();
-    one.refund(Receipt::of_store("a stranger's", 1)).await.unwrap();
-    assert_eq!(used().await, 1);
-    let before_reset = reserve().await;
+    assert_eq!(other.refund(reserve().await).await.unwrap(), 0);
+    assert_eq!(one.refund(Receipt::of_store("a stranger's", 1)).await.unwrap(), 0);
+    assert_eq!(one.peek(key).await.unwrap().used(), 2);
+    let handle = one.with_policy(&Policy::gcra("handle", Quota::per_day(7))).unwrap();
+    assert_eq!(handle.refund(reserve().await).await.unwrap(), 2);
+    assert_eq!(one.peek(key).await.unwrap().used(), 2);
+    let from_before_reset = reserve().await;
     one.reset(key).await.unwrap();
-    let after_reset = reserve().await;
-    one.refund(before_reset).await.unwrap();
-    assert_eq!(used().await, 1);
-    one.refund(after_reset).await.unwrap();
-    assert_eq!(used().await, 0);
+    assert_eq!(one.refund(from_before_reset).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -241,7 +249,7 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
         "7/min burst 3",
         "10/min by leaky-queue depth 5",
         "10/min by fixed-window",
-        "10/min by fixed-window aligned",
+        "10/min by aligned-window",
         "10/min by sliding-counter",
         "10/min by sub-windows 6 slots",
         "10/min by sub-windows 6 slots loose paced",
@@ -254,10 +262,9 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
         .collect();
     let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
     policies.push(Policy::several("several", limits).unwrap());
-    policies.push(policies[0].clone().with_tier(policies[1].clone()).unwrap());
     for policy in &policies {
-        let limiter = RedisLimiter::new(client.clone(), policy.clone()).unwrap();
-        let limiter = limiter.with_deadline(LONG).unwrap();
+        let limiter = RedisLimiter::builder(client.clone(), policy.clone());
+        let limiter = limiter.deadline(LONG).build().unwrap();
         let reserve = async |key: &str, cost, within| {
             limiter.reserve(key, Cost::new(cost).unwrap(), within).await.unwrap()
         };
@@ -300,7 +307,7 @@ async fn several_tasks_share_what_one_limiter_gives_by_every_algorithm() {
     {
         let name = format!("shared-{}-{index}", std::process::id());
         let limiter = Arc::new(patient(&url, Policy::parse(&name, text).unwrap()).await);
-        let checks = (0..100).map(|_| limiter.try_acquire("key", Cost::ONE));
+        let checks = (0..100).map(|_| limiter.check("key"));
         let admitted = join_all(checks).await;
         let admitted = admitted.iter().filter(|result| result.as_ref().unwrap().is_admitted());
         assert_eq!(admitted.count(), 50, "{text}");

@@ -13,14 +13,11 @@ const CALLS: u64 = 30;
 /// Reads three keys, each on a node of its own, ten times each.
 async fn read(client: &Connection, read_only: bool) {
     for number in 0..CALLS {
-        let call = ScriptCall {
-            quotas: [].into(),
-            script: ScriptName::Source("return redis.call('EXISTS', KEYS[1])".into()),
-            // Slots of the first, the second and the third: 5061, 10667 and 12182.
-            keys: vec![["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()].into()],
-            arguments: vec![],
-            read_only,
-        };
+        // Slots of the first, the second and the third: 5061, 10667 and 12182.
+        let key = ["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()];
+        let script = ScriptName::Source("return redis.call('EXISTS', KEYS[1])".into());
+        let mut call = ScriptCall::new(script, vec![key.into()]);
+        call.read_only = read_only;
         let reply = client.run(&call, Duration::from_secs(5)).await.unwrap();
         assert_eq!(reply, ScriptReply::Integer(0));
     }

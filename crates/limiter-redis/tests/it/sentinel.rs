@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, Limiter, Policy, Quota};
+use limiter_core::{Policy, Quota};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_test::server::Sentinels;
 use tokio::time::sleep;
@@ -50,7 +50,7 @@ async fn a_dead_primary_is_followed_to_the_replica_in_its_place() {
     let limiter = limiter(&set.url(), 1_000).await;
     let (first, _) = recover(&limiter).await;
     assert!(first.is_admitted());
-    while set.server(1).command(&["EXISTS", "limiter:test:skey"]).unwrap() != ":1" {
+    while set.server(1).command(&["EXISTS", "limiter:{skey}:test:gcra"]).unwrap() != ":1" {
         sleep(Duration::from_millis(2)).await;
     }
 
@@ -92,15 +92,15 @@ async fn sentinels_may_ask_for_a_password_of_their_own() {
         set.sentinel(index).command(&words).unwrap();
         set.sentinel(index).command(&["ACL", "SETUSER", "default", "off"]).unwrap();
     }
-    let policy = Policy::gcra("test", Quota::per_day(1).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_day(1));
     let options = ConnectOptions::new().with_sentinel_credentials("watcher", "secret");
     let client = connect_with(&set.url(), &options).await.unwrap();
-    let admitted = RedisLimiter::new(client, policy).unwrap();
-    let admitted = admitted.with_deadline(Duration::from_secs(5)).unwrap();
+    let admitted = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5));
+    let admitted = admitted.build().unwrap();
     assert!(recover(&admitted).await.0.is_admitted());
 
     let locked_out = limiter(&set.url(), 1).await;
-    let error = locked_out.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    let error = locked_out.check("key").await.unwrap_err();
     assert!(error.to_string().contains("not connected"), "{error}");
     assert!(!error.to_string().contains("secret"), "{error}");
 }

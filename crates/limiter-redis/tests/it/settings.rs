@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Policy, Quota, algorithm::Slots};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_core::{Cost, ErrorKind, Policy};
+use limiter_redis::connect;
 use limiter_test::server;
 
-use crate::limiter;
+use crate::{builder, limiter};
 
 #[tokio::test]
 async fn a_bad_address_is_refused_without_its_password() {
@@ -14,21 +14,24 @@ async fn a_bad_address_is_refused_without_its_password() {
                            the same with rediss or valkey";
 
     for (url, message) in [
-        ("nonsense", &*format!("the server address \"nonsense\": {SCHEMES}")),
+        ("nonsense", &*format!("invalid server address \"nonsense\": {SCHEMES}")),
         (
             "http://user:secret@host:1",
-            &*format!("the server address \"http://***@host:1\": {SCHEMES}"),
+            &*format!("invalid server address \"http://***@host:1\": {SCHEMES}"),
         ),
         (
             "redis-sentinel://user:secret@host:1",
-            "the server address \"redis-sentinel://***@host:1\": Invalid or missing sentinel \
-             service name query parameter.",
+            "invalid server address \"redis-sentinel://***@host:1\": sentinelServiceName is missing; \
+             add ?sentinelServiceName=NAME",
         ),
-        ("redis://", "the server address \"redis://\": Invalid or missing host."),
+        (
+            "redis://",
+            "invalid server address \"redis://\": the host is missing; write redis://host:6379",
+        ),
         (
             "redis-cluster://user:secret@host:1/3?node=host:2",
-            "the server address \"redis-cluster://***@host:1/3?node=host:2\": a cluster has no other \
-             database than 0",
+            "invalid server address \"redis-cluster://***@host:1/3?node=host:2\": a cluster has only \
+             database 0; remove the path",
         ),
     ] {
         let error = connect(url).await.unwrap_err();
@@ -43,7 +46,7 @@ async fn a_bad_address_is_refused_without_its_password() {
 fn there_has_to_be_a_runtime() {
     let error = futures::executor::block_on(connect("redis://127.0.0.1:1")).unwrap_err();
     let message =
-        "the server address \"redis://127.0.0.1:1\": there is no Tokio runtime to connect on";
+        "can't connect to \"redis://127.0.0.1:1\": there is no Tokio runtime; call this from one";
     assert_eq!(error.to_string(), message);
 }
 
@@ -51,8 +54,8 @@ fn there_has_to_be_a_runtime() {
 fn an_answer_has_to_be_awaited_on_a_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let limiter = runtime.block_on(limiter(&server::shared_url(), 1));
-    let check = futures::executor::block_on(limiter.try_acquire("key", Cost::ONE));
-    let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE));
+    let check = futures::executor::block_on(limiter.check("key"));
+    let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE, None));
     for error in [check.unwrap_err(), acquire.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.to_string().contains("there is no Tokio runtime"), "{error}");
@@ -60,69 +63,31 @@ fn an_answer_has_to_be_awaited_on_a_runtime() {
 }
 
 #[tokio::test]
-async fn bad_deadlines_are_refused() {
+async fn settings_out_of_range_are_refused() {
+    let url = server::shared_url();
     for (deadline, message) in [
-        (Duration::ZERO, "a deadline of 0ns: use 1ms to 60s"),
-        (Duration::MAX, "a deadline of 18446744073709551615.999999999s: use 1ms to 60s"),
+        (Duration::ZERO, "invalid deadline 0ns: use 1ms to 60s"),
+        (Duration::MAX, "invalid deadline 18446744073709551615.999999999s: use 1ms to 60s"),
     ] {
-        let error = limiter(&server::shared_url(), 1).await.with_deadline(deadline).unwrap_err();
+        let error = builder(&url, 1).await.deadline(deadline).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert_eq!(error.to_string(), message);
     }
+    let error = builder(&url, 1).await.prefix("").build().unwrap_err();
+    assert_eq!(error.to_string(), "invalid key prefix \"\": use 1 to 64 bytes");
+    let error = builder(&url, 1).await.denial_cache(usize::MAX).build().unwrap_err();
+    assert!(error.to_string().starts_with("invalid denial cache of "), "{error}");
 }
 
 #[tokio::test]
-async fn a_quota_too_large_for_doubles_is_refused() {
-    // Once accepted, and then every check failed: its ticks do not fit an integer.
-    let quota = Quota::per_second(u64::MAX - 4).unwrap().with_burst(1).unwrap();
-    assert!(Policy::gcra("test", quota).is_err());
-    // A capacity of 2^53 ticks even if one permit is a single tick.
-    let quota = Quota::per_second(5_000_000).unwrap().with_burst(1 << 53).unwrap_err();
-    assert_eq!(quota.kind(), ErrorKind::InvalidQuota);
-    let quota = Quota::per_second(4_999_999).unwrap().with_burst(1 << 49).unwrap();
-    let policy = Policy::gcra("test", quota).unwrap();
-    let client = connect(&server::shared_url()).await.unwrap();
-    let error = RedisLimiter::new(client, policy).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-    assert!(error.to_string().starts_with("a quota of 4999999/s burst 562949953421312: "));
-}
-
-#[tokio::test]
-async fn a_policy_that_a_server_cannot_keep_is_refused() {
-    let quota = |permits| Quota::per_second(permits).unwrap();
-    let log = |permits| Policy::sliding_log("test", quota(permits)).unwrap();
-    let tier = || Policy::sliding_log("tier", quota(100)).unwrap();
-    let client = connect(&server::shared_url()).await.unwrap();
-    // Alone, a long log is read in part; among others, all of it would be read and written at once.
-    assert!(RedisLimiter::new(client.clone(), log(1_000)).is_ok());
-    assert!(RedisLimiter::new(client.clone(), log(128).with_tier(tier()).unwrap()).is_ok());
-    let error = RedisLimiter::new(client.clone(), log(129).with_tier(tier()).unwrap());
-    let error = error.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert!(error.to_string().starts_with("the policy \"test\": "), "{error}");
-
-    let counter = |permits| Policy::sliding_counter("test", quota(permits)).unwrap();
-    assert!(RedisLimiter::new(client.clone(), counter(94_906_265)).is_ok());
-    let error = RedisLimiter::new(client.clone(), counter(94_906_266)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-    assert!(error.to_string().contains("at most 94906265 permits"), "{error}");
-
-    let most = 1 << 39;
-    let slots = |permits| {
-        let quota = Quota::per_hour(permits).unwrap();
-        Policy::sub_windows("test", quota, Slots::strict(6).unwrap()).unwrap()
-    };
-    assert!(RedisLimiter::new(client.clone(), slots(most)).is_ok());
-    let error = RedisLimiter::new(client.clone(), slots(most + 1)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-    assert!(error.to_string().contains("at most 549755813888 permits"), "{error}");
-
-    // As many ticks a microsecond as permits a year, and they are written in six bytes.
-    let uneven = |permits| {
-        let quota = Quota::per(permits, Duration::from_hours(366 * 24)).unwrap();
-        Policy::gcra("test", quota.with_burst(1).unwrap()).unwrap()
-    };
-    assert!(RedisLimiter::new(client.clone(), uneven((1 << 48) - 1)).is_ok());
-    let error = RedisLimiter::new(client, uneven((1 << 48) + 1)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidQuota);
-    assert!(error.to_string().contains("permits that way"), "{error}");
+async fn a_policy_of_other_families_is_refused() {
+    let limiter = limiter(&server::shared_url(), 1).await;
+    assert!(
+        limiter.with_policy(&Policy::parse("queue", "5/s by leaky-queue depth 3").unwrap()).is_ok()
+    );
+    for text in ["5/s by fixed-window", "5/s by sliding-log"] {
+        let error = limiter.with_policy(&Policy::parse("other", text).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().starts_with("invalid policy \"other\": "), "{error}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Error, ErrorKind, Limiter, Policy, Quota};
+use limiter_core::{Error, ErrorKind, Policy, Quota};
 use limiter_redis::{
     ConnectOptions, RedisLimiter, connect_with,
     rustls::{ClientConfig, RootCertStore},
@@ -23,7 +23,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::{faults::recover, sentinel::follows};
+use crate::{daily, faults::recover, sentinel::follows};
 
 /// Encrypts what goes to and from a server.
 struct Encrypted {
@@ -81,9 +81,9 @@ fn trusting(issuer: &Issuer) -> ConnectOptions {
 /// Returns a limiter of `limit` permits a day, with so long a deadline that only what goes wrong is
 /// an error, and not what is slow.
 async fn patient(url: &str, limit: u64, options: &ConnectOptions) -> RedisLimiter {
-    let policy = Policy::gcra("test", Quota::per_day(limit).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_day(limit));
     let client = connect_with(url, options).await.unwrap();
-    RedisLimiter::new(client, policy).unwrap().with_deadline(Duration::from_secs(5)).unwrap()
+    RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5)).build().unwrap()
 }
 
 /// Shows that a limiter of two permits is served.
@@ -96,7 +96,7 @@ async fn served(limiter: &RedisLimiter) {
 /// Returns why a server is not connected to.
 async fn refusal(url: &str, options: &ConnectOptions) -> Error {
     let limiter = patient(url, 2, options).await;
-    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    let error = limiter.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     error
 }
@@ -172,19 +172,19 @@ async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
     let cluster = tls.start_cluster();
     let limiter = patient(&cluster.url(), 100, &trusting(tls.issuer())).await;
     for number in 0..50 {
-        let decision = limiter.try_acquire(format!("key{number}"), Cost::ONE).await.unwrap();
+        let decision = limiter.check(format!("key{number}")).await.unwrap();
         assert_eq!(decision.remaining(), 99);
     }
     let sizes = (0..3).map(|node| cluster.node(node).command(&["DBSIZE"]).unwrap());
     assert!(sizes.clone().all(|size| size != ":0"), "{:?}", sizes.collect::<Vec<_>>());
 
     // Asked where the slot was, and told by ASK, then by MOVED, of a port that encrypts.
-    let slot = cluster.slot_of("limiter:test:skey0");
+    let slot = cluster.slot_of("limiter:{skey0}:test:gcra");
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     moving.move_keys();
-    assert_eq!(limiter.try_acquire("key0", Cost::ONE).await.unwrap().remaining(), 98);
+    assert_eq!(limiter.check("key0").await.unwrap().remaining(), 98);
     moving.finish();
-    assert_eq!(limiter.try_acquire("key0", Cost::ONE).await.unwrap().remaining(), 97);
+    assert_eq!(limiter.check("key0").await.unwrap().remaining(), 97);
 
     let error = refusal(&cluster.url(), &trusting(&Issuer::new())).await;
     assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
@@ -194,9 +194,9 @@ async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
 async fn sentinels_that_encrypt_lead_to_the_next_primary() {
     let Some(tls) = Tls::at_hand() else { return };
     let mut set = tls.start_sentinels();
-    let limiter = patient(&set.url(), 1_000, &trusting(tls.issuer())).await;
+    let client = connect_with(&set.url(), &trusting(tls.issuer())).await.unwrap();
+    let limiter = RedisLimiter::builder(client, daily(1_000)).build().unwrap();
     assert!(recover(&limiter).await.0.is_admitted());
-    let limiter = limiter.with_deadline(Duration::from_millis(50)).unwrap();
     let old = set.server(0).public_port();
     set.server_mut(0).kill();
     follows(&set, &limiter, old).await;
@@ -208,7 +208,10 @@ async fn certificates_that_would_not_be_used_are_refused() {
     let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
     let error = connect_with("redis://127.0.0.1:1", &options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert!(error.to_string().ends_with("it does not begin with rediss"), "{error}");
+    assert!(
+        error.to_string().ends_with("the options have TLS settings; use rediss:// or remove them"),
+        "{error}"
+    );
 
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for pem in ["", "nonsense", broken] {

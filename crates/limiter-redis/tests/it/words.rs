@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Error, ErrorKind, Limiter};
+use limiter_core::{Error, ErrorKind};
 use limiter_redis::RedisLimiter;
 use limiter_test::server::{Cluster, Server};
 use tokio::time::sleep;
@@ -15,7 +15,7 @@ use crate::{faults::recover, patient};
 
 /// Returns the error of a check, which says that nothing was charged, and contains `word`.
 async fn refusal(limiter: &RedisLimiter, word: &str) -> Error {
-    let error = limiter.check(&"key".into(), Cost::ONE).await.unwrap_err();
+    let error = limiter.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(word), "{error}");
     error
@@ -112,14 +112,14 @@ async fn clusterdown_from_a_node_that_misses_others() {
     serve_all_slots(&server);
     let _ = recover(&limiter).await;
     // Any slot but the key's.
-    let slot = server.command(&["CLUSTER", "KEYSLOT", "limiter:test:skey"]).unwrap();
+    let slot = server.command(&["CLUSTER", "KEYSLOT", "limiter:{skey}:test:gcra"]).unwrap();
     let other = if slot == ":1" { "2" } else { "1" };
     server.command(&["CLUSTER", "DELSLOTS", other]).unwrap();
     // Before it says so, a check may still be served; and each time it does, the library connects
     // anew, for which a check may come too early.
     let start = Instant::now();
     let error = loop {
-        match limiter.check(&"key".into(), Cost::ONE).await {
+        match limiter.check("key").await {
             Err(error) if error.to_string().contains("CLUSTERDOWN The cluster is down") => {
                 break error;
             }
@@ -136,7 +136,7 @@ async fn clusterdown_from_a_node_that_misses_others() {
 #[tokio::test]
 async fn moved_from_a_cluster_that_is_taken_for_one_server() {
     let cluster = Cluster::start();
-    let owner = cluster.owner(cluster.slot_of("limiter:test:skey"));
+    let owner = cluster.owner(cluster.slot_of("limiter:{skey}:test:gcra"));
     let limiter = patient(&cluster.node((owner + 1) % 3).url(), 1).await;
     let error = refusal(&limiter, "MOVED").await;
     assert!(error.to_string().ends_with("use redis-cluster://"), "{error}");

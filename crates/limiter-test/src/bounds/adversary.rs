@@ -1,13 +1,13 @@
-//! One who tries to be admitted as often as possible within a window.
+//! A search for the traffic that is admitted as often as possible within a window.
 //!
 //! It knows where an algorithm may be weak: at the edges of windows and slots, after idle gaps, and
-//! where permits are given back. First it makes the moves that are known to be the best against
-//! some algorithm, then it climbs: it changes the best moves so far at random, and keeps a change
-//! that gets it no less.
+//! where permits are given back. It begins with the moves that are known to be the best against some
+//! algorithm. Then it climbs: it changes the best moves so far at random, and keeps a change that
+//! gets no less.
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Kind, Limit, Policy, algorithm::Several};
+use limiter_core::{Algorithm, Cost, Limit, Policy};
 
 use super::{
     measure::most_in_a_window,
@@ -57,13 +57,22 @@ pub enum Means {
 /// If the policy can't be applied.
 #[must_use]
 pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) -> Attack {
-    let algorithm = Several::new(policy.limits()).expect("a policy's limits are valid");
-    let alone = search(|| Alone::new(&algorithm), limit, window, effort);
+    let window = window - tick(limit).min(window);
+    let alone = search(|| Alone::new(policy.rule()), limit, window, effort);
     let in_memory = search(|| InMemory::unkeyed(policy), limit, window, effort);
     let best = if in_memory.most > alone.most { in_memory } else { alone };
     // A table takes longer to make.
     let keyed = play(InMemory::keyed(policy), &best.moves, effort.means == Means::StepBack);
     Attack { most: best.most.max(most_in_a_window(&keyed, window)), ..best }
+}
+
+/// Returns by how much a window is measured shorter than it is: GCRA in memory rounds times down to
+/// ticks of at most 128 ns.
+fn tick(limit: &Limit) -> Duration {
+    match limit.algorithm() {
+        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Duration::from_nanos(128),
+        _ => Duration::ZERO,
+    }
 }
 
 fn search<T: Target>(
@@ -116,8 +125,8 @@ impl Edges {
     fn of(limit: &Limit, means: Means) -> Self {
         let window = nanos(limit.quota().window());
         let permits = limit.quota().permits();
-        let slots = match limit.kind() {
-            Kind::SubWindows(slots) => u64::from(slots.number()),
+        let slots = match limit.algorithm() {
+            Algorithm::SubWindows(slots) => u64::from(slots.number()),
             _ => 1,
         };
         // As long as the algorithm's own.

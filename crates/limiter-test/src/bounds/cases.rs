@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Kind, Limit, Policy, Quota, algorithm::Slots, algorithm::Start};
+use limiter_core::{Algorithm, Limit, Policy, Quota, Slots};
 
 use super::{
     adversary::{Effort, Means, attack},
@@ -40,9 +40,9 @@ pub fn rows(climbs: u32, seed: u64) -> Vec<Row> {
 #[must_use]
 pub fn quota(limit: &Limit) -> String {
     let quota = limit.quota();
-    match limit.kind() {
-        Kind::SubWindows(slots) => format!("{quota}, {slots}"),
-        Kind::LeakyQueue { depth } => format!("{quota}, depth {depth}"),
+    match limit.algorithm() {
+        Algorithm::SubWindows(slots) => format!("{quota}, {slots}"),
+        Algorithm::LeakyQueue { depth } => format!("{quota}, depth {depth}"),
         _ => quota.to_string(),
     }
 }
@@ -56,46 +56,52 @@ pub fn quota(limit: &Limit) -> String {
 pub fn policies() -> Vec<(&'static str, Policy)> {
     let slots = |number| Slots::strict(number).expect("a few slots");
     let loose = |number| Slots::loose(number).expect("a few slots");
-    let queue = |depth| Kind::LeakyQueue { depth };
+    let queue = |depth| Algorithm::LeakyQueue { depth };
     let cases = [
-        ("GCRA", Kind::Gcra, 5, 1_000, Some(2)),
-        ("GCRA", Kind::Gcra, 3, 1_000, None),
-        ("token bucket", Kind::TokenBucket, 3, 1_000, Some(10)),
-        ("leaky bucket, meter", Kind::LeakyBucket, 4, 60_000, Some(1)),
+        ("GCRA", Algorithm::Gcra, 5, 1_000, Some(2)),
+        ("GCRA", Algorithm::Gcra, 3, 1_000, None),
+        ("token bucket", Algorithm::Gcra, 3, 1_000, Some(10)),
+        ("leaky bucket, meter", Algorithm::Gcra, 4, 60_000, Some(1)),
         ("leaky bucket, queue", queue(10), 5, 1_000, Some(1)),
         ("leaky bucket, queue", queue(2), 4, 1_000, Some(3)),
-        ("fixed window, first use", Kind::FixedWindow(Start::FirstUse), 2, 1_000, None),
-        ("fixed window, first use", Kind::FixedWindow(Start::FirstUse), 5, 1_000, None),
-        ("fixed window, aligned", Kind::FixedWindow(Start::Aligned), 1, 1_000, None),
-        ("fixed window, aligned", Kind::FixedWindow(Start::Aligned), 5, 60_000, None),
-        ("sliding counter", Kind::SlidingCounter, 1, 1_000, None),
-        ("sliding counter", Kind::SlidingCounter, 5, 1_000, None),
-        ("sub-windows, strict", Kind::SubWindows(slots(1)), 3, 1_000, None),
-        ("sub-windows, strict", Kind::SubWindows(slots(7)), 5, 1_000, None),
-        ("sub-windows, loose", Kind::SubWindows(loose(1)), 3, 1_000, None),
-        ("sub-windows, loose", Kind::SubWindows(loose(7)), 5, 1_000, None),
-        ("sub-windows, strict paced", Kind::SubWindows(slots(3).paced()), 5, 1_000, None),
-        ("sub-windows, strict paced", Kind::SubWindows(slots(10).paced()), 3, 60_000, None),
-        ("sub-windows, loose paced", Kind::SubWindows(loose(3).paced()), 5, 1_000, None),
-        ("sub-windows, loose paced", Kind::SubWindows(loose(10).paced()), 3, 60_000, None),
-        ("exact log", Kind::SlidingLog, 1, 1_000, None),
-        ("exact log", Kind::SlidingLog, 5, 1_000, None),
+        ("fixed window, first use", Algorithm::FixedWindow, 2, 1_000, None),
+        ("fixed window, first use", Algorithm::FixedWindow, 5, 1_000, None),
+        ("fixed window, aligned", Algorithm::AlignedWindow, 1, 1_000, None),
+        ("fixed window, aligned", Algorithm::AlignedWindow, 5, 60_000, None),
+        ("sliding counter", Algorithm::SlidingCounter, 1, 1_000, None),
+        ("sliding counter", Algorithm::SlidingCounter, 5, 1_000, None),
+        ("sub-windows, strict", Algorithm::SubWindows(slots(1)), 3, 1_000, None),
+        ("sub-windows, strict", Algorithm::SubWindows(slots(7)), 5, 1_000, None),
+        ("sub-windows, loose", Algorithm::SubWindows(loose(1)), 3, 1_000, None),
+        ("sub-windows, loose", Algorithm::SubWindows(loose(7)), 5, 1_000, None),
+        ("sub-windows, strict paced", Algorithm::SubWindows(slots(3).paced()), 5, 1_000, None),
+        ("sub-windows, strict paced", Algorithm::SubWindows(slots(10).paced()), 3, 60_000, None),
+        ("sub-windows, loose paced", Algorithm::SubWindows(loose(3).paced()), 5, 1_000, None),
+        ("sub-windows, loose paced", Algorithm::SubWindows(loose(10).paced()), 3, 60_000, None),
+        ("exact log", Algorithm::SlidingLog, 1, 1_000, None),
+        ("exact log", Algorithm::SlidingLog, 5, 1_000, None),
     ];
-    let single = cases.into_iter().map(|(name, kind, permits, window, burst)| {
-        (name, policy("one", kind, permits, window, burst))
+    let single = cases.into_iter().map(|(name, algorithm, permits, window, burst)| {
+        (name, policy("one", algorithm, permits, window, burst))
     });
     let several = Policy::several(
         "both",
         [
-            policy("short", Kind::SlidingLog, 2, 1_000, None),
-            policy("long", Kind::FixedWindow(Start::Aligned), 5, 10_000, None),
+            policy("short", Algorithm::SlidingLog, 2, 1_000, None),
+            policy("long", Algorithm::AlignedWindow, 5, 10_000, None),
         ],
     );
     single.chain([("several limits", several.expect("the limits make sense"))]).collect()
 }
 
-fn policy(name: &str, kind: Kind, permits: u64, window: u64, burst: Option<u64>) -> Policy {
-    let quota = Quota::per(permits, Duration::from_millis(window)).expect("a valid quota");
-    let quota = burst.map_or(Ok(quota), |burst| quota.with_burst(burst)).expect("a valid burst");
-    Policy::new(name, kind, quota).expect("a valid policy")
+fn policy(
+    name: &str,
+    algorithm: Algorithm,
+    permits: u64,
+    window: u64,
+    burst: Option<u64>,
+) -> Policy {
+    let quota = Quota::new(permits, Duration::from_millis(window)).expect("a valid quota");
+    let quota = burst.map_or(quota, |burst| quota.with_burst(burst));
+    Policy::new(name, algorithm, quota).expect("a valid policy")
 }

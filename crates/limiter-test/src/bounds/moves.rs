@@ -31,6 +31,8 @@ struct Player<T: Target> {
     /// The time that has really passed: a clock that is set back takes nothing away from it.
     passed: u128,
     held: Vec<(Admission, T::Receipt)>,
+    /// What did not come back of admissions that were given back.
+    settled: Vec<Admission>,
     steps_back: bool,
 }
 
@@ -40,11 +42,13 @@ struct Player<T: Target> {
 /// first moment, and only forwards: what was set back passes once more.
 pub fn play<T: Target>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admission> {
     let now = Timestamp::ZERO;
-    let mut player = Player { target, now, passed: 0, held: Vec::new(), steps_back };
+    let mut player =
+        Player { target, now, passed: 0, held: Vec::new(), settled: Vec::new(), steps_back };
     for made in moves {
         player.play(*made);
     }
-    let mut admissions: Vec<_> = player.held.into_iter().map(|(admission, _)| admission).collect();
+    let mut admissions = player.settled;
+    admissions.extend(player.held.into_iter().map(|(admission, _)| admission));
     admissions.sort_by_key(|admission| admission.at);
     admissions
 }
@@ -72,8 +76,10 @@ impl<T: Target> Player<T> {
             }
             Move::GiveBack => {
                 if !self.held.is_empty() {
-                    let (_, receipt) = self.held.remove(0);
-                    self.target.give_back(self.now, receipt);
+                    let (mut admission, receipt) = self.held.remove(0);
+                    let back = self.target.give_back(self.now, receipt);
+                    admission.permits = admission.permits.saturating_sub(back);
+                    self.settled.push(admission);
                 }
             }
         }

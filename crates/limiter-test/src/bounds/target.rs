@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp, UnkeyedLimiter,
-    algorithm::{Algorithm, Charge},
+    algorithm::{Charge, Transition},
 };
 
 /// A limiter of one key whose clock the caller holds.
@@ -28,31 +28,26 @@ pub trait Target {
     /// Returns how many permits are said to be left at `now`.
     fn remaining(&mut self, now: Timestamp) -> u64;
 
-    /// Gives permits back.
-    fn give_back(&mut self, now: Timestamp, receipt: Self::Receipt);
+    /// Gives permits back, and returns how many came back.
+    fn give_back(&mut self, now: Timestamp, receipt: Self::Receipt) -> u64;
 }
 
-/// An algorithm alone with a state.
+/// A transition alone with a state.
 #[derive(Debug)]
-pub struct Alone<'a, A: Algorithm> {
+pub struct Alone<'a, A: Transition> {
     algorithm: &'a A,
     state: A::State,
-    promised: Timestamp,
 }
 
-impl<'a, A: Algorithm> Alone<'a, A> {
+impl<'a, A: Transition> Alone<'a, A> {
     /// Returns `algorithm` with a fresh state.
     #[must_use]
     pub fn new(algorithm: &'a A) -> Self {
-        Self { algorithm, state: A::State::default(), promised: Timestamp::ZERO }
-    }
-
-    fn advance(&mut self, now: Timestamp) {
-        self.algorithm.advance(&mut self.state, now, now.max(self.promised));
+        Self { algorithm, state: A::State::default() }
     }
 }
 
-impl<A: Algorithm> Target for Alone<'_, A> {
+impl<A: Transition> Target for Alone<'_, A> {
     type Receipt = Charge;
 
     fn take(
@@ -61,23 +56,26 @@ impl<A: Algorithm> Target for Alone<'_, A> {
         cost: Cost,
         within: Duration,
     ) -> Result<(Timestamp, Charge), Option<Duration>> {
-        self.advance(now);
-        let (decision, charge) = self.algorithm.reserve(&mut self.state, now, cost, within);
-        let charge = charge.ok_or(decision.retry_after())?;
-        if charge.at > now {
-            self.promised = self.promised.max(charge.at);
+        let mut state = self.state.clone();
+        self.algorithm.advance(&mut state, now);
+        let (decision, charge) = self.algorithm.decide(&mut state, now, cost, within);
+        // As in every store, a refusal writes a state only if it replaces an impossible one.
+        if charge.is_some() || !self.algorithm.is_possible(&self.state, now) {
+            self.state = state;
         }
+        let charge = charge.ok_or(decision.retry_after())?;
         Ok((charge.at, charge))
     }
 
     fn remaining(&mut self, now: Timestamp) -> u64 {
-        self.advance(now);
-        self.algorithm.usage(&self.state, now).remaining()
+        let mut state = self.state.clone();
+        self.algorithm.advance(&mut state, now);
+        self.algorithm.usage(&state, now).remaining()
     }
 
-    fn give_back(&mut self, now: Timestamp, charge: Charge) {
-        self.advance(now);
-        self.algorithm.refund(&mut self.state, now, &charge, charge.cost.get());
+    fn give_back(&mut self, now: Timestamp, charge: Charge) -> u64 {
+        self.algorithm.advance(&mut self.state, now);
+        self.algorithm.refund(&mut self.state, now, &charge, charge.cost.get())
     }
 }
 
@@ -95,27 +93,22 @@ impl InMemory<MemoryLimiter<ManualClock>> {
     ///
     /// # Panics
     ///
-    /// If the limiter can't hold the policy.
+    /// Never: a capacity of one key is valid.
     #[must_use]
     pub fn keyed(policy: &Policy) -> Self {
         let clock = ManualClock::new();
-        let limiter = MemoryLimiter::new(policy.clone()).expect("the policy fits");
-        let limiter = limiter.with_capacity(1).expect("one key fits");
-        Self { limiter: limiter.with_clock(clock.clone()), clock }
+        let builder = MemoryLimiter::builder(policy.clone()).capacity(1).clock(clock.clone());
+        Self { limiter: builder.build().expect("one key fits"), clock }
     }
 }
 
 impl InMemory<UnkeyedLimiter<ManualClock>> {
     /// Returns a limiter of `policy` without keys, which is quicker to make.
     ///
-    /// # Panics
-    ///
-    /// If the limiter can't hold the policy.
     #[must_use]
     pub fn unkeyed(policy: &Policy) -> Self {
         let clock = ManualClock::new();
-        let limiter = UnkeyedLimiter::new(policy.clone()).expect("the policy fits");
-        Self { limiter: limiter.with_clock(clock.clone()), clock }
+        Self { limiter: UnkeyedLimiter::with_clock(policy.clone(), clock.clone()), clock }
     }
 }
 
@@ -143,9 +136,9 @@ macro_rules! target {
                 self.limiter.peek($($key)?).remaining()
             }
 
-            fn give_back(&mut self, now: Timestamp, receipt: Receipt) {
+            fn give_back(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
                 self.clock.set(now);
-                self.limiter.refund(receipt);
+                self.limiter.refund(receipt)
             }
         }
     };

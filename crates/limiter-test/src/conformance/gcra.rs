@@ -1,4 +1,4 @@
-//! GCRA, and by its rows the buckets that are GCRA by other names.
+//! GCRA, and so the buckets that are GCRA by other names.
 
 use super::{Case, gcra_of, never, no, of, yes};
 
@@ -92,11 +92,11 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[yes(0, 1, 0, 10), no(9, 1, 0, 1, 1), yes(10, 1, 0, 10), no(15, 1, 0, 5, 5)],
     },
     Case {
-        name: "a_clock_that_steps_back_costs_at_most_one_recovery",
+        name: "a_step_back_of_the_clock_costs_at_most_one_recovery",
         policy: || gcra_of(2, 2_000, 2),
         rows: &[
             yes(3_600_000, 2, 0, 2_000),
-            // An hour back: the debt is what it can be at most, not an hour.
+            // An hour back: a debt of an hour is impossible, so a full debt replaces it.
             no(1_000, 1, 0, 1_000, 2_000),
             no(1_999, 1, 0, 1, 1_001),
             yes(2_000, 1, 0, 2_000),

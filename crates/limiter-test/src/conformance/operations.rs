@@ -1,9 +1,6 @@
-//! All that is not a check.
+//! All operations but checks.
 
-use limiter_core::{
-    Kind, Policy,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Policy, Slots};
 
 use super::{Ask, Case, Row, Want, gcra_of, no, policy_of, quota, row, yes};
 
@@ -15,53 +12,42 @@ const fn reserve(at: u64, cost: u64, within: u64, delay: Option<u64>) -> Row {
     row(at, Ask::Reserve(cost, within), Want::Delay(delay))
 }
 
-const fn refund(at: u64, index: usize, kept: u64) -> Row {
-    row(at, Ask::Refund(index, kept), Want::Nothing)
+const fn refund(at: u64, index: usize, kept: u64, back: u64) -> Row {
+    row(at, Ask::Refund(index, kept), Want::Back(back))
 }
 
 const fn reset(at: u64) -> Row {
     row(at, Ask::Reset, Want::Nothing)
 }
 
-const fn replace(at: u64, policy: fn() -> Policy) -> Row {
-    row(at, Ask::Replace(policy), Want::Nothing)
-}
-
-const fn by(tier: &'static str, at: u64, cost: u64, want: Want) -> Row {
-    row(at, Ask::CheckBy(tier, cost), want)
+const fn switch(at: u64, policy: fn() -> Policy) -> Row {
+    row(at, Ask::Switch(policy), Want::Nothing)
 }
 
 fn window(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::FixedWindow(Start::FirstUse), quota(permits, window_ms))
+    policy_of(Algorithm::FixedWindow, quota(permits, window_ms))
 }
 
 fn counter(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::SlidingCounter, quota(permits, window_ms))
+    policy_of(Algorithm::SlidingCounter, quota(permits, window_ms))
 }
 
 fn log(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::SlidingLog, quota(permits, window_ms))
+    policy_of(Algorithm::SlidingLog, quota(permits, window_ms))
 }
 
 fn slots(permits: u64, window_ms: u64) -> Policy {
     let slots = Slots::strict(4).expect("the rows' slots are valid");
-    policy_of(Kind::SubWindows(slots), quota(permits, window_ms))
+    policy_of(Algorithm::SubWindows(slots), quota(permits, window_ms))
 }
 
 fn queue(depth: u64) -> Policy {
-    let outflow = quota(10, 1_000).with_burst(1).expect("the rows' bursts are valid");
-    policy_of(Kind::LeakyQueue { depth }, outflow)
-}
-
-fn with_premium(policy: Policy, premium: Policy) -> Policy {
-    let limit = premium.limits().first().expect("a policy has a limit");
-    let premium = Policy::new("premium", limit.kind(), *limit.quota());
-    premium.and_then(|premium| policy.with_tier(premium)).expect("the tiers are alike")
+    policy_of(Algorithm::LeakyQueue { depth }, quota(10, 1_000).with_burst(1))
 }
 
 pub(super) const ROWS: &[Case] = &[
     Case {
-        name: "a_look_takes_nothing",
+        name: "a_peek_charges_nothing",
         policy: || gcra_of(2, 2_000, 2),
         rows: &[
             peek(0, 2, 0),
@@ -74,7 +60,7 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "a_look_at_windows_takes_nothing",
+        name: "a_peek_at_windows_charges_nothing",
         policy: || slots(2, 4_000),
         rows: &[peek(0, 2, 0), yes(500, 1, 1, 4_500), peek(4_999, 1, 1), peek(5_000, 2, 0)],
     },
@@ -85,7 +71,7 @@ pub(super) const ROWS: &[Case] = &[
             reserve(0, 1, 1_000, Some(0)),
             reserve(0, 1, 1_000, Some(100)),
             reserve(0, 1, 1_000, Some(200)),
-            // Too late for its caller, and so nothing is taken.
+            // Too late for its caller, so nothing is charged.
             reserve(0, 1, 299, None),
             reserve(0, 1, 300, Some(300)),
             // A check does not overtake them.
@@ -112,7 +98,7 @@ pub(super) const ROWS: &[Case] = &[
             yes(0, 2, 0, 1_000),
             reserve(100, 1, 5_000, Some(900)),
             reserve(100, 2, 5_000, Some(1_900)),
-            // What is left of the window between is behind those who came first.
+            // What is left of the window between is behind earlier reservations.
             no(100, 1, 0, 2_900, 2_900),
             no(1_000, 1, 0, 2_000, 2_000),
         ],
@@ -144,27 +130,74 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[
             reserve(0, 4, 0, Some(0)),
             reserve(0, 6, 0, Some(0)),
-            refund(0, 0, 0),
+            refund(0, 0, 0, 4),
             peek(0, 4, 6_000),
-            refund(0, 1, 5),
+            refund(0, 1, 5, 1),
             peek(0, 5, 5_000),
             // Nothing above fresh.
             reserve(5_000, 1, 0, Some(0)),
-            refund(9_000, 2, 0),
+            refund(9_000, 2, 0, 0),
             peek(9_000, 10, 0),
         ],
     },
     Case {
-        name: "permits_that_have_recovered_are_not_given_back",
+        name: "permits_that_have_recovered_do_not_come_back",
         policy: || gcra_of(10, 10_000, 10),
         rows: &[
             reserve(0, 2, 0, Some(0)),
             reserve(0, 8, 0, Some(0)),
-            // The first drains first: nothing is left of it, and all of the second.
-            refund(2_000, 0, 0),
+            // Each drains from its own moment on, whatever was owed before.
+            refund(2_000, 0, 0, 0),
             peek(2_000, 2, 8_000),
-            refund(2_000, 1, 0),
-            peek(2_000, 10, 0),
+            refund(2_000, 1, 0, 6),
+            peek(2_000, 8, 2_000),
+        ],
+    },
+    Case {
+        // A login that succeeds is settled a moment after it was charged.
+        name: "a_permit_that_has_begun_to_recover_comes_back_for_the_rest",
+        policy: || gcra_of(5, 5_000, 5),
+        rows: &[
+            reserve(0, 1, 0, Some(0)),
+            refund(100, 0, 0, 1),
+            peek(100, 5, 0),
+            yes(200, 1, 4, 1_000),
+            reserve(200, 1, 0, Some(0)),
+            refund(300, 1, 0, 1),
+            peek(300, 4, 1_000),
+        ],
+    },
+    Case {
+        name: "what_is_kept_of_a_charge_drains_first",
+        policy: || gcra_of(10, 10_000, 10),
+        rows: &[
+            reserve(0, 4, 0, Some(0)),
+            reserve(0, 6, 0, Some(0)),
+            refund(2_000, 1, 2, 4),
+            peek(2_000, 6, 4_000),
+        ],
+    },
+    Case {
+        name: "a_refund_after_another_gives_back_nothing_that_has_recovered",
+        policy: || gcra_of(10, 10_000, 10),
+        rows: &[
+            reserve(0, 5, 0, Some(0)),
+            reserve(0, 5, 0, Some(0)),
+            refund(0, 0, 0, 5),
+            // The second has recovered, although it ended at 10 s when it was charged.
+            yes(5_000, 10, 0, 10_000),
+            refund(5_000, 1, 0, 0),
+        ],
+    },
+    Case {
+        name: "a_refund_leaves_what_was_reserved_behind_at_its_moment",
+        policy: || gcra_of(1, 1_000, 10),
+        rows: &[
+            reserve(0, 10, 0, Some(0)),
+            reserve(0, 5, 60_000, Some(5_000)),
+            refund(0, 0, 0, 5),
+            peek(0, 0, 10_000),
+            yes(1_000, 1, 0, 10_000),
         ],
     },
     Case {
@@ -173,10 +206,10 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[
             reserve(0, 2, 0, Some(0)),
             reserve(500, 1, 0, Some(0)),
-            refund(999, 1, 0),
+            refund(999, 1, 0, 1),
             peek(999, 1, 1),
             reserve(1_000, 3, 0, Some(0)),
-            refund(1_000, 0, 0),
+            refund(1_000, 0, 0, 0),
             peek(1_000, 0, 1_000),
         ],
     },
@@ -186,34 +219,45 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[
             reserve(0, 1, 0, Some(0)),
             reserve(500, 2, 0, Some(0)),
-            refund(600, 1, 1),
+            refund(600, 1, 1, 1),
             peek(600, 1, 900),
-            refund(600, 0, 0),
+            refund(600, 0, 0, 1),
             peek(600, 2, 900),
         ],
     },
     Case {
-        name: "counters_and_slots_take_refunds_while_they_count",
+        name: "a_counter_gives_back_what_fades",
         policy: || counter(10, 1_000),
         rows: &[
             reserve(0, 10, 0, Some(0)),
-            refund(1_500, 0, 4),
+            refund(1_500, 0, 4, 6),
             // Four of the previous window, half of which counts.
             peek(1_500, 8, 500),
         ],
     },
     Case {
-        name: "a_reset_key_is_a_fresh_one",
+        name: "a_window_that_was_reserved_and_given_back_leaves_the_present_one_full",
+        policy: || window(2, 1_000),
+        rows: &[
+            yes(0, 2, 0, 1_000),
+            reserve(0, 2, 5_000, Some(1_000)),
+            refund(0, 0, 0, 2),
+            no(0, 1, 0, 1_000, 1_000),
+            yes(1_000, 2, 0, 1_000),
+        ],
+    },
+    Case {
+        name: "a_reset_key_is_fresh",
         policy: || window(1, 60_000),
         rows: &[
             yes(0, 1, 0, 60_000),
             reset(1),
             peek(1, 1, 0),
             yes(1, 1, 0, 60_000),
-            reserve(2, 1, 600_000, Some(59_999)),
+            reserve(2, 1, 60_000, Some(59_999)),
             reset(3),
-            // What was taken before the reset can't be given back.
-            refund(3, 0, 0),
+            // What was charged before the reset is gone.
+            refund(3, 0, 0, 0),
             peek(3, 1, 0),
         ],
     },
@@ -222,20 +266,22 @@ pub(super) const ROWS: &[Case] = &[
         policy: || gcra_of(10, 10_000, 10),
         rows: &[
             yes(0, 10, 0, 10_000),
-            replace(0, || gcra_of(100, 10_000, 100)),
-            peek(0, 90, 1_000),
-            yes(0, 90, 0, 10_000),
+            switch(0, || gcra_of(100, 10_000, 100)),
+            // Ten permits of 100 are used, and drain at the pace of the quota that charged them.
+            peek(0, 90, 10_000),
+            peek(5_000, 95, 5_000),
+            yes(5_000, 95, 0, 10_000),
         ],
     },
     Case {
-        name: "a_smaller_quota_is_owed_no_more_than_it_has",
+        name: "a_smaller_quota_waits_until_the_larger_one_would_have_forgotten_enough",
         policy: || gcra_of(1_000, 1_000, 1_000),
         rows: &[
             yes(0, 1_000, 0, 1_000),
-            replace(0, || gcra_of(10, 10_000, 10)),
-            peek(0, 0, 10_000),
-            no(0, 1, 0, 1_000, 10_000),
-            yes(1_000, 1, 0, 10_000),
+            switch(0, || gcra_of(10, 10_000, 10)),
+            peek(0, 0, 1_000),
+            no(0, 1, 0, 991, 1_000),
+            yes(991, 1, 0, 10_000),
         ],
     },
     Case {
@@ -243,46 +289,64 @@ pub(super) const ROWS: &[Case] = &[
         policy: || window(10, 10_000),
         rows: &[
             yes(0, 8, 2, 10_000),
-            replace(4_000, || window(100, 10_000)),
+            switch(4_000, || window(100, 10_000)),
             peek(4_000, 92, 6_000),
-            replace(4_000, || window(5, 2_000)),
-            no(4_000, 1, 0, 2_000, 2_000),
-            yes(6_000, 5, 0, 2_000),
+            switch(4_000, || window(5, 2_000)),
+            no(4_000, 1, 0, 6_000, 6_000),
+            switch(4_000, || window(9, 2_000)),
+            // As if its own window opened at the charge.
+            yes(4_000, 1, 0, 2_000),
+            yes(6_000, 5, 4, 2_000),
         ],
     },
     Case {
-        name: "a_tier_counts_what_the_other_took",
-        policy: || with_premium(gcra_of(10, 10_000, 10), gcra_of(100, 10_000, 100)),
+        name: "quotas_in_turn_count_what_the_other_one_took",
+        policy: || gcra_of(10, 10_000, 10),
         rows: &[
             yes(0, 10, 0, 10_000),
-            by("premium", 0, 60, Want::Admitted { remaining: 30, reset: 7_000 }),
-            no(0, 1, 0, 1_000, 10_000),
-            by("premium", 0, 31, Want::Refused { remaining: 30, retry: Some(100), reset: 7_000 }),
-            yes(1_000, 1, 0, 10_000),
+            switch(0, || gcra_of(100, 10_000, 100)),
+            yes(0, 60, 30, 7_000),
+            switch(0, || gcra_of(10, 10_000, 10)),
+            // 70 permits drain at 10/s to the 9 that leave room for one.
+            no(0, 1, 0, 6_100, 7_000),
+            switch(0, || gcra_of(100, 10_000, 100)),
+            no(0, 31, 30, 100, 7_000),
+            switch(0, || gcra_of(10, 10_000, 10)),
+            yes(6_100, 1, 0, 10_000),
         ],
     },
     Case {
-        name: "tiers_of_counters_owe_no_more_than_they_have",
-        policy: || with_premium(counter(5, 1_000), counter(50, 1_000)),
+        name: "counters_in_turn_count_what_the_other_one_took",
+        policy: || counter(50, 1_000),
         rows: &[
-            by("premium", 0, 50, Want::Admitted { remaining: 0, reset: 2_000 }),
-            no(0, 1, 0, 1_200, 2_000),
-            yes(1_200, 1, 0, 1_800),
+            yes(0, 50, 0, 2_000),
+            switch(0, || counter(5, 1_000)),
+            // 50 fade to 4 when 0.08 of the next window is left.
+            no(0, 1, 0, 1_920, 2_000),
+            yes(1_920, 1, 0, 1_080),
         ],
     },
     Case {
-        name: "tiers_of_windows_count_for_each_other",
-        policy: || with_premium(log(2, 1_000), log(5, 2_000)),
+        name: "logs_in_turn_count_by_the_window_that_asks",
+        policy: || log(5, 2_000),
         rows: &[
-            by("premium", 0, 4, Want::Admitted { remaining: 1, reset: 2_000 }),
+            yes(0, 4, 1, 2_000),
+            switch(0, || log(2, 1_000)),
             no(0, 1, 0, 1_000, 1_000),
             yes(1_000, 1, 1, 1_000),
-            by(
-                "premium",
-                1_000,
-                1,
-                Want::Refused { remaining: 0, retry: Some(1_000), reset: 2_000 },
-            ),
+            switch(1_000, || log(5, 2_000)),
+            no(1_000, 1, 0, 1_000, 2_000),
+            yes(2_000, 4, 0, 2_000),
+        ],
+    },
+    Case {
+        name: "a_longer_log_counts_no_longer_than_the_quota_that_took",
+        policy: || log(5, 1_000),
+        rows: &[
+            yes(0, 5, 0, 1_000),
+            switch(500, || log(5, 60_000)),
+            no(500, 1, 0, 500, 500),
+            yes(1_000, 1, 4, 60_000),
         ],
     },
 ];

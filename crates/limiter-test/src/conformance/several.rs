@@ -1,11 +1,11 @@
 //! Several limits at once.
 
-use limiter_core::{Kind, Policy, algorithm::Start};
+use limiter_core::{Algorithm, Policy};
 
 use super::{Ask, Case, Row, Want, quota, row};
 
 /// Two a second and three an hour.
-fn burst_and_hourly(second: Kind, hour: Kind) -> Policy {
+fn burst_and_hourly(second: Algorithm, hour: Algorithm) -> Policy {
     let burst = Policy::new("burst", second, quota(2, 1_000));
     let hourly = Policy::new("hourly", hour, quota(3, 3_600_000));
     let limits = burst.and_then(|burst| hourly.map(|hourly| [hourly, burst]));
@@ -21,16 +21,14 @@ const HOUR: u64 = 3_600_000;
 pub(super) const ROWS: &[Case] = &[
     Case {
         name: "windows_charge_all_or_none",
-        policy: || {
-            burst_and_hourly(Kind::FixedWindow(Start::FirstUse), Kind::FixedWindow(Start::FirstUse))
-        },
+        policy: || burst_and_hourly(Algorithm::FixedWindow, Algorithm::FixedWindow),
         rows: &[
             by(0, 0, 1, &Want::Admitted { remaining: 1, reset: 1_000 }),
             by(0, 0, 1, &Want::Admitted { remaining: 0, reset: 1_000 }),
             // The burst refuses, and the hour is not charged.
             by(0, 0, 1, &Want::Refused { remaining: 0, retry: Some(1_000), reset: 1_000 }),
             by(1, 1_000, 1, &Want::Admitted { remaining: 0, reset: HOUR - 1_000 }),
-            // Both refuse, and the longer wait is told.
+            // Both refuse, and the longer wait is returned.
             by(
                 1,
                 1_000,
@@ -41,8 +39,8 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "kinds_mix",
-        policy: || burst_and_hourly(Kind::Gcra, Kind::SlidingLog),
+        name: "algorithms_mix",
+        policy: || burst_and_hourly(Algorithm::Gcra, Algorithm::SlidingLog),
         rows: &[
             by(0, 0, 2, &Want::Admitted { remaining: 0, reset: 1_000 }),
             by(0, 100, 1, &Want::Refused { remaining: 0, retry: Some(400), reset: 900 }),

@@ -1,26 +1,23 @@
 //! The algorithms with windows.
 
-use limiter_core::{
-    Kind, Policy,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Policy, Slots};
 
 use super::{Case, never, no, of, policy_of, quota, yes};
 
 fn first_use(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::FixedWindow(Start::FirstUse), quota(permits, window_ms))
+    policy_of(Algorithm::FixedWindow, quota(permits, window_ms))
 }
 
 fn aligned(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::FixedWindow(Start::Aligned), quota(permits, window_ms))
+    policy_of(Algorithm::AlignedWindow, quota(permits, window_ms))
 }
 
 fn counter(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::SlidingCounter, quota(permits, window_ms))
+    policy_of(Algorithm::SlidingCounter, quota(permits, window_ms))
 }
 
 fn log(permits: u64, window_ms: u64) -> Policy {
-    policy_of(Kind::SlidingLog, quota(permits, window_ms))
+    policy_of(Algorithm::SlidingLog, quota(permits, window_ms))
 }
 
 fn strict(number: u32) -> Slots {
@@ -32,7 +29,7 @@ fn loose(number: u32) -> Slots {
 }
 
 fn sub_windows(permits: u64, window_ms: u64, slots: Slots) -> Policy {
-    policy_of(Kind::SubWindows(slots), quota(permits, window_ms))
+    policy_of(Algorithm::SubWindows(slots), quota(permits, window_ms))
 }
 
 pub(super) const ROWS: &[Case] = &[
@@ -61,7 +58,7 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "an_aligned_window_starts_by_the_clock",
+        name: "an_aligned_window_starts_at_a_multiple_of_its_length",
         policy: || aligned(2, 1_000),
         rows: &[
             yes(700, 1, 1, 300),
@@ -72,7 +69,7 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "a_fixed_window_outlives_a_step_back_by_no_more_than_itself",
+        name: "a_step_back_of_the_clock_costs_a_fixed_window_at_most_one_window",
         policy: || first_use(1, 1_000),
         rows: &[yes(3_600_000, 1, 0, 1_000), no(0, 1, 0, 1_000, 1_000), yes(1_000, 1, 0, 1_000)],
     },

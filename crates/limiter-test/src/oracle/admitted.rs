@@ -1,15 +1,21 @@
 //! What was admitted, and whether that was too much.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use limiter_core::{Cost, Kind, Limit};
+use limiter_core::{Algorithm, Cost, Limit, Quota};
+
+use crate::schedule::slot_of;
 
 /// Admissions by the time that had passed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Admitted {
     /// In nanoseconds, and in permits.
     log: Vec<(u128, u128)>,
     passed: u128,
+    /// To which a stretch of time is measured, in nanoseconds.
+    tick: u128,
+    /// Whether permits were reserved for later.
+    ahead: bool,
 }
 
 /// Too much in a stretch of time.
@@ -24,6 +30,12 @@ pub struct Over {
 }
 
 impl Admitted {
+    /// Returns no admissions, by a limiter whose clock has this tick.
+    #[must_use]
+    pub fn by_ticks_of(tick: Duration) -> Self {
+        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos().max(LONGEST_TICK), ahead: false }
+    }
+
     /// Lets `time` pass.
     pub fn pass(&mut self, time: Duration) {
         self.passed += time.as_nanos();
@@ -36,13 +48,14 @@ impl Admitted {
 
     /// Adds permits that may be used `later`.
     pub fn add_later(&mut self, cost: Cost, later: Duration) {
+        self.ahead |= !later.is_zero();
         self.log.push((self.passed + later.as_nanos(), cost.get().into()));
     }
 
-    /// Takes the `index`-th addition back.
-    pub fn take_back(&mut self, index: usize) {
-        if let Some((_, permits)) = self.log.get_mut(index) {
-            *permits = 0;
+    /// Subtracts `permits` from the `index`-th addition, because they came back.
+    pub fn give_back(&mut self, index: usize, permits: u64) {
+        if let Some((_, left)) = self.log.get_mut(index) {
+            *left = left.saturating_sub(permits.into());
         }
     }
 
@@ -58,26 +71,20 @@ impl Admitted {
         self.log.is_empty()
     }
 
-    /// Returns a stretch of time in which more was admitted than `limit` allows, by the bound that
-    /// its algorithm publishes.
+    /// Returns a stretch of time in which more was admitted than `limits` allow, which took turns on
+    /// one state, by the bound that their algorithms publish.
     #[must_use]
-    pub fn over(&self, limit: &Limit) -> Option<Over> {
+    pub fn over(&self, limits: &[&Limit]) -> Option<Over> {
         let mut log = self.log.clone();
+        log.retain(|(_, permits)| *permits > 0);
         log.sort_unstable();
-        let window = limit.quota().window().as_nanos();
+        let bound = Bound::of(limits, self.ahead);
         for (index, (start, _)) in log.iter().enumerate() {
             let mut permits = 0;
             for (at, more) in log.iter().skip(index) {
                 let within = at - start;
                 permits += more;
-                let bound = match allowance(limit) {
-                    Allowance::Rate => {
-                        let quota = limit.quota();
-                        u128::from(quota.burst()) + within * u128::from(quota.permits()) / window
-                    }
-                    Allowance::Window(permits) if within < window => permits,
-                    Allowance::Window(_) => break,
-                };
+                let Some(bound) = bound.within(within, self.tick) else { break };
                 if permits > bound {
                     return Some(Over { permits, within, bound });
                 }
@@ -87,21 +94,81 @@ impl Admitted {
     }
 }
 
-/// How much may be admitted.
-enum Allowance {
-    /// The burst, and what the rate gives.
-    Rate,
-    /// As many in any trailing window.
-    Window(u128),
+/// The longest tick of GCRA in memory, in nanoseconds.
+const LONGEST_TICK: u128 = 128;
+
+/// How much limits may admit that take turns on one state.
+enum Bound {
+    /// The largest burst, and what the highest rate gives.
+    Rate { burst: u128, rates: Vec<(u128, u128)> },
+    /// The largest burst, and what all rates together give, with one permit of each: a quota that
+    /// charges over another one's reservations drains them at its own pace, before they are due.
+    Rates { burst: u128, rates: Vec<(u128, u128)> },
+    /// So many permits in any trailing window of the shortest length.
+    Window { permits: u128, window: u128 },
 }
 
-fn allowance(limit: &Limit) -> Allowance {
-    let permits = u128::from(limit.quota().permits());
-    match limit.kind() {
-        Kind::FixedWindow(_) => Allowance::Window(2 * permits),
-        Kind::SlidingCounter => Allowance::Window(2 * permits - 1),
-        Kind::SubWindows(slots) if slots.is_loose() => Allowance::Window(2 * permits),
-        Kind::SubWindows(_) | Kind::SlidingLog => Allowance::Window(permits),
-        _ => Allowance::Rate,
+impl Bound {
+    fn of(limits: &[&Limit], ahead: bool) -> Self {
+        let quotas = || limits.iter().map(|limit| limit.quota());
+        let is_rate = limits.iter().any(|limit| {
+            matches!(limit.algorithm(), Algorithm::Gcra | Algorithm::LeakyQueue { .. })
+        });
+        if is_rate {
+            let burst = quotas().map(|quota| u128::from(quota.burst())).max().unwrap_or(0);
+            let rate = |quota: &Quota| (u128::from(quota.permits()), quota.window().as_nanos());
+            let rates: Vec<_> = quotas().map(rate).collect();
+            let is_mixed = rates.len() > 1;
+            return match ahead && is_mixed {
+                true => Self::Rates { burst, rates },
+                false => Self::Rate { burst, rates },
+            };
+        }
+        let largest = quotas().map(|quota| u128::from(quota.permits())).max().unwrap_or(0);
+        let window = quotas().map(|quota| quota.window().as_nanos()).min().unwrap_or(0);
+        let permits = match limits.first().map(|limit| limit.algorithm()) {
+            Some(Algorithm::FixedWindow) => 2 * largest,
+            Some(Algorithm::SlidingCounter) => 2 * largest - 1,
+            Some(Algorithm::AlignedWindow | Algorithm::SubWindows(_)) => {
+                (1 + edges(limits)) * largest
+            }
+            _ => largest,
+        };
+        Self::Window { permits, window }
     }
+
+    /// Returns the most permits in a stretch of time, `None` if it may be cut in two.
+    fn within(&self, time: u128, tick: u128) -> Option<u128> {
+        match self {
+            Self::Rate { burst, rates } => {
+                let flows = rates.iter().map(|(permits, window)| (time + tick) * permits / window);
+                Some(burst + flows.max().unwrap_or(0))
+            }
+            Self::Rates { burst, rates } => {
+                let flows = rates.iter().map(|(permits, window)| (time + tick) * permits / window);
+                Some(burst + flows.map(|flow| flow + 1).sum::<u128>())
+            }
+            Self::Window { permits, window } => (time < *window).then_some(*permits),
+        }
+    }
+}
+
+/// Returns at how many edges of a grid a trailing window of the shortest length can forget what was
+/// taken before: one for each grid of aligned windows or of the slots of loose sub-windows.
+///
+/// Where one aligned window is a multiple of another, its edges are edges of that one too.
+fn edges(limits: &[&Limit]) -> u128 {
+    let mut grids = BTreeSet::new();
+    for limit in limits {
+        match limit.algorithm() {
+            Algorithm::SubWindows(slots) if !slots.is_loose() => {}
+            _ => _ = grids.insert((slot_of(limit), limit.quota().window())),
+        }
+    }
+    let is_aligned = limits.iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow);
+    let is_multiple = |length: u64| {
+        let mut others = grids.iter().map(|(other, _)| *other).filter(|other| *other != length);
+        is_aligned && others.any(|other| length.is_multiple_of(other))
+    };
+    grids.iter().filter(|(slot, _)| !is_multiple(*slot)).count() as u128
 }

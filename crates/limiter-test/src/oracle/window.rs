@@ -1,14 +1,11 @@
 //! Windows over a log of all that was ever admitted.
 
-use limiter_core::{
-    Cost, Kind, Limit, Timestamp,
-    algorithm::{Slots, Start},
-};
+use limiter_core::{Algorithm, Cost, Limit, Slots, Timestamp};
 
-/// A window of one kind, by its definition, in nanoseconds.
+/// A window of one algorithm, by its definition, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Model {
-    kind: Kind,
+    algorithm: Algorithm,
     limit: u128,
     window: u128,
     log: Vec<(u128, u128)>,
@@ -20,13 +17,10 @@ impl Model {
     /// Returns the model of a limit with windows, `None` for the others.
     #[must_use]
     pub fn new(limit: &Limit) -> Option<Self> {
-        let kind = limit.kind();
-        let windows = matches!(
-            kind,
-            Kind::FixedWindow(_) | Kind::SubWindows(_) | Kind::SlidingCounter | Kind::SlidingLog
-        );
-        windows.then(|| Self {
-            kind,
+        let algorithm = limit.algorithm();
+        let is_rate = matches!(algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. });
+        (!is_rate).then(|| Self {
+            algorithm,
             limit: limit.quota().permits().into(),
             window: limit.quota().window().as_nanos(),
             log: Vec::new(),
@@ -39,19 +33,21 @@ impl Model {
     pub fn fits(&self, now: Timestamp, cost: Cost) -> bool {
         let (now, cost) = (u128::from(now.as_nanos()), u128::from(cost.get()));
         let Self { limit, window, began, .. } = *self;
-        match self.kind {
-            Kind::FixedWindow(Start::FirstUse) => {
+        match self.algorithm {
+            Algorithm::FixedWindow => {
                 let taken = if now < began + window { self.taken(|at| at >= began) } else { 0 };
                 taken + cost <= limit
             }
-            Kind::FixedWindow(_) => self.taken(|at| at / window == now / window) + cost <= limit,
-            Kind::SlidingCounter => {
+            Algorithm::AlignedWindow => {
+                self.taken(|at| at / window == now / window) + cost <= limit
+            }
+            Algorithm::SlidingCounter => {
                 let (current, previous) = self.two_windows(now);
                 let passed = now.saturating_sub(began) % window;
                 previous * (window - passed) + (current + cost) * window <= limit * window
             }
-            Kind::SlidingLog => self.taken(|at| at + window > now) + cost <= limit,
-            Kind::SubWindows(slots) => self.fits_in_slots(slots, now, cost),
+            Algorithm::SlidingLog => self.taken(|at| at + window > now) + cost <= limit,
+            Algorithm::SubWindows(slots) => self.fits_in_slots(slots, now, cost),
             _ => false,
         }
     }
@@ -59,9 +55,9 @@ impl Model {
     /// Takes `cost` at `now`.
     pub fn take(&mut self, now: Timestamp, cost: Cost) {
         let at = u128::from(now.as_nanos());
-        let begins = match self.kind {
-            Kind::FixedWindow(_) => self.log.is_empty() || at >= self.began + self.window,
-            Kind::SlidingCounter => self.two_windows(at) == (0, 0),
+        let begins = match self.algorithm {
+            Algorithm::FixedWindow => self.log.is_empty() || at >= self.began + self.window,
+            Algorithm::SlidingCounter => self.two_windows(at) == (0, 0),
             _ => false,
         };
         if begins {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, Decision, Error, ErrorKind, Policy, Quota, Source};
-use limiter_redis::{FailurePolicy, RedisLimiter, connect};
+use limiter_core::{Decision, Error, ErrorKind, Policy, Quota, Source};
+use limiter_redis::{Connection, FailurePolicy, RedisLimiter, connect};
 use limiter_test::machine::Machine;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -82,8 +82,8 @@ impl Trial {
         let machine = Machine::watch();
         let over = Arc::new(AtomicBool::new(false));
         let limiters = POLICIES.map(|(name, policy)| {
-            let limiter = runtime.block_on(limiter(url, name));
-            (name, limiter.with_deadline(DEADLINE).unwrap().with_failure_policy(policy).unwrap())
+            let limiter = runtime.block_on(builder(url, name));
+            (name, limiter.deadline(DEADLINE).failure_policy(policy).build().unwrap())
         });
         let attempts = limiters.iter().map(|(_, limiter)| {
             let count = Arc::new(AtomicUsize::new(0));
@@ -102,7 +102,7 @@ impl Trial {
 
     /// Returns where the server has what all tasks of a limiter want.
     pub(crate) fn crowded_keys(&self) -> impl Iterator<Item = String> {
-        self.limiters.iter().map(|(name, _)| format!("{name}:test:s{CROWD}"))
+        self.limiters.iter().map(|(name, _)| format!("{name}:{{s{CROWD}}}:test:gcra"))
     }
 
     /// Waits until `holds` of every limiter, for ten seconds at most.
@@ -158,11 +158,11 @@ impl Trial {
     }
 }
 
-/// Returns a limiter with a prefix of its own.
-async fn limiter(url: &str, prefix: &str) -> RedisLimiter {
-    let policy = Policy::gcra("test", Quota::per(LIMIT, YEAR).unwrap()).unwrap();
+/// Returns the builder of a limiter with a prefix of its own.
+async fn builder(url: &str, prefix: &str) -> limiter_redis::Builder<Connection> {
+    let policy = Policy::gcra("test", Quota::new(LIMIT, YEAR).unwrap());
     let client = connect(url).await.unwrap();
-    RedisLimiter::new(client, policy).unwrap().with_prefix(prefix).unwrap()
+    RedisLimiter::builder(client, policy).prefix(prefix)
 }
 
 async fn traffic(
@@ -175,7 +175,7 @@ async fn traffic(
         let number = count.fetch_add(1, Ordering::Relaxed);
         let key = (!number.is_multiple_of(CROWDED)).then(|| number.to_string());
         let start = Instant::now();
-        let result = limiter.try_acquire(key.as_deref().unwrap_or(CROWD), Cost::ONE).await;
+        let result = limiter.check(key.as_deref().unwrap_or(CROWD)).await;
         attempts.push(Attempt { key, ended: Instant::now(), took: start.elapsed(), result });
         sleep(PAUSE).await;
     }
@@ -184,7 +184,7 @@ async fn traffic(
 
 /// Returns how many permits were taken of the key of each attempt that had one of its own.
 async fn charges(url: &str, prefix: &str, attempts: &[Attempt]) -> Vec<u64> {
-    let limiter = limiter(url, prefix).await.with_deadline(Duration::from_secs(10)).unwrap();
+    let limiter = builder(url, prefix).await.deadline(Duration::from_secs(10)).build().unwrap();
     let mut charges = Vec::new();
     // Fewer at a time than may be queued.
     for some in attempts.chunks(500) {
@@ -287,7 +287,7 @@ impl Findings<'_> {
             Ok(decision) => match (decision.source(), row.policy) {
                 // Each key has room but the crowded one.
                 (Source::Store, _) => attempt.key.is_none() || decision.is_admitted(),
-                (Source::Remembered, _) => attempt.key.is_none() && !decision.is_admitted(),
+                (Source::Cache, _) => attempt.key.is_none() && !decision.is_admitted(),
                 (Source::Failure, "Allow") => decision.is_admitted(),
                 (Source::Failure, "Deny") => !decision.is_admitted(),
                 // The crowded one is as used up in memory, by what the server had admitted before.
@@ -306,7 +306,7 @@ impl Findings<'_> {
 
 impl Attempt {
     fn is_by_store(&self) -> bool {
-        self.is_by(Source::Store) || self.is_by(Source::Remembered)
+        self.is_by(Source::Store) || self.is_by(Source::Cache)
     }
 
     fn is_by(&self, source: Source) -> bool {

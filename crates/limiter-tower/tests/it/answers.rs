@@ -1,4 +1,4 @@
-//! Admissions and refusals as a client sees them.
+//! Admissions and refusals, as a client receives them.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn the_limit_is_admitted_and_the_rest_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_after_retry_after_is_admitted_once() {
+async fn a_retry_after_the_wait_is_admitted_once() {
     let (layer, clock) = layer();
     let service = layer.layer(service_fn(hello));
     for _ in 0..10 {
@@ -65,7 +65,7 @@ async fn a_client_that_comes_back_after_retry_after_is_admitted_once() {
 
 #[tokio::test]
 async fn retry_after_is_never_zero() {
-    let (limiter, _) = limiter(Quota::per_second(1_000).unwrap().with_burst(1).unwrap());
+    let (limiter, _) = limiter(Quota::per_second(1_000).with_burst(1));
     let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
     send(&service, request_from("192.0.2.1")).await;
     let refusal = send(&service, request_from("192.0.2.1")).await;
@@ -89,7 +89,7 @@ async fn a_refusal_never_calls_the_inner_service() {
 #[tokio::test]
 async fn an_inner_limits_fields_are_kept() {
     let (layer, _) = layer();
-    let (stricter, _) = limiter(Quota::per_minute(5).unwrap());
+    let (stricter, _) = limiter(Quota::per_minute(5));
     let inner = RateLimitLayer::new(stricter).layer(service_fn(hello));
     let outer = layer.layer(service_fn(move |request| {
         let inner = inner.clone();
@@ -106,7 +106,7 @@ async fn an_inner_limits_fields_are_kept() {
 }
 
 #[tokio::test]
-async fn the_decision_stands_in_the_extensions() {
+async fn the_decision_is_in_the_extensions() {
     let (layer, _) = layer();
     let inner = service_fn(async |request: http::Request<crate::Body>| {
         let seen = request.extensions().get::<Decision>().unwrap().remaining();

@@ -1,4 +1,4 @@
-//! A store that fails: the choice is followed, and each change is reported once.
+//! A store that fails: the setting is applied, and each change is logged once.
 
 use std::{
     sync::{
@@ -9,28 +9,28 @@ use std::{
 };
 
 use http::StatusCode;
-use limiter_core::{Check, Decision, Error, ErrorKind, Limiter, Policy, Quota, Source, Usage};
+use limiter_core::{Answer, Decision, Error, ErrorKind, Limiter, Policy, Quota, Source, Usage};
 use limiter_test::{fake::Fake, log::Log};
 use limiter_tower::{OnStoreFailure, RateLimitLayer};
 use tower::{Layer, service_fn};
 
 use crate::{header, hello, request_from, send};
 
-/// A limiter whose store fails when it is told to, at once or after a while.
+/// Returns a limiter whose store fails while the flag is set, at once or after a while.
 fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
     let fails = Arc::new(AtomicBool::new(true));
     let failing = Arc::clone(&fails);
-    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    let policy = Policy::gcra("default", Quota::per_minute(10));
     let limiter = Fake::new(policy, move || {
         let result = if failing.load(Ordering::Relaxed) {
-            Err(Error::new(ErrorKind::Unavailable, "the plug was pulled"))
+            Err(Error::new(ErrorKind::Unavailable, "no connection"))
         } else {
             Ok(Decision::admitted(Usage::new(10, 9, Duration::from_secs(6))))
         };
         if at_once {
-            return Check::ready(result);
+            return Answer::ready(result);
         }
-        Check::pending(async {
+        Answer::pending(async {
             tokio::task::yield_now().await;
             result
         })
@@ -59,8 +59,8 @@ async fn the_choice_for_a_failing_store_is_followed() {
 }
 
 #[tokio::test]
-async fn a_decision_that_all_get_alike_tells_nothing_of_a_limit() {
-    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+async fn a_decision_without_a_state_has_no_fields() {
+    let policy = Policy::gcra("default", Quota::per_minute(10));
     let (usage, wait) = (Usage::new(10, 0, Duration::from_secs(6)), Some(Duration::from_secs(6)));
     let rows = [
         (Decision::admitted(usage), Source::Failure, StatusCode::OK, false),
@@ -69,8 +69,8 @@ async fn a_decision_that_all_get_alike_tells_nothing_of_a_limit() {
     ];
     for (decision, source, status, has_fields) in rows {
         let decision = decision.with_source(source);
-        let limiter = Fake::new(policy.clone(), move || Check::ready(Ok(decision)));
-        // What the layer does with an error is not asked.
+        let limiter = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        // The setting for errors does not apply to decisions.
         let layer = RateLimitLayer::new(limiter).on_store_failure(OnStoreFailure::Allow);
         let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
         assert_eq!(response.status(), status);
@@ -79,7 +79,7 @@ async fn a_decision_that_all_get_alike_tells_nothing_of_a_limit() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_now_and_then_is_reported_once_an_outage() {
+async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
     let log = Log::start();
     let (limiter, fails) = failing(true);
     let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
@@ -87,14 +87,14 @@ async fn a_store_that_fails_now_and_then_is_reported_once_an_outage() {
         fails.store(round % 2 == 0, Ordering::Relaxed);
         send(&service, request_from("192.0.2.1")).await;
     }
-    // The end of the outage is timed, and a test of `watch`.
+    // The end of the outage depends on time; `watch` has a test of it.
     let begun = "WARN limiter_tower::responder: the rate limit's store fails: \
-                 the plug was pulled policy=\"default\" then=Allow";
+                 no connection policy=\"default\" then=Allow";
     assert_eq!(log.lines(), [begun]);
 }
 
 #[tokio::test]
-async fn a_missing_address_is_reported_once_in_words_that_say_what_to_do() {
+async fn a_missing_address_is_logged_once_with_the_remedy() {
     let log = Log::start();
     let service = crate::layer().0.layer(service_fn(hello));
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Under which key a request is counted.
+//! The key of a request.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tower::{Layer, service_fn};
 
 use crate::{Body, hello, limiter, request_from, send};
 
-/// Sends the requests one after another to a limit of one, and returns who was admitted.
+/// Sends the requests one after another to a limit of one, and returns their statuses.
 async fn admitted<K: KeyExtractor>(
     key: K,
     choice: OnMissingKey,
     requests: impl IntoIterator<Item = Request<Body>>,
 ) -> Vec<u16> {
-    let (limiter, _) = limiter(Quota::per_hour(1).unwrap());
+    let (limiter, _) = limiter(Quota::per_hour(1));
     let layer = RateLimitLayer::new(limiter).with_key(key).on_missing_key(choice);
     let service = layer.layer(service_fn(hello));
     let mut statuses = Vec::new();
@@ -69,7 +69,7 @@ fn an_impossible_prefix_is_refused() {
 }
 
 #[tokio::test]
-async fn a_forwarded_address_is_not_believed() {
+async fn a_forwarded_address_is_ignored() {
     let mut requests = [request_from("192.0.2.1"), request_from("192.0.2.1")];
     requests[0].headers_mut().insert("x-forwarded-for", "198.51.100.1".parse().unwrap());
     requests[1].headers_mut().insert("x-forwarded-for", "198.51.100.2".parse().unwrap());
@@ -110,7 +110,7 @@ async fn a_missing_key_is_shared_allowed_or_rejected() {
     }
     let reject = OnMissingKey::Reject;
     assert_eq!(OnMissingKey::default(), OnMissingKey::Share);
-    // The client's fault, and the server's.
+    // A client error, and a server error.
     assert_eq!(admitted(by_header(), reject, keyless()).await, [400, 400]);
     assert_eq!(admitted(PeerAddress::new(), reject, keyless()).await, [500, 500]);
 }

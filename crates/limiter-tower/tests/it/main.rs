@@ -1,4 +1,4 @@
-//! What the layer promises, one file an area.
+//! The behaviour of the layer, one file an area.
 
 #![cfg(feature = "axum")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
@@ -24,20 +24,21 @@ use tower::{Service, ServiceExt};
 
 type Body = Full<bytes::Bytes>;
 
-/// A limiter of `quota` on a clock that stands still.
+/// Returns a limiter of `quota`, and its clock, which stands still.
 fn limiter(quota: Quota) -> (MemoryLimiter<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let policy = Policy::gcra("default", quota).unwrap();
-    (MemoryLimiter::new(policy).unwrap().with_clock(clock.clone()), clock)
+    let policy = Policy::gcra("default", quota);
+    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    (limiter, clock)
 }
 
-/// A layer of ten permits a minute, on a clock that stands still.
+/// Returns a layer of ten permits a minute, and its clock, which stands still.
 fn layer() -> (RateLimitLayer<MemoryLimiter<ManualClock>>, ManualClock) {
-    let (limiter, clock) = limiter(Quota::per_minute(10).unwrap());
+    let (limiter, clock) = limiter(Quota::per_minute(10));
     (RateLimitLayer::new(limiter), clock)
 }
 
-/// The inner service: says hello to everyone.
+/// The inner service: responds with `hello`.
 async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
     Ok(Response::new(Body::from("hello")))
 }

@@ -1,4 +1,4 @@
-//! The peer's address as a real server sees it: no extension is inserted by hand.
+//! The peer's address on a real server, which inserts the extension itself.
 
 use std::{
     io::{Read, Write},
@@ -10,13 +10,13 @@ use tokio::net::TcpListener;
 
 use crate::layer;
 
-/// Sends a request by hand, and returns the whole answer.
+/// Sends a request over a socket, and returns the whole response.
 fn fetch(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,14 +29,14 @@ async fn an_axum_server_limits_by_the_peers_address() {
         axum::serve(listener, app).await.unwrap();
     });
 
-    let answers = tokio::task::spawn_blocking(move || (0..12).map(|_| fetch(address)).collect());
-    let answers: Vec<String> = answers.await.unwrap();
-    for answer in answers.iter().take(10) {
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let responses = tokio::task::spawn_blocking(move || (0..12).map(|_| fetch(address)).collect());
+    let responses: Vec<String> = responses.await.unwrap();
+    for response in responses.iter().take(10) {
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     }
-    for answer in answers.iter().skip(10) {
-        assert!(answer.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{answer}");
-        assert!(answer.contains("\r\nretry-after: 6\r\n"), "{answer}");
+    for response in responses.iter().skip(10) {
+        assert!(response.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{response}");
+        assert!(response.contains("\r\nretry-after: 6\r\n"), "{response}");
     }
     serving.abort();
 }

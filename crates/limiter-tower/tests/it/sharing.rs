@@ -1,4 +1,4 @@
-//! One state for all clones, services and routes; types that can be written down.
+//! All clones, services and routes share one state, and the types can be named.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{hello, layer, request_from, send};
 
-/// The layer, as a program would keep it.
+/// A layer in a struct, so that its type can be named.
 struct Settings {
     layer: RateLimitLayer<Arc<dyn Limiter>, FixedKey>,
 }
 
 fn settings(limit: u64) -> Settings {
-    let policy = Policy::gcra("default", Quota::per_hour(limit).unwrap()).unwrap();
-    let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy).unwrap());
+    let policy = Policy::gcra("default", Quota::per_hour(limit));
+    let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy));
     Settings { layer: RateLimitLayer::new(limiter).with_key(FixedKey::new("all")) }
 }
 
@@ -60,8 +60,8 @@ async fn routes_under_one_layer_share_one_limit() {
 
 #[tokio::test]
 async fn a_limiter_can_be_shared_by_two_layers() {
-    let policy = Policy::gcra("default", Quota::per_hour(2).unwrap()).unwrap();
-    let limiter = Arc::new(MemoryLimiter::new(policy).unwrap());
+    let policy = Policy::gcra("default", Quota::per_hour(2));
+    let limiter = Arc::new(MemoryLimiter::new(policy));
     let one = RateLimitLayer::new(Arc::clone(&limiter)).layer(service_fn(hello));
     let other = RateLimitLayer::new(limiter).layer(service_fn(hello));
     let mut statuses = Vec::new();

@@ -1,4 +1,4 @@
-//! What tower asks of a middleware.
+//! The contract between tower and a middleware.
 
 use std::{
     future::{Future, Ready, ready},
@@ -8,17 +8,17 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use limiter_core::{Check, Decision, Limiter, Policy, Quota, Usage};
+use limiter_core::{Answer, Decision, Limiter, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{RateLimit, RateLimitLayer, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
 
 use crate::{Body, layer, request_from};
 
-/// A limiter that takes a while to admit.
+/// Returns a limiter whose admissions are not ready at once.
 fn slow(policy: Policy) -> impl Limiter {
     Fake::new(policy, || {
-        Check::pending(async {
+        Answer::pending(async {
             tokio::task::yield_now().await;
             Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         })
@@ -45,7 +45,7 @@ impl Service<Request<Body>> for Particular {
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
         if self.readied == 3 {
-            return Poll::Ready(Err("three are enough"));
+            return Poll::Ready(Err("no more than three"));
         }
         self.ready = true;
         self.readied += 1;
@@ -67,19 +67,19 @@ async fn three_calls_and_an_error<L: Limiter>(limiter: L) {
         assert_eq!(response.unwrap().status(), StatusCode::OK);
     }
     // The inner service's error, of its own type.
-    assert_eq!(service.ready().await.map(|_| ()).unwrap_err(), "three are enough");
+    assert_eq!(service.ready().await.map(|_| ()).unwrap_err(), "no more than three");
 }
 
 #[tokio::test]
 async fn only_the_service_that_was_polled_ready_is_called() {
-    let quota = Quota::per_minute(10).unwrap();
+    let quota = Quota::per_minute(10);
     three_calls_and_an_error(crate::limiter(quota).0).await;
-    three_calls_and_an_error(slow(Policy::gcra("default", quota).unwrap())).await;
+    three_calls_and_an_error(slow(Policy::gcra("default", quota))).await;
 }
 
 #[tokio::test]
 async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
-    let policy = Policy::gcra("default", Quota::per_minute(10).unwrap()).unwrap();
+    let policy = Policy::gcra("default", Quota::per_minute(10));
     let mut service = RateLimitLayer::new(slow(policy)).layer(Particular::default());
     let future = service.ready().await.unwrap().call(request_from("192.0.2.1"));
     {
@@ -99,7 +99,7 @@ async fn an_inner_error_is_passed_on_as_it_is() {
 }
 
 #[tokio::test]
-async fn bodies_tell_their_length_and_end() {
+async fn bodies_have_an_exact_length_and_an_end() {
     let service = layer().0.layer(tower::service_fn(crate::hello));
     for (requests, length) in [(1, "hello".len()), (10, "too many requests\n".len())] {
         let mut last = None;

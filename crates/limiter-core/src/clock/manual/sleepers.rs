@@ -1,4 +1,4 @@
-//! Those who wait until a clock is moved.
+//! The wakers of tasks and threads that wait until a clock is moved.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::task::Waker;
@@ -9,31 +9,32 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Who waits until when.
+/// Wakers by the moment that they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    wakers: BTreeMap<Place, Waker>,
+    wakers: BTreeMap<Id, Waker>,
+    /// How many wakers were ever added.
     added: u64,
 }
 
-/// A moment, and a number that no one else has.
-pub(super) type Place = (Timestamp, u64);
+/// The moment that a waker waits for, and a unique number.
+pub(super) type Id = (Timestamp, u64);
 
 impl Sleepers {
-    pub(super) fn add(&self, until: Timestamp, waker: Waker) -> Place {
+    pub(super) fn add(&self, until: Timestamp, waker: Waker) -> Id {
         let mut inner = self.lock();
         inner.added += 1;
-        let place = (until, inner.added);
-        inner.wakers.insert(place, waker);
-        place
+        let id = (until, inner.added);
+        inner.wakers.insert(id, waker);
+        id
     }
 
-    pub(super) fn remove(&self, place: Place) {
-        // Dropped after the lock: with its waker, someone else's sleep may go.
-        let _waker = self.lock().wakers.remove(&place);
+    pub(super) fn remove(&self, id: Id) {
+        // Dropped after the lock is released, because a waker's drop may drop another sleep.
+        let _waker = self.lock().wakers.remove(&id);
     }
 
     pub(super) fn next(&self) -> Option<Timestamp> {
@@ -48,7 +49,7 @@ impl Sleepers {
         {
             due.push(first.remove());
         }
-        // Whoever is woken may want the lock.
+        // A woken task may take the lock.
         drop(inner);
         due.into_iter().for_each(Waker::wake);
     }

@@ -1,14 +1,14 @@
 //! Those who give up waiting.
 
-use limiter_core::{Acquire, Clock, Cost, ManualClock, Policy, Quota};
+use limiter_core::{Clock, Cost, ManualClock, Policy, Quota, Reservation};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
 
 const TASKS: u64 = 40;
 
 /// Lets forty wait, of which `leaves` leave when the second of those has become the first.
-fn run(
-    acquire: impl Fn(Cost) -> Acquire<ManualClock>,
+fn run<F: Future<Output = Reservation> + 'static>(
+    acquire: impl Fn(Cost) -> F,
     clock: &ManualClock,
     comes: impl Fn(u64) -> bool,
     leaves: impl Fn(u64) -> bool,
@@ -35,20 +35,24 @@ fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
         let name = format!("{policy:?}");
         // By the time half of them leave, some were admitted; the first who waits stays.
         let (limiter, clock) = keyed(policy.clone());
-        let all = run(|cost| limiter.acquire("key", cost), &clock, |_| true, |_| false);
+        let all = run(|cost| limiter.acquire("key", cost, None), &clock, |_| true, |_| false);
         let admitted = all.admitted.iter().filter(|(_, at)| *at <= ms(1_100)).count() as u64;
         assert!(admitted > 0 && admitted + 10 < TASKS, "{name}: {admitted} at first");
         let leaver = |index| index > admitted && index % 2 == 0;
 
         let (limiter, clock) = keyed(policy.clone());
-        let with = run(|cost| limiter.acquire("key", cost), &clock, |_| true, leaver);
+        let with = run(|cost| limiter.acquire("key", cost, None), &clock, |_| true, leaver);
         let (limiter, clock) = keyed(policy.clone());
-        let without =
-            run(|cost| limiter.acquire("key", cost), &clock, |index| !leaver(index), |_| false);
+        let without = run(
+            |cost| limiter.acquire("key", cost, None),
+            &clock,
+            |index| !leaver(index),
+            |_| false,
+        );
         assert_eq!(with.admitted, without.admitted, "{name}");
 
         let (limiter, clock) = unkeyed(policy);
-        let with = run(|cost| limiter.acquire(cost), &clock, |_| true, leaver);
+        let with = run(|cost| limiter.acquire(cost, None), &clock, |_| true, leaver);
         assert_eq!(with.admitted, without.admitted, "{name}, unkeyed");
         assert!(with.admitted.is_sorted_by_key(|(index, _)| *index), "{name}");
     }
@@ -56,13 +60,13 @@ fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
 
 #[test]
 fn a_first_waiter_that_leaves_makes_way_at_once() {
-    let policy = Policy::gcra("test", Quota::per_second(3).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_second(3));
     let (limiter, clock) = keyed(policy);
-    assert!(limiter.try_acquire("key", cost(2)).is_admitted());
+    assert!(limiter.check_n("key", cost(2)).is_admitted());
     let mut crowd = Crowd::new(&clock);
-    let large = crowd.join(limiter.acquire("key", cost(3)));
-    let small = crowd.join(limiter.acquire("key", Cost::ONE));
-    let next = crowd.join(limiter.acquire("key", Cost::ONE));
+    let large = crowd.join(limiter.acquire("key", cost(3), None));
+    let small = crowd.join(limiter.acquire("key", Cost::ONE, None));
+    let next = crowd.join(limiter.acquire("key", Cost::ONE, None));
     assert_eq!(crowd.admitted, []);
 
     crowd.leave(large);
@@ -81,20 +85,18 @@ fn permits_of_one_who_was_granted_and_leaves_come_back() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         while crowd.admitted.len() == crowd.tasks.len() {
-            crowd.join(limiter.acquire("key", Cost::ONE));
+            crowd.join(limiter.acquire("key", Cost::ONE, None));
         }
         let first = crowd.tasks.len() - 1;
-        // Far enough that the first and the second go at once; the second does not look.
-        let granted = crowd.join(limiter.acquire("key", Cost::ONE));
-        let third = crowd.join(limiter.acquire("key", cost(3)));
-        clock.advance(ms(1_000_000));
-        let full = limiter.peek("key").remaining();
+        let due = limiter.check("key").retry_after().unwrap();
+        // Both are charged when the second is due; it does not look.
+        let granted = crowd.join(limiter.acquire("key", Cost::ONE, None));
+        clock.advance(due);
         crowd.poll(first);
-        crowd.leave(third);
         assert!(crowd.wakes(granted) > 0, "{name}");
-        assert_eq!(limiter.peek("key").remaining(), full - 2, "{name}");
+        let remaining = limiter.peek("key").remaining();
         crowd.leave(granted);
-        assert_eq!(limiter.peek("key").remaining(), full - 1, "{name}");
+        assert_eq!(limiter.peek("key").remaining(), remaining + 1, "{name}");
     }
 }
 
@@ -102,11 +104,11 @@ fn permits_of_one_who_was_granted_and_leaves_come_back() {
 fn permits_that_come_back_go_to_the_next_at_once() {
     let (limiter, clock) = unkeyed(evenly(10));
     let mut crowd = Crowd::new(&clock);
-    let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire(Cost::ONE)));
-    let third = crowd.join(limiter.acquire(Cost::ONE));
+    let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire(Cost::ONE, None)));
+    let third = crowd.join(limiter.acquire(Cost::ONE, None));
     // Another one who comes late sees that the first is due, and lets it have its turn.
     clock.advance(ms(100));
-    assert!(!limiter.try_acquire(Cost::ONE).is_admitted());
+    assert!(!limiter.check_n(Cost::ONE).is_admitted());
     crowd.leave(first);
     crowd.settle();
     assert_eq!(crowd.admitted[1..], [(second, ms(100))]);
@@ -117,11 +119,11 @@ fn permits_that_come_back_go_to_the_next_at_once() {
 #[test]
 fn an_acquire_that_was_never_polled_takes_nothing() {
     let (limiter, clock) = keyed(evenly(10));
-    drop(limiter.acquire("key", Cost::ONE));
-    let later = limiter.acquire("key", Cost::ONE);
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    drop(limiter.acquire("key", Cost::ONE, None));
+    let later = limiter.acquire("key", Cost::ONE, None);
+    assert!(limiter.check_n("key", Cost::ONE).is_admitted());
     clock.advance(ms(100));
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    assert!(limiter.check_n("key", Cost::ONE).is_admitted());
     drop(later);
     assert_eq!(limiter.peek("key").remaining(), 0);
 }
@@ -132,18 +134,18 @@ fn those_who_all_leave_take_nothing() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         while crowd.admitted.len() == crowd.tasks.len() {
-            crowd.join(limiter.acquire("key", Cost::ONE));
+            crowd.join(limiter.acquire("key", Cost::ONE, None));
         }
         let alone = limiter.peek("key");
         for _ in 0..10 {
-            crowd.join(limiter.acquire("key", cost(2)));
+            crowd.join(limiter.acquire("key", cost(2), None));
         }
         (0..crowd.tasks.len()).for_each(|index| crowd.leave(index));
         assert_eq!(limiter.peek("key"), alone, "{policy:?}");
         assert_eq!(clock.next_wake(), None, "a timer is left: {policy:?}");
-        let wait = limiter.try_acquire("key", Cost::ONE).retry_after().unwrap();
+        let wait = limiter.check_n("key", Cost::ONE).retry_after().unwrap();
         clock.set(clock.now().saturating_add(wait));
-        assert!(limiter.try_acquire("key", Cost::ONE).is_admitted(), "{policy:?}");
+        assert!(limiter.check_n("key", Cost::ONE).is_admitted(), "{policy:?}");
     }
 }
 
@@ -152,7 +154,7 @@ fn who_waits_may_outlive_the_limiter() {
     let (limiter, clock) = keyed(evenly(10));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     drop(limiter);
     crowd.run();

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use limiter_core::{Acquire, Cost, ManualClock, Policy, Quota};
+use limiter_core::{Cost, ManualClock, Policy, Quota, Reservation};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
 
 /// A thousand wait at a hundred a second, of which a burst goes at once. Each is woken once to
 /// set its timer, and once by it.
-fn a_thousand_wait(acquire: impl Fn() -> Acquire<ManualClock>, clock: &ManualClock, burst: usize) {
+fn a_thousand_wait<F>(acquire: impl Fn() -> F, clock: &ManualClock, burst: usize)
+where
+    F: Future<Output = Reservation> + 'static,
+{
     const TASKS: usize = 1_000;
     let mut crowd = Crowd::new(clock);
     for _ in 0..TASKS {
@@ -28,18 +31,18 @@ fn a_thousand_wait(acquire: impl Fn() -> Acquire<ManualClock>, clock: &ManualClo
 #[test]
 fn a_thousand_go_in_order_and_evenly() {
     let (limiter, clock) = keyed(evenly(100));
-    a_thousand_wait(|| limiter.acquire("key", Cost::ONE), &clock, 1);
+    a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 1);
     let (limiter, clock) = unkeyed(evenly(100));
-    a_thousand_wait(|| limiter.acquire(Cost::ONE), &clock, 1);
+    a_thousand_wait(|| limiter.acquire(Cost::ONE, None), &clock, 1);
 }
 
 #[test]
 fn a_thousand_go_in_order_and_evenly_after_a_burst() {
-    let policy = Policy::gcra("test", Quota::per_second(100).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_second(100));
     let (limiter, clock) = keyed(policy.clone());
-    a_thousand_wait(|| limiter.acquire("key", Cost::ONE), &clock, 100);
+    a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 100);
     let (limiter, clock) = unkeyed(policy);
-    a_thousand_wait(|| limiter.acquire(Cost::ONE), &clock, 100);
+    a_thousand_wait(|| limiter.acquire(Cost::ONE, None), &clock, 100);
 }
 
 #[test]
@@ -48,7 +51,7 @@ fn order_is_kept_whatever_the_costs() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         for index in 0..30 {
-            crowd.join(limiter.acquire("key", cost(1 + index % 3)));
+            crowd.join(limiter.acquire("key", cost(1 + index % 3), None));
         }
         crowd.run();
         assert_eq!(crowd.order(), (0..30).collect::<Vec<_>>(), "{policy:?}");
@@ -57,12 +60,12 @@ fn order_is_kept_whatever_the_costs() {
 
 #[test]
 fn a_cost_that_fits_waits_behind_one_that_does_not() {
-    let policy = Policy::gcra("test", Quota::per_second(3).unwrap()).unwrap();
+    let policy = Policy::gcra("test", Quota::per_second(3));
     let (limiter, clock) = keyed(policy);
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    assert!(limiter.check_n("key", Cost::ONE).is_admitted());
     let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire("key", cost(3)));
-    crowd.join(limiter.acquire("key", Cost::ONE));
+    crowd.join(limiter.acquire("key", cost(3), None));
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
     crowd.run();
     assert_eq!(crowd.order(), [0, 1]);
 }
@@ -72,7 +75,7 @@ fn keys_wait_apart() {
     let (limiter, clock) = keyed(evenly(100));
     let mut crowd = Crowd::new(&clock);
     for index in 0..300_u64 {
-        crowd.join(limiter.acquire(index % 3, Cost::ONE));
+        crowd.join(limiter.acquire(index % 3, Cost::ONE, None));
     }
     crowd.run();
     let together = (0..300).map(|index| (index, ms(10) * u32::try_from(index / 3).unwrap()));
@@ -81,20 +84,17 @@ fn keys_wait_apart() {
 }
 
 #[test]
-fn tiers_wait_in_one_queue() {
-    let policy = evenly(10).with_tier(
-        Policy::gcra("twice", Quota::per_second(20).unwrap().with_burst(1).unwrap()).unwrap(),
-    );
-    let (limiter, clock) = keyed(policy.unwrap());
-    let twice = limiter.tier("twice").unwrap();
+fn handles_wait_in_one_queue() {
+    let (limiter, clock) = keyed(evenly(10));
+    let twice = limiter.with_policy(&evenly(20)).unwrap();
     let mut crowd = Crowd::new(&clock);
     for index in 0..6 {
         let limiter = if index % 2 == 0 { &limiter } else { &twice };
-        crowd.join(limiter.acquire("key", Cost::ONE));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     crowd.run();
-    // After any permit, whichever tier took it, one tier waits for 100 ms and the other for 50.
-    let times = [0, 50, 150, 200, 300, 350].map(ms);
+    // A permit that one of them took is drained at its pace, whoever waits behind it.
+    let times = [0, 100, 150, 250, 300, 400].map(ms);
     assert_eq!(crowd.admitted, (0..6).zip(times).collect::<Vec<_>>());
 }
 
@@ -103,7 +103,7 @@ fn who_is_polled_without_being_woken_keeps_its_place() {
     let (limiter, clock) = keyed(evenly(10));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..4 {
-        crowd.join(limiter.acquire("key", Cost::ONE));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     for step in 1..=35 {
         (0..4).rev().for_each(|index| crowd.poll(index));

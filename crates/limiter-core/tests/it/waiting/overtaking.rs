@@ -14,11 +14,11 @@ fn nothing_overtakes_and_the_wait_told_is_exact() {
             let (limiter, clock) = keyed(policy.clone());
             let mut crowd = Crowd::new(&clock);
             for index in 0..20 {
-                crowd.join(limiter.acquire("key", cost(1 + index % 2)));
+                crowd.join(limiter.acquire("key", cost(1 + index % 2), None));
             }
             crowd.run_until(ms(100));
             let permits = cost(permits);
-            let refusal = limiter.try_acquire("key", permits);
+            let refusal = limiter.check_n("key", permits);
             assert!(!refusal.is_admitted(), "{name}");
             let reserved = limiter.reserve("key", permits, Duration::MAX);
             assert_eq!(reserved.delay(), None, "{name}");
@@ -27,11 +27,11 @@ fn nothing_overtakes_and_the_wait_told_is_exact() {
 
             let due = now(&clock) + refusal.retry_after().unwrap();
             crowd.run_until(due - Duration::from_nanos(1));
-            let early = limiter.try_acquire("key", permits);
+            let early = limiter.check_n("key", permits);
             assert_eq!(early.retry_after(), Some(Duration::from_nanos(1)), "{name}");
             crowd.run_until(due);
             assert!(crowd.admitted.len() == 20, "{name}");
-            assert!(limiter.try_acquire("key", permits).is_admitted(), "{name}");
+            assert!(limiter.check_n("key", permits).is_admitted(), "{name}");
         }
     }
 }
@@ -42,12 +42,12 @@ fn nothing_overtakes_without_keys() {
         let (limiter, clock) = unkeyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         for _ in 0..20 {
-            crowd.join(limiter.acquire(Cost::ONE));
+            crowd.join(limiter.acquire(Cost::ONE, None));
         }
-        let wait = limiter.try_acquire(Cost::ONE).retry_after().unwrap();
+        let wait = limiter.check_n(Cost::ONE).retry_after().unwrap();
         assert_eq!(limiter.reserve(Cost::ONE, Duration::MAX).delay(), None, "{policy:?}");
         crowd.run_until(wait);
-        assert!(limiter.try_acquire(Cost::ONE).is_admitted(), "{policy:?}");
+        assert!(limiter.check_n(Cost::ONE).is_admitted(), "{policy:?}");
     }
 }
 
@@ -57,16 +57,16 @@ fn a_wait_that_was_told_holds_while_others_join_and_leave() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         for index in 0..15 {
-            crowd.join(limiter.acquire("key", cost(1 + index % 2)));
+            crowd.join(limiter.acquire("key", cost(1 + index % 2), None));
             // Whoever asks in between has an effect on no one.
-            let _ = limiter.try_acquire("key", cost(2));
+            let _ = limiter.check_n("key", cost(2));
         }
-        let before = limiter.try_acquire("key", Cost::ONE).retry_after();
+        let before = limiter.check_n("key", Cost::ONE).retry_after();
         for _ in 0..5 {
-            let joined = crowd.join(limiter.acquire("key", cost(2)));
-            assert!(limiter.try_acquire("key", Cost::ONE).retry_after() >= before);
+            let joined = crowd.join(limiter.acquire("key", cost(2), None));
+            assert!(limiter.check_n("key", Cost::ONE).retry_after() >= before);
             crowd.leave(joined);
-            assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), before, "{policy:?}");
+            assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), before, "{policy:?}");
         }
         crowd.run();
         assert!(Some(now(&clock)) <= before, "{policy:?}");
@@ -75,13 +75,13 @@ fn a_wait_that_was_told_holds_while_others_join_and_leave() {
 
 #[test]
 fn who_waits_waits_behind_what_was_reserved() {
-    let policy = Policy::gcra("test", Quota::per_second(10).unwrap().with_burst(1).unwrap());
-    let (limiter, clock) = keyed(policy.unwrap());
+    let policy = Policy::gcra("test", Quota::per_second(10).with_burst(1));
+    let (limiter, clock) = keyed(policy);
     for delay in [0, 100, 200] {
         assert_eq!(limiter.reserve("key", Cost::ONE, ms(200)).delay(), Some(ms(delay)));
     }
     let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire("key", Cost::ONE));
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
     crowd.run();
     assert_eq!(crowd.admitted, [(0, ms(300))]);
 }
@@ -91,11 +91,11 @@ fn other_keys_are_not_held_up() {
     let (limiter, clock) = keyed(super::evenly(10));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..5 {
-        crowd.join(limiter.acquire("busy", Cost::ONE));
+        crowd.join(limiter.acquire("busy", Cost::ONE, None));
     }
     // Enough keys that some are in the same places as the busy one.
     for key in 0..40_u64 {
-        assert!(limiter.try_acquire(key, Cost::ONE).is_admitted(), "{key}");
+        assert!(limiter.check_n(key, Cost::ONE).is_admitted(), "{key}");
     }
 }
 
@@ -106,10 +106,10 @@ fn a_clock_that_steps_back_costs_those_who_wait_one_recovery_at_most() {
     clock.advance(ms(3_600_000));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     clock.set(limiter_core::Timestamp::ZERO);
-    assert_eq!(limiter.try_acquire("key", Cost::ONE).retry_after(), Some(ms(300)));
+    assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(300)));
     crowd.run();
     assert_eq!(crowd.admitted[1..], [(1, ms(100)), (2, ms(200))]);
 }

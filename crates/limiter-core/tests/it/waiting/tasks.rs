@@ -6,33 +6,33 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::{Acquire, ManualClock};
+use limiter_core::Cost;
 #[cfg(feature = "tokio")]
-use limiter_core::{Cost, MemoryLimiter, SystemClock};
+use limiter_core::MemoryLimiter;
 
 #[cfg(feature = "tokio")]
-use super::{evenly, ms};
+use super::ms;
+use super::{evenly, keyed};
 
 #[test]
 fn who_waits_may_be_moved_between_threads() {
-    const fn may_be_moved<T: Send + Unpin + 'static>() {}
-    may_be_moved::<Acquire<ManualClock>>();
-    #[cfg(feature = "tokio")]
-    may_be_moved::<Acquire<SystemClock>>();
+    fn may_be_moved(_: impl Send + Unpin + 'static) {}
+    let (limiter, _) = keyed(evenly(10));
+    may_be_moved(limiter.acquire("key", Cost::ONE, None));
 }
 
 #[cfg(feature = "tokio")]
 #[test]
 fn tasks_on_a_runtime_go_in_order_and_within_the_rate() {
     const TASKS: u32 = 6;
-    let limiter = MemoryLimiter::new(evenly(50)).unwrap();
+    let limiter = MemoryLimiter::new(evenly(50));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_time().build().unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     let tasks: Vec<_> = (0..TASKS)
         .map(|index| {
-            let mut acquire = limiter.acquire("key", Cost::ONE);
+            let mut acquire = limiter.acquire("key", Cost::ONE, None);
             // Polled here, so that they come in this order.
             let first = runtime.block_on(async { futures::poll!(&mut acquire) });
             let (start, order) = (start, Arc::clone(&order));
@@ -41,15 +41,15 @@ fn tasks_on_a_runtime_go_in_order_and_within_the_rate() {
                     std::task::Poll::Ready(reservation) => reservation,
                     std::task::Poll::Pending => acquire.await,
                 };
-                assert!(reservation.decision().is_admitted());
+                assert!(reservation.is_admitted());
                 let early = (ms(20) * index).saturating_sub(start.elapsed());
                 assert!(early.is_zero(), "task {index} went {early:?} early");
                 order.lock().unwrap().push(index);
             })
         })
         .collect();
-    let brief = limiter.acquire_within("key", Cost::ONE, ms(50));
-    assert!(!runtime.block_on(brief).decision().is_admitted());
+    let brief = limiter.acquire("key", Cost::ONE, Some(ms(50)));
+    assert!(!runtime.block_on(brief).is_admitted());
     runtime.block_on(async {
         for task in tasks {
             task.await.unwrap();

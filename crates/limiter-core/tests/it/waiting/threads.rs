@@ -12,7 +12,7 @@ use super::{Crowd, Keyed, cost, evenly, keyed, ms, now, unkeyed};
 
 /// Waits until it takes `wait` for one more to have its turn: until that many are in the queue.
 fn until_wait_is(wait: Duration, limiter: &Keyed) {
-    while limiter.try_acquire("key", Cost::ONE).retry_after() != Some(wait) {
+    while limiter.check_n("key", Cost::ONE).retry_after() != Some(wait) {
         yield_now();
     }
 }
@@ -31,7 +31,7 @@ fn step(clock: &ManualClock) {
 fn threads_go_in_order_and_evenly() {
     const THREADS: u32 = 20;
     let (limiter, clock) = keyed(evenly(100));
-    assert!(limiter.try_acquire("key", Cost::ONE).is_admitted());
+    assert!(limiter.check_n("key", Cost::ONE).is_admitted());
     let admitted = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for index in 0..THREADS {
@@ -59,12 +59,12 @@ fn threads_go_in_order_and_evenly() {
 fn threads_and_tasks_wait_in_one_queue() {
     let (limiter, clock) = keyed(evenly(100));
     let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire("key", Cost::ONE));
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
     let admitted = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for index in 1..=10 {
             if index % 2 == 0 {
-                crowd.join(limiter.acquire("key", Cost::ONE));
+                crowd.join(limiter.acquire("key", Cost::ONE, None));
             } else {
                 let (limiter, clock, admitted) = (&limiter, &clock, &admitted);
                 scope.spawn(move || {
@@ -97,7 +97,7 @@ fn threads_and_tasks_wait_in_one_queue() {
 #[test]
 fn a_thread_is_refused_at_once_where_the_deadline_would_pass() {
     let (limiter, _) = unkeyed(evenly(100));
-    assert!(limiter.acquire_blocking(Cost::ONE, None).decision().is_admitted());
+    assert!(limiter.acquire_blocking(Cost::ONE, None).is_admitted());
     let refused = limiter.acquire_blocking(Cost::ONE, Some(ms(10) - Duration::from_nanos(1)));
     assert_eq!(refused.decision().retry_after(), Some(ms(10)));
     assert!(limiter.acquire_blocking(cost(2), None).decision().retry_after().is_none());
@@ -110,7 +110,7 @@ fn threads_never_sleep_past_their_moment() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             for _ in 0..500 {
-                assert!(limiter.acquire_blocking(Cost::ONE, None).decision().is_admitted());
+                assert!(limiter.acquire_blocking(Cost::ONE, None).is_admitted());
             }
         });
         // Moved by a tenth of the interval, whatever the thread is doing.

@@ -1,204 +1,215 @@
-//! What the scripts do besides an algorithm's functions, in Rust: values with their notes, several
-//! limits, and the operations.
+//! What the operations do with the limits of a policy, in Rust.
 
-use std::ops::Range;
+use limiter_core::{Algorithm, Policy};
 
-use super::value::{Notes, Value};
-use crate::scripts::{
-    Plan,
-    twin::{Refund, Twin},
-};
+use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
+use crate::scripts::Call;
 
-/// One key, and the policy that is applied to it.
+/// The functions of an algorithm for one limit, and the state that was read last: those of
+/// `several/interface.lua`. Times are microseconds of Unix time, marks count from `now`.
+pub(super) trait Twin {
+    /// Takes up a state as it was found `now`. Returns whether it was possible.
+    fn read(&mut self, text: Option<&str>, now: i128) -> bool;
+
+    /// Returns whether nothing is promised for later, because another quota's debt has to drain.
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    /// Returns when a cost fits, from a moment on, `None` for never.
+    fn fits(&self, cost: i128, from: i128) -> Option<i128>;
+
+    /// Takes a cost at a moment at which it fits, and returns the mark.
+    fn charge(&mut self, cost: i128, at: i128) -> i128;
+
+    /// Returns how many permits came back.
+    fn refund(&mut self, charge: &Charge, mark: i128) -> i128;
+
+    /// Returns the time until the limit is fresh, and the permits that remain.
+    fn usage(&self) -> [i128; 2];
+
+    /// Returns the state as text, and for how long it matters.
+    fn text(&self) -> (String, i128);
+}
+
+/// What is given back of a charge: so many permits of its cost, when it was made, and for when.
+pub(super) struct Charge {
+    pub(super) permits: i128,
+    pub(super) cost: i128,
+    pub(super) taken_at: i128,
+    pub(super) at: i128,
+}
+
+/// A limit of any algorithm.
+enum Any {
+    Gcra(Gcra),
+    Windows(Box<dyn Twin>),
+    Ledger(Ledger),
+}
+
+impl Any {
+    fn twin(&self) -> &dyn Twin {
+        match self {
+            Self::Gcra(gcra) => gcra,
+            Self::Windows(windows) => &**windows,
+            Self::Ledger(ledger) => ledger,
+        }
+    }
+
+    fn twin_mut(&mut self) -> &mut dyn Twin {
+        match self {
+            Self::Gcra(gcra) => gcra,
+            Self::Windows(windows) => &mut **windows,
+            Self::Ledger(ledger) => ledger,
+        }
+    }
+}
+
+/// A policy at one key.
 pub(super) struct Model {
-    limits: Vec<Box<dyn Twin>>,
-    /// Those of the tier that asks.
-    own: Range<usize>,
-    pub(super) value: Value,
-    notes: Notes,
+    limits: Vec<Any>,
     now: i128,
 }
 
-/// What a call replied, and how long the key is to live, in milliseconds, if that was written.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// What a call did: what it replied, what is at the key now, and the expiry that was set.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) reply: Vec<i128>,
+    pub(super) value: Option<String>,
     pub(super) life: Option<i128>,
 }
 
 impl Model {
-    pub(super) fn new(plan: &Plan, value: Value) -> Self {
-        let limits = plan.limits().iter();
-        let is_alone = plan.limits().len() == 1;
-        let limits: Vec<_> = limits.map(|limit| limit.twin(is_alone)).collect();
-        let own = 0..limits.len();
-        Self { limits, own, value, notes: Notes::default(), now: 0 }
-    }
-
-    /// Sets the time, and whose limits decide.
-    pub(super) fn at(&mut self, now: i128, own: Range<usize>) -> &mut Self {
-        (self.now, self.own) = (now, own);
-        self
-    }
-
-    pub(super) fn take(&mut self, cost: i128, within: i128) -> Outcome {
-        let text = self.load();
-        let healed = self.read(text.as_deref());
-        let delay = self.wait(cost);
-        let admitted = delay.filter(|delay| *delay == 0 || *delay <= within);
-        let mut life = None;
-        if let Some(delay) = admitted {
-            self.charge(cost, self.now + delay);
-            if delay > 0 {
-                self.notes.promised = self.notes.promised.max(self.now + delay);
+    /// Makes the limits of a policy, whose quotas scripts over several limits read so.
+    pub(super) fn new(policy: &Policy, general: &str) -> Self {
+        let quotas = general.split(", ").enumerate();
+        let limits = quotas.map(|(index, quota)| {
+            let words: Vec<_> = quota.split(' ').collect();
+            match policy.limits()[index].algorithm() {
+                Algorithm::FixedWindow => {
+                    Any::Windows(Box::new(Windows::fixed(policy, index, false)))
+                }
+                Algorithm::AlignedWindow => {
+                    Any::Windows(Box::new(Windows::fixed(policy, index, true)))
+                }
+                Algorithm::SlidingCounter => {
+                    Any::Windows(Box::new(Windows::counter(policy, index)))
+                }
+                Algorithm::SubWindows(_) | Algorithm::SlidingLog => {
+                    Any::Ledger(Ledger::open(&words[1..]))
+                }
+                _ => Any::Gcra(Gcra::open(&words[1..])),
             }
-        }
-        if admitted.is_some() || healed {
-            let (text, till) = self.write();
-            if healed {
-                self.notes.since = self.now;
-                self.notes.horizon = self.notes.horizon.max(till);
-            }
-            life = self.store(&text, till);
-        }
-        let mut reply = self.numbers(admitted.is_some());
-        if admitted.is_some() && within >= 0 {
-            reply.extend([delay.unwrap_or_default(), self.now]);
-        } else if admitted.is_none() && self.limits.len() > 1 {
-            reply.push(delay.unwrap_or(-1));
-        }
-        Outcome { reply, life }
-    }
-
-    pub(super) fn peek(&mut self) -> Outcome {
-        let text = self.load();
-        self.read(text.as_deref());
-        let mut reply = self.numbers(false);
-        if self.limits.len() > 1 {
-            reply.push(0);
-        }
-        Outcome { reply, life: None }
-    }
-
-    /// Gives back by the arguments that the script has: how many of how many, when they were charged
-    /// and for when, and the marks.
-    pub(super) fn refund(
-        &mut self,
-        [permits, cost, charged, at]: [i128; 4],
-        marks: &[i128],
-    ) -> Outcome {
-        let text = self.load();
-        let Notes { since, moved, horizon, .. } = self.notes;
-        let counts = horizon > self.now;
-        if text.is_none() || charged > self.now || counts && charged <= since {
-            return Outcome { reply: vec![0], life: None };
-        }
-        if self.read(text.as_deref()) {
-            return Outcome { reply: vec![0], life: None };
-        }
-        let (_, before) = self.write();
-        let has_moved = counts && charged <= moved;
-        let mut moves = false;
-        for (limit, mark) in self.limits[self.own.clone()].iter_mut().zip(marks.chunks(2)) {
-            let (mark, mark_rem) = (mark[0], mark[1]);
-            moves |= limit.refund(&Refund { permits, cost, at, has_moved, mark, mark_rem });
-        }
-        if moves {
-            self.notes.moved = self.now;
-            self.notes.horizon = horizon.max(before);
-        }
-        let (text, till) = self.write();
-        Outcome { reply: vec![1], life: self.store(&text, till) }
-    }
-
-    pub(super) fn reset(&mut self) -> Outcome {
-        let Some(text) = self.load() else {
-            return Outcome { reply: vec![0], life: None };
-        };
-        self.read(Some(&text));
-        let (_, till) = self.write();
-        let Notes { promised, horizon, .. } = self.notes;
-        let horizon = horizon.max(till).max(promised);
-        self.notes = Notes { promised: 0, since: self.now, horizon, ..self.notes };
-        Outcome { reply: vec![1], life: self.value.clear(&self.notes, self.now) }
-    }
-
-    fn load(&mut self) -> Option<Vec<u8>> {
-        let (text, notes) = self.value.load(self.now);
-        self.notes = notes;
-        text
-    }
-
-    fn store(&mut self, text: &[u8], till: i128) -> Option<i128> {
-        self.value.store(text, till, &self.notes, self.now)
-    }
-
-    fn read(&mut self, text: Option<&[u8]>) -> bool {
-        let latest = self.now.max(self.notes.promised);
-        if let [limit] = self.limits.as_mut_slice() {
-            return limit.read(text, self.now, latest);
-        }
-        let (mut texts, mut rest, mut healed) = (Vec::new(), text.unwrap_or_default(), false);
-        for limit in self.limits.iter().filter(|_| text.is_some()) {
-            if rest.is_empty() {
-                break;
-            }
-            let (own, behind) = rest.split_at(limit.length(rest).min(rest.len()));
-            (texts, rest) = ([texts, vec![own]].concat(), behind);
-        }
-        for (n, limit) in self.limits.iter_mut().enumerate() {
-            // A tier that is new owes what the first one owes.
-            let own = texts.get(n).or_else(|| texts.get(n % self.own.len()));
-            healed |= limit.read(own.copied(), self.now, latest);
-        }
-        healed
-    }
-
-    fn longest_wait(&mut self, cost: i128, from: i128) -> Option<i128> {
-        let limits = self.limits[self.own.clone()].iter_mut();
-        // All are asked: a ledger notes what it was asked last.
-        let waits: Vec<_> = limits.map(|limit| limit.wait(cost, from)).collect();
-        waits.into_iter().try_fold(0, |longest, wait| Some(wait?.max(longest)))
-    }
-
-    fn wait(&mut self, cost: i128) -> Option<i128> {
-        let longest = self.longest_wait(cost, self.now)?;
-        if self.limits.len() == 1 || longest == 0 {
-            return Some(longest);
-        }
-        let more = self.longest_wait(cost, self.now + longest);
-        // What a ledger tells is how long it waits from now on.
-        self.longest_wait(cost, self.now);
-        Some(longest + more?)
-    }
-
-    fn charge(&mut self, cost: i128, at: i128) {
-        for (n, limit) in self.limits.iter_mut().enumerate() {
-            if self.own.contains(&n) {
-                limit.charge(cost, at);
-            } else {
-                limit.owe(cost, self.now);
-            }
-        }
-    }
-
-    fn write(&self) -> (Vec<u8>, i128) {
-        let all: Vec<_> = self.limits.iter().map(|limit| limit.write()).collect();
-        let till = all.iter().map(|(_, till)| *till).fold(self.now, i128::max);
-        match all.as_slice() {
-            [(text, till)] => (text.clone(), *till),
-            _ => (all.into_iter().flat_map(|(text, _)| text).collect(), till),
-        }
-    }
-
-    /// Returns the numbers of the own limits, the first of each negative in a refusal.
-    fn numbers(&self, is_admitted: bool) -> Vec<i128> {
-        let limits = self.limits[self.own.clone()].iter();
-        let signed = limits.flat_map(|limit| {
-            let mut numbers = limit.numbers();
-            numbers[0] *= if is_admitted { 1 } else { -1 };
-            numbers
         });
-        signed.collect()
+        Self { limits: limits.collect(), now: 0 }
     }
+
+    fn read(&mut self, value: Option<&str>, now: i128) -> bool {
+        self.now = now;
+        if let [limit] = self.limits.as_mut_slice() {
+            if let Any::Ledger(ledger) = limit {
+                return ledger.read(value.and_then(Ledger::text_of).as_deref(), now);
+            }
+            return limit.twin_mut().read(value, now);
+        }
+        let states: Vec<_> = value.map(|value| value.split(',').collect()).unwrap_or_default();
+        let mut is_possible = true;
+        for (index, limit) in self.limits.iter_mut().enumerate() {
+            let state =
+                states.get(index).map_or("", |state| state.strip_prefix(' ').unwrap_or(state));
+            let state = value.map(|_| state).filter(|state| *state != "-");
+            is_possible &= limit.twin_mut().read(state, now);
+        }
+        is_possible
+    }
+
+    /// Checks, reserves or peeks.
+    pub(super) fn take(
+        &mut self,
+        now: i128,
+        found: Option<&str>,
+        cost: i128,
+        within: Option<i128>,
+    ) -> Outcome {
+        let is_possible = self.read(found, now);
+        let is_foreign = self.limits.iter().any(|limit| limit.twin().is_foreign());
+        let fits = |from| {
+            let all = self.limits.iter().map(|limit| limit.twin().fits(cost, from));
+            all.enumerate().max_by_key(|(_, at)| at.unwrap_or(i128::MAX)).unwrap()
+        };
+        let (longest, at) = fits(now);
+        let at = at.and_then(|at| fits(at).1);
+        let latest = now + within.filter(|_| !is_foreign).unwrap_or(0);
+        let at_or_never = at.unwrap_or(i128::MAX);
+        if cost == 0 || at_or_never > latest {
+            let wait = at.map_or(-1, |at| at - now);
+            let head: &[i128] =
+                if self.limits.len() > 1 { &[0, wait, longest as i128 + 1] } else { &[0, wait] };
+            let reply = [head, &self.usages()].concat();
+            if is_possible {
+                return Outcome { reply, value: found.map(str::to_owned), life: None };
+            }
+            let (value, life) = self.value();
+            return Outcome { reply, value, life };
+        }
+        let charge = |limit: &mut Any| limit.twin_mut().charge(cost, at_or_never);
+        let marks: Vec<_> = self.limits.iter_mut().map(charge).collect();
+        let mut reply = match self.limits.as_slice() {
+            [Any::Gcra(gcra)] => vec![gcra.charged()],
+            _ => self.usages(),
+        };
+        if within.is_some() {
+            match self.limits.as_slice() {
+                [Any::Gcra(_)] => reply.extend([at_or_never - now, now]),
+                _ => reply.extend([at_or_never - now, now].into_iter().chain(marks)),
+            }
+        }
+        let (value, life) = self.value();
+        Outcome { reply, value, life }
+    }
+
+    /// Gives back by the arguments of a call: the permits, when they were charged, and the marks.
+    pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &Call<'_>) -> Outcome {
+        let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
+        let (&[permits, cost, taken_at, at], marks) = arguments.split_first_chunk::<4>().unwrap();
+        let charge = Charge { permits, cost, taken_at, at };
+        let nothing = Outcome { reply: vec![0], value: found.map(str::to_owned), life: None };
+        if found.is_none() || !self.read(found, now) {
+            return nothing;
+        }
+        let limits = self.limits.iter_mut().zip(marks);
+        let back: Vec<_> =
+            limits.map(|(limit, mark)| limit.twin_mut().refund(&charge, *mark)).collect();
+        if back.iter().all(|back| *back == 0) {
+            return nothing;
+        }
+        let (value, life) = self.value();
+        // A list keeps the expiry that it has.
+        let life = life.filter(|_| !matches!(self.limits.as_slice(), [Any::Ledger(_)]));
+        Outcome { reply: vec![*back.iter().min().unwrap()], value, life }
+    }
+
+    fn usages(&self) -> Vec<i128> {
+        self.limits.iter().flat_map(|limit| limit.twin().usage()).collect()
+    }
+
+    /// Returns what is written, and its expiry.
+    fn value(&self) -> (Option<String>, Option<i128>) {
+        let texts: Vec<_> = self.limits.iter().map(|limit| limit.twin().text()).collect();
+        let lasts = texts.iter().map(|(_, lasts)| *lasts).max().unwrap_or(0);
+        if lasts == 0 {
+            return (None, None);
+        }
+        let value = match self.limits.as_slice() {
+            [Any::Ledger(ledger)] => ledger.list(),
+            _ => Some(texts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(", ")),
+        };
+        (value, Some(super::gcra::up(lasts, 1_000) + 1))
+    }
+}
+
+/// Returns the number that digits are, the largest if they are too many; `None` if they are none.
+pub(super) fn digits(word: &str) -> Option<i128> {
+    let are_digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits.then(|| word.parse().unwrap_or(i128::from(u64::MAX)))
 }

@@ -3,12 +3,9 @@
 use std::fmt::Write as _;
 
 use fred::types::Value as Reply;
-use limiter_core::Timestamp;
 
-use super::value::Value;
 use crate::{
-    ScriptName,
-    scripts::{Call, EPOCH},
+    scripts::Call,
     tests::store::{Store, unique},
 };
 
@@ -21,18 +18,16 @@ pub(super) struct Rig {
 
 /// What a call did.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::tests) struct Done {
+pub(super) struct Done {
     /// The integers, or the error.
     pub(super) reply: Result<Vec<i128>, String>,
-    /// The time to live that was asked for, in milliseconds.
+    /// The expiry that was set, in milliseconds.
     pub(super) life: Option<i128>,
-    /// How often something was written.
+    /// How many commands wrote.
     pub(super) writes: i64,
-    /// How often something was read.
-    pub(super) reads: i64,
-    /// What is at the key now.
-    pub(super) value: Value,
-    /// Whether the key stays for ever.
+    /// What is at the key now; the elements of a list are joined by commas.
+    pub(super) value: Option<Vec<u8>>,
+    /// Whether the key has no expiry.
     pub(super) stays: bool,
 }
 
@@ -41,31 +36,30 @@ impl Rig {
         Self { key: format!("twin:{}", unique()), sources: Vec::new(), arguments: Vec::new() }
     }
 
-    /// Puts a value at the key, as if someone else had.
-    pub(super) fn put(&self, store: &Store, value: Reply) {
-        store.command("SET", vec![self.key.as_str().into(), value]);
+    /// Stores a text at the key without an expiry, as if someone else had.
+    pub(super) fn put(&self, store: &Store, text: &[u8]) {
+        store.command("SET", vec![self.key.as_str().into(), text.into()]);
     }
 
-    /// Returns how many bytes the value has.
-    pub(super) fn bytes(&self, store: &Store) -> u64 {
-        store.command("STRLEN", vec![self.key.as_str().into()]).as_u64().unwrap()
+    /// Stores a list at the key.
+    pub(super) fn push(&self, store: &Store, elements: &[String]) {
+        let elements = elements.iter().map(|element| element.as_str().into());
+        store.command("RPUSH", [self.key.as_str().into()].into_iter().chain(elements).collect());
     }
 
-    /// Adds a call at a moment of the server's clock.
-    pub(super) fn add(&mut self, now: Timestamp, call: &Call<'_>) {
+    /// Adds a call at a moment of the server's clock, in microseconds.
+    pub(super) fn add(&mut self, now: i128, call: &Call<'_>) {
         let Call { script, quotas, arguments } = call;
-        let ScriptName::Source(source) = script.by_source() else { unreachable!() };
+        let crate::ScriptName::Source(source) = script.by_source() else { unreachable!() };
         let known = self.sources.iter().position(|known| **known == *source);
         let index = known.unwrap_or_else(|| {
             self.sources.push(source.to_string());
             self.sources.len() - 1
         });
-        let micros = (now.as_nanos() / 1_000).to_string();
-        let head = [(index + 1).to_string(), micros, (arguments.len() + 1).to_string()];
-        let arguments = arguments.iter().map(ToString::to_string);
-        self.arguments.extend(head.map(Reply::from));
-        self.arguments.push(Reply::from(&quotas[..]));
-        self.arguments.extend(arguments.map(Reply::from));
+        let texts = quotas.iter().map(ToString::to_string);
+        let texts: Vec<_> = texts.chain(arguments.iter().map(ToString::to_string)).collect();
+        let head = [(index + 1).to_string(), now.to_string(), texts.len().to_string()];
+        self.arguments.extend(head.into_iter().chain(texts).map(Reply::from));
     }
 
     /// Runs all calls that were added.
@@ -77,15 +71,15 @@ impl Rig {
         let source = include_str!("rig.lua").replace("--SCRIPTS", &scripts);
         let mut arguments = vec![source.into(), 1.into(), self.key.as_str().into()];
         arguments.append(&mut self.arguments);
-        let told = store.command("EVAL", arguments).into_array();
-        told.into_iter().map(Done::of).collect()
+        let replies = store.command("EVAL", arguments).into_array();
+        replies.into_iter().map(Done::of).collect()
     }
 }
 
 impl Done {
-    fn of(told: Reply) -> Self {
-        let [reply, life, writes, reads, value, left] =
-            told.into_array().try_into().expect("six of each");
+    fn of(reply: Reply) -> Self {
+        let [reply, life, writes, value, left] =
+            reply.into_array().try_into().expect("five of each");
         let reply = match reply {
             Reply::String(error) => Err(error.to_string()),
             Reply::Array(numbers) => {
@@ -94,27 +88,12 @@ impl Done {
             number => Ok(vec![number.as_i64().unwrap().into()]),
         };
         let life = life.as_string().filter(|life| !life.is_empty());
-        let value = match value {
-            Reply::Array(list) => {
-                Value::Tape(list.iter().map(|element| element.as_string().unwrap()).collect())
-            }
-            text => {
-                Value::Text(text.as_bytes().filter(|text| !text.is_empty()).map(<[u8]>::to_vec))
-            }
-        };
-        let life = life.map(|life| life.parse().expect("whole milliseconds"));
         Self {
             reply,
-            life,
+            life: life.map(|life| life.parse().expect("whole milliseconds")),
             writes: writes.as_i64().unwrap(),
-            reads: reads.as_i64().unwrap(),
-            value,
+            value: value.as_bytes().filter(|value| !value.is_empty()).map(<[u8]>::to_vec),
             stays: left.as_i64() == Some(-1),
         }
     }
-}
-
-/// Returns a moment of the server's clock as scripts tell it.
-pub(super) fn scripts_time(now: Timestamp) -> i128 {
-    i128::from(now.as_nanos() / 1_000) - i128::from(EPOCH)
 }

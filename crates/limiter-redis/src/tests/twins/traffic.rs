@@ -1,35 +1,33 @@
-//! Random calls of every operation, and what the twins say to them.
+//! Random calls of every operation by several policies in turn on one key, held against the twins.
 
-use std::{ops::Range, time::Duration};
+use std::time::Duration;
 
-use limiter_core::{Cost, Policy, Timestamp};
-use limiter_test::schedule::Scenario;
+use limiter_core::{Cost, Policy};
 use proptest::prelude::*;
 
 use super::{
     model::{Model, Outcome},
-    rig::{Done, Rig, scripts_time},
-    tapes,
-    value::Value,
+    rig::{Done, Rig},
 };
 use crate::{
     scripts::{Charged, PRELUDE, Plan},
-    tests::store::{EPOCH, Store},
+    tests::store::Store,
 };
 
-/// What a twin says to a call.
-struct Step {
-    now: Timestamp,
-    call: String,
-    outcome: Outcome,
-    value: Value,
+/// A policy, and its twin.
+struct Side {
+    plan: Plan,
+    model: Model,
+    window: Duration,
 }
 
-/// A receipt: by which tier, of what, and how many permits.
-struct Receipt {
-    tier: usize,
-    charged: Charged,
-    permits: u64,
+/// The scripts of policies with the same families, and their twins, on one key.
+pub(in crate::tests) struct Pair {
+    sides: Vec<Side>,
+    rig: Rig,
+    value: Option<String>,
+    receipts: Vec<(usize, Charged, u64)>,
+    steps: Vec<(i128, String, Outcome)>,
 }
 
 /// Which operation comes next, and how.
@@ -44,206 +42,127 @@ impl Choice {
     }
 }
 
-/// The twin and the script of a policy, on one key.
-pub(in crate::tests) struct Pair {
-    plan: Plan,
-    tiers: u64,
-    each: usize,
-    window: Duration,
-    twin: Model,
-    rig: Rig,
-    receipts: Vec<Receipt>,
-    steps: Vec<Step>,
-    is_planted: bool,
-    /// Until when the server was told to keep the key.
-    expires: i128,
-}
-
 impl Pair {
-    pub(in crate::tests) fn new(policy: &Policy) -> Self {
-        let plan = Plan::new(PRELUDE, policy).unwrap();
-        let value = if plan.is_tape() { Value::Tape(Vec::new()) } else { Value::Text(None) };
+    pub(in crate::tests) fn new(policies: &[Policy]) -> Self {
+        let side = |policy: &Policy| {
+            let plan = Plan::new(PRELUDE, policy);
+            let model = Model::new(policy, &plan.general());
+            Side { plan, model, window: policy.limits()[0].quota().window() }
+        };
         Self {
-            twin: Model::new(&plan, value),
-            plan,
-            tiers: policy.tiers().len() as u64 + 1,
-            each: policy.limits().len(),
-            window: policy.limits()[0].quota().window(),
+            sides: policies.iter().map(side).collect(),
             rig: Rig::new(),
+            value: None,
             receipts: Vec::new(),
             steps: Vec::new(),
-            is_planted: false,
-            expires: 0,
         }
     }
 
-    /// Begins with a value that someone else has left.
-    pub(super) fn put(&mut self, store: &Store, value: Value) {
-        if let Value::Text(Some(text)) = &value {
-            self.rig.put(store, text.as_slice().into());
-        }
-        self.is_planted = true;
-        self.twin.value = value;
+    /// Begins with a text that someone else has left.
+    pub(super) fn put(&mut self, store: &Store, text: &str) {
+        self.rig.put(store, text.as_bytes());
+        self.value = Some(text.to_owned());
     }
 
     /// Calls what a random number chooses.
-    pub(super) fn random(&mut self, now: Timestamp, cost: Cost, choice: u64) {
+    pub(super) fn random(&mut self, now: i128, cost: Cost, choice: u64) {
         let mut choice = Choice(choice);
-        let tier = usize::try_from(choice.below(self.tiers)).unwrap();
+        let side = usize::try_from(choice.below(self.sides.len() as u64)).unwrap();
         match choice.below(20) {
-            0..6 => self.check(now, tier, cost),
-            6..13 => {
-                let window = self.window;
+            0..7 => self.check(now, side, cost),
+            7..13 => {
+                let window = self.sides[side].window;
                 let within = [Duration::ZERO, window / 2, window, window * 3, Duration::MAX];
                 let within = within[usize::try_from(choice.below(5)).unwrap()];
-                self.take(now, tier, cost, within);
+                self.take(now, side, cost, within);
             }
-            13..17 => {
-                let receipts = self.receipts.len() as u64;
-                if receipts > 0 {
-                    let index = usize::try_from(choice.below(receipts)).unwrap();
-                    let receipt = self.receipts.swap_remove(index);
-                    let kept = [0, 0, 1, receipt.permits / 2][(choice.0 % 4) as usize];
-                    self.refund(now, &receipt, receipt.permits.saturating_sub(kept).max(1));
-                }
+            13..17 if !self.receipts.is_empty() => {
+                let index = choice.below(self.receipts.len() as u64);
+                let receipt = self.receipts.swap_remove(usize::try_from(index).unwrap());
+                let kept = [0, 0, 1, receipt.2 / 2][usize::try_from(choice.below(4)).unwrap()];
+                self.refund(now, &receipt, receipt.2.saturating_sub(kept).max(1));
             }
-            17 => self.reset(now, tier),
-            _ => self.peek(now, tier),
+            17 if choice.below(3) == 0 => {
+                let call = self.sides[side].plan.reset();
+                self.rig.add(now, &call);
+                let reply = vec![self.value.is_some().into()];
+                self.note(now, "reset".to_owned(), Outcome { reply, value: None, life: None });
+            }
+            _ => self.peek(now, side),
         }
     }
 
-    pub(in crate::tests) fn check(&mut self, now: Timestamp, tier: usize, cost: Cost) {
-        let call = self.plan.check(tier, cost);
-        self.rig.add(now, &call);
-        let outcome = self.at(now, tier).take(whole(cost), -1);
-        self.note(now, format!("check {cost} by {tier}"), outcome);
+    pub(in crate::tests) fn check(&mut self, now: i128, side: usize, cost: Cost) {
+        let Side { plan, model, .. } = &mut self.sides[side];
+        self.rig.add(now, &plan.check(cost));
+        let outcome = model.take(now, self.value.as_deref(), cost.get().into(), None);
+        self.note(now, format!("check {cost} by {side}"), outcome);
     }
 
-    fn take(&mut self, now: Timestamp, tier: usize, cost: Cost, within: Duration) {
-        let call = self.plan.take(tier, cost, within);
+    fn take(&mut self, now: i128, side: usize, cost: Cost, within: Duration) {
+        let Side { plan, model, .. } = &mut self.sides[side];
+        let call = plan.take(cost, within);
         self.rig.add(now, &call);
         let within = call.arguments[1];
-        let outcome = self.at(now, tier).take(whole(cost), within.into());
+        let found = self.value.as_deref();
+        let outcome = model.take(now, found, cost.get().into(), Some(within.into()));
         let reply: Vec<_> = outcome.reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
-        let taken = self.plan.taken(tier, &reply, cost).expect("a reply with a meaning");
+        let taken = plan.taken(&reply, cost).expect("a reply with a meaning");
         if let Some(charged) = taken.charged {
-            self.receipts.push(Receipt { tier, charged, permits: cost.get() });
+            self.receipts.push((side, charged, cost.get()));
         }
-        self.note(now, format!("take {cost} by {tier} within {within} us"), outcome);
+        self.note(now, format!("take {cost} by {side} within {within} us"), outcome);
     }
 
-    fn refund(&mut self, now: Timestamp, receipt: &Receipt, permits: u64) {
-        let call = self.plan.refund(receipt.tier, &receipt.charged, permits);
+    fn refund(&mut self, now: i128, receipt: &(usize, Charged, u64), permits: u64) {
+        let (side, charged, _) = receipt;
+        let Side { plan, model, .. } = &mut self.sides[*side];
+        let call = plan.refund(charged, permits);
         self.rig.add(now, &call);
-        let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
-        let (first, marks) = arguments.split_first_chunk::<4>().unwrap();
-        let call = format!("refund {permits} by {}: {first:?}, {marks:?}", receipt.tier);
-        let (first, marks) = (*first, marks.to_vec());
-        let outcome = self.at(now, receipt.tier).refund(first, &marks);
-        self.note(now, call, outcome);
+        let outcome = model.refund(now, self.value.as_deref(), &call);
+        let text = format!("refund {:?} by {side}", call.arguments);
+        self.note(now, text, outcome);
     }
 
-    fn reset(&mut self, now: Timestamp, tier: usize) {
-        let call = self.plan.reset(tier);
-        self.rig.add(now, &call);
-        let outcome = self.at(now, tier).reset();
-        self.note(now, format!("reset by {tier}"), outcome);
+    pub(super) fn peek(&mut self, now: i128, side: usize) {
+        let Side { plan, model, .. } = &mut self.sides[side];
+        self.rig.add(now, &plan.peek());
+        let outcome = model.take(now, self.value.as_deref(), 0, None);
+        self.note(now, format!("peek by {side}"), outcome);
     }
 
-    pub(super) fn peek(&mut self, now: Timestamp, tier: usize) {
-        let call = self.plan.peek(tier);
-        self.rig.add(now, &call);
-        let outcome = self.at(now, tier).peek();
-        self.note(now, format!("peek by {tier}"), outcome);
+    fn note(&mut self, now: i128, call: String, outcome: Outcome) {
+        self.value.clone_from(&outcome.value);
+        self.steps.push((now, call, outcome));
     }
 
-    fn at(&mut self, now: Timestamp, tier: usize) -> &mut Model {
-        let own: Range<usize> = tier * self.each..(tier + 1) * self.each;
-        self.twin.at(scripts_time(now), own)
-    }
-
-    fn note(&mut self, now: Timestamp, call: String, outcome: Outcome) {
-        self.steps.push(Step { now, call, outcome, value: self.twin.value.clone() });
-    }
-
-    /// Returns the numbers of a reply.
-    fn numbers(&self, reply: &[i128]) -> Vec<i128> {
-        let reply: Vec<_> = reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
-        self.plan.numbers(&reply).iter().copied().map(i128::from).collect()
-    }
-
-    /// Returns how many bytes the value has.
-    pub(in crate::tests) fn bytes(&self, store: &Store) -> u64 {
-        self.rig.bytes(store)
-    }
-
-    /// Runs the script, and holds the twin's answers against its.
-    pub(in crate::tests) fn compare(&mut self, store: &Store) -> Result<Vec<Done>, TestCaseError> {
+    /// Runs the scripts, and holds the twins' answers against theirs.
+    pub(in crate::tests) fn compare(&mut self, store: &Store) -> Result<usize, TestCaseError> {
         let all = self.rig.run(store);
         prop_assert_eq!(all.len(), self.steps.len());
-        let (mut before, mut expires) = (None, self.expires);
-        for (index, (step, done)) in self.steps.iter().zip(&all).enumerate() {
-            let Step { now, call, outcome, value } = step;
-            let context = format!(
-                "step {index} at {now:?} ({} us): {call}\nfound {before:?}",
-                scripts_time(*now)
-            );
-            let mut reply = done.reply.clone();
-            if call.starts_with("check") {
-                reply = reply.map(|reply| self.numbers(&reply));
-                // When permits of a ledger were taken is for receipts alone.
-                if let Ok([reset, _, taken_at]) = reply.as_deref_mut()
-                    && self.plan.is_tape()
-                    && *reset > 0
-                {
-                    *taken_at = outcome.reply[2];
-                }
+        let mut before: Option<&Done> = None;
+        for (index, ((now, call, outcome), done)) in self.steps.iter().zip(&all).enumerate() {
+            let found = before
+                .map(|done| String::from_utf8_lossy(done.value.as_deref().unwrap_or_default()));
+            let context = format!("step {index} at {now}: {call}\nfound {found:?}");
+            let (mut reply, mut expected) = (done.reply.clone(), outcome.reply.clone());
+            if call.starts_with("peek") {
+                // A cost of zero waits for nothing that a caller sees.
+                let waits = 1..if self.sides[0].plan.limits.len() > 1 { 3 } else { 2 };
+                reply.iter_mut().for_each(|reply| reply[waits.clone()].fill(0));
+                expected[waits].fill(0);
             }
-            prop_assert_eq!(reply.as_ref(), Ok(&outcome.reply), "{}", context);
-            prop_assert_eq!(value, &present(&done.value, value), "{}", context);
-            prop_assert_eq!(done.life, outcome.life, "the life after {}", context);
-            let is_text = matches!(value, Value::Text(_));
-            prop_assert!(!is_text || done.writes <= 1, "{} writes: {}", done.writes, context);
-            let refused = call.starts_with("take") || call.starts_with("check");
-            let refused = refused && outcome.reply[0] <= 0 && before == Some(&done.value);
-            let quiet = refused || call.starts_with("peek");
-            prop_assert!(!quiet || done.writes == 0, "{} writes: {}", done.writes, context);
-            prop_assert!(self.is_planted || !done.stays, "there for ever after {}", context);
-            expires = done.life.map_or(expires, |life| scripts_time(*now) + life * 1_000);
-            if let Value::Tape(list) = &done.value {
-                prop_assert!(tapes::is_whole(list), "{list:?} after {context}");
-                prop_assert!(tapes::counts_till(list) < expires, "{list:?} after {context}");
-            }
-            before = Some(&done.value);
+            prop_assert_eq!(reply, Ok(expected), "{}", context);
+            let value = done.value.as_ref().map(|value| String::from_utf8_lossy(value));
+            prop_assert_eq!(value.as_deref(), outcome.value.as_deref(), "{}", context);
+            // What has no expiry gets one, planted as it was.
+            let was_kept = before.is_none_or(|before| before.stays) && outcome.life.is_none();
+            prop_assert!(was_kept || done.life == outcome.life, "{done:?}\n{context}");
+            prop_assert!(call.starts_with("refund") || !done.stays, "no expiry after {context}");
+            before = Some(done);
         }
+        let calls = all.len();
         self.steps.clear();
-        self.expires = expires;
-        Ok(all)
+        Ok(calls)
     }
-}
-
-/// Returns what is at a key, where nothing may be either kind of value.
-fn present(value: &Value, like: &Value) -> Value {
-    match (value, like) {
-        (Value::Text(None), Value::Tape(_)) => Value::Tape(Vec::new()),
-        _ => value.clone(),
-    }
-}
-
-fn whole(cost: Cost) -> i128 {
-    i128::from(cost.get()).min(1 << 53)
-}
-
-/// Runs a scenario's requests, each by the operation that its number chooses, and returns how many
-/// there were.
-pub(super) fn run(
-    store: &Store,
-    scenario: &Scenario,
-    choices: &[u64],
-) -> Result<usize, TestCaseError> {
-    let mut pair = Pair::new(&scenario.policy);
-    for ((now, cost), choice) in scenario.requests().zip(choices) {
-        pair.random(now.saturating_add(EPOCH), cost, *choice);
-    }
-    Ok(pair.compare(store)?.len())
 }

@@ -1,0 +1,188 @@
+//! The transition of a policy, chosen at run time.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{
+    Charge, Counts, Entries, FixedWindow, Gcra, Ledger, Marks, Several, SlidingCounter, Tat,
+    Transition, Window,
+};
+use crate::{Algorithm, Cost, Error, Limit, Timestamp, Usage};
+
+/// The transition of a policy: that of its algorithm, or of its several limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// A debt that drains.
+    Gcra(Gcra),
+    /// A counter that starts anew with each window.
+    FixedWindow(FixedWindow),
+    /// Two windows' counters.
+    SlidingCounter(SlidingCounter),
+    /// Dated entries.
+    Ledger(Ledger),
+    /// Several limits at once.
+    Several(Several<Self>),
+}
+
+/// The state of a [`Rule`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// The fresh state of any algorithm.
+    #[default]
+    Fresh,
+    /// That of [`Gcra`].
+    Gcra(Tat),
+    /// That of [`FixedWindow`].
+    FixedWindow(Window),
+    /// That of [`SlidingCounter`].
+    SlidingCounter(Counts),
+    /// That of [`Ledger`].
+    Ledger(Entries),
+    /// That of [`Several`].
+    Several(Vec<State>),
+}
+
+impl Rule {
+    /// Returns the transition of one limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the algorithm can't serve the
+    /// quota.
+    pub(crate) fn of_limit(limit: &Limit) -> Result<Self, Error> {
+        let (quota, horizon) = (limit.quota(), limit.horizon());
+        Ok(match limit.algorithm() {
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra(Gcra::new(quota, horizon)),
+            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, false)),
+            Algorithm::AlignedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, true)),
+            Algorithm::SlidingCounter => Self::SlidingCounter(SlidingCounter::new(quota, horizon)),
+            Algorithm::SubWindows(slots) => {
+                Self::Ledger(Ledger::sub_windows(quota, horizon, slots)?)
+            }
+            Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)?),
+        })
+    }
+
+    /// Returns the transition of these limits together, or of the only one.
+    pub(crate) fn of_limits(mut rules: Vec<Self>) -> Self {
+        match rules.pop() {
+            Some(only) if rules.is_empty() => only,
+            last => {
+                rules.extend(last);
+                Self::Several(Several(rules))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl State {
+    /// Returns for how many entries it has memory beyond its fixed size.
+    pub(crate) fn entries(&self) -> usize {
+        match self {
+            Self::Ledger(entries) => entries.allocated(),
+            Self::Several(states) => states.iter().map(Self::entries).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Merges the two newest entries of each log, which lowers no debt.
+    pub(crate) fn merge_newest(&mut self) {
+        match self {
+            Self::Ledger(entries) => entries.merge_newest(),
+            Self::Several(states) => states.iter_mut().for_each(Self::merge_newest),
+            _ => {}
+        }
+    }
+
+    /// Returns a state of bounded size that owes at least as much for at least as long.
+    pub(crate) fn merged(&self) -> Self {
+        match self {
+            Self::Ledger(entries) => Self::Ledger(entries.merged()),
+            Self::Several(states) => Self::Several(states.iter().map(Self::merged).collect()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Calls a transition with its own state. A state of another algorithm, which no store hands out,
+/// counts as fresh.
+macro_rules! dispatch {
+    ($rule:expr, &mut $state:expr, |$own:ident, $value:ident| $call:expr) => {
+        match $rule {
+            Rule::Gcra($own) => dispatch!(@mut $state, Gcra, $value, $call),
+            Rule::FixedWindow($own) => dispatch!(@mut $state, FixedWindow, $value, $call),
+            Rule::SlidingCounter($own) => dispatch!(@mut $state, SlidingCounter, $value, $call),
+            Rule::Ledger($own) => dispatch!(@mut $state, Ledger, $value, $call),
+            Rule::Several($own) => dispatch!(@mut $state, Several, $value, $call),
+        }
+    };
+    ($rule:expr, &$state:expr, |$own:ident, $value:ident| $call:expr) => {
+        match $rule {
+            Rule::Gcra($own) => dispatch!(@ref $state, Gcra, $value, $call),
+            Rule::FixedWindow($own) => dispatch!(@ref $state, FixedWindow, $value, $call),
+            Rule::SlidingCounter($own) => dispatch!(@ref $state, SlidingCounter, $value, $call),
+            Rule::Ledger($own) => dispatch!(@ref $state, Ledger, $value, $call),
+            Rule::Several($own) => dispatch!(@ref $state, Several, $value, $call),
+        }
+    };
+    (@mut $state:expr, $variant:ident, $value:ident, $call:expr) => {
+        if let State::$variant($value) = $state {
+            $call
+        } else {
+            let mut fresh = Default::default();
+            let $value = &mut fresh;
+            let result = $call;
+            *$state = State::$variant(fresh);
+            result
+        }
+    };
+    (@ref $state:expr, $variant:ident, $value:ident, $call:expr) => {
+        if let State::$variant($value) = $state {
+            $call
+        } else {
+            let $value = &Default::default();
+            $call
+        }
+    };
+}
+
+impl Transition for Rule {
+    type State = State;
+
+    fn is_possible(&self, state: &State, now: Timestamp) -> bool {
+        dispatch!(self, &state, |own, value| own.is_possible(value, now))
+    }
+
+    fn advance(&self, state: &mut State, now: Timestamp) {
+        dispatch!(self, &mut state, |own, value| own.advance(value, now));
+    }
+
+    fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
+        dispatch!(self, &state, |own, value| own.wait(value, now, cost))
+    }
+
+    fn charge(&self, state: &mut State, at: Timestamp, cost: Cost) -> Marks {
+        dispatch!(self, &mut state, |own, value| own.charge(value, at, cost))
+    }
+
+    fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        dispatch!(self, &mut state, |own, value| own.refund(value, now, charge, permits))
+    }
+
+    fn usage(&self, state: &State, now: Timestamp) -> Usage {
+        dispatch!(self, &state, |own, value| own.usage(value, now))
+    }
+
+    fn refusing(&self, state: &State, now: Timestamp, cost: Cost) -> Usage {
+        dispatch!(self, &state, |own, value| own.refusing(value, now, cost))
+    }
+
+    fn longest_delay(&self, state: &State) -> Duration {
+        dispatch!(self, &state, |own, value| own.longest_delay(value))
+    }
+
+    fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
+        dispatch!(self, &state, |own, value| own.is_fresh(value, now))
+    }
+}

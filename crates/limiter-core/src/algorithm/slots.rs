@@ -1,0 +1,88 @@
+//! How a sliding window is cut into slots.
+
+use alloc::format;
+use core::fmt;
+
+use crate::{Error, ErrorKind};
+
+/// Into how many slots a sliding window is cut, and how many of them count.
+///
+/// ```
+/// use limiter_core::Slots;
+///
+/// assert_eq!(Slots::strict(60)?.to_string(), "60 slots");
+/// assert_eq!(Slots::loose(10)?.paced().to_string(), "10 slots loose paced");
+/// assert!(Slots::strict(0).is_err());
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slots {
+    number: u32,
+    loose: bool,
+    paced: bool,
+}
+
+impl Slots {
+    /// The most slots.
+    pub const MAX: u32 = 10_000;
+
+    /// Returns `number` slots of which `number + 1` count: the present one, which is partial, and
+    /// `number` before it. No trailing window admits more than the quota's permits.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] unless `number` is from 1 to [`Slots::MAX`].
+    pub fn strict(number: u32) -> Result<Self, Error> {
+        if (1..=Self::MAX).contains(&number) {
+            return Ok(Self { number, loose: false, paced: false });
+        }
+        let message = format!("invalid slots \"{number}\": use 1 to {}", Self::MAX);
+        Err(Error::new(ErrorKind::InvalidSetting, message))
+    }
+
+    /// Returns `number` slots of which `number` count, the present one included.
+    ///
+    /// Permits come back one slot earlier than in a strict window, so a trailing window can admit
+    /// up to twice the quota's permits.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] unless `number` is from 1 to [`Slots::MAX`].
+    pub fn loose(number: u32) -> Result<Self, Error> {
+        Ok(Self { loose: true, ..Self::strict(number)? })
+    }
+
+    /// Gives each slot a ceiling of its own, so that traffic is spread evenly over the window.
+    ///
+    /// The ceilings differ by at most one and sum to the quota's permits. A cost above the highest
+    /// ceiling never fits.
+    #[must_use]
+    pub const fn paced(self) -> Self {
+        Self { paced: true, ..self }
+    }
+
+    /// Returns the number of slots.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns whether only as many slots count as the window has.
+    #[must_use]
+    pub const fn is_loose(&self) -> bool {
+        self.loose
+    }
+
+    /// Returns whether each slot has a ceiling of its own.
+    #[must_use]
+    pub const fn is_paced(&self) -> bool {
+        self.paced
+    }
+}
+
+impl fmt::Display for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (loose, paced) = (if self.loose { " loose" } else { "" }, self.paced);
+        write!(f, "{} slots{loose}{}", self.number, if paced { " paced" } else { "" })
+    }
+}

@@ -1,0 +1,103 @@
+//! What every algorithm is: a pure transition from a key's state at a moment to a decision.
+
+use core::{fmt, time::Duration};
+
+use crate::{Cost, Decision, Timestamp, Usage, decision::MAX_LIMITS};
+
+/// One algorithm under one quota: a pure transition from a key's state at a moment to a decision.
+///
+/// A transition reads no clock, takes no lock and awaits nothing, so any store can run it. A store
+/// keeps one state a key and serialises the transitions of that key. Each begins with
+/// [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
+/// wherever its numbers mean nothing without it, so different quotas may take turns on one key.
+pub trait Transition {
+    /// What is stored of a key. Its default is the fresh state, which an absent key has.
+    type State: Clone + fmt::Debug + Default;
+
+    /// Returns whether some quota can have left `state` by `now`. An impossible state was left
+    /// before the clock stepped back, or is corrupt.
+    fn is_possible(&self, state: &Self::State, now: Timestamp) -> bool;
+
+    /// Brings `state` to `now`: drops what has expired, and replaces an impossible state by a full
+    /// debt. A possible debt is never lowered.
+    fn advance(&self, state: &mut Self::State, now: Timestamp);
+
+    /// Returns the time from `now` until `cost` fits, zero if it fits now, `None` if it never will.
+    /// `now` may be later than the moment of the last `advance`.
+    fn wait(&self, state: &Self::State, now: Timestamp, cost: Cost) -> Option<Duration>;
+
+    /// Charges `cost` at the moment `at`, now or later, at which it fits, and returns the mark by
+    /// which a refund finds the charge.
+    fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Marks;
+
+    /// Gives back up to `permits` of a charge that this quota made, as far as they still count, and
+    /// returns how many came back.
+    fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64)
+    -> u64;
+
+    /// Returns how far the permits are used up at `now`.
+    fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
+
+    /// Returns the usage of the limit that makes `cost` wait.
+    fn refusing(&self, state: &Self::State, now: Timestamp, _cost: Cost) -> Usage {
+        self.usage(state, now)
+    }
+
+    /// Returns how far ahead permits may be promised from `state`.
+    fn longest_delay(&self, state: &Self::State) -> Duration;
+
+    /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.usage(state, now).reset_after().is_zero()
+    }
+
+    /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
+    /// fits. The state has been advanced to `now`.
+    fn decide(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> (Decision, Option<Charge>) {
+        let wait = self.wait(state, now, cost);
+        let longest = within.min(self.longest_delay(state));
+        let Some(delay) = wait.filter(|wait| wait.is_zero() || *wait <= longest) else {
+            return (Decision::refused(self.refusing(state, now, cost), wait), None);
+        };
+        let at = now.saturating_add(delay);
+        let marks = self.charge(state, at, cost);
+        (Decision::admitted(self.usage(state, now)), Some(Charge { at, cost, marks }))
+    }
+}
+
+/// What an admission charged: what a refund needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// When the permits may be used.
+    pub at: Timestamp,
+    /// How many permits were charged.
+    pub cost: Cost,
+    /// Where they stand in the states of the limits.
+    pub marks: Marks,
+}
+
+/// Where a charge stands in a state: one number for each limit, of the algorithm's own meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(pub(super) [u64; MAX_LIMITS]);
+
+impl Marks {
+    /// Returns the marks of a single limit.
+    #[must_use]
+    pub const fn one(mark: u64) -> Self {
+        let mut marks = [0; MAX_LIMITS];
+        marks[0] = mark;
+        Self(marks)
+    }
+
+    /// Returns the mark of the first limit.
+    #[must_use]
+    pub const fn first(&self) -> u64 {
+        self.0[0]
+    }
+}

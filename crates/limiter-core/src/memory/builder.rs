@@ -1,0 +1,134 @@
+//! How a limiter in memory is built.
+
+use alloc::format;
+use core::fmt;
+
+use super::{handle::Handle, keyed::MemoryLimiter, states::States};
+use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
+
+/// The settings of a [`MemoryLimiter`], fixed before it exists.
+///
+/// ```
+/// use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
+///
+/// let clock = ManualClock::new();
+/// let policy = Policy::gcra("api", Quota::per_second(10));
+/// let limiter = MemoryLimiter::builder(policy).capacity(1_000).clock(clock.clone()).build()?;
+/// assert!(limiter.check("alice").is_admitted());
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder<C = SystemClock> {
+    policy: Policy,
+    keys: usize,
+    entries_per_key: usize,
+    wide_states: bool,
+    clock: C,
+}
+
+impl Builder {
+    /// The capacity of a limiter unless [`Builder::capacity`] sets another: 100,000 keys. With GCRA
+    /// that takes about 4 MB.
+    pub const DEFAULT_CAPACITY: usize = 100_000;
+
+    /// The largest capacity: 268,435,456 keys.
+    pub const MAX_CAPACITY: usize = 1 << 28;
+
+    /// The entries per key of capacity unless [`Builder::entries_per_key`] sets others: 16.
+    pub const DEFAULT_ENTRIES_PER_KEY: usize = 16;
+
+    /// The largest number of entries per key of capacity: 1,000,000.
+    pub const MAX_ENTRIES_PER_KEY: usize = 1_000_000;
+
+    pub(super) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            keys: Self::DEFAULT_CAPACITY,
+            entries_per_key: Self::DEFAULT_ENTRIES_PER_KEY,
+            wide_states: false,
+            clock: SystemClock::new(),
+        }
+    }
+}
+
+impl MemoryLimiter {
+    /// Returns a limiter of `policy` with room for 100,000 keys, by the machine's clock.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        let (keys, entries) = (Builder::DEFAULT_CAPACITY, Builder::DEFAULT_ENTRIES_PER_KEY);
+        let states = States::new(policy, Some(keys), keys * entries, false);
+        Self::of(Handle::new(states, SystemClock::new()))
+    }
+
+    /// Returns the settings of a limiter of `policy`, to be changed and built.
+    pub fn builder(policy: Policy) -> Builder {
+        Builder::new(policy)
+    }
+}
+
+impl<C: Clock> Builder<C> {
+    /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
+    ///
+    /// Memory is taken when the limiter is built and does not grow: about 40 bytes a key with GCRA,
+    /// two slots of about 100 bytes with another algorithm. A new key that finds no room shares the
+    /// permits of one key with other such keys until an earlier key has recovered; keys that have a
+    /// place keep it. Since a key's place depends on its hash, about one key in a thousand shares
+    /// before the limiter is full.
+    pub fn capacity(self, keys: usize) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
+    /// 16 bytes each. The default is 16.
+    ///
+    /// All keys share them. When they are used up, a key's newest entries are merged to the later
+    /// date, so its permits come back later, never earlier.
+    pub fn entries_per_key(self, entries: usize) -> Self {
+        Self { entries_per_key: entries, ..self }
+    }
+
+    /// Stores each GCRA state with its own quota, for more than 254 different quotas at once, such
+    /// as a quota of its own for each customer. A check then takes a lock, and a key about 200 bytes.
+    pub fn wide_states(self) -> Self {
+        Self { wide_states: true, ..self }
+    }
+
+    /// Sets the clock that the limiter reads.
+    pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
+        let Self { policy, keys, entries_per_key, wide_states, .. } = self;
+        Builder { policy, keys, entries_per_key, wide_states, clock }
+    }
+
+    /// Returns the limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
+    /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
+    pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
+        in_range("capacity", self.keys, Builder::MAX_CAPACITY)?;
+        in_range("entries per key", self.entries_per_key, Builder::MAX_ENTRIES_PER_KEY)?;
+        let entries = self.keys.saturating_mul(self.entries_per_key);
+        let states = States::new(self.policy, Some(self.keys), entries, self.wide_states);
+        Ok(MemoryLimiter::of(Handle::new(states, self.clock)))
+    }
+}
+
+fn in_range(what: &str, value: usize, most: usize) -> Result<(), Error> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("invalid {what} \"{value}\": use 1 to {most}");
+    Err(Error::new(ErrorKind::InvalidSetting, message))
+}
+
+impl<C> fmt::Debug for Builder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("policy", &self.policy)
+            .field("capacity", &self.keys)
+            .field("entries_per_key", &self.entries_per_key)
+            .field("wide_states", &self.wide_states)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! A constructor for each algorithm, for quotas that stand in the program.
+
+use super::Policy;
+use crate::{Algorithm, Quota, Slots};
+
+/// Each of these panics on a name or a quota that [`Policy::new`] refuses, so that constants need no
+/// `?`. For values from outside the program, use [`Policy::new`] or [`Policy::parse`].
+impl Policy {
+    /// Returns a policy that applies `quota` by GCRA, the generic cell rate algorithm: a burst at
+    /// once, then as much as the rate gives. The default choice.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid: see [`Policy::new`].
+    #[must_use]
+    pub fn gcra(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::Gcra, quota)
+    }
+
+    /// Returns a policy with a bucket of `capacity` tokens that is refilled at the rate of `refill`:
+    /// GCRA by another name, with a burst of `capacity`.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, if `capacity` is zero or takes too long to refill
+    /// ([`Quota::with_burst`]), or if `refill` has another burst of its own.
+    #[must_use]
+    pub fn token_bucket(name: &str, capacity: u64, refill: Quota) -> Self {
+        Self::gcra(name, with_capacity(capacity, refill))
+    }
+
+    /// Returns a policy with a bucket that leaks at the rate of `leak`, and refuses what would raise
+    /// its level above `capacity`: GCRA by another name, with a burst of `capacity`.
+    ///
+    /// # Panics
+    ///
+    /// As [`Policy::token_bucket`].
+    #[must_use]
+    #[doc(alias = "leaky_meter")]
+    pub fn leaky_bucket(name: &str, capacity: u64, leak: Quota) -> Self {
+        Self::gcra(name, with_capacity(capacity, leak))
+    }
+
+    /// Returns a policy with a queue: the burst of `outflow` passes at once, further permits are
+    /// spaced evenly at its rate, and at most `depth` of them wait.
+    ///
+    /// `reserve` returns the delay of those that wait, and `acquire` waits. `check` never waits, so
+    /// it takes only what passes at once. For a steady outflow, use a burst of 1.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, or if `depth` permits take longer than [`Quota::MAX_RECOVERY`].
+    #[must_use]
+    pub fn leaky_queue(name: &str, depth: u64, outflow: Quota) -> Self {
+        Self::served(name, Algorithm::LeakyQueue { depth }, outflow)
+    }
+
+    /// Returns a policy with a counter that starts anew with each window. A window opens with the
+    /// first permit that is taken in it.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, or if the quota has a burst of its own.
+    #[must_use]
+    pub fn fixed_window(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::FixedWindow, quota)
+    }
+
+    /// Returns a policy with a counter that starts anew with each window. Windows open at multiples
+    /// of their length since the Unix epoch: a minute at second 0, a day at 0:00 UTC.
+    ///
+    /// # Panics
+    ///
+    /// As [`Policy::fixed_window`].
+    #[must_use]
+    pub fn aligned_window(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::AlignedWindow, quota)
+    }
+
+    /// Returns a policy with a window that slides slot by slot.
+    ///
+    /// # Panics
+    ///
+    /// As [`Policy::fixed_window`], or if the window can't be cut into so many slots.
+    #[must_use]
+    pub fn sub_windows(name: &str, quota: Quota, slots: Slots) -> Self {
+        Self::served(name, Algorithm::SubWindows(slots), quota)
+    }
+
+    /// Returns a policy with a window that slides by an estimate from two counters.
+    ///
+    /// # Panics
+    ///
+    /// As [`Policy::fixed_window`], or if the quota has more than 50,000,000 permits.
+    #[must_use]
+    pub fn sliding_counter(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::SlidingCounter, quota)
+    }
+
+    /// Returns a policy with a window that slides exactly, by a log of all permits.
+    ///
+    /// # Panics
+    ///
+    /// As [`Policy::fixed_window`], or if the quota has more than 1,000,000 permits.
+    #[must_use]
+    pub fn sliding_log(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::SlidingLog, quota)
+    }
+
+    #[expect(clippy::panic, reason = "documented: a constant that can't be served")]
+    fn served(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
+        Self::new(name, algorithm, quota).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+fn with_capacity(capacity: u64, quota: Quota) -> Quota {
+    let has_own_burst = quota.burst() != quota.permits() && quota.burst() != capacity;
+    assert!(
+        !has_own_burst,
+        "invalid quota \"{quota}\": the capacity, {capacity}, is the burst; leave the burst out"
+    );
+    quota.with_burst(capacity)
+}

@@ -1,0 +1,200 @@
+//! One limit of a policy.
+
+use alloc::{borrow::ToOwned, format, string::String};
+use core::time::Duration;
+
+use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::SlidingCounter};
+
+/// The longest name, in bytes.
+pub(super) const MAX_NAME: usize = 64;
+
+/// The most entries of one of several limits.
+pub(super) const MAX_ENTRIES_OF_SEVERAL: u64 = 1_000;
+
+/// One limit of a policy: a quota, its algorithm and its horizon.
+///
+/// Prints as [`Policy::parse`](crate::Policy::parse) reads it, without its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    name: String,
+    algorithm: Algorithm,
+    quota: Quota,
+    /// `None` for the default.
+    horizon: Option<Duration>,
+}
+
+impl Limit {
+    /// The shortest default horizon.
+    const SHORTEST_HORIZON: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
+        validate_name("limit", name)?;
+        let limit = Self { name: name.to_owned(), algorithm, quota, horizon: None };
+        limit.check_quota()?;
+        Ok(limit)
+    }
+
+    /// Returns the name: the policy's own if it has only this limit.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the algorithm.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Returns the quota.
+    #[must_use]
+    pub const fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// Returns how far ahead permits may be promised.
+    #[must_use]
+    pub fn horizon(&self) -> Duration {
+        if let Some(horizon) = self.horizon {
+            return horizon;
+        }
+        match self.algorithm {
+            Algorithm::LeakyQueue { depth } => self.of_permits(depth),
+            Algorithm::Gcra => self.of_permits(self.quota.burst()).max(Self::SHORTEST_HORIZON),
+            _ => self.quota.window().max(Self::SHORTEST_HORIZON),
+        }
+    }
+
+    /// Returns the horizon that was set, or `None` for the default.
+    pub(crate) const fn own_horizon(&self) -> Option<Duration> {
+        self.horizon
+    }
+
+    pub(crate) fn with_horizon(&self, horizon: Duration) -> Result<Self, Error> {
+        let fault = if matches!(self.algorithm, Algorithm::LeakyQueue { .. }) {
+            "the depth of a leaky queue is its horizon; set the depth"
+        } else if horizon > Quota::MAX_RECOVERY {
+            "use at most 1,830 days"
+        } else if !horizon.subsec_nanos().is_multiple_of(1_000_000) {
+            "use a whole number of milliseconds"
+        } else {
+            let limit = Self { horizon: Some(horizon), ..self.clone() };
+            limit.check_quota()?;
+            return Ok(limit);
+        };
+        let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", self.name);
+        Err(Error::new(ErrorKind::InvalidSetting, message))
+    }
+
+    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
+    /// a microsecond: Redis counts them in doubles.
+    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
+
+    /// Returns whether whole microseconds would change the rate by a thousandth or more.
+    fn counts_finely(&self) -> bool {
+        let (window, permits) = (self.quota.window().as_micros(), u128::from(self.quota.permits()));
+        let lost = window.div_ceil(permits) * permits - window;
+        lost * 1_000 >= window
+    }
+
+    /// Returns how long the largest debt takes to recover.
+    fn reach(&self) -> Duration {
+        self.of_permits(self.quota.burst()).saturating_add(self.horizon())
+    }
+
+    /// Returns the time in which the quota gives out so many permits, rounded up.
+    fn of_permits(&self, permits: u64) -> Duration {
+        let nanos = u128::from(permits) * self.quota.window().as_nanos();
+        let nanos = nanos.div_ceil(u128::from(self.quota.permits()));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Checks what the algorithm can serve of all quotas, but for slots.
+    fn check_quota(&self) -> Result<(), Error> {
+        let quota = &self.quota;
+        let is_rate = matches!(self.algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. });
+        let fault = if !is_rate && quota.burst() != quota.permits() {
+            format!("{} has no burst of its own; leave the burst out", self.algorithm.family())
+        } else if self.algorithm == Algorithm::SlidingCounter
+            && quota.permits() > SlidingCounter::MAX_PERMITS
+        {
+            "a sliding counter counts at most 50,000,000 permits; use sub-windows".to_owned()
+        } else if let Algorithm::LeakyQueue { depth } = self.algorithm
+            && self.horizon() > Quota::MAX_RECOVERY
+        {
+            format!("a depth of {depth} takes longer than 1,830 days; lower it")
+        } else if is_rate && self.counts_finely() && self.reach() > Self::FINE_REACH {
+            "a permit takes no whole number of microseconds, so the burst and the horizon together \
+             must recover within 10 days; set a smaller burst"
+                .to_owned()
+        } else {
+            return Ok(());
+        };
+        let message = format!("invalid quota \"{quota}\": {fault}");
+        Err(Error::new(ErrorKind::InvalidQuota, message))
+    }
+
+    /// Checks that a policy can have both limits.
+    pub(super) fn fits_beside(&self, other: &Self, policy: &str) -> Result<(), Error> {
+        if self.name == other.name {
+            let name = &self.name;
+            let message =
+                format!("invalid policy {policy:?}: two limits are named {name:?}; rename one");
+            return Err(Error::new(ErrorKind::InvalidName, message));
+        }
+        let (one, two) = (&other.name, &self.name);
+        if (self.algorithm, self.quota) == (other.algorithm, other.quota) {
+            let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
+            return Err(invalid(ErrorKind::InvalidSetting, policy, &fault));
+        }
+        if self.is_paced() && other.is_paced() {
+            let fault =
+                format!("{one:?} and {two:?} are paced; their slots might never agree; pace one");
+            return Err(invalid(ErrorKind::InvalidSetting, policy, &fault));
+        }
+        Ok(())
+    }
+
+    /// Checks that the limit is small enough to be one of several.
+    pub(super) fn fits_among_several(&self) -> Result<(), Error> {
+        const MOST: u64 = MAX_ENTRIES_OF_SEVERAL;
+        let fault = match self.algorithm {
+            Algorithm::SlidingLog if self.quota.permits() > MOST => "use at most 1,000 permits",
+            Algorithm::SubWindows(slots) if u64::from(slots.number()) > MOST => {
+                "use at most 1,000 slots"
+            }
+            _ => return Ok(()),
+        };
+        let message = format!(
+            "invalid quota \"{}\": as one of several limits, {} is limited; {fault}",
+            self.quota,
+            self.algorithm.family()
+        );
+        Err(Error::new(ErrorKind::InvalidQuota, message))
+    }
+
+    const fn is_paced(&self) -> bool {
+        matches!(self.algorithm, Algorithm::SubWindows(slots) if slots.is_paced())
+    }
+}
+
+/// Checks the name of a policy or a limit, whichever `what` is.
+pub(super) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
+    let fault = if name.is_empty() {
+        "use at least one character"
+    } else if name.len() > MAX_NAME {
+        "use at most 64 bytes"
+    } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+        "use printable ASCII only"
+    } else {
+        return Ok(());
+    };
+    let name = crate::error::excerpt(name);
+    Err(Error::new(ErrorKind::InvalidName, format!("invalid {what} name {name:?}: {fault}")))
+}
+
+/// Returns the error of a policy that can't be built.
+pub(super) fn invalid(kind: ErrorKind, name: &str, fault: &str) -> Error {
+    let name = crate::error::excerpt(name);
+    Error::new(kind, format!("invalid policy {name:?}: {fault}"))
+}

@@ -1,0 +1,27 @@
+//! What clocks return.
+
+use std::time::{Duration, SystemTime};
+
+use limiter_core::{Clock, ManualClock, SystemClock, Timestamp};
+
+#[test]
+fn the_system_clock_is_monotonic_and_knows_the_wall_clock() {
+    let (one, other) = (SystemClock::new(), SystemClock::default());
+    let first = one.now();
+    assert!(other.now() >= first && one.now() >= first);
+    // From the first use in this process, not from the Unix epoch.
+    assert!(first < Timestamp::ZERO.saturating_add(Duration::from_secs(86_400)));
+
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let unix_time = one.unix_time().saturating_since(Timestamp::ZERO);
+    assert!(unix_time.abs_diff(wall) < Duration::from_secs(60), "{unix_time:?}, not {wall:?}");
+}
+
+#[test]
+fn unix_time_is_the_current_time_by_default() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(100));
+    assert_eq!(clock.unix_time(), clock.now());
+    clock.set(Timestamp::from_nanos(7));
+    assert_eq!(clock.unix_time(), Timestamp::from_nanos(7));
+}

@@ -1,0 +1,75 @@
+//! GCRA against its model: quotas in turn on one key, with reservations and refunds.
+
+use std::time::Duration;
+
+use limiter_core::{Algorithm, Policy, Quota};
+use limiter_test::{
+    laws,
+    schedule::{Scenario, Tick, Time, mixed},
+    subject::{Bare, InMemory},
+};
+use proptest::{collection::vec, option, prelude::*};
+
+/// Quotas whose interval is a whole multiple of 64 ns: 15,625 of them are a millisecond.
+fn quotas() -> impl Strategy<Value = Quota> {
+    let permits = prop_oneof![Just(1), Just(5), Just(25), Just(125), Just(625), Just(3_125)];
+    let window_ms = prop_oneof![1..=4_u64, Just(1_000), Just(3_600), Just(6_000_000)];
+    let burst = prop_oneof![Just(1), Just(2), Just(5), Just(10), Just(100)];
+    (permits, window_ms, burst).prop_map(|(permits, window_ms, burst)| {
+        let quota = Quota::new(permits, Duration::from_millis(window_ms)).unwrap();
+        quota.try_with_burst(burst).unwrap()
+    })
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let horizon_ms = option::of(prop_oneof![Just(0), Just(1), Just(10_000)]);
+    let queue = option::weighted(0.2, 0..10_u64);
+    (quotas(), horizon_ms, queue).prop_map(|(quota, horizon_ms, queue)| {
+        if let Some(depth) = queue {
+            return Policy::new("queue", Algorithm::LeakyQueue { depth }, quota).unwrap();
+        }
+        let policy = Policy::gcra("test", quota);
+        match horizon_ms {
+            Some(horizon) => policy.with_horizon(Duration::from_millis(horizon)).unwrap(),
+            None => policy,
+        }
+    })
+}
+
+/// Returns schedules whose moments are multiples of 64 ns.
+fn schedules(time: Time) -> impl Strategy<Value = Scenario> {
+    mixed(vec(policies(), 1..=3), Tick::Nano, time, 120).prop_map(|mut scenario| {
+        scenario.steps.iter_mut().for_each(|step| step.gap -= step.gap % 64);
+        scenario
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_transition_follows_the_model(scenario in schedules(Time::Forward)) {
+        laws::gcra_follows_its_model(&mut Bare::new(scenario.policy.clone()), &scenario)?;
+    }
+
+    #[test]
+    fn the_transition_follows_the_model_when_the_clock_steps(scenario in schedules(Time::AnyWay)) {
+        laws::gcra_follows_its_model(&mut Bare::new(scenario.policy.clone()), &scenario)?;
+    }
+
+    /// With another quota in between, a receipt may give back what that quota's pace has drained.
+    #[test]
+    fn one_quota_keeps_the_bound_with_reservations_and_refunds(
+        mut scenario in schedules(Time::Forward),
+    ) {
+        scenario.others.clear();
+        let mut bare = Bare::new(scenario.policy.clone());
+        laws::refunds_never_lift_above_the_bound(&mut bare, &scenario)?;
+    }
+
+    #[test]
+    fn the_limiter_in_memory_follows_the_model(scenario in schedules(Time::AnyWay)) {
+        laws::gcra_follows_its_model(&mut InMemory::new(scenario.policy.clone()), &scenario)?;
+        laws::gcra_follows_its_model(&mut InMemory::wide(scenario.policy.clone()), &scenario)?;
+    }
+}

@@ -1,0 +1,186 @@
+//! What a policy serves and what it refuses, for all stores alike.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Algorithm, Cost, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots, Timestamp,
+};
+use limiter_test::subject::{Bare, InMemory, Operations, Subject};
+
+fn quota(text: &str) -> Quota {
+    text.parse().unwrap()
+}
+
+fn slots(number: u32) -> Algorithm {
+    Algorithm::SubWindows(Slots::strict(number).unwrap())
+}
+
+/// A new algorithm once compiled with two edits, and failed at run time in one store.
+#[test]
+fn every_algorithm_is_read_printed_and_enforced() {
+    let rows = [
+        ("gcra", "5/s"),
+        ("gcra", "5/s by leaky-queue depth 3"),
+        ("fixed-window", "5/s by fixed-window"),
+        ("aligned-window", "5/s by aligned-window"),
+        ("sliding-counter", "5/s by sliding-counter"),
+        ("sub-windows", "5/s by sub-windows 4 slots"),
+        ("sliding-log", "5/s by sliding-log"),
+    ];
+    let algorithms: Vec<_> = Algorithm::one_of_each().collect();
+    assert_eq!(algorithms.len(), rows.len(), "an algorithm without a row");
+    for (algorithm, (family, text)) in algorithms.into_iter().zip(rows) {
+        let policy = Policy::new("test", algorithm, quota("5/s")).unwrap();
+        assert_eq!(policy, Policy::parse("test", text).unwrap());
+        assert_eq!(policy.limits()[0].to_string(), text);
+        assert_eq!((algorithm.family(), policy.families().as_str()), (family, family));
+        let (mut bare, mut limiter) = (Bare::new(policy.clone()), InMemory::new(policy.clone()));
+        assert_eq!((bare.policy(), limiter.policy()), (policy.clone(), policy));
+        let five = Cost::of(5);
+        assert!(bare.decide(Timestamp::ZERO, "key", five).is_admitted(), "{text}");
+        assert!(limiter.decide(Timestamp::ZERO, "key", five).is_admitted(), "{text}");
+        assert!(!bare.decide(Timestamp::ZERO, "key", Cost::ONE).is_admitted(), "{text}");
+        assert!(!limiter.decide(Timestamp::ZERO, "key", Cost::ONE).is_admitted(), "{text}");
+    }
+}
+
+/// What no algorithm, or one of them, can serve. A store serves all that a policy accepts.
+#[test]
+fn a_policy_refuses_what_no_store_serves() {
+    let quota_of = |permits, millis| Quota::new(permits, Duration::from_millis(millis));
+    for (permits, millis) in
+        [(0, 1_000), (5_001, 1), (5_000_001, 1_000), (1, 0), (1, 366 * 86_400_000 + 1)]
+    {
+        let error = quota_of(permits, millis).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{permits} per {millis} ms");
+    }
+    let many = |depth| Algorithm::LeakyQueue { depth };
+    // The quota, and which algorithms refuse it, from which value on.
+    let rows: &[(Algorithm, &str, bool)] = &[
+        (Algorithm::Gcra, "5000000/s", true),
+        (Algorithm::Gcra, "1/366d burst 5", true),
+        (many(1_830), "1/d", true),
+        (many(1_831), "1/d", false),
+        (many(u64::MAX), "1/d", false),
+        (Algorithm::FixedWindow, "5000000/s", true),
+        (Algorithm::FixedWindow, "158112000000000/366d", true),
+        (Algorithm::FixedWindow, "5/s burst 6", false),
+        (Algorithm::AlignedWindow, "5/s burst 4", false),
+        (Algorithm::SlidingCounter, "5/s burst 4", false),
+        (Algorithm::SlidingLog, "5/s burst 4", false),
+        (slots(4), "5/s burst 4", false),
+        (Algorithm::SlidingCounter, "50000000/min", true),
+        (Algorithm::SlidingCounter, "50000001/min", false),
+        (Algorithm::SlidingLog, "1000000/s", true),
+        (Algorithm::SlidingLog, "1000001/s", false),
+        (slots(1_000), "5/ms", true),
+        (slots(1_002), "5/ms", false),
+        (slots(10_000), "5/10s", true),
+        (slots(7), "5/ms", true),
+    ];
+    for &(algorithm, text, is_served) in rows {
+        let result = Policy::new("test", algorithm, quota(text));
+        if is_served {
+            let _ = MemoryLimiter::new(result.unwrap());
+        } else {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{algorithm} {text}: {error}");
+        }
+    }
+}
+
+/// `several` refused 100/s burst 5 with 50/min, and two algorithms on one window, and accepted limits
+/// of which one never refuses. It refuses what is certainly a mistake, and nothing else.
+#[test]
+fn several_limits_refuse_only_what_is_certainly_a_mistake() {
+    let several = |limits: &[(&str, &str)]| {
+        let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
+        Policy::several("test", limits)
+    };
+    let served: &[&[(&str, &str)]] = &[
+        &[("a", "100/s burst 5"), ("b", "50/min")],
+        &[("a", "10/min"), ("b", "10/min by sliding-log")],
+        &[("a", "10/s burst 1"), ("b", "40000/h")],
+        &[("a", "10/s"), ("b", "20/s")],
+        &[("a", "10/s")],
+        &[("a", "10/s by sub-windows 5 slots paced"), ("b", "10/min by sub-windows 6 slots")],
+    ];
+    for limits in served {
+        let policy = several(limits).unwrap();
+        assert_eq!(policy.limits().len(), limits.len());
+    }
+    let refused: &[(&[(&str, &str)], ErrorKind)] = &[
+        (&[], ErrorKind::InvalidSetting),
+        (&[("a", "10/s"), ("a", "20/min")], ErrorKind::InvalidName),
+        (&[("a", "10/s"), ("b", "10/s")], ErrorKind::InvalidSetting),
+        (&[("a", "10/s"), ("b", "10/s by token-bucket")], ErrorKind::InvalidSetting),
+        (
+            &[
+                ("a", "10/s by sub-windows 5 slots paced"),
+                ("b", "20/min by sub-windows 6 slots loose paced"),
+            ],
+            ErrorKind::InvalidSetting,
+        ),
+        (&[("a", "1001/s by sliding-log"), ("b", "10/h")], ErrorKind::InvalidQuota),
+        (&[("a", "5/10s by sub-windows 1001 slots"), ("b", "10/h")], ErrorKind::InvalidQuota),
+    ];
+    for (limits, kind) in refused {
+        let error = several(limits).unwrap_err();
+        assert_eq!(error.kind(), *kind, "{limits:?}: {error}");
+    }
+    let nine: Vec<_> = (1..=9).map(|index| (index.to_string(), format!("{index}/s"))).collect();
+    let nine: Vec<_> = nine.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    assert_eq!(several(&nine).unwrap_err().kind(), ErrorKind::InvalidSetting);
+    assert!(several(&nine[1..]).is_ok());
+    // Several limits are not one of several.
+    let both = several(&[("a", "1/s"), ("b", "2/min")]).unwrap();
+    let error = Policy::several("outer", [both]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+}
+
+#[test]
+fn equal_windows_keep_the_given_order() {
+    let limits = [("c", "3/min"), ("a", "1/min"), ("b", "2/s")];
+    let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
+    let policy = Policy::several("test", limits).unwrap();
+    let names: Vec<_> = policy.limits().iter().map(Limit::name).collect();
+    assert_eq!(names, ["b", "c", "a"]);
+}
+
+#[test]
+fn a_horizon_is_a_number_of_the_policy() {
+    let minute = Duration::from_secs(60);
+    let rows = [
+        ("10/s", minute),
+        ("1/s burst 100", Duration::from_secs(100)),
+        ("10/h by fixed-window", Duration::from_secs(3_600)),
+        ("10/s by sliding-log", minute),
+        ("10/s by leaky-queue depth 5", Duration::from_millis(500)),
+    ];
+    for (text, horizon) in rows {
+        assert_eq!(Policy::parse("test", text).unwrap().limits()[0].horizon(), horizon, "{text}");
+    }
+    let policy = Policy::parse("test", "10/s").unwrap();
+    let longer = policy.clone().with_horizon(5 * minute).unwrap();
+    assert_eq!(longer.limits()[0].horizon(), 5 * minute);
+    for horizon in [Quota::MAX_RECOVERY + minute, Duration::from_micros(1)] {
+        let error = policy.clone().with_horizon(horizon).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    }
+    let queue = Policy::parse("test", "10/s by leaky-queue depth 5").unwrap();
+    assert_eq!(queue.with_horizon(minute).unwrap_err().kind(), ErrorKind::InvalidSetting);
+}
+
+/// `Policy::token_bucket` dropped the quota's own burst in silence.
+#[test]
+#[should_panic(expected = "the capacity")]
+fn a_token_bucket_refuses_a_second_capacity() {
+    let _ = Policy::token_bucket("test", 5, Quota::per_second(10).with_burst(100));
+}
+
+#[test]
+fn buckets_are_gcra_by_other_names() {
+    let gcra = Policy::gcra("test", Quota::per_second(10).with_burst(100));
+    assert_eq!(Policy::token_bucket("test", 100, Quota::per_second(10)), gcra);
+    assert_eq!(Policy::leaky_bucket("test", 100, Quota::per_second(10)), gcra);
+}

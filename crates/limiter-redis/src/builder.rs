@@ -1,0 +1,168 @@
+//! The settings of a limiter, all of which are fixed before it exists.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use limiter_core::{Error, ErrorKind, Policy};
+
+use crate::{
+    call::{denials::Denials, fallback::FailurePolicy},
+    client::ScriptClient,
+    events::{Event, Observer},
+    limiter::RedisLimiter,
+    scripts::PRELUDE,
+    shared::Shared,
+};
+
+/// Builds a [`RedisLimiter`] with settings other than the defaults.
+///
+/// ```no_run
+/// use std::{num::NonZeroU32, time::Duration};
+/// use limiter_core::{Policy, Quota};
+/// use limiter_redis::{FailurePolicy, RedisLimiter, connect};
+///
+/// # async fn example() -> Result<(), limiter_core::Error> {
+/// let client = connect("redis://127.0.0.1:6379").await?;
+/// let limiter = RedisLimiter::builder(client, Policy::gcra("api", Quota::per_second(100)))
+///     .prefix("shop")
+///     .deadline(Duration::from_millis(20))
+///     .failure_policy(FailurePolicy::Local { processes: NonZeroU32::new(4).unwrap() })
+///     .observer(|event| println!("{}: {}", event.policy(), event.name()))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder<C> {
+    client: C,
+    policy: Policy,
+    settings: Settings,
+}
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) prefix: String,
+    pub(crate) deadline: Duration,
+    pub(crate) failure_policy: FailurePolicy,
+    /// The capacity of the cache of denials.
+    pub(crate) denials: usize,
+    pub(crate) batching: bool,
+    pub(crate) observer: Option<Arc<Observer>>,
+    /// Sets `now` in the scripts.
+    pub(crate) prelude: String,
+}
+
+impl<C: ScriptClient> Builder<C> {
+    /// The default deadline.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
+
+    /// The default prefix.
+    pub const DEFAULT_PREFIX: &str = "limiter";
+
+    /// The default number of cached denials.
+    pub const DEFAULT_DENIALS: usize = Denials::DEFAULT_CAPACITY;
+
+    const MAX_DEADLINE: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new(client: C, policy: Policy) -> Self {
+        let settings = Settings {
+            prefix: Self::DEFAULT_PREFIX.to_owned(),
+            deadline: Self::DEFAULT_DEADLINE,
+            failure_policy: FailurePolicy::default(),
+            denials: Self::DEFAULT_DENIALS,
+            batching: true,
+            observer: None,
+            prelude: PRELUDE.to_owned(),
+        };
+        Self { client, policy, settings }
+    }
+
+    /// Sets how long an answer may take: from 1 ms to 60 s, 50 ms by default.
+    ///
+    /// A reply that takes longer than half of it counts as slow. If most replies are slow, the
+    /// circuit breaker opens, as if they had failed.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// Sets what all keys begin with: from 1 to 64 bytes, `limiter` by default.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// Sets what is decided while the store can't decide. The default is to return the error.
+    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
+        self.settings.failure_policy = failure_policy;
+        self
+    }
+
+    /// Sets how many denials are cached at most: up to 16,777,216, 10,000 by default, and none with 0.
+    ///
+    /// A denial says how long a key must wait, and no charge of others can make that shorter. Until
+    /// then the same cost, or a larger one, is refused without asking the server, for one second at
+    /// most. A refund or a reset by another process is seen after that. For a larger cost the reported
+    /// wait may be too short.
+    ///
+    /// A denial takes about 200 bytes, which are allocated when it is cached.
+    pub fn denial_cache(mut self, denials: usize) -> Self {
+        self.settings.denials = denials;
+        self
+    }
+
+    /// Sets whether checks that are made at the same moment are sent in one call, where the client
+    /// [supports it](ScriptClient::takes_many_keys). On by default.
+    pub fn batching(mut self, batching: bool) -> Self {
+        self.settings.batching = batching;
+        self
+    }
+
+    /// Sets the observer that receives operational events, such as outages.
+    ///
+    /// It is called on the thread on which the event happens, and must not block.
+    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.settings.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Replaces the prelude by one that sets another time.
+    #[cfg(test)]
+    pub(crate) fn prelude(mut self, prelude: &str) -> Self {
+        prelude.clone_into(&mut self.settings.prelude);
+        self
+    }
+
+    /// Returns the limiter. Nothing is sent until the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
+    pub fn build(self) -> Result<RedisLimiter<C>, Error> {
+        let Self { client, policy, settings } = self;
+        let Settings { deadline, denials, .. } = settings;
+        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
+        if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
+            let most = Self::MAX_DEADLINE;
+            return invalid(format!("invalid deadline {deadline:?}: use 1ms to {most:?}"));
+        }
+        if denials > Denials::MAX_CAPACITY {
+            let most = Denials::MAX_CAPACITY;
+            return invalid(format!("invalid denial cache of {denials}: use at most {most}"));
+        }
+        RedisLimiter::of(Shared::new(client, settings, policy)?)
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("prefix", &self.prefix)
+            .field("deadline", &self.deadline)
+            .field("failure_policy", &self.failure_policy)
+            .field("denials", &self.denials)
+            .field("batching", &self.batching)
+            .field("has_observer", &self.observer.is_some())
+            .finish_non_exhaustive()
+    }
+}

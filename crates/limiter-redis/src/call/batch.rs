@@ -1,0 +1,318 @@
+//! Checks made at the same moment through one handle, sent in one script call.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Instant,
+};
+
+use limiter_core::{Cost, Decision, Error};
+use tokio::{
+    runtime::{self, Handle as Runtime},
+    sync::oneshot,
+};
+
+use super::{
+    deadline::{Deadline, run_once},
+    denials::{Denial, Ticket},
+    faults::{CallError, Fault, named},
+    wait,
+};
+use crate::{
+    client::{ScriptCall, ScriptClient, ScriptReply, command::quoted},
+    handle::Handle,
+    shared::{Access, Shared},
+};
+
+/// The most checks in one call. With 32, a server and its clients work at the same time, and other
+/// commands on the server wait less than a millisecond.
+const MAX_BATCH: usize = 32;
+
+/// The checks through one handle that wait for a task to send them.
+///
+/// Each runtime has its own checks and its own task, so that no check waits for a runtime that is
+/// not driven. The first check starts the task; without checks there is none.
+#[derive(Default)]
+pub(crate) struct BatchQueue(Mutex<Vec<(runtime::Id, Vec<Check>)>>);
+
+/// A check that waits to be sent, or was sent.
+pub(crate) struct Check {
+    key: Vec<u8>,
+    cost: Cost,
+    deadline: Deadline,
+    ticket: Ticket,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Several checks can share one error.
+type Answer = Result<Decision, Arc<CallError>>;
+
+impl<C: ScriptClient> Shared<C> {
+    /// Charges `cost` now, without a receipt, in one call with other checks of the same moment.
+    ///
+    /// A check that was sent outlives its caller. A check that was not sent yet is dropped with it.
+    pub(crate) async fn check(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        key: &[u8],
+        cost: Cost,
+    ) -> Result<Decision, Error> {
+        let runtime = wait::runtime()?;
+        let name = handle.policy.name();
+        self.may_call(key, Access::Write).map_err(|error| named(name, error))?;
+        let deadline = self.deadline();
+        let (answer, answered) = oneshot::channel();
+        let ticket = self.denials.ticket(key);
+        let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
+        let (shared, of) = (Arc::clone(self), Arc::clone(handle));
+        if !self.sends_batches() {
+            drop(runtime.spawn(async move { shared.send_each(&of, vec![check]).await }));
+        } else if handle.queue.push(runtime.id(), check) {
+            let turn = Turn { handle: of, runtime: runtime.clone(), is_over: false };
+            drop(runtime.spawn(shared.send_queued(turn)));
+        }
+        let answer = wait::answered(answered, deadline).await;
+        answer.and_then(|answer| answer).map_err(|error| named(name, error))
+    }
+
+    /// Sends the checks that wait, after all tasks that are ready could add theirs.
+    async fn send_queued(self: Arc<Self>, turn: Turn) {
+        let_ready_tasks_run().await;
+        let (handle, runtime) = (Arc::clone(&turn.handle), turn.runtime.clone());
+        let mut checks = turn.take();
+        checks.retain(|check| !check.answer.is_closed());
+        while checks.len() > MAX_BATCH {
+            // The last ones first, because Tokio runs the task that was spawned last first.
+            let last = checks.split_off((checks.len() - 1) / MAX_BATCH * MAX_BATCH);
+            let (shared, handle) = (Arc::clone(&self), Arc::clone(&handle));
+            drop(runtime.spawn(async move { shared.send_batch(&handle, last).await }));
+        }
+        self.send_batch(&handle, checks).await;
+    }
+
+    /// Sends a batch, and the checks of a batch that the server refuses one by one.
+    async fn send_batch(&self, handle: &Handle, checks: Vec<Check>) {
+        let refused = self.send(handle, checks).await;
+        self.send_each(handle, refused).await;
+    }
+
+    async fn send_each(&self, handle: &Handle, checks: Vec<Check>) {
+        for check in checks {
+            drop(self.send(handle, vec![check]).await);
+        }
+    }
+
+    /// Sends checks in one call, and answers their callers. Checks that were not executed are sent
+    /// once more.
+    ///
+    /// Returns the checks if their keys are in several slots of a cluster.
+    async fn send(&self, handle: &Handle, mut checks: Vec<Check>) -> Vec<Check> {
+        for is_last in [false, true] {
+            checks.retain(|check| !check.answer.is_closed());
+            let Some(first) = checks.first() else { break };
+            let (deadline, node) = (first.deadline, first.key.clone());
+            let sent = Instant::now();
+            let pass = match self.breaker(&node, Access::Write).pass(sent) {
+                Ok(pass) => pass,
+                Err(open) => {
+                    answer_all(checks, &self.breaker_is_open(&node, open));
+                    break;
+                }
+            };
+            let costs = checks.iter().map(|check| check.cost).collect::<Vec<_>>();
+            let call = handle.plan.checks(&costs);
+            let script = call.script;
+            let keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
+            let mut call = ScriptCall::of(call, keys);
+            let result = run_once(&self.client, script, &mut call, deadline).await;
+            for (check, key) in checks.iter_mut().zip(call.keys) {
+                check.key = key;
+            }
+            let is_refused = |error: &CallError| error.fault() == Fault::CrossSlot;
+            if checks.len() > 1 && result.as_ref().is_err_and(is_refused) {
+                self.stop_batches(&node);
+                return checks;
+            }
+            let answers = decisions(handle, result, &costs);
+            let failed = answers.iter().find_map(|answer| {
+                answer.as_ref().err().filter(|error| error.fault().server_failed() != Some(false))
+            });
+            let failed = failed.or_else(|| answers.iter().find_map(|answer| answer.as_ref().err()));
+            self.note(pass, (&node, Access::Write), failed.map(|error| &**error));
+
+            let again = |answer: &Answer| {
+                let error = answer.as_ref().err();
+                !is_last && error.is_some_and(|error| error.fault().may_be_sent_again())
+            };
+            let (mut not_executed, mut answered) = (Vec::new(), Vec::new());
+            for (check, answer) in checks.into_iter().zip(answers) {
+                if again(&answer) {
+                    not_executed.push((check, answer));
+                } else {
+                    answered.push((check, answer));
+                }
+            }
+            if !not_executed.is_empty() && !deadline.pause().await {
+                answered.append(&mut not_executed);
+            }
+            for (check, answer) in answered {
+                self.deliver(handle, check, answer, sent);
+            }
+            checks = not_executed.into_iter().map(|(check, _)| check).collect();
+        }
+        Vec::new()
+    }
+
+    /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
+    fn deliver(&self, handle: &Handle, check: Check, answer: Answer, sent: Instant) {
+        let Check { key, cost, deadline, ticket, answer: caller } = check;
+        if let Ok(decision) = &answer {
+            let denial = Denial {
+                key: &key,
+                policy: &handle.policy,
+                cost,
+                decision: *decision,
+                sent,
+                received: Instant::now(),
+            };
+            self.decided(ticket, &denial);
+            // A caller whose time is over has asked the local fallback itself.
+            if decision.is_admitted() && !caller.is_closed() {
+                drop(self.follow_locally(handle, &key, cost));
+            }
+        }
+        match &answer {
+            Err(error) => self.report_error(handle, &key, error),
+            // Its caller got the error of a missing reply.
+            Ok(_) if caller.is_closed() && deadline.left().is_zero() => {
+                let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
+                self.report_error(handle, &key, &late);
+            }
+            Ok(_) => {}
+        }
+        drop(caller.send(answer));
+    }
+}
+
+fn answer_all(checks: Vec<Check>, error: &Arc<CallError>) {
+    for check in checks {
+        drop(check.answer.send(Err(Arc::clone(error))));
+    }
+}
+
+/// Returns what the result of one call decides for each of its checks.
+fn decisions(
+    handle: &Handle,
+    result: Result<ScriptReply, CallError>,
+    costs: &[Cost],
+) -> Vec<Answer> {
+    let decision = |reply: &ScriptReply, cost: Cost| {
+        let taken = reply.integers().and_then(|numbers| handle.plan.taken(&numbers, cost));
+        taken.map(|taken| taken.decision).ok_or_else(|| Arc::new(invalid_reply(reply)))
+    };
+    let error = match (result, costs) {
+        (Ok(reply), &[cost]) => return vec![decision(&reply, cost)],
+        (Ok(ScriptReply::Array(replies)), _) if replies.len() == costs.len() => {
+            let of_each = |(reply, cost): (&ScriptReply, &Cost)| match reply {
+                ScriptReply::Text(words) => Err(Arc::new(of_one_key(words))),
+                reply => decision(reply, *cost),
+            };
+            return replies.iter().zip(costs).map(of_each).collect();
+        }
+        (Ok(reply), _) => invalid_reply(&reply),
+        (Err(error), _) => error,
+    };
+    let error = Arc::new(error);
+    costs.iter().map(|_| Err(Arc::clone(&error))).collect()
+}
+
+/// Returns the error of a reply that no script of this library returns.
+pub(crate) fn invalid_reply(reply: &ScriptReply) -> CallError {
+    let message = format!("the script replied {}, which is not a decision", quoted(reply));
+    CallError::new(Fault::InvalidReply, message)
+}
+
+/// Returns the error that the script reports for one key of a batch, in the words of the server or of
+/// Lua.
+fn of_one_key(words: &str) -> CallError {
+    let error = CallError::of_error_reply("Redis", words);
+    match error.fault() {
+        Fault::NotExecuted | Fault::NotPrimary => error,
+        _ => error.with_fault(Fault::ErrorReply),
+    }
+}
+
+/// Lets the tasks that are ready run first. Unlike Tokio's `yield_now`, this does not poll the network
+/// in between, which is a system call.
+async fn let_ready_tasks_run() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A task's turn to send the queued checks. If it is dropped early, because its runtime is shut down,
+/// it removes them, so that the next check starts another task.
+struct Turn {
+    handle: Arc<Handle>,
+    runtime: Runtime,
+    /// Checks that are queued after this need another task.
+    is_over: bool,
+}
+
+impl Turn {
+    fn take(mut self) -> Vec<Check> {
+        self.is_over = true;
+        self.handle.queue.take(self.runtime.id())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.handle.queue.take(self.runtime.id()));
+        }
+    }
+}
+
+impl BatchQueue {
+    /// Adds a check, and returns whether it is the first.
+    fn push(&self, runtime: runtime::Id, check: Check) -> bool {
+        let mut queues = self.lock();
+        match queues.iter_mut().find(|(of, _)| *of == runtime) {
+            Some((_, waiting)) => {
+                waiting.push(check);
+                false
+            }
+            None => {
+                queues.push((runtime, vec![check]));
+                true
+            }
+        }
+    }
+
+    fn take(&self, runtime: runtime::Id) -> Vec<Check> {
+        let mut queues = self.lock();
+        let index = queues.iter().position(|(of, _)| *of == runtime);
+        index.map(|index| queues.swap_remove(index).1).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(runtime::Id, Vec<Check>)>> {
+        // No operation under the lock can leave it half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for BatchQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchQueue").finish_non_exhaustive()
+    }
+}

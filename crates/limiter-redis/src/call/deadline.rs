@@ -1,0 +1,90 @@
+//! One script call within its deadline.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::faults::{CallError, Fault};
+use crate::{
+    client::{ScriptCall, ScriptClient, ScriptReply},
+    script::Script,
+};
+
+/// The longest pause before a call that was not executed is sent again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The time by which a call must have a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    since: Instant,
+    within: Duration,
+}
+
+impl Deadline {
+    /// Returns the deadline `within` from now.
+    pub(crate) fn after(within: Duration) -> Self {
+        Self { since: Instant::now(), within }
+    }
+
+    pub(crate) fn left(self) -> Duration {
+        self.within.saturating_sub(self.since.elapsed())
+    }
+
+    /// Waits before a call that was not executed is sent once more, and returns whether enough time
+    /// is left to send it.
+    pub(crate) async fn pause(self) -> bool {
+        let pause = PAUSE.min(self.left() / 4);
+        sleep(pause).await;
+        self.left() > pause
+    }
+
+    /// Returns the error of a call that there was no time to send.
+    pub(crate) fn no_time(self) -> CallError {
+        let message = format!(
+            "no time was left to send the call within {:?}; the client's runtime was busy, or the \
+             deadline is too short",
+            self.within
+        );
+        CallError::new(Fault::NoTime, message)
+    }
+}
+
+/// Runs a script, once more if the server did not execute it, within the deadline.
+///
+/// A server that fails over, loads its data or moves a slot is often ready after a few milliseconds.
+pub(crate) async fn run<C: ScriptClient>(
+    client: &C,
+    script: &Script,
+    call: &mut ScriptCall,
+    deadline: Deadline,
+) -> Result<ScriptReply, CallError> {
+    let result = run_once(client, script, call, deadline).await;
+    match result {
+        Err(error) if error.fault().may_be_sent_again() && deadline.pause().await => {
+            run_once(client, script, call, deadline).await
+        }
+        result => result,
+    }
+}
+
+/// Runs a script by its digest, and by its source if the server does not have it.
+pub(crate) async fn run_once<C: ScriptClient>(
+    client: &C,
+    script: &Script,
+    call: &mut ScriptCall,
+    deadline: Deadline,
+) -> Result<ScriptReply, CallError> {
+    let mut last = None;
+    for name in [script.by_digest(), script.by_source()] {
+        let left = deadline.left();
+        if left.is_zero() {
+            return Err(deadline.no_time());
+        }
+        call.script = name;
+        match client.run(call, left).await {
+            Err(error) if error.fault() == Fault::NoScript => last = Some(error),
+            result => return result,
+        }
+    }
+    Err(last.unwrap_or_else(|| deadline.no_time()))
+}

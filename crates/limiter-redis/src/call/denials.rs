@@ -1,0 +1,260 @@
+//! Cached denials: a key that must wait is refused without asking the store.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
+
+use limiter_core::{Cost, Decision, Policy, Source};
+
+use super::sync::{AtomicU64, Ordering, RwLock};
+
+/// A bounded number of denials, each until the store might admit the same cost.
+///
+/// A denial's wait is exact: until then the same cost, or a larger one, can't be admitted under the
+/// same policy, whatever other callers charge. Only a refund, a reset or a charge under another policy
+/// changes that. After one by this process, [`Denials::forget`] removes the key's denials. After one
+/// by another process, a denial ends with [`Denials::MAX_AGE`].
+///
+/// The table is divided into lines with a lock each, and a key belongs to one line. In a full line,
+/// the denial that ends first is replaced. Keys and policies are compared whole, so that no key is
+/// refused in place of another.
+pub(crate) struct Denials {
+    lines: Box<[Line]>,
+    /// The most denials in a line.
+    slots: usize,
+    seed: RandomState,
+    start: Instant,
+    /// When the last denial ends, in nanoseconds since the start. After that there is nothing to
+    /// search for.
+    latest: AtomicU64,
+}
+
+/// The state of a key's line before the store is asked, so that a denial from before a refund is not
+/// cached after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    hash: u64,
+    generation: u64,
+}
+
+/// A decision of the store for `cost` of `key` under `policy`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Denial<'a> {
+    /// The key in the store.
+    pub(crate) key: &'a [u8],
+    pub(crate) policy: &'a Policy,
+    pub(crate) cost: Cost,
+    pub(crate) decision: Decision,
+    /// When the request was sent, or before.
+    pub(crate) sent: Instant,
+    /// When the reply had arrived.
+    pub(crate) received: Instant,
+}
+
+struct Line {
+    refusals: RwLock<Vec<Refusal>>,
+    /// How many times denials of this line were removed by [`Denials::forget`].
+    generation: AtomicU64,
+}
+
+struct Refusal {
+    hash: u64,
+    policy: Policy,
+    cost: Cost,
+    /// Counts from the time the request was sent, which was before the store decided.
+    until: Instant,
+    /// The wait in cached denials counts from here, so that no caller returns too early.
+    received: Instant,
+    decision: Decision,
+    key: Box<[u8]>,
+}
+
+impl Denials {
+    /// The default number of denials.
+    pub(crate) const DEFAULT_CAPACITY: usize = 10_000;
+
+    /// The largest number of denials.
+    pub(crate) const MAX_CAPACITY: usize = 1 << 24;
+
+    /// The longest time that a denial is cached. It bounds how long a reset by another process goes
+    /// unnoticed, and costs a key with a longer wait one call a second.
+    pub(crate) const MAX_AGE: Duration = Duration::from_secs(1);
+
+    /// Longer keys are not cached, so that memory is bounded. The store's keys are shorter.
+    const MAX_KEY: usize = 512;
+
+    /// How many denials a line has, all of which are compared.
+    const SLOTS: usize = 8;
+
+    /// Returns a cache of up to `capacity` denials, at most [`Denials::MAX_CAPACITY`], allocated as it is
+    /// needed. With a capacity of zero, nothing is cached.
+    pub(crate) fn new(capacity: usize, now: Instant) -> Self {
+        let capacity = capacity.min(Self::MAX_CAPACITY);
+        let lines = capacity.div_ceil(Self::SLOTS);
+        Self {
+            lines: (0..lines).map(|_| Line::new()).collect(),
+            slots: capacity.checked_div(lines).unwrap_or(0),
+            seed: RandomState::new(),
+            start: now,
+            latest: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the cached denial of `cost` if it still holds.
+    ///
+    /// Its wait is the store's, less the time since. For a larger cost than the denied one it is a
+    /// lower bound, and `None` if the cost can never fit. The remaining permits are those at the time
+    /// of the denial: there may be more by now, but fewer than the cost.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        key: &[u8],
+        policy: &Policy,
+        cost: Cost,
+        now: Instant,
+    ) -> Option<Decision> {
+        if self.since_start(now) >= self.latest.load(Ordering::Relaxed) {
+            return None;
+        }
+        let hash = self.hash(key);
+        let refusals = self.line(hash)?.refusals.read().unwrap_or_else(PoisonError::into_inner);
+        let holding = refusals.iter().filter(|refusal| {
+            refusal.is_of(hash, key, policy) && refusal.cost <= cost && now < refusal.until
+        });
+        Some(holding.max_by_key(|refusal| refusal.wait(now))?.decision(cost, now))
+    }
+
+    /// Returns the ticket for [`Denials::insert`]. Call it before the store is asked.
+    #[inline]
+    pub(crate) fn ticket(&self, key: &[u8]) -> Ticket {
+        let hash = self.hash(key);
+        // Acquire, because the store is asked after this.
+        let generation = self.line(hash).map(|line| line.generation.load(Ordering::Acquire));
+        Ticket { hash, generation: generation.unwrap_or(0) }
+    }
+
+    /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission, nor
+    /// for a cost that can never fit, because a denial without a wait has no end.
+    pub(crate) fn insert(&self, ticket: Ticket, denial: &Denial<'_>) {
+        if let Some(refusal) = Refusal::new(ticket.hash, denial)
+            && let Some(line) = self.line(ticket.hash)
+            && denial.key.len() <= Self::MAX_KEY
+        {
+            let latest = self.since_start(refusal.until);
+            let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
+            if line.generation.load(Ordering::Relaxed) == ticket.generation {
+                replace(&mut refusals, refusal, self.slots, denial.received);
+                self.latest.fetch_max(latest, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Removes the denials of `key` under every policy, and voids its tickets.
+    ///
+    /// Call it once after each refund or reset has ended, whatever its outcome, and before its caller
+    /// gets the answer. A denial that the store gave before the refund is then removed, or comes with
+    /// an older ticket and is not cached. One case is left: a refund that timed out may reach the store
+    /// later; its key is then refused for up to [`Denials::MAX_AGE`] longer.
+    pub(crate) fn forget(&self, key: &[u8]) {
+        let hash = self.hash(key);
+        if let Some(line) = self.line(hash) {
+            line.forget(|refusal| refusal.hash == hash && *refusal.key == *key);
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.seed.hash_one(key)
+    }
+
+    fn line(&self, hash: u64) -> Option<&Line> {
+        // The high bits choose the line: a multiplication maps them onto any number of lines.
+        let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
+        self.lines.get(usize::try_from(index).ok()?)
+    }
+
+    /// Saturates after 584 years.
+    fn since_start(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Replaces the denial of the same cost, one that has ended, or the next to end if the line is full; else
+/// adds the denial.
+fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize, now: Instant) {
+    let next = (0..).zip(&*refusals).min_by_key(|(_, old)| old.until);
+    let over = next.is_some_and(|(_, old)| old.until <= now) || refusals.len() >= slots;
+    let next = next.map(|(index, _)| index).filter(|_| over);
+    let same = refusals
+        .iter()
+        .position(|old| old.is_of(new.hash, &new.key, &new.policy) && old.cost == new.cost);
+    match same.or(next).and_then(|index| refusals.get_mut(index)) {
+        // Both hold, so the longer one is kept.
+        Some(old) if same.is_some() && new.until <= old.until => {}
+        Some(old) => *old = new,
+        None => refusals.push(new),
+    }
+}
+
+impl Line {
+    fn new() -> Self {
+        Self { refusals: RwLock::new(Vec::new()), generation: AtomicU64::new(0) }
+    }
+
+    fn forget(&self, which: impl Fn(&Refusal) -> bool) {
+        let mut refusals = self.refusals.write().unwrap_or_else(PoisonError::into_inner);
+        self.generation.fetch_add(1, Ordering::Release);
+        refusals.retain(|refusal| !which(refusal));
+    }
+}
+
+impl Refusal {
+    /// Returns `None` for a decision without a wait.
+    fn new(hash: u64, denial: &Denial<'_>) -> Option<Self> {
+        let Denial { key, policy, cost, decision, sent, received } = *denial;
+        let retry_after = decision.retry_after().filter(|_| !decision.is_admitted())?;
+        Some(Self {
+            hash,
+            policy: policy.clone(),
+            cost,
+            until: sent.checked_add(retry_after.min(Denials::MAX_AGE))?,
+            received,
+            decision,
+            key: key.into(),
+        })
+    }
+
+    fn is_of(&self, hash: u64, key: &[u8], policy: &Policy) -> bool {
+        self.hash == hash && *self.key == *key && self.policy == *policy
+    }
+
+    /// Returns the decision for `cost`, which is at least the denied one.
+    fn decision(&self, cost: Cost, now: Instant) -> Decision {
+        let usage = self.decision.usage();
+        let usage = usage.with_reset_after(self.left_of(usage.reset_after(), now));
+        let fits = cost.get() <= usage.limit();
+        let retry_after = fits.then(|| self.wait(now));
+        Decision::refused(usage, retry_after).with_source(Source::Cache)
+    }
+
+    fn wait(&self, now: Instant) -> Duration {
+        self.left_of(self.decision.retry_after().unwrap_or_default(), now)
+    }
+
+    /// Returns the time left, rounded up to a tick of the store's clock.
+    fn left_of(&self, time: Duration, now: Instant) -> Duration {
+        let left = time.saturating_sub(now.saturating_duration_since(self.received));
+        let nanos = left.subsec_nanos();
+        let short = nanos.next_multiple_of(1_000) - nanos;
+        left.saturating_add(Duration::from_nanos(short.into()))
+    }
+}
+
+impl fmt::Debug for Denials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let capacity = self.lines.len() * self.slots;
+        f.debug_struct("Denials").field("capacity", &capacity).finish_non_exhaustive()
+    }
+}

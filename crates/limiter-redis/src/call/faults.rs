@@ -1,0 +1,269 @@
+//! The table of faults: what a call without a usable reply says about its execution, and what to do.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
+
+use limiter_core::{Error, ErrorKind};
+
+/// Why a call returned no usable reply.
+///
+/// | fault | executed? | sent again? | counts as a failure of the server? |
+/// |---|---|---|---|
+/// | [`NoScript`](Self::NoScript) | no | once, by its source | no |
+/// | [`NotExecuted`](Self::NotExecuted), [`NotPrimary`](Self::NotPrimary), [`Redirected`](Self::Redirected) | no | once, inside the deadline | yes |
+/// | [`NotSent`](Self::NotSent) | no | once, inside the deadline | yes |
+/// | [`CrossSlot`](Self::CrossSlot) | no | key by key | no |
+/// | [`NoTime`](Self::NoTime) | no | no | no |
+/// | [`NoReply`](Self::NoReply) | unknown | never | yes |
+/// | [`ErrorReply`](Self::ErrorReply) | unknown | never | no: it answers |
+/// | [`InvalidReply`](Self::InvalidReply) | unknown | never | yes, and its connection is replaced |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The server does not have the script (`NOSCRIPT`).
+    NoScript,
+    /// The server replied that it did not execute the call, for example `BUSY` or `OOM`.
+    NotExecuted,
+    /// The server replied that it is not the primary (`READONLY`, `MASTERDOWN`).
+    NotPrimary,
+    /// Another node of the cluster serves the key (`MOVED`, `ASK`).
+    Redirected,
+    /// The call was not sent: there is no connection, or too many calls wait for it.
+    NotSent,
+    /// The keys of a batch belong to several slots of a cluster (`CROSSSLOT`).
+    CrossSlot,
+    /// No time was left to send the call.
+    NoTime,
+    /// The call was sent, and no reply came in time.
+    NoReply,
+    /// The server replied with any other error.
+    ErrorReply,
+    /// The reply is not RESP, or has a type that no script of this library returns.
+    InvalidReply,
+}
+
+impl Fault {
+    /// Returns the fault that a server's error reply stands for, by its first word.
+    ///
+    /// ```
+    /// use limiter_redis::Fault;
+    ///
+    /// assert_eq!(Fault::of_error_reply("LOADING Redis is loading"), Fault::NotExecuted);
+    /// assert_eq!(Fault::of_error_reply("WRONGTYPE Operation against"), Fault::ErrorReply);
+    /// ```
+    #[must_use]
+    pub fn of_error_reply(reply: &str) -> Self {
+        // Redis 6.2 wraps the error of a command in a script: `ERR Error running script (call to
+        // f_...): @user_script:40: -OOM command not allowed ...`.
+        let inner = reply
+            .strip_prefix("ERR Error running script")
+            .and_then(|rest| rest.split_once(": -").map(|(_, inner)| inner));
+        match first_word(inner.unwrap_or(reply)) {
+            "NOSCRIPT" => Self::NoScript,
+            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
+            | "OOM" | "TRYAGAIN" | "WRONGPASS" => Self::NotExecuted,
+            "READONLY" | "MASTERDOWN" => Self::NotPrimary,
+            "MOVED" | "ASK" => Self::Redirected,
+            "CROSSSLOT" => Self::CrossSlot,
+            _ => Self::ErrorReply,
+        }
+    }
+
+    /// Returns what the fault means to a caller.
+    #[must_use]
+    pub const fn kind(self) -> ErrorKind {
+        match self {
+            Self::NoScript
+            | Self::NotExecuted
+            | Self::NotPrimary
+            | Self::Redirected
+            | Self::NotSent
+            | Self::CrossSlot
+            | Self::NoTime => ErrorKind::Unavailable,
+            Self::NoReply => ErrorKind::Undetermined,
+            Self::ErrorReply | Self::InvalidReply => ErrorKind::Unexpected,
+        }
+    }
+
+    /// Returns whether the call may be sent once more inside its deadline.
+    #[must_use]
+    pub const fn may_be_sent_again(self) -> bool {
+        matches!(self, Self::NotExecuted | Self::NotPrimary | Self::Redirected | Self::NotSent)
+    }
+
+    /// Returns what the fault says about the server, or `None` if it says nothing.
+    pub(crate) const fn server_failed(self) -> Option<bool> {
+        match self {
+            Self::NoTime => None,
+            Self::NoScript | Self::CrossSlot | Self::ErrorReply => Some(false),
+            Self::NotExecuted
+            | Self::NotPrimary
+            | Self::Redirected
+            | Self::NotSent
+            | Self::NoReply
+            | Self::InvalidReply => Some(true),
+        }
+    }
+}
+
+/// The error of a call: a [`Fault`] and a message.
+#[derive(Debug)]
+pub struct CallError {
+    fault: Fault,
+    message: Cow<'static, str>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+    /// The address in `MOVED` and `ASK`.
+    pub(crate) redirect: Option<Redirect>,
+}
+
+/// The node that a cluster names in `MOVED` or `ASK`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    /// Such as `127.0.0.1:6381`, or with an empty host.
+    pub(crate) to: String,
+    /// Whether the call has to follow `ASKING`.
+    pub(crate) is_asking: bool,
+}
+
+impl CallError {
+    /// Returns the error of a call with `fault`.
+    pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { fault, message: message.into(), source: None, redirect: None }
+    }
+
+    /// Returns the error for a server's error reply, classified by [`Fault::of_error_reply`].
+    #[must_use]
+    pub fn of_error_reply(server: &str, reply: &str) -> Self {
+        let reply = reply.trim_end();
+        let words: Vec<&str> = reply.split_whitespace().take(3).collect();
+        // `MOVED 3999 127.0.0.1:6381`.
+        let redirect = match words.as_slice() {
+            [word @ ("MOVED" | "ASK"), _, to] => {
+                Some(Redirect { to: (*to).to_owned(), is_asking: *word == "ASK" })
+            }
+            _ => None,
+        };
+        let fault = Fault::of_error_reply(reply);
+        Self { redirect, ..Self::new(fault, format!("{server}: {reply}")) }
+    }
+
+    /// Adds the underlying error.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Replaces the fault, where the client library reports more or less than the reply's words.
+    pub(crate) fn with_fault(self, fault: Fault) -> Self {
+        Self { fault, ..self }
+    }
+
+    /// Returns the fault.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        self.fault
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for CallError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.source {
+            Some(source) => Some(&**source),
+            None => None,
+        }
+    }
+}
+
+/// Returns the error for a caller, with the policy's name.
+pub(crate) fn named(policy: &str, error: Arc<CallError>) -> Error {
+    let message = format!("policy {policy:?}: {error}");
+    Error::new(error.fault().kind(), message).with_source(error)
+}
+
+/// Returns the first word of a server's error reply.
+pub(crate) fn first_word(reply: &str) -> &str {
+    reply.split_whitespace().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_core::ErrorKind::{Unavailable, Undetermined, Unexpected};
+
+    use super::*;
+
+    /// The table of the docs, one row a fault.
+    #[test]
+    fn each_fault_has_one_meaning() {
+        for (fault, kind, again, server_failed) in [
+            (Fault::NoScript, Unavailable, false, Some(false)),
+            (Fault::NotExecuted, Unavailable, true, Some(true)),
+            (Fault::NotPrimary, Unavailable, true, Some(true)),
+            (Fault::Redirected, Unavailable, true, Some(true)),
+            (Fault::NotSent, Unavailable, true, Some(true)),
+            (Fault::CrossSlot, Unavailable, false, Some(false)),
+            (Fault::NoTime, Unavailable, false, None),
+            (Fault::NoReply, Undetermined, false, Some(true)),
+            (Fault::ErrorReply, Unexpected, false, Some(false)),
+            (Fault::InvalidReply, Unexpected, false, Some(true)),
+        ] {
+            assert_eq!(fault.kind(), kind, "{fault:?}");
+            assert_eq!(fault.may_be_sent_again(), again, "{fault:?}");
+            assert_eq!(fault.server_failed(), server_failed, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_word_of_an_error_reply_selects_the_fault() {
+        let wrapped = "ERR Error running script (call to f_1): @user_script:40: ";
+        for (reply, fault) in [
+            ("NOSCRIPT No matching script.", Fault::NoScript),
+            ("BUSY Redis is busy running a script.", Fault::NotExecuted),
+            ("CLUSTERDOWN Hash slot not served", Fault::NotExecuted),
+            ("LOADING Redis is loading the dataset in memory", Fault::NotExecuted),
+            ("MISCONF Redis is configured to save RDB snapshots", Fault::NotExecuted),
+            ("NOAUTH Authentication required.", Fault::NotExecuted),
+            ("NOPERM this user has no permissions", Fault::NotExecuted),
+            ("NOREPLICAS Not enough good replicas to write.", Fault::NotExecuted),
+            ("OOM command not allowed when used memory > 'maxmemory'.\r\n", Fault::NotExecuted),
+            ("TRYAGAIN Multiple keys request during rehashing", Fault::NotExecuted),
+            ("WRONGPASS invalid username-password pair", Fault::NotExecuted),
+            ("READONLY You can't write against a read only replica.", Fault::NotPrimary),
+            ("MASTERDOWN Link with MASTER is down", Fault::NotPrimary),
+            ("MOVED 3999 127.0.0.1:6381", Fault::Redirected),
+            ("ASK 3999 ::1:6381", Fault::Redirected),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Fault::CrossSlot),
+            ("WRONGTYPE Operation against a key", Fault::ErrorReply),
+            ("ERR user_script:1: Script attempted to access nonexistent", Fault::ErrorReply),
+            ("user_script:12: attempt to compare two nil values", Fault::ErrorReply),
+            ("EXOTIC words", Fault::ErrorReply),
+            ("", Fault::ErrorReply),
+        ] {
+            assert_eq!(Fault::of_error_reply(reply), fault, "{reply}");
+            let error = CallError::of_error_reply("Redis", reply);
+            assert_eq!(error.to_string(), format!("Redis: {}", reply.trim_end()));
+        }
+        for (inner, fault) in [
+            ("-OOM command not allowed", Fault::NotExecuted),
+            ("-READONLY You can't", Fault::NotPrimary),
+        ] {
+            assert_eq!(Fault::of_error_reply(&format!("{wrapped}{inner}")), fault, "{inner}");
+        }
+    }
+
+    #[test]
+    fn redirections_name_the_node() {
+        for (reply, to, is_asking) in [
+            ("MOVED 3999 127.0.0.1:6381", "127.0.0.1:6381", false),
+            ("ASK 3999 ::1:6381", "::1:6381", true),
+        ] {
+            let redirect = CallError::of_error_reply("Redis", reply).redirect;
+            assert_eq!(redirect, Some(Redirect { to: to.to_owned(), is_asking }));
+        }
+    }
+}

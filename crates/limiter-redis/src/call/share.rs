@@ -1,0 +1,101 @@
+//! One process's share of a policy, for the time without a store.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use limiter_core::{Algorithm, Error, Limit, Policy, Quota};
+
+/// Returns the policy with every quota divided by `processes` and rounded down.
+///
+/// - A limit with fewer permits than processes gives one permit in several windows, up to
+///   [`Quota::MAX_WINDOW`].
+/// - A burst is at least one permit, and recovers within [`Quota::MAX_RECOVERY`].
+/// - A queue may have no depth left: it then admits its burst, and promises nothing.
+///
+/// Names and order of the limits stay, so that a decision's limit index means the same limit.
+pub(crate) fn share(policy: &Policy, processes: NonZeroU32) -> Result<Policy, Error> {
+    let number = u64::from(processes.get());
+    // Checked first, so that the closure has nothing left that can fail.
+    let quotas = policy.limits().iter().map(|limit| divide(limit.quota(), number));
+    let quotas = quotas.collect::<Result<Vec<_>, _>>()?;
+    policy.with_quotas(|limit| {
+        let index = policy.limits().iter().position(|other| other.name() == limit.name());
+        let quota = index.and_then(|index| quotas.get(index)).unwrap_or(limit.quota());
+        (algorithm(limit, quota, number), *quota)
+    })
+}
+
+fn divide(quota: &Quota, number: u64) -> Result<Quota, Error> {
+    let longest = Quota::MAX_WINDOW.as_nanos() / quota.window().as_nanos();
+    let windows = u128::from(number.div_ceil(quota.permits())).min(longest);
+    let windows = u32::try_from(windows).unwrap_or(u32::MAX);
+    let permits = (quota.permits() / number).max(1);
+    let window = quota.window().saturating_mul(windows);
+    let burst = (quota.burst() / number).max(1).min(within_recovery(permits, window));
+    Quota::new(permits, window)?.try_with_burst(burst)
+}
+
+fn algorithm(limit: &Limit, share: &Quota, number: u64) -> Algorithm {
+    match limit.algorithm() {
+        Algorithm::LeakyQueue { depth } => {
+            let most = within_recovery(share.permits(), share.window());
+            Algorithm::LeakyQueue { depth: (depth / number).min(most) }
+        }
+        other => other,
+    }
+}
+
+/// Returns how many permits recover within [`Quota::MAX_RECOVERY`].
+fn within_recovery(permits: u64, window: Duration) -> u64 {
+    let most = u128::from(permits) * Quota::MAX_RECOVERY.as_nanos() / window.as_nanos();
+    u64::try_from(most).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among(policy: &str, processes: u32) -> Policy {
+        let policy = Policy::parse("api", policy).unwrap();
+        share(&policy, NonZeroU32::new(processes).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn permits_bursts_and_depths_are_divided_and_rounded_down() {
+        for (whole, processes, part) in [
+            ("100/min burst 20", 1, "100/min burst 20"),
+            ("100/min burst 20", 3, "33/min burst 6"),
+            ("2/s", 3, "1/2s burst 1"),
+            ("1/h", 3, "1/3h"),
+            ("10/day", 1_000_000, "1/366d burst 1"),
+            ("10/s by leaky-queue depth 7", 3, "3/s by leaky-queue depth 2"),
+            ("10/s by sub-windows 10 slots", 3, "3/s by sub-windows 10 slots"),
+            ("10/s by fixed-window", 4, "2/s by fixed-window"),
+        ] {
+            let part = Policy::parse("api", part).unwrap();
+            let found = among(whole, processes);
+            assert_eq!(found.limits()[0].quota(), part.limits()[0].quota(), "{whole}");
+            assert_eq!(found.limits()[0].algorithm(), part.limits()[0].algorithm(), "{whole}");
+            assert_eq!(found.families(), Policy::parse("api", whole).unwrap().families());
+        }
+    }
+
+    #[test]
+    fn a_depth_stays_within_the_longest_recovery() {
+        // 18,000 at 10 a day is 1,800 days; a third of both rounds the rate down by more.
+        let policy = among("10/day by leaky-queue depth 18000", 3);
+        assert_eq!(policy.limits()[0].algorithm(), Algorithm::LeakyQueue { depth: 5_490 });
+    }
+
+    #[test]
+    fn several_limits_keep_their_order() {
+        let limits = ["5/s", "100/min by sliding-log", "101/h"];
+        let limits = limits.iter().map(|text| Policy::parse(text, text).unwrap());
+        let policy = Policy::several("api", limits).unwrap();
+        let part = share(&policy, NonZeroU32::new(50).unwrap()).unwrap();
+        let names = |policy: &Policy| {
+            policy.limits().iter().map(|limit| limit.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&part), names(&policy));
+        assert_eq!(part.families(), policy.families());
+    }
+}

@@ -1,0 +1,101 @@
+//! How callers wait: for the reply to a call, and for permits.
+
+use std::{sync::Arc, time::Duration};
+
+use limiter_core::{Answer, Decision, Error, ErrorKind, Receipt, Reservation};
+use tokio::{
+    runtime::Handle as Runtime,
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+
+use super::{
+    deadline::Deadline,
+    faults::{CallError, Fault},
+};
+use crate::{client::ScriptClient, limiter::RedisLimiter};
+
+/// How much longer than the deadline a caller waits, so that the call's own time-out, which names the
+/// cause, is reported first.
+const GRACE: Duration = Duration::from_millis(2);
+
+/// Returns the current runtime, which runs the call.
+pub(crate) fn runtime() -> Result<Runtime, Error> {
+    Runtime::try_current().map_err(|error| {
+        let message = "there is no Tokio runtime to await the answer on";
+        Error::new(ErrorKind::Unavailable, message).with_source(error)
+    })
+}
+
+/// Waits for the answer of a call that another task makes.
+pub(crate) async fn answered<T>(
+    answer: oneshot::Receiver<T>,
+    deadline: Deadline,
+) -> Result<T, Arc<CallError>> {
+    let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
+        // The task was not scheduled, because its worker thread is busy.
+        Err(_) => "no answer within the deadline; a task of the client's runtime blocks its thread",
+    };
+    Err(Arc::new(CallError::new(Fault::NoReply, error)))
+}
+
+/// Returns what was reserved once it may be used.
+///
+/// If it is dropped before that, it refunds the permits, even if the reply was not received yet or
+/// not polled.
+pub(crate) async fn until_due<C: ScriptClient>(
+    limiter: RedisLimiter<C>,
+    reserved: Answer<Reservation>,
+) -> Result<Reservation, Error> {
+    let runtime = runtime()?;
+    let (send, receive) = oneshot::channel();
+    runtime.clone().spawn(async move {
+        let unused = reserved.await.map(|reserved| Unused::new(limiter, runtime, reserved));
+        // If the caller has left, now or before it polls the answer, this drops the reservation.
+        drop(send.send(unused));
+    });
+    let unused = receive.await.map_err(|_| {
+        let message = "the runtime was shut down while the answer was awaited";
+        Error::new(ErrorKind::Undetermined, message)
+    })??;
+    if let Some(delay) = unused.delay {
+        sleep(delay).await;
+    }
+    Ok(unused.into_reservation())
+}
+
+/// A reservation that is not used yet. Refunds its permits when it is dropped.
+struct Unused<C: ScriptClient> {
+    limiter: RedisLimiter<C>,
+    /// Kept, because the reservation may be dropped outside of a runtime.
+    runtime: Runtime,
+    decision: Decision,
+    delay: Option<Duration>,
+    receipt: Option<Receipt>,
+}
+
+impl<C: ScriptClient> Unused<C> {
+    fn new(limiter: RedisLimiter<C>, runtime: Runtime, reserved: Reservation) -> Self {
+        let (decision, delay) = (reserved.decision(), reserved.delay());
+        Self { limiter, runtime, decision, delay, receipt: reserved.into_receipt() }
+    }
+
+    fn into_reservation(mut self) -> Reservation {
+        match self.receipt.take() {
+            Some(receipt) => Reservation::admitted(self.decision, Duration::ZERO, receipt),
+            None => Reservation::refused(self.decision),
+        }
+    }
+}
+
+impl<C: ScriptClient> Drop for Unused<C> {
+    fn drop(&mut self) {
+        if let Some(receipt) = self.receipt.take() {
+            let refund = self.limiter.refund(receipt);
+            // An error is counted, and reported to the observer.
+            self.runtime.spawn(async move { drop(refund.await) });
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The address of a server: which servers, how they are found, and how they are spoken to.
+
+mod check;
+mod redact;
+
+use fred::types::config::{Config, Server, ServerConfig};
+use limiter_core::{Error, ErrorKind};
+
+use self::{check::Parts, redact::redacted};
+use super::options::{ConnectOptions, Credentials};
+
+/// A valid address.
+pub(crate) struct Address {
+    /// The library's settings; for a cluster, those of a node, without its address.
+    pub(crate) config: Config,
+    /// The nodes of a cluster in the address.
+    pub(crate) cluster: Option<Vec<Server>>,
+    /// The address without users and passwords, for errors and log lines.
+    pub(crate) url: String,
+}
+
+impl Address {
+    /// Parses an address such as `redis://user:password@host:6379`.
+    pub(crate) fn parse(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
+        let shown = redacted(url);
+        let invalid = |why: &str| {
+            let message = format!("invalid server address {shown:?}: {why}");
+            Error::new(ErrorKind::InvalidSetting, message)
+        };
+        let parts = Parts::of(url).map_err(|why| invalid(&why))?;
+        let Parts { encrypted, kind, rest, .. } = parts;
+        // Without the library's own choice of certificates.
+        let plain = format!("redis{kind}://{rest}");
+        let mut config = Config::from_url(&plain).map_err(|error| {
+            // It may quote a node with a user and a password.
+            invalid(&redacted(error.details()))
+        })?;
+        // Keeps trying if the first attempt fails.
+        config.fail_fast = false;
+        encrypt(&mut config, encrypted, options).map_err(|why| invalid(&why))?;
+        if let Some(Credentials { username, password }) = &options.server {
+            if parts.has_user {
+                return Err(invalid("it has a user, and so have the options; remove one of them"));
+            }
+            config.username = Some(username.clone());
+            config.password = Some(password.clone());
+        }
+
+        let mut cluster = None;
+        match &mut config.server {
+            ServerConfig::Clustered { hosts, .. } => {
+                // The library would ignore another one.
+                if !matches!(parts.path, "" | "0") {
+                    return Err(invalid("a cluster has only database 0; remove the path"));
+                }
+                // The library puts the first one last.
+                hosts.rotate_right(1);
+                cluster = Some(std::mem::take(hosts));
+            }
+            ServerConfig::Sentinel { hosts, username, password, .. } => {
+                hosts.rotate_right(1);
+                if let Some(credentials) = &options.sentinel {
+                    *username = Some(credentials.username.clone());
+                    *password = Some(credentials.password.clone());
+                }
+            }
+            ServerConfig::Centralized { .. } => {}
+        }
+        if options.sentinel.is_some() && kind != "-sentinel" {
+            let why = "the options have sentinel credentials; use redis-sentinel:// or remove them";
+            return Err(invalid(why));
+        }
+        Ok(Self { config, cluster, url: shown })
+    }
+}
+
+#[cfg(feature = "tls")]
+fn encrypt(config: &mut Config, encrypted: bool, options: &ConnectOptions) -> Result<(), String> {
+    let tls = match (&options.tls, encrypted) {
+        (Some(tls), true) => tls.clone(),
+        (None, true) => super::tls::trusting_the_system().map_err(|error| error.to_string())?,
+        (Some(_), false) => {
+            return Err("the options have TLS settings; use rediss:// or remove them".to_owned());
+        }
+        (None, false) => return Ok(()),
+    };
+    config.tls = Some(tls.into());
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+fn encrypt(_: &mut Config, encrypted: bool, _: &ConnectOptions) -> Result<(), String> {
+    if encrypted {
+        return Err("TLS needs the feature `tls` of limiter-redis; enable it".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Address {
+        Address::parse(url, &ConnectOptions::new()).unwrap()
+    }
+
+    #[test]
+    fn one_server_has_a_user_a_password_and_a_database() {
+        let address = parse("valkey://user:p%40ss@host:7000/3");
+        assert_eq!(address.url, "valkey://***@host:7000/3");
+        assert_eq!(address.config.username.as_deref(), Some("user"));
+        assert_eq!(address.config.password.as_deref(), Some("p@ss"));
+        assert_eq!(address.config.database, Some(3));
+        assert!(address.cluster.is_none());
+    }
+
+    #[test]
+    fn the_nodes_of_a_cluster_are_asked_in_their_order() {
+        let address = parse("redis-cluster://a:1?node=b:2&node=c:3");
+        let expected = [("a", 1), ("b", 2), ("c", 3)].map(|(host, port)| Server::new(host, port));
+        assert_eq!(address.cluster.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_cluster_has_one_database() {
+        for url in
+            ["redis-cluster://a", "redis-cluster://u:p@a:1/", "valkey-cluster://a/0?node=b:2"]
+        {
+            assert!(parse(url).cluster.is_some(), "{url}");
+        }
+        for url in ["redis-cluster://a/3", "redis-cluster://u:p@a:1/01?node=b:2"] {
+            let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+            assert!(error.ends_with(": a cluster has only database 0; remove the path"), "{error}");
+        }
+    }
+
+    #[test]
+    fn sentinels_have_credentials_of_their_own() {
+        let url = "redis-sentinel://u:p@a:1?sentinelServiceName=main&node=b:2";
+        let options = ConnectOptions::new().with_sentinel_credentials("default", "secret");
+        let address = Address::parse(url, &options).unwrap();
+        let ServerConfig::Sentinel { hosts, service_name, username, password } =
+            address.config.server
+        else {
+            panic!("another kind")
+        };
+        assert_eq!(hosts, [Server::new("a", 1), Server::new("b", 2)]);
+        assert_eq!(service_name, "main");
+        assert_eq!((username.as_deref(), password.as_deref()), (Some("default"), Some("secret")));
+        assert!(!format!("{options:?}").contains("secret"));
+
+        let error = Address::parse("redis://a", &options).err().unwrap().to_string();
+        assert!(error.contains(": the options have sentinel credentials; "), "{error}");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_names_the_feature_that_it_needs() {
+        let error = Address::parse("valkeys://host", &ConnectOptions::new()).err().unwrap();
+        let message = "invalid server address \"valkeys://host\": TLS needs the feature `tls` of limiter-redis; enable it";
+        assert_eq!(error.to_string(), message);
+    }
+
+    fn fault(url: &str) -> String {
+        let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+        assert!(!error.contains("secret"), "{error}");
+        let (_, why) = error.split_once("\": ").unwrap();
+        why.to_owned()
+    }
+
+    #[test]
+    fn addresses_that_would_be_misread_are_refused() {
+        for (url, expected) in [
+            (
+                "redis://alice@host",
+                "the user has no password; write redis://user:password@host, or \
+                 redis://:password@host for the default user",
+            ),
+            ("redis://u:se/secret@host", "a \"/\" in a user or password must be written %2F"),
+            ("redis://u:se?secret@host", "a \"?\" in a user or password must be written %3F"),
+            ("redis://u:se#secret@host", "a \"#\" in a user or password must be written %23"),
+            ("redis://host#1", "it has a fragment; remove \"#\" and what follows"),
+            (
+                "redis://host?timeout=5",
+                "unknown parameter \"timeout\"; this kind of address has none",
+            ),
+            ("redis-cluster://a:1?nodes=b:2", "unknown parameter \"nodes\"; expected node"),
+            (
+                "redis-sentinel://a:1?serviceName=x",
+                "unknown parameter \"serviceName\"; expected node, sentinelServiceName, \
+                 sentinelUsername or sentinelPassword",
+            ),
+            (
+                "redis-sentinel://a:1",
+                "sentinelServiceName is missing; add ?sentinelServiceName=NAME",
+            ),
+            ("redis://host:port", "the port \"port\" is not a number from 1 to 65535"),
+            ("redis://host:0", "the port \"0\" is not a number from 1 to 65535"),
+            ("redis://:6379", "the host is missing; write redis://host:6379"),
+            ("redis://host/zero", "the database \"zero\" is not a number"),
+        ] {
+            assert_eq!(fault(url), expected, "{url}");
+        }
+        assert!(fault("http://host").starts_with("it must begin with redis://, "));
+    }
+
+    #[test]
+    fn credentials_stand_in_the_address_or_in_the_options() {
+        let options = ConnectOptions::new().with_credentials("alice", "secret");
+        let address = Address::parse("redis://host", &options).unwrap();
+        assert_eq!(address.config.username.as_deref(), Some("alice"));
+        assert_eq!(address.config.password.as_deref(), Some("secret"));
+        assert!(!format!("{options:?}").contains("secret"));
+        let both = Address::parse("redis://u:p@host", &options).err().unwrap().to_string();
+        assert!(both.ends_with("it has a user, and so have the options; remove one of them"));
+        let address = parse("redis://:only%2Fword@[::1]:7000/2");
+        assert_eq!(address.config.username, None);
+        assert_eq!(address.config.password.as_deref(), Some("only/word"));
+    }
+
+    #[test]
+    fn an_error_of_a_node_shows_no_password() {
+        let url = "redis-cluster://u:secret@a:1?node=u:secret@host:2";
+        let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
+        assert!(!error.contains("secret") && error.contains("host"), "{error}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The parts of an address, and faults that `fred` would ignore or misread.
+
+/// An address in parts.
+pub(super) struct Parts<'a> {
+    pub(super) encrypted: bool,
+    /// Empty, `-sentinel` or `-cluster`.
+    pub(super) kind: &'a str,
+    /// Everything after the scheme.
+    pub(super) rest: &'a str,
+    pub(super) has_user: bool,
+    /// Without its slash.
+    pub(super) path: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// Splits an address, or returns what is wrong with it and what to do.
+    pub(super) fn of(url: &'a str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (encrypted, kind) = scheme_of(scheme).ok_or(
+            "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with \
+             rediss or valkey",
+        )?;
+        let (before_fragment, fragment) = split(rest, '#');
+        let (before_query, query) = split(before_fragment, '?');
+        let (authority, path) = split(before_query, '/');
+        let (user, server) = authority
+            .rsplit_once('@')
+            .map_or((None, authority), |(user, server)| (Some(user), server));
+        // The first of them ends the authority, so a user or password must not contain it.
+        if user.is_none() {
+            for (part, character, code) in
+                [(path, '/', "2F"), (query, '?', "3F"), (fragment, '#', "23")]
+            {
+                let parameters = character == '?' && part.contains('=');
+                if part.contains('@') && !parameters {
+                    let fault = "in a user or password must be written";
+                    return Err(format!("a \"{character}\" {fault} %{code}"));
+                }
+            }
+        }
+        if rest.contains('#') {
+            return Err("it has a fragment; remove \"#\" and what follows".to_owned());
+        }
+        if user.is_some_and(|user| !user.is_empty() && !user.contains(':')) {
+            return Err("the user has no password; write redis://user:password@host, or \
+                        redis://:password@host for the default user"
+                .to_owned());
+        }
+        check_server(server)?;
+        if !path.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("the database {path:?} is not a number"));
+        }
+        check_query(kind, query)?;
+        Ok(Self { encrypted, kind, rest, has_user: user.is_some(), path })
+    }
+}
+
+/// Returns whether a scheme asks for TLS, and its kind, if it is known.
+fn scheme_of(scheme: &str) -> Option<(bool, &str)> {
+    let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
+    let (encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
+    matches!(kind, "" | "-sentinel" | "-cluster").then_some((encrypted, kind))
+}
+
+fn split(text: &str, at: char) -> (&str, &str) {
+    text.split_once(at).unwrap_or((text, ""))
+}
+
+fn check_server(server: &str) -> Result<(), String> {
+    // An IPv6 address is in brackets, and has colons itself.
+    let (host, port) = match server.rsplit_once(']') {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => server.split_once(':').map_or((server, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() {
+        return Err("the host is missing; write redis://host:6379".to_owned());
+    }
+    match port {
+        Some(port) if !port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            Err(format!("the port {port:?} is not a number from 1 to 65535"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_query(kind: &str, query: &str) -> Result<(), String> {
+    let (known, expected): (&[&str], _) = match kind {
+        "-sentinel" => (
+            &["node", "sentinelServiceName", "sentinelUsername", "sentinelPassword"],
+            "expected node, sentinelServiceName, sentinelUsername or sentinelPassword",
+        ),
+        "-cluster" => (&["node"], "expected node"),
+        _ => (&[], "this kind of address has none"),
+    };
+    let names = query.split('&').map(|pair| split(pair, '=').0).filter(|name| !name.is_empty());
+    for name in names.clone() {
+        if !known.contains(&name) {
+            return Err(format!("unknown parameter {name:?}; {expected}"));
+        }
+    }
+    if kind == "-sentinel" && !names.clone().any(|name| name == "sentinelServiceName") {
+        return Err("sentinelServiceName is missing; add ?sentinelServiceName=NAME".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Addresses without users and passwords, for errors and log lines.
+
+/// Query parameters whose values are hidden.
+const SECRETS: [&str; 2] = ["sentinelPassword=", "sentinelUsername="];
+
+/// Hides users and passwords.
+pub(super) fn redacted(url: &str) -> String {
+    let mut shown = url.to_owned();
+    for secret in SECRETS {
+        let mut seen = 0;
+        while let Some(at) = shown.get(seen..).and_then(|rest| rest.find(secret)) {
+            let begin = seen + at + secret.len();
+            let length = shown.get(begin..).unwrap_or_default().find('&');
+            let end = length.map_or(shown.len(), |length| begin + length);
+            shown.replace_range(begin..end, "***");
+            seen = begin;
+        }
+    }
+    // Without a scheme, all text before the host may be a user and a password.
+    let is_word =
+        |scheme: &str| scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let scheme = shown.split_once("://").filter(|(scheme, _)| is_word(scheme));
+    let begin = scheme.map_or(0, |(scheme, _)| scheme.len() + "://".len());
+    if let Some(at) = shown.rfind('@')
+        && begin <= at
+    {
+        shown.replace_range(begin..at, "***");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_ever_shown() {
+        for url in [
+            "redis://u:secret@host",
+            "redis://u:sec@secret@host",
+            "redis-sentinel://u:secret@host?sentinelServiceName=x&sentinelPassword=secret",
+            "redis-sentinel://host?sentinelPassword=a@secret&sentinelUsername=secret",
+            "redis-sentinel://host?sentinelPassword=secret&sentinelPassword=secret",
+            "u:secret@host",
+            "redis:/u:secret@host",
+            "u:secret://secret@host",
+        ] {
+            assert!(!redacted(url).contains("secret"), "{}", redacted(url));
+            assert!(redacted(url).contains("host"), "{}", redacted(url));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The connections to the nodes of a cluster.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use fred::types::{
+    Value,
+    config::{Config, Server, ServerConfig},
+};
+
+use super::slots::{self, Range};
+use crate::client::{
+    command::{self, Command},
+    fred::{
+        node::Node,
+        start::{First, Purpose},
+    },
+};
+
+/// A node of a cluster.
+pub(crate) struct Member {
+    /// The smallest number from one that no other node had when this one was added.
+    pub(crate) number: usize,
+    server: Server,
+    config: Config,
+    pub(crate) node: Node,
+    /// The connection for commands that need `ASKING`, made for the first of them.
+    asking: OnceLock<Node>,
+}
+
+/// All nodes in use, so that each has one connection.
+pub(crate) struct Members {
+    /// The settings of all nodes, without the address.
+    config: Config,
+    /// The nodes of the address, whose connections are kept even if they serve no slot.
+    seeds: Vec<Server>,
+    known: Mutex<Vec<Arc<Member>>>,
+}
+
+impl Members {
+    pub(crate) fn new(config: Config, seeds: Vec<Server>) -> Self {
+        Self { config, seeds, known: Mutex::default() }
+    }
+
+    /// Returns the nodes of the address. Each is connected when it is returned.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = Arc<Member>> {
+        self.seeds.iter().map(|seed| self.get(seed))
+    }
+
+    /// Returns the node at an address.
+    pub(crate) fn get(&self, server: &Server) -> Arc<Member> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(member) = known.iter().find(|member| member.server == *server) {
+            return Arc::clone(member);
+        }
+        let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
+        let number = (1..).find(is_free).unwrap_or_default();
+        let member = Arc::new(Member::new(number, server.clone(), self.config.clone()));
+        known.push(Arc::clone(&member));
+        member
+    }
+
+    /// Returns the node that `source` named, such as `127.0.0.1:6381`, or `:6381` on the same host.
+    pub(crate) fn named(&self, name: &str, source: &Arc<Member>) -> Arc<Member> {
+        let Some((host, Ok(port))) =
+            name.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()))
+        else {
+            return Arc::clone(source);
+        };
+        let host = if matches!(host, "" | "?") { &*source.server.host } else { host };
+        self.get(&Server::new(host, port))
+    }
+
+    /// Closes the connections to nodes that are not in use any more.
+    pub(crate) fn forget_unused(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|member| Arc::strong_count(member) > 1 || self.seeds.contains(&member.server));
+    }
+}
+
+impl Member {
+    fn new(number: usize, server: Server, mut config: Config) -> Self {
+        config.server = ServerConfig::Centralized { server: server.clone() };
+        let node = start(&server, config.clone(), Purpose::Serving);
+        Self { number, server, config, node, asking: OnceLock::new() }
+    }
+
+    /// Returns the connection for the commands that need `ASKING`.
+    pub(crate) fn asking(&self) -> &Node {
+        self.asking.get_or_init(|| start(&self.server, self.config.clone(), Purpose::Asking))
+    }
+
+    /// Returns which nodes serve which slots, or why this node does not say.
+    pub(crate) async fn slots(&self, within: Duration) -> Result<Vec<Range>, String> {
+        let arguments = vec![Value::from_static_str("SLOTS")];
+        let command = Command { name: "CLUSTER", arguments };
+        match self.node.send(First::Nothing, command, within).await {
+            Ok(reply) => slots::read(&reply, &self.server.host).ok_or_else(|| {
+                let (server, quoted) = (url(&self.server), command::quoted(&reply));
+                format!("{server} returned no slots: {quoted}")
+            }),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&url(&self.server))
+    }
+}
+
+fn start(server: &Server, config: Config, purpose: Purpose) -> Node {
+    let url = url(server);
+    Node::start(config, purpose, format!("Redis at {url}"), url)
+}
+
+fn url(server: &Server) -> String {
+    format!("{}:{}", server.host, server.port)
+}

@@ -1,0 +1,258 @@
+//! Sends each call to the node that serves its slot.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fred::{
+    types::config::{Config, Server},
+    util::redis_keyslot,
+};
+
+use super::{
+    member::{Member, Members},
+    slots::Map,
+};
+use crate::{
+    call::faults::{CallError, Fault},
+    client::{
+        ScriptCall, ScriptReply,
+        command::{self, Command},
+        fred::{
+            node::{PATIENCE, RECONNECT_DELAY},
+            start::First,
+        },
+        outage_log::OutageLog,
+    },
+};
+
+/// How many times a call is redirected. The nodes before the last did not execute it.
+const MAX_REDIRECTIONS: usize = 16;
+
+/// How long a node may take to return the slots, because others can be asked.
+const SLOTS_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How often a cluster without replicas is asked for new ones, because no node reports them.
+const NEW_REPLICAS_AFTER: Duration = Duration::from_secs(10);
+
+/// The time between two attempts to get the slots when the connection is made.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// The nodes of a cluster, and which slots they serve.
+pub(crate) struct Cluster {
+    members: Members,
+    replica_reads: bool,
+    map: RwLock<Map>,
+    log: OutageLog,
+    /// Whether a refresh of the slots is under way.
+    is_refreshing: AtomicBool,
+    refreshed_at: Mutex<Option<Instant>>,
+    /// Selects the next node, round robin.
+    turn: AtomicUsize,
+}
+
+/// A refresh of the slots. When it is dropped, for example with its runtime, another may begin.
+struct Refresh(Arc<Cluster>);
+
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.0.is_refreshing.store(false, Ordering::Release);
+    }
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        config: Config,
+        seeds: Vec<Server>,
+        replica_reads: bool,
+        url: String,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            log: OutageLog::new(url),
+            members: Members::new(config, seeds),
+            replica_reads,
+            map: RwLock::default(),
+            is_refreshing: AtomicBool::new(false),
+            refreshed_at: Mutex::default(),
+            turn: AtomicUsize::new(0),
+        })
+    }
+
+    /// Waits until the slots are known and their nodes are connected, at most a second.
+    pub(crate) async fn connected(&self) {
+        let mut trouble = None;
+        let connected = async {
+            while let Err(why) = self.refresh().await {
+                trouble = Some(why);
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+            trouble = None;
+            // Waits as long for a node that is unreachable.
+            let members = self.read().members();
+            for member in members {
+                member.node.connected().await;
+            }
+        };
+        drop(tokio::time::timeout(PATIENCE, connected).await);
+        if let Some(why) = trouble {
+            self.log.begins(&why);
+        }
+    }
+
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        call: &ScriptCall,
+        within: Duration,
+    ) -> Result<ScriptReply, CallError> {
+        let start = Instant::now();
+        let slot = redis_keyslot(call.keys.first().map_or(&[], Vec::as_slice));
+        let may_ask_a_replica = self.replica_reads && call.read_only;
+        let command = Command::from(call);
+        let replica = if may_ask_a_replica { self.replica(slot) } else { None };
+        if let Some(replica) = replica {
+            // Half of the time, so that the primary can still be asked.
+            let result = replica.node.send(First::ReadOnly, command.clone(), within / 2).await;
+            match result {
+                Ok(reply) => return command::reply(reply).inspect_err(|_| replica.node.replace()),
+                Err(error) if error.fault() == Fault::NoScript => return Err(error),
+                // A replica writes nothing, so the call may be sent again.
+                Err(error) => self.refresh_after(&error),
+            }
+        }
+        self.run_on_primary(slot, command, start, within).await
+    }
+
+    async fn run_on_primary(
+        self: &Arc<Self>,
+        slot: u16,
+        command: Command,
+        start: Instant,
+        within: Duration,
+    ) -> Result<ScriptReply, CallError> {
+        let Some(mut member) = self.read().primary(slot) else {
+            self.refresh_soon();
+            let why = self.log.not_connected();
+            let message = format!("no known node serves slot {slot}: {why}");
+            return Err(CallError::new(Fault::NotSent, message));
+        };
+        let mut is_asking = false;
+        let mut last = None;
+        for _ in 0..=MAX_REDIRECTIONS {
+            let left = within.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            let (node, first) = if is_asking {
+                (member.asking(), First::Asking)
+            } else {
+                (&member.node, First::Nothing)
+            };
+            let error = match node.send(first, command.clone(), left).await {
+                Ok(reply) => return command::reply(reply).inspect_err(|_| node.replace()),
+                Err(error) => error,
+            };
+            let Some(redirect) = error.redirect.clone() else {
+                self.refresh_after(&error);
+                return Err(error);
+            };
+            let named = self.members.named(&redirect.to, &member);
+            if !redirect.is_asking {
+                self.refresh_soon();
+                self.write().moved(slot, &named);
+            }
+            (member, is_asking, last) = (named, redirect.is_asking, Some(error));
+        }
+        Err(last.unwrap_or_else(|| {
+            CallError::new(Fault::NoTime, "no time was left to send the call to its node")
+        }))
+    }
+
+    /// Returns the node that serves a key, if it is known.
+    pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member>> {
+        self.read().primary(redis_keyslot(key))
+    }
+
+    /// Returns the nodes that serve slots.
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+        self.read().primaries()
+    }
+
+    /// Returns a replica of the node that serves a slot, round robin.
+    fn replica(self: &Arc<Self>, slot: u16) -> Option<Arc<Member>> {
+        let replica = self.read().replica(slot, self.turn.fetch_add(1, Ordering::Relaxed));
+        if replica.is_none() {
+            self.refresh_unless_done(NEW_REPLICAS_AFTER);
+        }
+        replica
+    }
+
+    /// Refreshes the slots if a node may have been replaced by another one.
+    fn refresh_after(self: &Arc<Self>, error: &CallError) {
+        if matches!(
+            error.fault(),
+            Fault::NoReply | Fault::NotSent | Fault::NotPrimary | Fault::InvalidReply
+        ) {
+            self.refresh_soon();
+        }
+    }
+
+    /// Refreshes the slots, unless that was done less than [`RECONNECT_DELAY`] ago.
+    fn refresh_soon(self: &Arc<Self>) {
+        self.refresh_unless_done(RECONNECT_DELAY);
+    }
+
+    /// Refreshes the slots in a task, unless one is under way or ended less than `ago` ago.
+    fn refresh_unless_done(self: &Arc<Self>, ago: Duration) {
+        let last = *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < ago)
+            || self.is_refreshing.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let refresh = Refresh(Arc::clone(self));
+        drop(tokio::spawn(async move {
+            let Refresh(cluster) = &refresh;
+            match cluster.refresh().await {
+                Ok(()) => cluster.log.ends(),
+                Err(why) => cluster.log.begins(&why),
+            }
+        }));
+    }
+
+    /// Asks the nodes one after the other until one returns the slots, or returns the last error.
+    async fn refresh(&self) -> Result<(), String> {
+        let mut known = self.read().members();
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
+        known.rotate_left(first);
+        known.retain(|member| member.node.is_connected());
+        let mut result = Err("no node of the cluster is known".to_owned());
+        for member in known.into_iter().chain(self.members.seeds()) {
+            match member.slots(SLOTS_TIMEOUT).await {
+                Ok(ranges) => {
+                    let member = |server: &Server| self.members.get(server);
+                    let map = Map::new(&ranges, self.replica_reads, member);
+                    *self.write() = map;
+                    self.members.forget_unused();
+                    result = Ok(());
+                    break;
+                }
+                Err(why) => result = Err(why),
+            }
+        }
+        *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        result
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Map> {
+        // No operation under the lock can leave it half done.
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Map> {
+        self.map.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,184 @@
+//! Which node of a cluster serves which slot.
+
+use std::sync::Arc;
+
+use fred::types::{Value, config::Server};
+
+use super::member::Member;
+
+/// The number of slots of a cluster.
+const SLOTS: usize = 16_384;
+
+/// Slots that one primary serves, from the reply to `CLUSTER SLOTS`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    first: usize,
+    last: usize,
+    primary: Server,
+    replicas: Vec<Server>,
+}
+
+/// The node of each slot.
+#[derive(Default)]
+pub(crate) struct Map {
+    /// By slot, the index of its shard, if one serves it.
+    shards_of: Vec<Option<u16>>,
+    shards: Vec<Shard>,
+}
+
+struct Shard {
+    primary: Arc<Member>,
+    replicas: Vec<Arc<Member>>,
+}
+
+impl Map {
+    pub(crate) fn new(
+        ranges: &[Range],
+        with_replicas: bool,
+        member: impl Fn(&Server) -> Arc<Member>,
+    ) -> Self {
+        let mut map = Self::default();
+        for range in ranges {
+            let primary = member(&range.primary);
+            let shard = map.shard(&primary);
+            if with_replicas && let Some(shard) = map.shards.get_mut(usize::from(shard)) {
+                shard.replicas = range.replicas.iter().map(&member).collect();
+            }
+            for slot in map.slots().get_mut(range.first..=range.last).unwrap_or_default() {
+                *slot = Some(shard);
+            }
+        }
+        map
+    }
+
+    pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member>> {
+        Some(Arc::clone(&self.shard_of(slot)?.primary))
+    }
+
+    /// Returns one of the replicas of a slot's primary, round robin.
+    pub(crate) fn replica(&self, slot: u16, turn: usize) -> Option<Arc<Member>> {
+        let replicas = &self.shard_of(slot)?.replicas;
+        replicas.get(turn % replicas.len().max(1)).map(Arc::clone)
+    }
+
+    /// Records that another primary serves a slot.
+    pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member>) {
+        let shard = self.shard(to);
+        if let Some(slot) = self.slots().get_mut(usize::from(slot)) {
+            *slot = Some(shard);
+        }
+    }
+
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+        self.shards.iter().map(|shard| Arc::clone(&shard.primary)).collect()
+    }
+
+    pub(crate) fn members(&self) -> Vec<Arc<Member>> {
+        let nodes = self
+            .shards
+            .iter()
+            .flat_map(|shard| [&shard.primary].into_iter().chain(&shard.replicas));
+        nodes.map(Arc::clone).collect()
+    }
+
+    fn shard_of(&self, slot: u16) -> Option<&Shard> {
+        let shard = self.shards_of.get(usize::from(slot)).copied().flatten()?;
+        self.shards.get(usize::from(shard))
+    }
+
+    fn slots(&mut self) -> &mut [Option<u16>] {
+        self.shards_of.resize(SLOTS, None);
+        &mut self.shards_of
+    }
+
+    /// Returns the index of a primary's shard, and adds it if there is none.
+    fn shard(&mut self, primary: &Arc<Member>) -> u16 {
+        let known = self.shards.iter().position(|shard| Arc::ptr_eq(&shard.primary, primary));
+        let index = known.unwrap_or_else(|| {
+            self.shards.push(Shard { primary: Arc::clone(primary), replicas: Vec::new() });
+            self.shards.len() - 1
+        });
+        // There are no more primaries than slots.
+        u16::try_from(index).unwrap_or(u16::MAX)
+    }
+}
+
+/// Reads the reply to `CLUSTER SLOTS`, or returns `None` if it contains no slots. A node without a host
+/// has the host `source`.
+pub(crate) fn read(reply: &Value, source: &str) -> Option<Vec<Range>> {
+    let Value::Array(ranges) = reply else { return None };
+    let ranges: Vec<Range> = ranges.iter().filter_map(|range| range_of(range, source)).collect();
+    (!ranges.is_empty()).then_some(ranges)
+}
+
+/// Reads `[first, last, [host, port, ...], [host, port, ...], ...]`, the primary first.
+fn range_of(range: &Value, source: &str) -> Option<Range> {
+    let Value::Array(parts) = range else { return None };
+    let [first, last, primary, replicas @ ..] = parts.as_slice() else { return None };
+    let number = |value: &Value| usize::try_from(value.as_i64()?).ok();
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last || last >= SLOTS {
+        return None;
+    }
+    let primary = server(primary, source)?;
+    let replicas = replicas.iter().filter_map(|replica| server(replica, source)).collect();
+    Some(Range { first, last, primary, replicas })
+}
+
+fn server(node: &Value, source: &str) -> Option<Server> {
+    let Value::Array(parts) = node else { return None };
+    let [host, port, ..] = parts.as_slice() else { return None };
+    let host = host.as_str().unwrap_or_default();
+    let host = if host.is_empty() || host == "?" { source } else { &host };
+    Some(Server::new(host, u16::try_from(port.as_i64()?).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: Value, port: i64) -> Value {
+        Value::Array(vec![host, port.into(), "id".into(), Value::Array(vec![])])
+    }
+
+    #[test]
+    fn slots_are_read_with_their_nodes() {
+        let first = Value::Array(vec![
+            0.into(),
+            100.into(),
+            node("10.0.0.1".into(), 1),
+            node("10.0.0.2".into(), 2),
+        ]);
+        let rest = Value::Array(vec![101.into(), 16_383.into(), node(Value::Null, 3)]);
+        let read = read(&Value::Array(vec![first, rest]), "source").unwrap();
+        assert_eq!(
+            read,
+            [
+                Range {
+                    first: 0,
+                    last: 100,
+                    primary: Server::new("10.0.0.1", 1),
+                    replicas: vec![Server::new("10.0.0.2", 2)]
+                },
+                Range {
+                    first: 101,
+                    last: 16_383,
+                    primary: Server::new("source", 3),
+                    replicas: vec![]
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reply_without_slots_is_no_map() {
+        let beyond = Value::Array(vec![0.into(), 16_384.into(), node("host".into(), 1)]);
+        let backwards = Value::Array(vec![2.into(), 1.into(), node("host".into(), 1)]);
+        let negative = Value::Array(vec![(-1).into(), 1.into(), node("host".into(), 1)]);
+        for reply in [beyond, backwards, negative, 3.into(), Value::Array(vec![0.into()])] {
+            assert_eq!(read(&Value::Array(vec![reply]), "source"), None);
+        }
+        assert_eq!(read(&Value::Array(vec![]), "source"), None);
+        assert_eq!(read(&Value::Null, "source"), None);
+    }
+}

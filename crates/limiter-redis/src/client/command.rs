@@ -1,0 +1,98 @@
+//! A script call as arguments of a command, and its reply.
+
+use std::{fmt::Debug, sync::Arc};
+
+use super::{ScriptCall, ScriptName, ScriptReply};
+use crate::call::faults::{CallError, Fault};
+use fred::{bytes::Bytes, types::Value};
+
+/// A command and its arguments. A clone shares their bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) arguments: Vec<Value>,
+}
+
+/// How many characters of a reply an error quotes.
+const MAX_QUOTED: usize = 100;
+
+impl From<&ScriptCall> for Command {
+    fn from(call: &ScriptCall) -> Self {
+        let (name, script) = match &call.script {
+            ScriptName::Digest(digest) => ("EVALSHA", digest),
+            ScriptName::Source(source) => ("EVAL", source),
+        };
+        let ScriptCall { keys, quotas, arguments: numbers, .. } = call;
+        let text = |text: &Arc<str>| Value::Bytes(Bytes::from_owner(Text(Arc::clone(text))));
+        let mut arguments = Vec::with_capacity(2 + keys.len() + quotas.len() + numbers.len());
+        arguments.push(text(script));
+        arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
+        // One allocation for all.
+        let mut rest = Bytes::from(keys.concat());
+        arguments.extend(keys.iter().map(|key| Value::Bytes(rest.split_to(key.len()))));
+        arguments.extend(quotas.iter().map(text));
+        arguments.extend(numbers.iter().copied().map(Value::Integer));
+        Self { name, arguments }
+    }
+}
+
+/// Shares a script's text with the library, so that it is not copied.
+struct Text(Arc<str>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// Returns a reply of integers, texts and arrays of them.
+pub(crate) fn reply(value: Value) -> Result<ScriptReply, CallError> {
+    Ok(match value {
+        Value::Integer(integer) => ScriptReply::Integer(integer),
+        Value::String(text) => ScriptReply::Text(text.to_string()),
+        Value::Bytes(bytes) => ScriptReply::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Array(values) => {
+            ScriptReply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
+        }
+        other => {
+            let quoted = quoted(&other);
+            let message =
+                format!("the script replied {quoted}: expected integers, texts or arrays of them");
+            return Err(CallError::new(Fault::InvalidReply, message));
+        }
+    })
+}
+
+/// Returns a reply for a message, cut after [`MAX_QUOTED`] characters.
+pub(crate) fn quoted(reply: &impl Debug) -> String {
+    let mut quoted = format!("{reply:?}");
+    if let Some((end, _)) = quoted.char_indices().nth(MAX_QUOTED) {
+        quoted.truncate(end);
+        quoted.push_str("...");
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_texts_and_arrays_are_replies() {
+        let error = Value::Bytes(Bytes::from_static(b"OOM"));
+        let value = Value::Array(vec![Value::Integer(1), error, Value::from_static_str("OK")]);
+        let texts = ["OOM", "OK"].map(|text| ScriptReply::Text(text.to_owned()));
+        let replies = [ScriptReply::Integer(1)].into_iter().chain(texts).collect();
+        assert_eq!(reply(value).unwrap(), ScriptReply::Array(replies));
+    }
+
+    #[test]
+    fn any_other_reply_is_quoted_in_short() {
+        let nested = Value::Array(vec![Value::Integer(1), Value::Null]);
+        let error = reply(nested).unwrap_err();
+        assert_eq!(error.fault(), Fault::InvalidReply);
+        let message = "the script replied Null: expected integers, texts or arrays of them";
+        assert_eq!(error.to_string(), message);
+        assert!(quoted(&"\u{e9}".repeat(1_000)).len() < 300);
+    }
+}

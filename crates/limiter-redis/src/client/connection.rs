@@ -1,0 +1,192 @@
+//! Connections to whatever serves the keys: one server, one that sentinels name, or a cluster.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use fred::types::Value;
+use limiter_core::{Error, ErrorKind};
+
+use super::{
+    address::Address,
+    cluster::{member::Member, routing::Cluster},
+    command::{self, Command},
+    fred::{
+        node::Node,
+        start::{First, Purpose},
+    },
+    options::ConnectOptions,
+};
+use crate::{
+    call::faults::CallError,
+    client::{ScriptCall, ScriptClient, ScriptReply},
+};
+
+/// Returns a connection to the server at `url`, after it is made or after one second.
+///
+/// | address | meaning |
+/// |---|---|
+/// | `redis://user:password@host:6379/0` | one server; only the host is required |
+/// | `redis-sentinel://host:26379?sentinelServiceName=main&node=host2:26379` | the primary that the sentinels name |
+/// | `redis-cluster://host:6379?node=host2:6379` | a cluster, by any of its nodes |
+///
+/// `rediss`, with the feature `tls`, encrypts, and `valkey` is an alias of `redis`. A server's
+/// certificate must be valid for the host in the address, or the host that the sentinels or the cluster
+/// name. Characters such as `/`, `#`, `?` and `@` in a user or password are percent-encoded.
+///
+/// The server need not be reachable: until it is, checks fail, and the connection is retried ten times a
+/// second, or about every half second if nothing comes back at all. A connection without any reply for
+/// one second is replaced. The begin of an outage is logged once with its cause, at WARN, and its end
+/// at INFO.
+///
+/// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
+/// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
+/// can be migrated while they are in use.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidSetting`] if `url` is invalid or needs the feature `tls`, or if there is no Tokio
+/// runtime. An unreachable server is not an error.
+pub async fn connect(url: &str) -> Result<Connection, Error> {
+    connect_with(url, &ConnectOptions::new()).await
+}
+
+/// Returns a connection as [`connect`] does, with options that an address can't contain.
+///
+/// ```no_run
+/// use limiter_redis::{ConnectOptions, connect_with};
+///
+/// # async fn example() -> Result<(), limiter_core::Error> {
+/// let options = ConnectOptions::new().with_replica_reads();
+/// let client = connect_with("redis-cluster://127.0.0.1:7000", &options).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`], and [`ErrorKind::InvalidSetting`] if an option does not fit the address.
+pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
+    let Address { config, cluster, url } = Address::parse(url, options)?;
+    if tokio::runtime::Handle::try_current().is_err() {
+        let message =
+            format!("can't connect to {url:?}: there is no Tokio runtime; call this from one");
+        return Err(Error::new(ErrorKind::InvalidSetting, message));
+    }
+    let topology = match cluster {
+        Some(seeds) => {
+            let cluster = Cluster::new(config, seeds, options.replica_reads, url.clone());
+            cluster.connected().await;
+            Topology::Cluster(cluster)
+        }
+        None => {
+            let node = Node::start(config, Purpose::Serving, "Redis".to_owned(), url.clone());
+            node.connected().await;
+            Topology::Single(Arc::new(node))
+        }
+    };
+    Ok(Connection { topology, url: url.into() })
+}
+
+/// A connection to Redis or Valkey that clones share. See [`connect`].
+#[derive(Clone)]
+pub struct Connection {
+    topology: Topology,
+    url: Arc<str>,
+}
+
+#[derive(Clone)]
+enum Topology {
+    /// One server, or the one that sentinels name.
+    Single(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
+
+/// One of the servers that serve keys.
+pub(crate) struct Server {
+    /// Its address, without a password.
+    pub(crate) name: String,
+    at: At,
+}
+
+enum At {
+    Single(Arc<Node>),
+    Member(Arc<Member>),
+}
+
+impl Connection {
+    /// Returns the servers that serve keys: in a cluster, the known primaries.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        match &self.topology {
+            Topology::Single(node) => {
+                vec![Server { name: self.url.to_string(), at: At::Single(Arc::clone(node)) }]
+            }
+            Topology::Cluster(cluster) => {
+                let members = cluster.primaries().into_iter();
+                let server = |member: Arc<Member>| Server {
+                    name: member.to_string(),
+                    at: At::Member(member),
+                };
+                members.map(server).collect()
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Sends a command once.
+    pub(crate) async fn send(
+        &self,
+        name: &'static str,
+        arguments: &[&str],
+        within: Duration,
+    ) -> Result<Value, CallError> {
+        let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
+        let node = match &self.at {
+            At::Single(node) => node,
+            At::Member(member) => &member.node,
+        };
+        node.send(First::Nothing, Command { name, arguments }, within).await
+    }
+}
+
+impl ScriptClient for Connection {
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
+        let node = match &self.topology {
+            Topology::Single(node) => node,
+            Topology::Cluster(cluster) => return cluster.run(call, within).await,
+        };
+        let value = match node.send(First::Nothing, Command::from(call), within).await {
+            Ok(value) => value,
+            Err(error) if error.redirect.is_some() => {
+                let hint = "the server is a node of a cluster; use redis-cluster://";
+                let message = format!("{error}: {hint}");
+                return Err(CallError::new(error.fault(), message).with_source(error));
+            }
+            Err(error) => return Err(error),
+        };
+        command::reply(value).inspect_err(|_| node.replace())
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        matches!(self.topology, Topology::Single(_))
+    }
+
+    fn server_of(&self, key: &[u8]) -> usize {
+        match &self.topology {
+            Topology::Single(_) => 0,
+            Topology::Cluster(cluster) => cluster.member_of(key).map_or(0, |member| member.number),
+        }
+    }
+
+    fn name_of(&self, key: &[u8]) -> Option<String> {
+        match &self.topology {
+            Topology::Single(_) => None,
+            Topology::Cluster(cluster) => cluster.member_of(key).map(|member| member.to_string()),
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("url", &self.url).finish_non_exhaustive()
+    }
+}

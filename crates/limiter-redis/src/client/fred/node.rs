@@ -1,0 +1,222 @@
+//! One server, or the primary that sentinels name: a connection that is replaced when it is lost or
+//! hangs.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{
+        ClientState, Value,
+        config::{Config, ServerConfig},
+    },
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    reply::classify,
+    start::{self, First, Purpose},
+};
+use crate::{
+    call::faults::{CallError, Fault},
+    client::{command::Command, outage_log::OutageLog},
+};
+
+/// How long a connection may return nothing before it is replaced.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time between two attempts to connect. Also how long calls wait for a new client, if their
+/// deadline permits.
+pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// How long sentinels may take to name a primary.
+const LOST_AFTER: Duration = Duration::from_secs(3);
+
+/// How often the state of a new client is read while calls wait for it.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// A server and the connection to it.
+///
+/// The library reconnects when a connection is closed. It does not notice a connection that hangs while
+/// there is traffic, and its task may end if its queue is full at that moment. Both are handled here.
+pub(crate) struct Node {
+    /// The server's name in errors.
+    name: String,
+    config: Config,
+    purpose: Purpose,
+    log: Arc<OutageLog>,
+    current: Mutex<Current>,
+}
+
+/// The client library's client, and the task that connects it.
+struct Current {
+    client: Client,
+    task: JoinHandle<Result<(), fred::error::Error>>,
+    /// Counts the clients, so that an outcome of an earlier one is not counted for this one.
+    number: u64,
+    since: Instant,
+    /// When the first call without a reply was made, if no call got a reply since.
+    silent_since: Option<Instant>,
+    /// When the client was last connected, or made. Only kept if sentinels name the server.
+    connected_at: Instant,
+    /// Whether the server replied that it is not the primary.
+    is_replica: bool,
+    /// Whether the connection returned an invalid reply.
+    is_invalid: bool,
+}
+
+impl Node {
+    /// Starts to connect. Errors contain `name`, and log lines `url`.
+    pub(crate) fn start(config: Config, purpose: Purpose, name: String, url: String) -> Self {
+        let log = Arc::new(OutageLog::new(url));
+        let current = Mutex::new(Current::start(&config, purpose, &log, 0));
+        Self { name, config, purpose, log, current }
+    }
+
+    /// Waits for the connection, at most a second.
+    pub(crate) async fn connected(&self) {
+        let client = self.lock().client.clone();
+        drop(tokio::time::timeout(PATIENCE, client.wait_for_connect()).await);
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().is_connected()
+    }
+
+    /// Sends a command once, and returns its reply.
+    pub(crate) async fn send(
+        &self,
+        first: First,
+        command: Command,
+        within: Duration,
+    ) -> Result<Value, CallError> {
+        let start = Instant::now();
+        let Some((client, number, fresh_until)) = self.client() else {
+            return Err(self.not_connected());
+        };
+        while client.state() != ClientState::Connected {
+            // The library would queue the command, and might send it after its caller has left.
+            let left = within.saturating_sub(start.elapsed());
+            if left.is_zero() || Instant::now() >= fresh_until {
+                return Err(self.not_connected());
+            }
+            let connected =
+                tokio::time::timeout(left.min(POLL_INTERVAL), client.wait_for_connect());
+            drop(connected.await);
+        }
+        let left = within.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(self.not_connected());
+        }
+        let result = start::send(&client, first, command, left).await;
+        let result = result.map_err(|error| classify(error, &self.name));
+        let fault = result.as_ref().err().map(CallError::fault);
+        // A replica that reads for its primary is expected to refuse writes.
+        let is_expected = matches!(first, First::ReadOnly) && fault == Some(Fault::NotPrimary);
+        self.note(number, start, fault.filter(|_| !is_expected));
+        result
+    }
+
+    /// Notes that the current connection replied with something that is not a reply to its command.
+    pub(crate) fn replace(&self) {
+        self.lock().is_invalid = true;
+    }
+
+    fn not_connected(&self) -> CallError {
+        CallError::new(Fault::NotSent, self.log.not_connected())
+    }
+
+    /// Returns the current client, its number, and until when calls may wait for its connection. Returns
+    /// `None` if its task ended less than [`RECONNECT_DELAY`] ago.
+    fn client(&self) -> Option<(Client, u64, Instant)> {
+        let mut current = self.lock();
+        let is_silent = current.silent_since.is_some_and(|since| since.elapsed() > PATIENCE);
+        if is_silent {
+            self.log.begins("no reply for a second");
+        }
+        let is_useless = current.is_replica
+            || current.is_invalid
+            || current.task.is_finished()
+            || self.is_lost(&mut current);
+        if is_silent || (is_useless && current.since.elapsed() >= RECONNECT_DELAY) {
+            let number = current.number + 1;
+            *current = Current::start(&self.config, self.purpose, &self.log, number);
+        }
+        // Its state may still be `Connected`.
+        if current.task.is_finished() {
+            return None;
+        }
+        Some((current.client.clone(), current.number, current.since + RECONNECT_DELAY))
+    }
+
+    /// Returns whether the sentinels named no primary for too long, so that another one is asked first.
+    fn is_lost(&self, current: &mut Current) -> bool {
+        if !matches!(self.config.server, ServerConfig::Sentinel { .. }) {
+            return false;
+        }
+        if current.is_connected() {
+            current.connected_at = Instant::now();
+        }
+        current.connected_at.elapsed() > LOST_AFTER
+    }
+
+    /// Notes the outcome of a call by client `number` that was made at `start`.
+    fn note(&self, number: u64, start: Instant, fault: Option<Fault>) {
+        let mut current = self.lock();
+        if current.number != number {
+            return;
+        }
+        match fault {
+            Some(Fault::NoReply | Fault::NotSent) => {
+                current.silent_since.get_or_insert(start);
+                return;
+            }
+            Some(Fault::InvalidReply) => {
+                current.is_invalid = true;
+                return;
+            }
+            Some(Fault::NotPrimary) => current.is_replica = true,
+            _ => {}
+        }
+        current.silent_since = None;
+        if !current.is_replica {
+            self.log.ends();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        // No operation under the lock can leave it half done.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Current {
+    fn start(config: &Config, purpose: Purpose, log: &Arc<OutageLog>, number: u64) -> Self {
+        let (client, task) = start::start(config.clone(), purpose, number, Arc::clone(log));
+        let now = Instant::now();
+        Self {
+            client,
+            task,
+            number,
+            since: now,
+            silent_since: None,
+            connected_at: now,
+            is_replica: false,
+            is_invalid: false,
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.client.state() == ClientState::Connected
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // This also closes its connection and drops its queue.
+        self.task.abort();
+    }
+}

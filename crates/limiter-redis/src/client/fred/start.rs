@@ -1,0 +1,136 @@
+//! `fred` with settings by which it neither waits long nor sends a command twice.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    error::Error as FredError,
+    interfaces::{ClientLike, EventInterface},
+    types::{
+        ClusterHash, CustomCommand, Value,
+        config::{
+            Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, ServerConfig,
+            TcpConfig,
+        },
+    },
+};
+use tokio::task::JoinHandle;
+
+use super::node::{PATIENCE, RECONNECT_DELAY};
+use crate::client::{command::Command, outage_log::OutageLog};
+
+/// How long a server may take to accept a connection, and to reply to the first commands. The kernel
+/// sends a lost SYN again after a second; a new attempt reaches the server sooner.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The additional time for a TLS handshake: one or two round trips, and a signature, which takes longer
+/// when all clients reconnect at the same time.
+const HANDSHAKE: Duration = Duration::from_millis(200);
+
+/// How many commands may wait to be written. Others fail at once.
+const MAX_QUEUE: usize = 4_096;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Any command. The library reconnects when it is closed.
+    Serving,
+    /// Pairs of `ASKING` and a command. The library does not reconnect, because it would then send the
+    /// pairs that waited, after their callers have left.
+    Asking,
+}
+
+/// The command that is sent right before another, on the same connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum First {
+    /// None.
+    Nothing,
+    /// `ASKING`, so that a node of a cluster executes the next command for a slot that it imports.
+    Asking,
+    /// `READONLY`, so that a replica in a cluster executes commands that only read.
+    ReadOnly,
+}
+
+/// Starts to connect, and returns the client and the task that connects it and serves it.
+pub(crate) fn start(
+    mut config: Config,
+    purpose: Purpose,
+    attempt: u64,
+    log: Arc<OutageLog>,
+) -> (Client, JoinHandle<Result<(), FredError>>) {
+    let handshake = if config.uses_tls() { HANDSHAKE } else { Duration::ZERO };
+    if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
+        // The library uses the first one that replies, which may be the one that is partitioned.
+        let first = usize::try_from(attempt).unwrap_or_default() % hosts.len().max(1);
+        hosts.rotate_left(first);
+    }
+    let performance =
+        PerformanceConfig { default_command_timeout: PATIENCE, ..PerformanceConfig::default() };
+    let connection = ConnectionConfig {
+        connection_timeout: CONNECT_TIMEOUT + handshake,
+        internal_command_timeout: CONNECT_TIMEOUT,
+        max_command_attempts: 1,
+        max_command_buffer_len: MAX_QUEUE,
+        tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
+        ..ConnectionConfig::default()
+    };
+    let reconnect = match purpose {
+        Purpose::Serving => Some(reconnect_policy()),
+        Purpose::Asking => None,
+    };
+    config.fail_fast = reconnect.is_none();
+    let client = Client::new(config, Some(performance), Some(connection), reconnect);
+    if purpose == Purpose::Serving {
+        drop(client.on_error(move |(error, _)| {
+            log.begins(error.details());
+            async { Ok(()) }
+        }));
+    }
+    let task = client.connect();
+    (client, task)
+}
+
+/// Retries for ever: first after a millisecond, then with longer pauses, up to ten times a second.
+fn reconnect_policy() -> ReconnectPolicy {
+    let longest = u32::try_from(RECONNECT_DELAY.as_millis()).unwrap_or(u32::MAX);
+    let mut policy = ReconnectPolicy::new_exponential(0, 1, longest, 5);
+    policy.set_jitter(0);
+    policy
+}
+
+/// Sends a command once, and returns its reply.
+pub(crate) async fn send(
+    client: &Client,
+    first: First,
+    command: Command,
+    within: Duration,
+) -> Result<Value, FredError> {
+    // The library's own time-out, because it does not send a command any more whose time is over.
+    let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
+    // A custom command, because the library ignores the options for its own EVALSHA.
+    let Command { name, arguments } = command;
+    match first {
+        First::Nothing => client.with_options(&options).custom(custom(name), arguments).await,
+        First::Asking => pair(client, &options, "ASKING", name, arguments).await,
+        First::ReadOnly => pair(client, &options, "READONLY", name, arguments).await,
+    }
+}
+
+/// Sends two commands with nothing between them, and returns the reply to the second.
+async fn pair(
+    client: &Client,
+    options: &Options,
+    first: &'static str,
+    name: &'static str,
+    arguments: Vec<Value>,
+) -> Result<Value, FredError> {
+    let pipeline = client.pipeline().with_options(options);
+    let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;
+    let _: Value = pipeline.custom(custom(name), arguments).await?;
+    pipeline.last().await
+}
+
+/// Returns a command for one server, for which the slot does not matter.
+fn custom(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, ClusterHash::Random, false)
+}

@@ -1,0 +1,106 @@
+//! Options of a connection that an address can't contain.
+
+use std::fmt;
+
+#[cfg(feature = "tls")]
+use fred::{rustls::ClientConfig, types::config::TlsConnector};
+#[cfg(feature = "tls")]
+use limiter_core::Error;
+
+#[cfg(feature = "tls")]
+use super::tls;
+
+/// Options for [`connect_with`](crate::connect_with). All are optional.
+///
+/// ```
+/// use limiter_redis::ConnectOptions;
+///
+/// let options = ConnectOptions::new().with_replica_reads();
+/// ```
+#[derive(Clone, Default)]
+pub struct ConnectOptions {
+    pub(crate) replica_reads: bool,
+    pub(crate) server: Option<Credentials>,
+    pub(crate) sentinel: Option<Credentials>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsConnector>,
+}
+
+/// A user and a password.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) username: String,
+    pub(crate) password: String,
+}
+
+impl ConnectOptions {
+    /// Returns the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets the replicas of a cluster serve peeks.
+    ///
+    /// A replica lags behind its primary. If no replica replies, the primary is asked. Without a cluster
+    /// this has no effect.
+    #[must_use]
+    pub fn with_replica_reads(mut self) -> Self {
+        self.replica_reads = true;
+        self
+    }
+
+    /// Sets the user and the password for the servers, so that they need not be in the address. If the
+    /// servers only have a password, the user is `default`.
+    #[must_use]
+    pub fn with_credentials(mut self, username: &str, password: &str) -> Self {
+        let (username, password) = (username.to_owned(), password.to_owned());
+        self.server = Some(Credentials { username, password });
+        self
+    }
+
+    /// Sets the user and the password for the sentinels. If they only have a password, the user is
+    /// `default`.
+    ///
+    /// Those in the address are for the servers that the sentinels watch.
+    #[must_use]
+    pub fn with_sentinel_credentials(mut self, username: &str, password: &str) -> Self {
+        let (username, password) = (username.to_owned(), password.to_owned());
+        self.sentinel = Some(Credentials { username, password });
+        self
+    }
+
+    /// Trusts the certificates in `pem`, and those that they signed, instead of the system's.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if there is no
+    /// certificate, or an invalid one.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
+        self.tls = Some(tls::trusting(pem)?);
+        Ok(self)
+    }
+
+    /// Sets the whole TLS configuration, for example with a client certificate.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(mut self, config: ClientConfig) -> Self {
+        self.tls = Some(config.into());
+        self
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the passwords.
+        let username = |of: &Option<Credentials>| of.as_ref().map(|of| of.username.clone());
+        let mut debug = f.debug_struct("ConnectOptions");
+        debug.field("replica_reads", &self.replica_reads);
+        debug.field("username", &username(&self.server));
+        debug.field("sentinel_username", &username(&self.sentinel));
+        #[cfg(feature = "tls")]
+        debug.field("has_tls", &self.tls.is_some());
+        debug.finish()
+    }
+}

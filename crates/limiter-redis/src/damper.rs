@@ -1,0 +1,93 @@
+//! Bounds how often an outage that comes and goes is logged.
+
+use std::time::{Duration, Instant};
+
+/// Decides which outages are logged: the first at once, and then at most one every
+/// [`Damper::INTERVAL`], with the number of those in between.
+///
+/// Both the begin and the end of an outage are logged, or neither.
+#[derive(Debug, Default)]
+pub(crate) struct Damper {
+    logged_at: Option<Instant>,
+    /// Whether there is an outage.
+    failing: bool,
+    /// Whether its begin was logged.
+    logged: bool,
+    /// Outages that were not logged, since the last one that was.
+    skipped: u64,
+}
+
+impl Damper {
+    /// The shortest time between the log lines of two outages.
+    pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
+
+    /// Notes that there is an outage, and returns whether to log it now: the number of outages that
+    /// were not logged before it. To be called again while the outage lasts.
+    pub(crate) fn begins(&mut self, now: Instant) -> Option<u64> {
+        let is_new = !std::mem::replace(&mut self.failing, true);
+        if self.logged {
+            return None;
+        }
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < Self::INTERVAL;
+        if self.logged_at.is_some_and(is_recent) {
+            self.skipped += u64::from(is_new);
+            return None;
+        }
+        // A long outage that was counted as skipped is now the one that is logged.
+        let skipped = std::mem::take(&mut self.skipped).saturating_sub(u64::from(!is_new));
+        (self.logged, self.logged_at) = (true, Some(now));
+        Some(skipped)
+    }
+
+    /// Notes that the outage is over, and returns whether to log it.
+    pub(crate) fn ends(&mut self) -> bool {
+        self.failing = false;
+        std::mem::take(&mut self.logged)
+    }
+}
+
+/// Returns the end of a log line for outages that were not logged.
+pub(crate) fn skipped(number: u64) -> String {
+    match number {
+        0 => String::new(),
+        1 => " (1 outage before this one was not logged)".to_owned(),
+        number => format!(" ({number} outages before this one were not logged)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outages_in_quick_succession_are_one_line_every_interval() {
+        let mut damper = Damper::default();
+        let start = Instant::now();
+        let mut lines = 0;
+        for outage in 0..1_000_u32 {
+            let now = start + Duration::from_millis(20) * outage;
+            lines += u32::from(damper.begins(now).is_some());
+            lines += u32::from(damper.begins(now).is_some());
+            lines += u32::from(damper.ends());
+        }
+        // Twenty seconds: two begins, two ends.
+        assert_eq!(lines, 4);
+    }
+
+    #[test]
+    fn a_long_outage_after_a_short_one_is_logged_later() {
+        let mut damper = Damper::default();
+        let start = Instant::now();
+        assert_eq!(damper.begins(start), Some(0));
+        assert!(damper.ends());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(damper.begins(after(1)), None);
+        assert!(!damper.ends());
+        assert_eq!(damper.begins(after(2)), None);
+        assert_eq!(damper.begins(after(9)), None);
+        assert_eq!(damper.begins(after(10)), Some(1));
+        assert_eq!(damper.begins(after(11)), None);
+        assert!(damper.ends());
+        assert!(!damper.ends());
+    }
+}

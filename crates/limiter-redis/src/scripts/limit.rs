@@ -1,0 +1,158 @@
+//! One limit: by which form of script it is applied, and the arguments of that.
+
+use std::time::Duration;
+
+use limiter_core::{Algorithm, Cost, Limit, Usage};
+
+use super::{Gcra, SCALED};
+
+const GCRA: &str = concat!(include_str!("gcra/state.lua"), include_str!("gcra/take.lua"));
+const WINDOW: &str = concat!(include_str!("window/state.lua"), include_str!("window/take.lua"));
+const FIXED: &str = include_str!("window/fixed.lua");
+const ALIGNED: &str = include_str!("window/aligned.lua");
+const COUNTER: &str = concat!(include_str!("counter/state.lua"), include_str!("counter/take.lua"));
+const LEDGER: &str = include_str!("ledger/limit.lua");
+const LEDGER_LIST: &str = include_str!("ledger/list.lua");
+const CHECK: &str = include_str!("check.lua");
+
+/// A limit as scripts apply it.
+#[derive(Clone, Debug)]
+pub(crate) struct Single {
+    form: Form,
+    /// The numbers of GCRA, which replies with a debt.
+    pub(super) gcra: Option<Gcra>,
+    /// The quota as arguments, for a limit that is alone at its key.
+    pub(super) arguments: Vec<String>,
+    /// The quota as one of several.
+    pub(super) general: String,
+    /// The most permits at once.
+    pub(super) largest: u64,
+    pub(super) longest_delay: Duration,
+}
+
+/// The form in which a script keeps a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Gcra,
+    FixedWindow,
+    AlignedWindow,
+    SlidingCounter,
+    Ledger,
+}
+
+impl Form {
+    /// Returns the script of checks, reservations and peeks.
+    pub(super) fn check(self) -> String {
+        let files: &[&str] = match self {
+            Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua")],
+            Self::FixedWindow => &[WINDOW, FIXED, CHECK],
+            Self::AlignedWindow => &[WINDOW, ALIGNED, CHECK],
+            Self::SlidingCounter => &[SCALED, COUNTER, CHECK],
+            Self::Ledger => &[LEDGER, LEDGER_LIST, include_str!("ledger/check.lua")],
+        };
+        files.concat()
+    }
+
+    /// Returns the script of refunds, if the general one can't read the form.
+    pub(super) fn refund(self) -> Option<String> {
+        let files = [LEDGER, LEDGER_LIST, include_str!("ledger/refund.lua")];
+        (self == Self::Ledger).then(|| files.concat())
+    }
+
+    /// Returns the functions that take from one of several limits.
+    pub(super) const fn takes(self) -> &'static [&'static str] {
+        match self {
+            Self::Gcra => &[GCRA, include_str!("gcra/family.lua")],
+            Self::FixedWindow | Self::AlignedWindow => {
+                &[WINDOW, FIXED, ALIGNED, include_str!("window/family.lua")]
+            }
+            Self::SlidingCounter => &[COUNTER, include_str!("counter/family.lua")],
+            Self::Ledger => &[LEDGER, include_str!("ledger/text.lua")],
+        }
+    }
+
+    /// Returns the functions that give back to one of several limits.
+    pub(super) const fn refunds(self) -> &'static [&'static str] {
+        match self {
+            Self::Gcra => &[GCRA, include_str!("gcra/refund.lua")],
+            Self::FixedWindow | Self::AlignedWindow => &[WINDOW, include_str!("window/refund.lua")],
+            Self::SlidingCounter => &[COUNTER, include_str!("counter/refund.lua")],
+            Self::Ledger => {
+                &[LEDGER, include_str!("ledger/text.lua"), include_str!("ledger/text_refund.lua")]
+            }
+        }
+    }
+}
+
+impl Single {
+    pub(super) fn new(limit: &Limit) -> Self {
+        let (quota, horizon) = (limit.quota(), micros(limit.horizon()));
+        let (window, permits) = (micros(quota.window()), quota.permits());
+        let windows = |form, word: &str| Self {
+            form,
+            gcra: None,
+            arguments: [
+                format!("{window} {}", window + horizon),
+                window.to_string(),
+                permits.to_string(),
+            ]
+            .into(),
+            general: format!("{word} {window} {} {window} {permits}", window + horizon),
+            largest: permits,
+            longest_delay: Duration::from_micros(horizon),
+        };
+        let ledger = |slot: u64, span: u64, loose: bool, paced: u64| {
+            let numbers = [slot, span, horizon, permits, u64::from(loose), paced];
+            let arguments: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+            Self {
+                general: format!("ledger {}", arguments.join(" ")),
+                arguments,
+                largest: if paced > 0 { permits.div_ceil(paced) } else { permits },
+                ..windows(Form::Ledger, "ledger")
+            }
+        };
+        match limit.algorithm() {
+            Algorithm::FixedWindow => windows(Form::FixedWindow, "fixed"),
+            Algorithm::AlignedWindow => windows(Form::AlignedWindow, "aligned"),
+            Algorithm::SlidingCounter => windows(Form::SlidingCounter, "counter"),
+            Algorithm::SlidingLog => ledger(1, window, true, 0),
+            Algorithm::SubWindows(slots) => {
+                let number = u64::from(slots.number());
+                let slot = window.div_ceil(number);
+                let span = slot * (number + u64::from(!slots.is_loose()));
+                ledger(slot, span, slots.is_loose(), if slots.is_paced() { number } else { 0 })
+            }
+            // GCRA and the leaky queue.
+            _ => {
+                let gcra = Gcra::new(limit);
+                Self {
+                    gcra: Some(gcra),
+                    arguments: gcra.arguments(),
+                    general: gcra.general(),
+                    largest: quota.burst(),
+                    longest_delay: gcra.longest_delay(),
+                    ..windows(Form::Gcra, "gcra")
+                }
+            }
+        }
+    }
+
+    pub(super) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns the usage that a script's numbers mean.
+    pub(super) const fn usage(&self, reset: u64, remaining: u64) -> Usage {
+        Usage::new(self.largest, remaining, Duration::from_micros(reset))
+    }
+}
+
+/// Returns a time as the scripts count it.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
+
+/// Returns permits as an argument.
+pub(super) fn argument(cost: Cost) -> i64 {
+    i64::try_from(cost.get()).unwrap_or(i64::MAX).min(1 << 53)
+}

@@ -1,0 +1,1 @@
+takes.fixed, takes.aligned = fixed, aligned

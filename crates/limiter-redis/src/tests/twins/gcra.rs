@@ -1,0 +1,163 @@
+//! The twin of GCRA, in the words of `gcra/limit.lua`.
+
+use super::model::{Charge, Twin, digits};
+
+#[derive(Clone, Debug)]
+pub(super) struct Gcra {
+    /// `increment reach`, as it is written.
+    quota: String,
+    increment: i128,
+    capacity: i128,
+    scale: i128,
+    now: i128,
+    debt: i128,
+    /// The text, debt, increment and scale of a debt that another quota wrote.
+    other: Option<(String, [i128; 3])>,
+}
+
+/// The number that digits with or without decimals are in ticks, and how many decimals.
+fn ticks(word: &str) -> Option<(i128, usize)> {
+    let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
+    let ticks = digits(whole)?.checked_mul(10_i128.pow(u32::try_from(decimals.len()).ok()?))?;
+    let decimals_ticks = if decimals.is_empty() { 0 } else { digits(decimals)? };
+    Some((ticks + decimals_ticks, decimals.len()))
+}
+
+/// Returns the debt, increment and scale of a state whose numbers a quota can have, and whether the
+/// quota can have left that debt.
+fn parse(text: &str, now: i128) -> Option<([i128; 3], bool)> {
+    let [tat, increment, reach] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    if tat.split('.').next()?.len() != 16 {
+        return None;
+    }
+    let [tat, increment, reach] = [tat, increment, reach].map(ticks);
+    let ((tat, places), (increment, places_2), (reach, places_3)) = (tat?, increment?, reach?);
+    let scale = 10_i128.pow(u32::try_from(places).ok()?);
+    let debt = tat - now * scale;
+    let is_possible = (places == 0 || places == 4)
+        && places == places_2
+        && places == places_3
+        && (1..=31_622_400_000_000).contains(&increment)
+        && increment <= reach
+        && reach <= 400_000_000_000_000 * scale
+        && reach <= 1 << 53;
+    is_possible.then_some(([debt.clamp(0, reach), increment, scale], debt <= reach))
+}
+
+/// Returns how a debt is written.
+fn text_of(now: i128, debt: i128, scale: i128, quota: &str) -> String {
+    let tat = now + debt / scale;
+    if scale > 1 { format!("{tat}.{:04} {quota}", debt % scale) } else { format!("{tat} {quota}") }
+}
+
+impl Gcra {
+    /// Makes a limit of the words of its quota.
+    pub(super) fn open(words: &[&str]) -> Self {
+        let [increment, reach, _, capacity] = words.try_into().unwrap();
+        let (ticks_of, places) = ticks(increment).unwrap();
+        Self {
+            quota: format!("{increment} {reach}"),
+            increment: ticks_of,
+            capacity: ticks(capacity).unwrap().0,
+            scale: 10_i128.pow(u32::try_from(places).unwrap()),
+            now: 0,
+            debt: 0,
+            other: None,
+        }
+    }
+
+    fn debt_at(&self, at: i128) -> i128 {
+        let Some((_, [debt, increment, scale])) = &self.other else {
+            return (self.debt - (at - self.now) * self.scale).max(0);
+        };
+        let debt = (debt - (at - self.now) * scale).max(0);
+        up(debt * self.increment, *increment)
+    }
+
+    /// Returns the debt that a charge left.
+    pub(super) const fn charged(&self) -> i128 {
+        self.debt
+    }
+}
+
+/// Returns a / b rounded up.
+pub(super) const fn up(a: i128, b: i128) -> i128 {
+    -(-a).div_euclid(b)
+}
+
+impl Twin for Gcra {
+    fn read(&mut self, text: Option<&str>, now: i128) -> bool {
+        (self.now, self.debt, self.other) = (now, 0, None);
+        let Some(text) = text else { return true };
+        let Some((found, is_possible)) = parse(text, now) else {
+            self.debt = self.capacity;
+            return false;
+        };
+        let [debt, _, scale] = found;
+        let writer = text.split_once(' ').unwrap().1;
+        self.debt = if is_possible { debt } else { self.capacity };
+        if debt > 0 && writer != self.quota {
+            let text =
+                if is_possible { text.to_owned() } else { text_of(now, debt, scale, writer) };
+            self.other = Some((text, found));
+        }
+        is_possible
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.other.is_some()
+    }
+
+    fn fits(&self, cost: i128, from: i128) -> Option<i128> {
+        let room = self.capacity - self.increment * cost;
+        let excess = match &self.other {
+            _ if room < 0 => return None,
+            None => up(self.debt - room, self.scale),
+            Some((_, [debt, increment, scale])) => {
+                up(debt - room / self.increment * increment, *scale)
+            }
+        };
+        Some(from.max(self.now + excess))
+    }
+
+    fn charge(&mut self, cost: i128, at: i128) -> i128 {
+        self.debt = (at - self.now) * self.scale + self.debt_at(at) + self.increment * cost;
+        self.other = None;
+        self.debt
+    }
+
+    fn refund(&mut self, charge: &Charge, mark: i128) -> i128 {
+        let price = self.increment * charge.permits;
+        let drained = (self.now - charge.at).max(0) * self.scale;
+        let mut given = price.min(self.increment * charge.cost - drained).min(self.debt);
+        if self.debt > self.capacity {
+            let behind = self.debt - (mark - (self.now - charge.taken_at) * self.scale);
+            given = given.min(price - behind);
+        }
+        if self.other.is_some() || given <= 0 {
+            return 0;
+        }
+        self.debt -= given;
+        up(given, self.increment)
+    }
+
+    fn usage(&self) -> [i128; 2] {
+        let remaining = (self.capacity - self.debt_at(self.now)).div_euclid(self.increment);
+        let reset = match &self.other {
+            None => up(self.debt, self.scale),
+            Some((_, [debt, _, scale])) => up(*debt, *scale),
+        };
+        [reset, remaining.max(0)]
+    }
+
+    fn text(&self) -> (String, i128) {
+        if let Some((text, [debt, _, scale])) = &self.other {
+            return (text.clone(), up(*debt, *scale));
+        }
+        if self.debt == 0 {
+            return ("-".to_owned(), 0);
+        }
+        let text = text_of(self.now, self.debt, self.scale, &self.quota);
+        (text, up(self.debt, self.scale))
+    }
+}

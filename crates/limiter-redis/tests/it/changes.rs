@@ -1,0 +1,112 @@
+//! Changed policies on used keys, and keys that lost their expiry.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::{Policy, Quota};
+use limiter_redis::{Connection, RedisLimiter, connect};
+use limiter_test::server::Server;
+
+/// Returns a limiter that asks the server for each check.
+fn on(client: &Connection, policy: &Policy) -> RedisLimiter {
+    let builder = RedisLimiter::builder(client.clone(), policy.clone()).denial_cache(0);
+    builder.deadline(Duration::from_secs(10)).build().unwrap()
+}
+
+/// Two processes with different quotas for one key: once, each check by the slower one gave the
+/// faster one its permits back.
+#[tokio::test]
+async fn mixed_quotas_on_one_key_forgive_no_debt() {
+    let server = Server::start();
+    let fast = Policy::gcra("test", Quota::per_hour(1_000));
+    let slow = Policy::gcra("test", Quota::per_hour(10));
+    let client = connect(&server.url()).await.unwrap();
+    let (one, other) = (on(&client, &fast), on(&client, &slow));
+    let start = Instant::now();
+    let mut admitted = 0;
+    for _ in 0..5 {
+        while one.check("key").await.unwrap().is_admitted() {
+            admitted += 1;
+        }
+        for _ in 0..3 {
+            assert!(!other.check("key").await.unwrap().is_admitted());
+        }
+        let again = one.with_policy(&fast).unwrap();
+        admitted += u64::from(again.check("key").await.unwrap().is_admitted());
+    }
+    // One permit in 3.6 seconds.
+    let recovered = u64::try_from(start.elapsed().as_millis()).unwrap() / 3_600;
+    assert!((1_000..=1_001 + recovered).contains(&admitted), "{admitted}");
+}
+
+/// A policy with other algorithms, or another number of limits, under the same name: once, 106 of 132
+/// such changes refused a used key for up to two days.
+#[tokio::test]
+async fn changed_algorithms_under_one_name_start_anew() {
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let single = |text: &str| Policy::parse("api", text).unwrap();
+    let texts = [
+        "3/day",
+        "3/day by fixed-window",
+        "3/day by aligned-window",
+        "3/day by sliding-counter",
+        "3/day by sub-windows 6 slots",
+        "3/day by sliding-log",
+    ];
+    let mut policies: Vec<Policy> = texts.into_iter().map(single).collect();
+    let named = |name: &str, text: &str| Policy::parse(name, text).unwrap();
+    policies.push(
+        Policy::several("api", [named("a", "3/day"), named("b", "30/2d by sliding-log")]).unwrap(),
+    );
+    for policy in &policies {
+        for other in &policies {
+            server.command(&["FLUSHALL"]).unwrap();
+            let (old, new) = (on(&client, policy), on(&client, other));
+            for _ in 0..3 {
+                assert!(old.check("key").await.unwrap().is_admitted());
+            }
+            assert!(!old.check("key").await.unwrap().is_admitted());
+            // One fresh allowance if the families differ, none if they are the same. The old process
+            // goes on as before.
+            let is_fresh = policy.families() != other.families();
+            for _ in 0..3 {
+                let decision = new.check("key").await.unwrap();
+                assert_eq!(decision.is_admitted(), is_fresh, "{policy:?} {other:?}");
+            }
+            assert!(!new.check("key").await.unwrap().is_admitted());
+            assert!(!old.check("key").await.unwrap().is_admitted());
+        }
+    }
+}
+
+/// A key without an expiry is given one by the next call, even if that is a peek or is refused.
+#[tokio::test]
+async fn a_lost_expiry_is_restored() {
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let texts = [
+        "2/min",
+        "2/min by fixed-window",
+        "2/min by aligned-window",
+        "2/min by sliding-counter",
+        "2/min by sub-windows 6 slots",
+        "2/min by sliding-log",
+    ];
+    for text in texts {
+        let policy = Policy::parse("api", text).unwrap();
+        let stored = format!("limiter:{{skey}}:api:{}", policy.families());
+        let limiter = on(&client, &policy);
+        for _ in 0..2 {
+            assert!(limiter.check("key").await.unwrap().is_admitted());
+        }
+        for is_peek in [true, false] {
+            assert_eq!(server.command(&["PERSIST", &stored]).unwrap(), ":1", "{text}");
+            if is_peek {
+                let _ = limiter.peek("key").await.unwrap();
+            } else {
+                assert!(!limiter.check("key").await.unwrap().is_admitted());
+            }
+            assert_ne!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text} {is_peek}");
+        }
+    }
+}

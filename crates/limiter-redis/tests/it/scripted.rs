@@ -1,0 +1,304 @@
+//! A server that replies as a test wants it to: late, with unknown errors, with garbage, or never.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Error, ErrorKind};
+use limiter_redis::RedisLimiter;
+use limiter_test::log::Log;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+
+use crate::{builder, daily, limiter};
+
+/// What the server replies to a script call, after how long.
+#[derive(Clone)]
+enum Reply {
+    /// An admission, as often as the call has keys.
+    Admit,
+    /// These bytes.
+    Bytes(&'static str),
+    /// Nothing.
+    Never,
+}
+
+/// A server that understands scripts only as far as it counts their keys.
+struct Scripted {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+    calls: Arc<AtomicU64>,
+    reply: Arc<Mutex<(Duration, Reply)>>,
+}
+
+impl Scripted {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            port: listener.local_addr().unwrap().port(),
+            connections: Arc::default(),
+            calls: Arc::default(),
+            reply: Arc::new(Mutex::new((Duration::ZERO, Reply::Admit))),
+        };
+        let connections = Arc::clone(&server.connections);
+        let (calls, reply) = (Arc::clone(&server.calls), Arc::clone(&server.reply));
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.fetch_add(1, Ordering::Relaxed);
+                drop(tokio::spawn(serve(stream, Arc::clone(&calls), Arc::clone(&reply))));
+            }
+        });
+        server
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn replies(&self, after: Duration, reply: Reply) {
+        *self.reply.lock().unwrap() = (after, reply);
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    calls: Arc<AtomicU64>,
+    reply: Arc<Mutex<(Duration, Reply)>>,
+) -> Option<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let command = command(&mut reader).await?;
+        if !command[0].starts_with("EVAL") {
+            let text =
+                if command[0] == "INFO" { "$19\r\nredis_version:7.0.0\r\n" } else { "+OK\r\n" };
+            writer.write_all(text.as_bytes()).await.ok()?;
+            continue;
+        }
+        calls.fetch_add(1, Ordering::Relaxed);
+        let keys: usize = command[2].parse().ok()?;
+        let (after, reply) = reply.lock().unwrap().clone();
+        sleep(after).await;
+        let text = match reply {
+            Reply::Admit if keys == 1 => ":1\r\n".to_owned(),
+            Reply::Admit => format!("*{keys}\r\n{}", ":1\r\n".repeat(keys)),
+            Reply::Bytes(bytes) => bytes.to_owned(),
+            Reply::Never => continue,
+        };
+        writer.write_all(text.as_bytes()).await.ok()?;
+    }
+}
+
+/// Reads a command: an array of bulk strings.
+async fn command(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String>> {
+    let mut line = String::new();
+    reader.read_line(&mut line).await.ok()?;
+    let mut words = Vec::new();
+    for _ in 0..line.trim().strip_prefix('*')?.parse::<usize>().ok()? {
+        let mut length = String::new();
+        reader.read_line(&mut length).await.ok()?;
+        let mut bytes = vec![0; length.trim().strip_prefix('$')?.parse::<usize>().ok()? + 2];
+        reader.read_exact(&mut bytes).await.ok()?;
+        words.push(String::from_utf8_lossy(&bytes).trim_end().to_owned());
+    }
+    Some(words)
+}
+
+/// Makes checks at the same moment, and returns the errors.
+async fn check(limiter: &RedisLimiter, number: usize) -> Vec<Error> {
+    let checks: Vec<_> = (0..number).map(|key| limiter.check(key as u64)).collect();
+    let results = tokio::spawn(join_all(checks)).await.unwrap();
+    results.into_iter().filter_map(Result::err).collect()
+}
+
+/// Once each of the five counted as a slow call, which is as many as open the breaker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_slow_reply_to_five_checks_does_not_open_the_breaker() {
+    let server = Scripted::start().await;
+    let limiter = limiter(&server.url(), 1_000).await;
+    assert_eq!(check(&limiter, 1).await.len(), 0);
+    server.replies(Duration::from_millis(30), Reply::Admit);
+    let before = server.calls();
+    assert_eq!(check(&limiter, 5).await.len(), 0);
+    assert_eq!(server.calls() - before, 1);
+    server.replies(Duration::ZERO, Reply::Admit);
+    assert_eq!(check(&limiter, 5).await.len(), 0);
+    let counters = limiter.counters();
+    assert_eq!((counters.breaker_opened, counters.not_asked), (0, 0));
+    // Five calls do.
+    server.replies(Duration::from_millis(30), Reply::Admit);
+    for _ in 0..5 {
+        check(&limiter, 1).await;
+    }
+    assert_eq!(limiter.counters().breaker_opened, 1);
+}
+
+/// Once they counted as silence, and after a second the connection was replaced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_error_replies_keep_the_connection() {
+    let server = Scripted::start().await;
+    let limiter = builder(&server.url(), 1_000).await.denial_cache(0).build().unwrap();
+    assert_eq!(check(&limiter, 1).await.len(), 0);
+    server.replies(Duration::ZERO, Reply::Bytes("-EXOTIC words\r\n"));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1_500) {
+        let errors = check(&limiter, 1).await;
+        assert_eq!(errors[0].kind(), ErrorKind::Unexpected);
+        assert!(errors[0].to_string().ends_with("Redis: EXOTIC words"), "{}", errors[0]);
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(server.connections(), 1);
+    let counters = limiter.counters();
+    assert_eq!((counters.breaker_opened, counters.undetermined), (0, 0));
+}
+
+/// Once each check reconnected and logged two lines, with the breaker closed.
+#[tokio::test]
+async fn garbage_opens_the_breaker_and_is_logged_once() {
+    let log = Log::start();
+    let server = Scripted::start().await;
+    let limiter = limiter(&server.url(), 1_000).await;
+    assert!(limiter.check("key").await.is_ok());
+    server.replies(Duration::ZERO, Reply::Bytes("garbage\r\n"));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        assert!(limiter.check("key").await.is_err());
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(limiter.counters().breaker_opened, 1);
+    // Ten probes a second at most, and a few before the breaker opened.
+    assert!(server.connections() < 30, "{} connections", server.connections());
+    assert!(log.lines().len() <= 4, "{:?}", log.lines());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_of_the_wrong_type_replaces_the_connection() {
+    let server = Scripted::start().await;
+    let limiter = limiter(&server.url(), 1_000).await;
+    assert_eq!(check(&limiter, 1).await.len(), 0);
+    server.replies(Duration::ZERO, Reply::Bytes("_\r\n"));
+    for _ in 0..3 {
+        assert_eq!(check(&limiter, 1).await[0].kind(), ErrorKind::Unexpected);
+        sleep(Duration::from_millis(150)).await;
+    }
+    server.replies(Duration::ZERO, Reply::Admit);
+    let start = Instant::now();
+    while !check(&limiter, 1).await.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(server.connections() > 1);
+}
+
+/// Once a hung connection was never noticed: whoever left took what was to be learned along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_hangs_is_noticed_although_all_callers_leave_early() {
+    for operation in ["check", "peek", "reserve", "reset", "acquire"] {
+        let server = Scripted::start().await;
+        let limiter = limiter(&server.url(), 1_000).await;
+        assert_eq!(check(&limiter, 1).await.len(), 0);
+        server.replies(Duration::ZERO, Reply::Never);
+        let start = Instant::now();
+        while server.connections() == 1 {
+            let early = Duration::from_millis(5);
+            let left = match operation {
+                "check" => timeout(early, limiter.check("key")).await.is_err(),
+                "peek" => timeout(early, limiter.peek("key")).await.is_err(),
+                "reset" => timeout(early, limiter.reset("key")).await.is_err(),
+                "acquire" => timeout(early, limiter.acquire("key", Cost::ONE, None)).await.is_err(),
+                _ => {
+                    let reserve = limiter.reserve("key", Cost::ONE, Duration::ZERO);
+                    timeout(early, reserve).await.is_err()
+                }
+            };
+            // Once the breaker is open, there is an error at once.
+            if !left {
+                sleep(early).await;
+            }
+            assert!(start.elapsed() < Duration::from_secs(5), "{operation}");
+        }
+        assert_eq!(limiter.counters().breaker_opened, 1, "{operation}");
+        // What was not answered is not sent again, and nothing piles up.
+        assert!(server.calls() < 60, "{operation}: {} calls", server.calls());
+    }
+}
+
+/// Once 99 % of the checks failed that were sent together, without a hint.
+#[tokio::test]
+async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
+    let log = Log::start();
+    let server = limiter_test::server::Server::start_with(&["--cluster-enabled", "yes"]);
+    crate::words::serve_all_slots(&server);
+    let client = limiter_redis::connect(&server.url()).await.unwrap();
+    let limiter = RedisLimiter::builder(client, daily(10)).deadline(Duration::from_secs(5));
+    let limiter = limiter.build().unwrap();
+    // Its cluster is not up at once.
+    let _ = crate::faults::recover(&limiter).await;
+    let before = limiter.counters();
+    for _ in 0..3 {
+        let checks: Vec<_> = (0..20_u64).map(|key| limiter.check(key)).collect();
+        for result in join_all(checks).await {
+            assert!(result.unwrap().is_admitted());
+        }
+    }
+    let after = limiter.counters();
+    assert_eq!(after.undetermined, before.undetermined);
+    assert_eq!(after.breaker_opened, before.breaker_opened);
+    let lines = log.lines();
+    let hints = lines.iter().filter(|line| line.contains("use redis-cluster://"));
+    assert_eq!(hints.count(), 1, "{lines:?}");
+}
+
+/// A worker of the runtime is busy for longer than the deadline.
+#[tokio::test]
+async fn a_check_that_there_is_no_time_to_send_says_so_and_opens_no_breaker() {
+    let server = Scripted::start().await;
+    let limiter = limiter(&server.url(), 1_000).await;
+    assert!(limiter.check("key").await.is_ok());
+    let before = server.calls();
+    for _ in 0..10 {
+        let mut peek = Box::pin(limiter.peek("key"));
+        assert!(futures::poll!(&mut peek).is_pending());
+        std::thread::sleep(Duration::from_millis(60));
+        let error = peek.await.unwrap_err();
+        // The call's own error, or that of the caller's wait, whichever comes first.
+        let is_own = error.to_string().contains("no time was left to send");
+        assert!(is_own || error.kind() == ErrorKind::Undetermined, "{error}");
+    }
+    assert_eq!(server.calls(), before);
+    let counters = limiter.counters();
+    assert_eq!((counters.breaker_opened, counters.undetermined), (0, 0));
+    assert!(limiter.check("key").await.is_ok());
+}
+
+/// Once each connection that was killed was two lines.
+#[tokio::test]
+async fn connections_that_are_killed_all_the_time_are_logged_seldom() {
+    let log = Log::start();
+    let server = limiter_test::server::Server::start();
+    let limiter = limiter(&server.url(), 1_000_000).await;
+    for _ in 0..50 {
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        let _ = limiter.check("key").await;
+        sleep(Duration::from_millis(20)).await;
+        let _ = limiter.check("key").await;
+    }
+    assert!(log.lines().len() <= 6, "{:?}", log.lines());
+}

@@ -1,0 +1,123 @@
+//! The laws about policies that take turns on one key.
+
+use std::time::Duration;
+
+use limiter_core::{Limit, Policy, Receipt, Timestamp};
+use proptest::prelude::*;
+
+use super::{KEY, Law, largest};
+use crate::{
+    oracle::gcra,
+    schedule::{Request, Scenario},
+    subject::Operations,
+};
+
+/// Law 9: what a key takes under one policy is used up under all of them, as far as they have as
+/// much; and asking under another policy changes nothing.
+pub fn a_changed_quota_keeps_the_debt(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+    for Request { now, policy, cost } in scenario.requests() {
+        let policies: Vec<_> = scenario.policies().collect();
+        let peek_all = |subject: &mut _| -> Vec<_> {
+            let peek = |policy: &&Policy| peek_by(subject, now, policy);
+            policies.iter().map(peek).collect()
+        };
+        let before = peek_all(subject);
+        let admitted = subject.decide_by(now, policy, KEY, cost).is_admitted();
+        let after = peek_all(subject);
+        if !admitted {
+            prop_assert_eq!(&before, &after, "a refusal changed something");
+            continue;
+        }
+        for (before, after) in before.iter().zip(&after) {
+            let taken = cost.get().min(after.limit());
+            prop_assert!(after.used() >= taken, "{cost} taken, {after:?} after");
+            let same_limit = before.limit_index() == after.limit_index();
+            let used = before.used().saturating_add(cost.get()).min(after.limit());
+            prop_assert!(
+                !same_limit || after.used() >= used,
+                "{cost} from {before:?} to {after:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn peek_by(subject: &mut impl Operations, now: Timestamp, policy: &Policy) -> limiter_core::Usage {
+    subject.switch(policy);
+    subject.peek(now, KEY)
+}
+
+/// Law 9: on a key without debts, a handle decides as a limiter that was built with the policy that
+/// the handle reports. `make` builds such limiters.
+pub fn a_handle_enforces_the_policy_that_it_reports<S: Operations>(
+    subject: &mut S,
+    make: impl Fn(Policy) -> S,
+    scenario: &Scenario,
+) -> Law {
+    let mut built: Vec<_> = scenario.policies().map(|policy| make(policy.clone())).collect();
+    for Request { now, policy, cost } in scenario.requests() {
+        subject.switch(policy);
+        prop_assert_eq!(&subject.policy(), policy);
+        let index = scenario.policies().position(|other| other == policy);
+        let Some((index, built)) = index.and_then(|index| Some((index, built.get_mut(index)?)))
+        else {
+            return Err(TestCaseError::fail("a policy of no scenario"));
+        };
+        let key = index.to_string();
+        let decision = subject.decide(now, &key, cost);
+        prop_assert_eq!(decision, built.decide(now, &key, cost));
+        if let Some(limit) = policy.limits().get(decision.limit_index()) {
+            prop_assert_eq!(decision.limit(), largest(limit));
+        }
+    }
+    Ok(())
+}
+
+/// A tick of all quotas whose interval is a multiple of it, in nanoseconds.
+const TICK: u128 = 64;
+
+/// GCRA with quotas that take turns, reservations and refunds follows the model. For quotas and
+/// times that are whole multiples of 64 ns.
+pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+    let mut state = None;
+    let mut receipts: Vec<(gcra::Receipt, Receipt)> = Vec::new();
+    for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
+        let at = u128::from(now.as_nanos()) / TICK;
+        let quota = policy.limits().first().map(model_of).expect("a policy has a limit");
+        if index % 5 == 4 && !receipts.is_empty() {
+            let (model, receipt) = receipts.swap_remove(index / 5 % receipts.len());
+            let kept = if index % 2 == 0 { receipt.permits() / 2 } else { 0 };
+            let back = model.refund(&mut state, at, (receipt.permits() - kept).into());
+            prop_assert_eq!(u128::from(subject.refund(now, receipt.keep(kept))), back);
+        }
+        let within = [Duration::ZERO, scenario.quota().window(), Duration::MAX];
+        let within = within.get(index % 3).copied().unwrap_or_default();
+        let cost_in_permits = u128::from(cost.get());
+        let outcome = quota.take(&mut state, at, cost_in_permits, ticks(within));
+        subject.switch(policy);
+        let reservation = subject.reserve(now, KEY, cost, within);
+        let returned = match reservation.delay() {
+            Some(delay) => gcra::Outcome::Admitted(at + ticks(delay)),
+            None => gcra::Outcome::Refused(reservation.decision().retry_after().map(ticks)),
+        };
+        prop_assert_eq!(returned, outcome, "{} at tick {}", cost, at);
+        let remaining = u128::from(reservation.decision().remaining());
+        prop_assert_eq!(remaining, quota.remaining(&state, at));
+        if let (Some(receipt), Some(gcra::State { tat: mark, .. }), gcra::Outcome::Admitted(at)) =
+            (reservation.into_receipt(), state, outcome)
+        {
+            receipts.push((gcra::Receipt { at, mark, cost: cost_in_permits, quota }, receipt));
+        }
+    }
+    Ok(())
+}
+
+fn model_of(limit: &Limit) -> gcra::Quota {
+    let quota = limit.quota();
+    let increment = quota.window().as_nanos() / u128::from(quota.permits()) / TICK;
+    gcra::Quota { increment, burst: quota.burst().into(), horizon: ticks(limit.horizon()) }
+}
+
+const fn ticks(time: Duration) -> u128 {
+    time.as_nanos() / TICK
+}

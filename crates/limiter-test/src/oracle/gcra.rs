@@ -1,0 +1,134 @@
+//! GCRA with quotas that take turns, as a model in whole ticks that all its quotas share.
+//!
+//! It has no rounding of time and no words: a transition agrees with it wherever all times are
+//! multiples of one tick that divides all increments.
+
+/// A quota of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// The ticks that one permit adds to a debt.
+    pub increment: u128,
+    /// The permits of a whole burst.
+    pub burst: u128,
+    /// How far ahead permits may be promised, in ticks.
+    pub horizon: u128,
+}
+
+/// A key's state: when the debt is drained, and the quota that wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// In ticks.
+    pub tat: u128,
+    /// The writer.
+    pub writer: Quota,
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The permits may be used at this tick.
+    Admitted(u128),
+    /// So many ticks to wait, `None` if the cost never fits.
+    Refused(Option<u128>),
+}
+
+/// What a refund needs to know of a charge.
+#[derive(Clone, Copy, Debug)]
+pub struct Receipt {
+    /// The moment that the charge was made for.
+    pub at: u128,
+    /// When the debt was drained after the charge.
+    pub mark: u128,
+    /// The permits that were charged.
+    pub cost: u128,
+    /// The quota that charged them.
+    pub quota: Quota,
+}
+
+impl Quota {
+    const fn capacity(&self) -> u128 {
+        self.increment * self.burst
+    }
+
+    /// Returns whether states of both quotas are the same.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.increment, self.reach()) == (other.increment, other.reach())
+    }
+
+    /// Returns the largest debt that this quota writes, and two ticks: where times are rounded to
+    /// ticks, a delay can begin and end within one.
+    const fn reach(&self) -> u128 {
+        self.capacity() + self.horizon + 2
+    }
+
+    /// Replaces an impossible state by a full debt, or by the largest that its writer can have left.
+    fn made_possible(&self, found: State, now: u128) -> State {
+        match found.writer {
+            writer if found.tat.saturating_sub(now) <= writer.reach() => found,
+            writer if writer.is_same(self) => State { tat: now + self.capacity(), writer },
+            writer => State { tat: now + writer.reach(), writer },
+        }
+    }
+
+    /// Charges `cost` at `now` or up to `within` later.
+    pub fn take(&self, state: &mut Option<State>, now: u128, cost: u128, within: u128) -> Outcome {
+        let found = state.filter(|state| state.tat > now);
+        let found = found.map(|found| self.made_possible(found, now));
+        if found.is_some() {
+            *state = found;
+        }
+        if cost > self.burst {
+            return Outcome::Refused(None);
+        }
+        let room = self.capacity() - cost * self.increment;
+        let debt = found.map_or(0, |state| state.tat - now);
+        let foreign = found.filter(|state| !state.writer.is_same(self)).map(|state| state.writer);
+        let own_debt = match foreign {
+            Some(writer) => (debt * self.increment).div_ceil(writer.increment),
+            None => debt,
+        };
+        let wait = match foreign {
+            _ if own_debt <= room => 0,
+            Some(writer) => debt - room * writer.increment / self.increment,
+            None => debt - room,
+        };
+        if wait > 0 && (foreign.is_some() || wait > within.min(self.horizon)) {
+            return Outcome::Refused(Some(wait));
+        }
+        let tat = now + own_debt + cost * self.increment;
+        *state = Some(State { tat, writer: *self });
+        Outcome::Admitted(now + wait)
+    }
+
+    /// Returns how many permits are left at `now`.
+    #[must_use]
+    pub fn remaining(&self, state: &Option<State>, now: u128) -> u128 {
+        let Some(state) = state.filter(|state| state.tat > now) else { return self.burst };
+        let debt = ((state.tat - now) * self.increment).div_ceil(state.writer.increment);
+        self.capacity().saturating_sub(debt) / self.increment
+    }
+}
+
+impl Receipt {
+    /// Gives back up to `permits` at `now`, and returns how many came back.
+    pub fn refund(&self, state: &mut Option<State>, now: u128, permits: u128) -> u128 {
+        let Self { at, mark, cost, quota } = *self;
+        let found = state.filter(|state| state.tat > now);
+        let found = found.map(|found| quota.made_possible(found, now));
+        if found.is_some() {
+            *state = found;
+        }
+        let Some(found) = found.filter(|found| found.writer.is_same(&quota)) else {
+            return 0;
+        };
+        let (price, debt) = (permits.min(cost) * quota.increment, found.tat - now);
+        let left = (cost * quota.increment).saturating_sub(now.saturating_sub(at));
+        let mut back = price.min(left).min(debt);
+        if debt > quota.capacity() {
+            back = back.min(price.saturating_sub(found.tat.saturating_sub(mark)));
+        }
+        *state = Some(State { tat: found.tat - back, ..found });
+        // One that has partly recovered counts as one.
+        back.div_ceil(quota.increment)
+    }
+}
