@@ -1,104 +1,112 @@
-//! What a limiter sends, learned from the limiter itself: its scripts are its own affair.
+//! Captures the script call that a limiter sends, without a server.
+//!
+//! The scripts are private to `limiter-redis`, so the bench reads them from the calls.
 
 use std::{
-    future::Future,
-    pin::pin,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use anyhow::{Context as _, Result};
-use limiter_core::{Cost, Decision, Error, Policy};
-use limiter_redis::{RedisLimiter, RunError, ScriptCall, ScriptClient, ScriptName, ScriptReply};
-use tokio::runtime::{Builder, Runtime};
+use limiter_core::{Decision, Error, Policy};
+use limiter_redis::{
+    CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptName, ScriptReply,
+};
 
-/// A limiter whose calls are looked at, and not sent.
+use crate::fred_client::WITHIN;
+
+/// A limiter whose calls are recorded, and not sent.
 pub(crate) struct Captured {
     limiter: RedisLimiter<Recorder>,
     recorder: Recorder,
-    decisions: u64,
 }
 
-/// One call, as a server is sent it.
+/// One call, as a server receives it.
 pub(crate) struct Call {
     pub(crate) source: String,
     pub(crate) key: Vec<u8>,
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
-/// Keeps the last call, and gives the reply that it was told to give.
+/// Records the last call, and returns the reply that was set.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Exchange>>);
 
 #[derive(Default)]
 struct Exchange {
     call: Option<Call>,
+    /// Without a reply, the recorder does not have the script, so that the limiter sends its source.
     reply: Option<Vec<i64>>,
 }
 
 impl Captured {
     /// # Errors
     ///
-    /// As [`RedisLimiter::new`].
+    /// As [`limiter_redis::Builder::build`].
     pub(crate) fn new(policy: &Policy, prefix: &str) -> Result<Self, Error> {
         let recorder = Recorder::default();
-        let limiter = RedisLimiter::new(recorder.clone(), policy.clone())?.with_prefix(prefix)?;
-        Ok(Self { limiter, recorder, decisions: 0 })
+        let limiter = RedisLimiter::builder(recorder.clone(), policy.clone())
+            .prefix(prefix)
+            .deadline(WITHIN)
+            // Each decision is computed from its own reply.
+            .denial_cache(0)
+            .build()?;
+        Ok(Self { limiter, recorder })
     }
 
-    /// Returns what is sent for a check of `key`.
-    pub(crate) fn call(&self, key: &str) -> Result<Call> {
+    /// Returns the call that a check of `key` sends.
+    pub(crate) async fn call(&self, key: &str) -> Result<Call> {
         self.recorder.exchange(|exchange| exchange.reply = None);
-        // An error, since there is no reply; so each call is one of a limiter of its own, which has not
-        // yet failed too often to ask.
-        let limiter = self.limiter.clone().with_denial_cache(0)?;
-        drop(at_once(limiter.try_acquire(key, Cost::ONE)));
-        self.recorder.exchange(|exchange| exchange.call.take()).context("nothing was sent")
+        // An error, because there is no reply.
+        drop(self.limiter.check(key).await);
+        self.recorder.exchange(|exchange| exchange.call.take()).context("no call was sent")
     }
 
-    /// Returns what the limiter makes of a reply.
-    pub(crate) fn decision(&mut self, reply: &[i64]) -> Result<Decision> {
+    /// Returns the decision that the limiter reads from a reply.
+    pub(crate) async fn decision(&self, reply: &[i64]) -> Result<Decision> {
         self.recorder.exchange(|exchange| exchange.reply = Some(reply.to_vec()));
-        // Another key each time: what is remembered of one is not to decide about the next.
-        self.decisions += 1;
-        let decision = at_once(self.limiter.try_acquire(self.decisions, Cost::ONE));
-        Ok(decision.context("the check was not answered at once")??)
+        self.limiter.check("key").await.with_context(|| format!("the reply {reply:?}"))
+    }
+}
+
+impl Call {
+    /// Returns the store's keys of other subjects, by the store's key of `subject` in this call.
+    pub(crate) fn keys_of<'a>(
+        &self,
+        subject: &str,
+        others: impl IntoIterator<Item = &'a String>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let key = str::from_utf8(&self.key)?;
+        let (before, after) = key
+            .split_once(subject)
+            .with_context(|| format!("the key {key:?} does not contain {subject:?}"))?;
+        Ok(others.into_iter().map(|other| [before, other, after].concat().into_bytes()).collect())
     }
 }
 
 impl Recorder {
-    fn exchange<T>(&self, look: impl FnOnce(&mut Exchange) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn exchange<T>(&self, access: impl FnOnce(&mut Exchange) -> T) -> T {
+        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl ScriptClient for Recorder {
-    async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, RunError> {
+    async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         self.exchange(|exchange| {
-            // Asked for by its digest, the limiter tells the source.
+            let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
             let ScriptName::Source(source) = &call.script else {
-                let reply = exchange.reply.as_ref().ok_or(RunError::NotCached)?;
+                let reply = exchange.reply.as_ref().ok_or_else(no_script)?;
                 let integers = reply.iter().copied().map(ScriptReply::Integer);
                 return Ok(ScriptReply::Array(integers.collect()));
             };
+            let quotas = call.quotas.iter().map(|quota| quota.as_bytes().to_vec());
             let numbers = call.arguments.iter().map(|number| number.to_string().into_bytes());
-            let arguments = [call.quotas.to_vec()].into_iter().chain(numbers).collect();
-            let (source, key) = (source.to_string(), call.keys.concat());
-            exchange.call = Some(Call { source, key, arguments });
-            Err(RunError::NotCached)
+            exchange.call = Some(Call {
+                source: source.to_string(),
+                key: call.keys.concat(),
+                arguments: quotas.chain(numbers).collect(),
+            });
+            Err(no_script())
         })
-    }
-}
-
-/// Answers are awaited on a runtime, if only for a moment.
-static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without a driver"));
-
-fn at_once<F: Future>(future: F) -> Option<F::Output> {
-    let _runtime = RUNTIME.enter();
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
     }
 }

@@ -1,4 +1,4 @@
-//! How many decisions a client gets in a second, beside the library under it and beside peers.
+//! Decisions a second by a client, beside `fred` without the limiter and beside peers.
 
 mod contenders;
 
@@ -23,28 +23,28 @@ const KEYS: usize = 100_000;
 
 const TASKS: [usize; 3] = [1, 50, 500];
 
-/// Contenders that do the same: so many tasks at once, and keys that are all admitted or refused.
+/// The figures of all contenders with one number of tasks, and keys that are all admitted or refused.
 struct Race {
     tasks: usize,
-    field: Arc<Field>,
+    shared: Arc<Shared>,
     /// Checks a second.
     rates: [Sample; NAMES.len()],
-    /// Checks for each second that this process computed.
+    /// Checks for each second of this process's processor time.
     own: [Sample; NAMES.len()],
 }
 
-/// What came of a turn.
+/// The figures of one turn.
 struct Outcome {
     rate: f64,
     own: f64,
 }
 
 /// What the tasks share.
-struct Field {
+struct Shared {
     contenders: [Contender; NAMES.len()],
     keys: Vec<String>,
     admits: bool,
-    /// Counts the checks, so that each key has its turn.
+    /// Counts the checks, so that each key is checked in turn.
     next: AtomicUsize,
     over: AtomicBool,
 }
@@ -54,10 +54,10 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
     let url = bench.host.url();
     let mut races = Vec::new();
     for (keys, admits) in [(KEYS, true), (1, false)] {
-        let field = Arc::new(bench.runtime.block_on(Field::new(&url, keys, admits))?);
+        let shared = Arc::new(bench.runtime.block_on(Shared::new(&url, keys, admits))?);
         let race = |tasks| Race {
             tasks,
-            field: Arc::clone(&field),
+            shared: Arc::clone(&shared),
             rates: Default::default(),
             own: Default::default(),
         };
@@ -67,36 +67,38 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
         eprintln!("clients: round {} of {}", round + 1, bench.effort.rounds);
         for race in &mut races {
             for turn in 0..NAMES.len() {
-                // Each is the first in turn.
+                // Each contender is first in one of the rounds.
                 let index = (turn + round) % NAMES.len();
-                let outcome = Arc::clone(&race.field).run(bench, index, race.tasks);
-                let what = || format!("{}: {} tasks", NAMES[index], race.tasks);
-                let Outcome { rate, own } = outcome.with_context(what)?;
+                let outcome = Arc::clone(&race.shared).run(bench, index, race.tasks);
+                let context = || format!("{}: {} tasks", NAMES[index], race.tasks);
+                let Outcome { rate, own } = outcome.with_context(context)?;
                 race.rates[index].push(rate);
                 race.own[index].push(own);
             }
         }
     }
     println!(
-        "**Clients.** Thousands of decisions a second by one connection and so many tasks at once, \
+        "**Clients.** Thousands of decisions a second by one connection and concurrent tasks, \
          on Tokio's multi-threaded runtime: the median of {} rounds, and the range of the middle \
          half of them. Bare fred is the same script with the same arguments by `evalsha`. A ratio \
-         is that of the rates in the same round.\n",
+         is that of the rates in the same round. limiter-redis sends concurrent checks in batches, \
+         and answers checks of a refused key from its cache of denials; the others send one call for \
+         each check.\n",
         bench.effort.rounds
     );
     print(&races, |race| &race.rates);
     println!(
-        "The same, for each second that the client's process computed, which other processes \
-         disturb less.\n"
+        "The same for each second of the client's processor time, which depends less on other \
+         processes.\n"
     );
     print(&races, |race| &race.own);
     Ok(())
 }
 
-impl Field {
+impl Shared {
     async fn new(url: &str, keys: usize, admits: bool) -> Result<Self> {
         let keys: Vec<String> = (0..keys).map(subjects::key).collect();
-        let field = Self {
+        let shared = Self {
             contenders: contenders::all(url, &keys, admits).await?,
             keys,
             admits,
@@ -104,21 +106,21 @@ impl Field {
             over: AtomicBool::new(false),
         };
         if !admits {
-            for contender in &field.contenders {
-                // Takes what there is.
-                contender.is_admitted(&field.keys, 0).await?;
+            for contender in &shared.contenders {
+                // Takes the only permit.
+                contender.is_admitted(&shared.keys, 0).await?;
             }
         }
-        Ok(field)
+        Ok(shared)
     }
 
-    /// Checks by so many tasks at once, for the time of a turn.
+    /// Checks keys by concurrent tasks for the time of a turn.
     fn run(self: Arc<Self>, bench: &Bench, contender: usize, tasks: usize) -> Result<Outcome> {
         self.over.store(false, Relaxed);
         let (start, own) = (Instant::now(), host::own_seconds());
         let task = |_| bench.runtime.spawn(Arc::clone(&self).check_until_over(contender));
         let tasks: Vec<_> = (0..tasks).map(task).collect();
-        // No timer of the runtime's: a task that never has to wait would hold it up.
+        // Not a timer of the runtime: tasks that never wait would delay it.
         thread::sleep(bench.effort.client);
         self.over.store(true, Relaxed);
         let mut checks = 0;
@@ -160,7 +162,7 @@ fn print(races: &[Race], pick: fn(&Race) -> &[Sample; NAMES.len()]) {
     ]);
     for race in races {
         let [ours, fred, throttled, tower] = pick(race);
-        let keys = if race.field.admits { "100,000, admitted" } else { "1, refused" };
+        let keys = if race.shared.admits { "100,000, admitted" } else { "1, refused" };
         let mut cells = vec![keys.to_owned(), race.tasks.to_string()];
         cells.extend(pick(race).iter().map(|rate| rate.show(1e3, 1)));
         cells.push(ours.over(fred).show(1.0, 2));

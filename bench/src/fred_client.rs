@@ -1,4 +1,5 @@
-//! The client library `fred` by itself, set up as `limiter_redis::connect` sets it up.
+//! The client library `fred` without the limiter, with the connection settings of
+//! `limiter_redis::connect`.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use fred::{
     types::config::{Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig},
 };
 
-/// How long a call may take: enough for a disturbed machine.
+/// The deadline of a call, long enough for a busy machine.
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns a client with one connection.

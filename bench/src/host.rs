@@ -1,16 +1,17 @@
-//! The server to measure on, and the machine under both.
+//! The server that is measured, and a description of the machine.
 
 use std::{
     fs, io,
     path::PathBuf,
     process::{self, Command},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 use limiter_test::server::{self, Server};
 
-/// A server of its own, on another processor than this process where that can be had.
+/// A server that this process started, pinned to another processor than this process if possible.
 pub(crate) struct Host {
     server: Server,
     binary: PathBuf,
@@ -19,7 +20,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts the server. To be called before any thread is.
+    /// Starts the server and pins it and this process. Must be called before any thread is started.
     pub(crate) fn start() -> Result<Self> {
         let server = Server::start();
         let pinned = pin(&server);
@@ -37,14 +38,25 @@ impl Host {
         self.server.port()
     }
 
-    /// Sends a command and returns the reply as it came.
+    /// Sends a command on a connection of its own, and returns the reply in the form of the protocol.
     pub(crate) fn command(&self, words: &[&str]) -> Result<String> {
         self.server.command(words).with_context(|| format!("{words:.40?}"))
     }
 
-    /// Removes all keys, but no script.
-    pub(crate) fn forget_all(&self) -> Result<()> {
-        self.command(&["FLUSHALL"]).map(drop)
+    /// Loads a script, and returns its digest.
+    pub(crate) fn load(&self, source: &str) -> Result<String> {
+        let reply = self.command(&["SCRIPT", "LOAD", source])?;
+        Ok(reply.lines().next_back().unwrap_or_default().to_owned())
+    }
+
+    /// Removes all keys, keeps the scripts, and returns when the memory is free.
+    pub(crate) fn flush(&self) -> Result<()> {
+        // In the background, because millions of keys take longer than a command may.
+        self.command(&["FLUSHALL", "ASYNC"])?;
+        while self.info("memory", "lazyfree_pending_objects")? != "0" {
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// Returns a field of a section of `INFO`.
@@ -54,13 +66,13 @@ impl Host {
         value.map(str::to_owned).with_context(|| format!("INFO {section}: no {field}"))
     }
 
-    /// Returns for how many seconds the server's process has computed.
+    /// Returns the processor time of the server's process in seconds.
     pub(crate) fn busy(&self) -> Result<f64> {
         let seconds = |field| -> Result<f64> { Ok(self.info("cpu", field)?.parse()?) };
         Ok(seconds("used_cpu_sys")? + seconds("used_cpu_user")?)
     }
 
-    /// Prints what the figures depend on.
+    /// Prints the server's version, the machine, its load, and the pinning.
     pub(crate) fn describe(&self) -> Result<()> {
         let valkey =
             self.info("server", "valkey_version").map(|version| format!("Valkey {version}"));
@@ -96,8 +108,8 @@ impl Host {
     }
 }
 
-/// Returns for how many seconds the threads of this process have computed, or NaN where no one
-/// counts them.
+/// Returns the processor time of this process's threads in seconds, or NaN if the system does not
+/// report it.
 pub(crate) fn own_seconds() -> f64 {
     let nanos = |thread: io::Result<fs::DirEntry>| -> Option<f64> {
         let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
@@ -109,20 +121,20 @@ pub(crate) fn own_seconds() -> f64 {
 }
 
 fn processors() -> usize {
-    // More than this process may use once it is pinned.
+    // `available_parallelism` counts only the processors that this process is pinned to.
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let listed = cpu.lines().filter(|line| line.starts_with("processor")).count();
     if listed > 0 { listed } else { thread::available_parallelism().map_or(0, usize::from) }
 }
 
-/// Gives the server the first of the processors at hand, and this process the last.
+/// Pins the server to the first available processor and this process to the last, and returns both.
 fn pin(server: &Server) -> Result<(String, String)> {
     let own = process::id().to_string();
-    let at_hand = taskset(&["-c", "-p", &own])?;
-    let list = at_hand.rsplit(':').next().unwrap_or_default().trim();
+    let available = taskset(&["-c", "-p", &own])?;
+    let list = available.rsplit(':').next().unwrap_or_default().trim();
     let mut numbers = list.split([',', '-']);
     let (Some(first), Some(last)) = (numbers.next(), numbers.next_back()) else {
-        bail!("there is but one processor at hand");
+        bail!("only one processor is available");
     };
     taskset(&["-a", "-c", "-p", first, &server.id().to_string()])?;
     taskset(&["-c", "-p", last, &own])?;

@@ -1,8 +1,10 @@
-//! How fast limits through Redis are, and how much memory they take, measured as it is printed.
+//! Measures how fast limits through Redis are and how many bytes a key takes, and prints tables.
 //!
-//! `cargo xtask bench` runs it, and names the server's binary in `LIMITER_SERVER`.
+//! `cargo xtask bench redis` and `cargo xtask bench redis-memory` run it, and name the server's binary in
+//! `LIMITER_SERVER`.
 
 mod capture;
+mod classics;
 mod client_side;
 mod fred_client;
 mod host;
@@ -20,19 +22,19 @@ use tokio::runtime::Runtime;
 
 use host::Host;
 
-/// What all parts need.
+/// The server, the runtime of the clients, and how long to measure.
 struct Bench {
     host: Host,
     runtime: Runtime,
     effort: Effort,
 }
 
-/// How long to measure: `rounds` times, in each of which all that is compared has its turn.
+/// How long to measure. In each round, each contender has one turn.
 struct Effort {
     rounds: usize,
-    /// A turn of a script.
+    /// The time of a script's turn.
     script: Duration,
-    /// A turn of a client.
+    /// The time of a client's turn.
     client: Duration,
 }
 
@@ -49,19 +51,19 @@ fn main() -> Result<()> {
         ["redis"] => (FULL, true),
         ["redis", "--quick"] => (QUICK, true),
         ["redis-memory"] => (QUICK, false),
-        _ => bail!("{arguments:?}: use redis, redis --quick or redis-memory"),
+        _ => bail!("invalid arguments {arguments:?}: use redis, redis --quick or redis-memory"),
     };
     let host = Host::start()?;
-    // Pinned by now, and its threads with it.
+    // Started after the process was pinned, so that its threads are pinned too.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let bench = Bench { host, runtime, effort };
     println!("Printed by `cargo xtask bench {}`.", arguments.join(" "));
     bench.host.describe()?;
     if speed {
         server_side::table(&bench)?;
-        bench.host.forget_all()?;
+        bench.host.flush()?;
         client_side::table(&bench)?;
-        bench.host.forget_all()?;
+        bench.host.flush()?;
         local::table(&bench)
     } else {
         memory::table(&bench)

@@ -1,124 +1,155 @@
 //! How many bytes a key takes in the server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use limiter_core::{Cost, Error, Policy, Quota};
+use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 
 use crate::{
     Bench,
     capture::Captured,
+    classics::{self, Classic},
     fred_client::WITHIN,
     subjects::{self, NAME, WINDOW},
     table::Table,
+    wire::{Calls, Pipe},
 };
 
 use Fill::{Checks, Slots};
 
-/// The length of a key's name.
-const NAME_BYTES: usize = 22;
-
-/// A policy, and how a key gets its state.
+/// A state that is measured.
 struct Row {
     name: String,
-    policy: Policy,
+    limit: Limit,
     fill: Fill,
-    /// As measured on Redis 7.0.15 by hand-written states.
-    expected: u64,
+}
+
+/// What creates the state.
+enum Limit {
+    Policy(Policy),
+    Classic(Classic),
 }
 
 enum Fill {
-    /// By so many checks.
+    /// So many checks.
     Checks(usize),
-    /// By checks for as long as a window and a slot last.
+    /// Checks for as long as a window and a slot last.
     Slots,
 }
+
+/// How long checks fill slots.
+const FILL_TIME: Duration = WINDOW.saturating_mul(11).checked_div(10).unwrap();
 
 /// Prints the bytes of a key by each algorithm.
 pub(crate) fn table(bench: &Bench) -> Result<()> {
     println!(
-        "**Memory** of a key of {NAME_BYTES} bytes by MEMORY USAGE, which leaves out the entry for its \
-         expiry, some 30 bytes; beside what is expected on Redis 7.0.15.\n"
+        "**Memory** of a key by MEMORY USAGE, which includes the key's name and leaves out the entry \
+         for its expiry, some 30 bytes.\n"
     );
-    let mut table = Table::new(&["algorithm", "bytes", "expected"]);
-    let mut refused = Vec::new();
+    let mut table = Table::new(&["state", "bytes", "of these, name"]);
     for (index, row) in rows()?.into_iter().enumerate() {
         let prefix = format!("m{index:02}");
-        match Captured::new(&row.policy, &prefix) {
-            Ok(captured) => {
-                let bytes = measure(bench, &row, &prefix, &captured);
-                let bytes = bytes.with_context(|| row.name.clone())?;
-                table.row([row.name, bytes.to_string(), row.expected.to_string()]);
-            }
-            Err(error) => {
-                eprintln!("{}: {error}", row.name);
-                refused.push(row.name);
-            }
-        }
+        let key = match &row.limit {
+            Limit::Policy(policy) => fill_by_limiter(bench, policy, &row.fill, &prefix),
+            Limit::Classic(classic) => fill_by_script(bench, classic, &row.fill, &prefix),
+        };
+        let key = key.with_context(|| row.name.clone())?;
+        let reply = bench.host.command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?;
+        let bytes = reply.strip_prefix(':').and_then(|bytes| bytes.parse::<u64>().ok());
+        let bytes =
+            bytes.with_context(|| format!("{}: MEMORY USAGE {key:?}: {reply:?}", row.name))?;
+        table.row([row.name, bytes.to_string(), key.len().to_string()]);
     }
     table.print();
-    if !refused.is_empty() {
-        println!("Not there through Redis: {}.\n", refused.join("; "));
-    }
     Ok(())
 }
 
-fn rows() -> Result<Vec<Row>, Error> {
-    let row = |name: &str, policy: Result<Policy, Error>, fill, expected| {
-        policy.map(|policy| Row { name: name.to_owned(), policy, fill, expected })
+fn rows() -> Result<Vec<Row>> {
+    let row = |name: &str, policy, fill| Row {
+        name: name.to_owned(),
+        limit: Limit::Policy(policy),
+        fill,
     };
-    let hourly = Quota::per_hour(2_000)?;
+    let hourly = Quota::per_hour(2_000);
+    let window = Quota::new(100_000, WINDOW)?;
     let mut rows = vec![
-        row("GCRA", Policy::gcra(NAME, hourly), Checks(1), 72),
-        row("GCRA, with a remainder", Policy::gcra(NAME, Quota::per_hour(97)?), Checks(1), 104),
-        row("leaky queue", Policy::leaky_queue(NAME, 50, hourly), Checks(1), 72),
-        row("fixed window", Policy::fixed_window(NAME, hourly), Checks(1), 72),
-        row("sliding counter", Policy::sliding_counter(NAME, hourly), Checks(1), 120),
+        row("GCRA", Policy::gcra(NAME, hourly), Checks(1)),
+        // So many that the debt lasts until it is measured.
+        row(
+            "GCRA, with a remainder",
+            Policy::gcra(NAME, subjects::with_remainder()),
+            Checks(1_000),
+        ),
+        row("leaky queue", Policy::leaky_queue(NAME, 50, hourly), Checks(1)),
+        row("fixed window", Policy::fixed_window(NAME, hourly), Checks(1)),
+        row("sliding counter", Policy::sliding_counter(NAME, hourly), Checks(1)),
     ];
     for slots in [10, 60, 1_000] {
-        let policy = subjects::sub_windows(Quota::per(100_000, WINDOW)?, slots);
-        let name = format!("sub-windows, {slots} slots");
-        rows.push(row(&name, policy, Slots, u64::from(16 * slots + 60)));
+        let policy = subjects::sub_windows(window, slots)?;
+        rows.push(row(&format!("sub-windows, {slots} slots"), policy, Slots));
     }
-    for entries in [100_u16, 1_000] {
-        let name = format!("log, {entries} entries");
-        let checks = Checks(usize::from(entries));
-        rows.push(row(
-            &name,
-            Policy::sliding_log(NAME, hourly),
-            checks,
-            u64::from(entries) * 102 / 10,
-        ));
+    for entries in [100, 1_000] {
+        let policy = Policy::sliding_log(NAME, hourly);
+        rows.push(row(&format!("log, {entries} entries"), policy, Checks(entries)));
     }
     for limits in [2, 4, 8] {
-        let name = format!("{limits} limits");
-        rows.push(row(&name, subjects::several(limits), Checks(1), 104 + 20 * limits));
+        rows.push(row(&format!("{limits} limits"), subjects::several(limits)?, Checks(1)));
     }
-    rows.into_iter().collect()
+    let classic = |classic: Classic, fill| {
+        let name = match fill {
+            Checks(entries @ 2..) => format!("{}, {entries} entries", classic.name),
+            Checks(_) | Slots => classic.name.clone(),
+        };
+        Row { name, limit: Limit::Classic(classic), fill }
+    };
+    let hour = Duration::from_secs(3_600);
+    rows.push(classic(classics::float_gcra(2_000), Checks(1)));
+    rows.push(classic(classics::fixed_window(2_000), Checks(1)));
+    rows.extend([10, 60, 1_000].map(|slots| classic(classics::sub_windows(100_000, slots), Slots)));
+    rows.extend([100, 1_000].map(|entries| classic(classics::log(2_000, hour), Checks(entries))));
+    Ok(rows)
 }
 
-fn measure(bench: &Bench, row: &Row, prefix: &str, captured: &Captured) -> Result<u64> {
-    let key = subjects::key(0);
+/// Fills a state by a limiter's checks, and returns its key.
+fn fill_by_limiter(bench: &Bench, policy: &Policy, fill: &Fill, prefix: &str) -> Result<String> {
+    let subject = subjects::key(0);
     bench.runtime.block_on(async {
+        let call = Captured::new(policy, prefix)?.call(&subject).await?;
         let connection = limiter_redis::connect(&bench.host.url()).await?;
-        let limiter = RedisLimiter::new(connection, row.policy.clone())?
-            .with_prefix(prefix)?
-            .with_deadline(WITHIN)?;
+        let limiter = RedisLimiter::builder(connection, policy.clone())
+            .prefix(prefix)
+            .deadline(WITHIN)
+            .build()?;
         let (mut checks, start) = (0, Instant::now());
-        while match row.fill {
+        while match *fill {
             Checks(number) => checks < number,
-            Slots => start.elapsed() < WINDOW * 11 / 10,
+            Slots => start.elapsed() < FILL_TIME,
         } {
-            let decision = limiter.try_acquire(&key, Cost::ONE).await?;
-            ensure!(decision.is_admitted(), "the check {checks} was refused");
+            let decision = limiter.check(&subject).await?;
+            ensure!(decision.is_admitted(), "check {checks} was refused");
             checks += 1;
         }
-        Ok(())
-    })?;
-    let name = String::from_utf8(captured.call(&key)?.key)?;
-    ensure!(name.len() == NAME_BYTES, "the key {name:?} has {} bytes", name.len());
-    let reply = bench.host.command(&["MEMORY", "USAGE", &name, "SAMPLES", "0"])?;
-    let bytes = reply.strip_prefix(':').and_then(|bytes| bytes.parse().ok());
-    bytes.with_context(|| format!("MEMORY USAGE {name:?} replied {reply:?}"))
+        Ok(String::from_utf8(call.key)?)
+    })
+}
+
+/// Fills a state by a classic script, and returns its key.
+fn fill_by_script(bench: &Bench, classic: &Classic, fill: &Fill, prefix: &str) -> Result<String> {
+    let key = subjects::stored_key(prefix, &subjects::key(0));
+    let digest = bench.host.load(classic.source)?;
+    match *fill {
+        Checks(number) => {
+            let mut words = vec!["EVALSHA", &digest, "1", &key];
+            words.extend(classic.arguments.iter().map(String::as_str));
+            for _ in 0..number {
+                bench.host.command(&words)?;
+            }
+        }
+        Slots => {
+            let mut calls = Calls::new(&digest, &[key.clone().into_bytes()], &classic.bytes());
+            Pipe::connect(bench.host.port())?.run(&mut calls, FILL_TIME, 0)?;
+        }
+    }
+    Ok(key)
 }

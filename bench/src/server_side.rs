@@ -1,31 +1,32 @@
-//! How many decisions the server takes in a second, beside a script that decides nothing.
+//! Decisions a second by the server, beside a script without logic and beside the classic scripts.
 
 use anyhow::{Context, Result};
 
 use crate::{
     Bench,
     capture::Captured,
+    classics::{self, Classic},
     subjects::{self, Subject, Traffic},
     table::{Sample, Table},
     wire::{Calls, Pipe},
 };
 
-/// What no script with a state in a string can do without: the time, a read, and a write with an
-/// expiry. No logic; the value comes of the time.
+/// What each script with a state in a string needs: the time, a read, and a write with an expiry. It
+/// has no logic, and its value is from the clock.
 const FLOOR: &str = "local time = redis.call('TIME')
 redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return 1";
 
-/// The floor with a value that differs from call to call, as a moment does.
-const MOMENT: &str = "local time = redis.call('TIME')
+/// The floor with a value that differs from call to call, as a timestamp does.
+const TIMESTAMP: &str = "local time = redis.call('TIME')
 redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], time[1] .. time[2], 'PX', ARGV[1])
 return 1";
 
-/// The shortest GCRA there is: it trusts the clock, the value that it finds, and that the quota never
-/// changes. A yardstick for the one that trusts none of them.
-const TRUSTING: &str = "local time = redis.call('TIME')
+/// The shortest possible GCRA: it trusts the clock and the value that it reads, and assumes that the
+/// quota never changes. Replies the debt if it admits, and else a number that is not positive.
+const SHORTEST: &str = "local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local drained = math.max(redis.call('GET', KEYS[1]) or 0, now) + ARGV[2]
 local debt = drained - now
@@ -37,101 +38,115 @@ return debt";
 
 /// The floor's expiry, and the shortest GCRA's burst, in milliseconds: the keys outlive the run, as
 /// those of the policies do.
-const HOUR: &[u8] = b"3600000";
+const HOUR: &str = "3600000";
 
 /// The shortest GCRA's increment in microseconds: 100 permits an hour, as the policies have.
-const INCREMENT: &[u8] = b"36000000";
+const INCREMENT: &str = "36000000";
 
-/// A script that runs, and what was measured.
+/// A script and its figures.
 struct Runner {
-    name: &'static str,
+    name: String,
     traffic: Traffic,
     calls: Calls,
-    limiter: Option<Captured>,
+    replies: Replies,
     rate: Sample,
-    /// Decisions for each second that the server's process computed.
+    /// Decisions for each second of the server's processor time.
     busy_rate: Sample,
-    /// The part of the time in which it did.
+    /// The server's processor time divided by the time of the turn.
     busy: Sample,
     admitted: Sample,
 }
 
+/// How replies are read.
+enum Replies {
+    /// They are not decisions.
+    Ignored,
+    /// The first integer is positive if the check was admitted.
+    FirstInteger,
+    /// By the limiter that the script belongs to.
+    Limiter(Captured),
+}
+
 /// Prints the scripts' speed.
 pub(crate) fn table(bench: &Bench) -> Result<()> {
-    let (mut runners, refused) = runners(bench)?;
+    let mut runners = runners(bench)?;
     let mut pipe = Pipe::connect(bench.host.port())?;
     for runner in &mut runners {
-        // Each key is there before anything is measured.
+        // Each key has a state before anything is measured.
         pipe.run(&mut runner.calls, runner.traffic.warm_up(), runner.traffic.keys())?;
     }
     for round in 1..=bench.effort.rounds {
         eprintln!("scripts: round {round} of {}", bench.effort.rounds);
         for runner in &mut runners {
-            runner.run(bench, &mut pipe).with_context(|| runner.name)?;
+            runner.run(bench, &mut pipe).with_context(|| runner.name.clone())?;
         }
-        // There and back again: what drifts within a round favours none.
+        // The order alternates, so that a drift within rounds favours no script.
         runners.reverse();
     }
     if bench.effort.rounds % 2 == 1 {
         runners.reverse();
     }
-    print(bench, &runners, &refused);
+    print(bench, &runners);
     Ok(())
 }
 
-/// Returns what runs, and the names of the policies that can't.
-fn runners(bench: &Bench) -> Result<(Vec<Runner>, Vec<&'static str>)> {
-    let nothing = "return 1";
-    let mut runners = vec![
-        Runner::bare(bench, "`return 1`", nothing, &[HOUR], "b00", Traffic::Many)?,
-        Runner::bare(bench, "floor", FLOOR, &[HOUR], "b01", Traffic::Many)?,
-        Runner::bare(bench, "floor", FLOOR, &[HOUR], "b02", Traffic::Few)?,
-        Runner::bare(bench, "floor that stores a moment", MOMENT, &[HOUR], "b03", Traffic::Many)?,
-        Runner::bare(bench, "shortest GCRA", TRUSTING, &[HOUR, INCREMENT], "b04", Traffic::Many)?,
+fn runners(bench: &Bench) -> Result<Vec<Runner>> {
+    use Replies::{FirstInteger, Ignored};
+    use Traffic::{Few, Many};
+
+    let script = |name: &str, source, arguments: &[&str]| Classic {
+        name: name.to_owned(),
+        source,
+        arguments: arguments.iter().map(ToString::to_string).collect(),
+    };
+    let floor = script("floor", FLOOR, &[HOUR]);
+    let bare = [
+        (script("`return 1`", "return 1", &[HOUR]), Many, Ignored),
+        (floor.clone(), Many, Ignored),
+        (floor, Few, Ignored),
+        (script("floor that stores a timestamp", TIMESTAMP, &[HOUR]), Many, Ignored),
+        (script("shortest GCRA", SHORTEST, &[HOUR, INCREMENT]), Many, FirstInteger),
     ];
-    let mut refused = Vec::new();
-    for (index, subject) in subjects::all()?.into_iter().enumerate() {
-        match Captured::new(&subject.policy, &format!("s{index:02}")) {
-            Ok(limiter) => runners.push(Runner::of(bench, &subject, limiter)?),
-            Err(error) => {
-                eprintln!("{}: {error}", subject.name);
-                refused.push(subject.name);
-            }
-        }
+    let mut runners = Vec::new();
+    for (index, (script, traffic, replies)) in bare.into_iter().enumerate() {
+        runners.push(Runner::bare(bench, script, &format!("b{index:02}"), traffic, replies)?);
     }
-    Ok((runners, refused))
+    for (index, subject) in subjects::all()?.into_iter().enumerate() {
+        let limiter = Captured::new(&subject.policy, &format!("s{index:02}"))?;
+        runners.push(Runner::of(bench, &subject, limiter)?);
+    }
+    for (index, (script, traffic)) in classics::all().into_iter().enumerate() {
+        runners.push(Runner::bare(bench, script, &format!("c{index:02}"), traffic, FirstInteger)?);
+    }
+    Ok(runners)
 }
 
 impl Runner {
     fn bare(
         bench: &Bench,
-        name: &'static str,
-        source: &str,
-        arguments: &[&[u8]],
+        script: Classic,
         prefix: &str,
         traffic: Traffic,
+        replies: Replies,
     ) -> Result<Self> {
-        let key = |number| format!("{prefix}:{}:s{}", subjects::NAME, subjects::key(number));
-        let keys: Vec<Vec<u8>> =
-            (0..traffic.keys()).map(|number| key(number).into_bytes()).collect();
-        let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_vec()).collect();
-        let calls = Calls::new(&load(bench, source)?, &keys, &arguments);
-        Ok(Self::new(name, traffic, calls, None))
+        let key = |number| subjects::stored_key(prefix, &subjects::key(number)).into_bytes();
+        let keys: Vec<_> = (0..traffic.keys()).map(key).collect();
+        let calls = Calls::new(&bench.host.load(script.source)?, &keys, &script.bytes());
+        Ok(Self::new(script.name, traffic, calls, replies))
     }
 
     fn of(bench: &Bench, subject: &Subject, limiter: Captured) -> Result<Self> {
-        let first = subjects::key(0);
-        let call = limiter.call(&first)?;
-        let before = call.key.strip_suffix(first.as_bytes()).context("a key without its name")?;
-        let key = |number| [before, subjects::key(number).as_bytes()].concat();
-        let keys: Vec<_> = (0..subject.traffic.keys()).map(key).collect();
-        let calls = Calls::new(&load(bench, &call.source)?, &keys, &call.arguments);
-        Ok(Self::new(subject.name, subject.traffic, calls, Some(limiter)))
+        let subjects: Vec<_> = (0..subject.traffic.keys()).map(subjects::key).collect();
+        let first = subjects.first().context("no keys")?;
+        let call = bench.runtime.block_on(limiter.call(first))?;
+        let keys = call.keys_of(first, &subjects)?;
+        let calls = Calls::new(&bench.host.load(&call.source)?, &keys, &call.arguments);
+        Ok(Self::new(subject.name.to_owned(), subject.traffic, calls, Replies::Limiter(limiter)))
     }
 
-    fn new(name: &'static str, traffic: Traffic, calls: Calls, limiter: Option<Captured>) -> Self {
+    fn new(name: String, traffic: Traffic, calls: Calls, replies: Replies) -> Self {
         let [rate, busy_rate, busy, admitted] = Default::default();
-        Self { name, traffic, calls, limiter, rate, busy_rate, busy, admitted }
+        Self { name, traffic, calls, replies, rate, busy_rate, busy, admitted }
     }
 
     fn run(&mut self, bench: &Bench, pipe: &mut Pipe) -> Result<()> {
@@ -146,33 +161,42 @@ impl Runner {
         self.rate.push(calls / seconds);
         self.busy_rate.push(calls / busy);
         self.busy.push(busy / seconds);
-        if let Some(limiter) = &mut self.limiter {
-            let mut admitted = 0;
-            for reply in &outcome.replies {
-                let decision = limiter.decision(reply)?;
-                admitted += usize::from(decision.is_admitted());
-            }
+        if let Some(admitted) = bench.runtime.block_on(self.replies.admitted(&outcome.replies))? {
             self.admitted.push(admitted as f64 / outcome.replies.len() as f64);
         }
         Ok(())
     }
 }
 
-/// Loads a script, and returns its digest.
-fn load(bench: &Bench, source: &str) -> Result<String> {
-    let reply = bench.host.command(&["SCRIPT", "LOAD", source])?;
-    Ok(reply.lines().next_back().unwrap_or_default().to_owned())
+impl Replies {
+    /// Returns how many of the replies are admissions, `None` if they are not decisions.
+    async fn admitted(&self, replies: &[Vec<i64>]) -> Result<Option<usize>> {
+        let limiter = match self {
+            Self::Ignored => return Ok(None),
+            Self::FirstInteger => {
+                let is_admitted = |reply: &&Vec<i64>| reply.first().is_some_and(|first| *first > 0);
+                return Ok(Some(replies.iter().filter(is_admitted).count()));
+            }
+            Self::Limiter(limiter) => limiter,
+        };
+        let mut admitted = 0;
+        for reply in replies {
+            admitted += usize::from(limiter.decision(reply).await?.is_admitted());
+        }
+        Ok(Some(admitted))
+    }
 }
 
-fn print(bench: &Bench, runners: &[Runner], refused: &[&str]) {
+fn print(bench: &Bench, runners: &[Runner]) {
     println!(
-        "**Scripts.** Thousands of decisions a second by EVALSHA on one connection without waiting \
-         for replies: the median of {} rounds, and the range of the middle half of them. The floor \
-         is TIME, GET and SET with PX, and no logic; the shortest GCRA is one that trusts the clock, \
-         the value that it finds, and that its quota never changes. A ratio is that of a script's \
-         rate to the rate of the floor with as many keys in the same round; by decisions a second, \
-         and by decisions for each second that the server's process computed, which other processes \
-         disturb less. With {} keys, all slots of a window are filled, and expire.\n",
+        "**Scripts.** Thousands of decisions a second by EVALSHA on one pipelined connection: the \
+         median of {} rounds, and the range of the middle half of them. The floor is TIME, GET and \
+         SET with PX, without logic. The shortest GCRA and the classic scripts trust the clock and \
+         the value that they read, and assume that a quota never changes. A ratio is that of a \
+         script's rate to the rate of the floor with as many keys in the same round: by decisions a \
+         second, and by decisions for each second of the server's processor time, which depends less \
+         on other processes. With {} keys, slots fill and expire during a turn; \
+         a key has at most as many slots as checks within a window of 500 ms.\n",
         bench.effort.rounds,
         Traffic::Few.keys(),
     );
@@ -191,21 +215,21 @@ fn print(bench: &Bench, runners: &[Runner], refused: &[&str]) {
         let ratio = |pick: fn(&Runner) -> &Sample| {
             floor.map_or(String::new(), |floor| pick(runner).over(pick(floor)).show(1.0, 2))
         };
-        let admitted = runner.limiter.as_ref().map(|_| percent(&runner.admitted));
+        let admitted = match runner.replies {
+            Replies::Ignored => String::new(),
+            Replies::FirstInteger | Replies::Limiter(_) => percent(&runner.admitted),
+        };
         table.row([
-            runner.name.to_owned(),
+            runner.name.clone(),
             runner.traffic.keys().to_string(),
             runner.rate.show(1e3, 0),
             ratio(|runner| &runner.rate),
             ratio(|runner| &runner.busy_rate),
             percent(&runner.busy),
-            admitted.unwrap_or_default(),
+            admitted,
         ]);
     }
     table.print();
-    if !refused.is_empty() {
-        println!("Not there through Redis: {}.\n", refused.join("; "));
-    }
 }
 
 fn percent(sample: &Sample) -> String {

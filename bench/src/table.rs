@@ -1,5 +1,7 @@
 //! Medians, and tables of them.
 
+use std::fmt;
+
 /// Several measurements of the same thing.
 #[derive(Default)]
 pub(crate) struct Sample(Vec<f64>);
@@ -55,6 +57,12 @@ impl Table {
     }
 
     pub(crate) fn print(self) {
+        println!("{self}");
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: usize| {
             let cells = self.0.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -63,8 +71,8 @@ impl Table {
             let cells = row.iter().enumerate();
             let cells: Vec<_> =
                 cells.map(|(column, cell)| format!("{cell:<0$}", width(column))).collect();
-            println!("| {} |", cells.join(" | "));
+            writeln!(f, "| {} |", cells.join(" | "))?;
         }
-        println!();
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! One connection on which calls are sent without waiting for replies, so that the server never
-//! waits for the client.
+//! A pipelined connection: calls are sent before the replies to earlier ones are read, so that the
+//! server is never idle.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, bail, ensure};
 
-/// Calls at a stretch. While the server works on one batch, the next one is on its way.
+/// Calls in one write. While the server executes one batch, the next one is in flight.
 const BATCH: usize = 250;
 
 /// A connection to the server.
@@ -18,14 +18,14 @@ pub(crate) struct Pipe {
     replies: BufReader<TcpStream>,
 }
 
-/// Calls of one script, each with another key, by turns.
+/// Calls of one script with each key in turn.
 pub(crate) struct Calls {
-    /// All of a call, as it is sent.
+    /// The encoded calls, one for each key.
     commands: Vec<Vec<u8>>,
     next: usize,
 }
 
-/// What came of a stretch of calls.
+/// How many calls were executed in which time.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) calls: usize,
@@ -44,7 +44,7 @@ impl Calls {
         Self { commands: keys.iter().map(command).collect(), next: 0 }
     }
 
-    /// Appends the next batch, in an order that is not that in which the keys were made.
+    /// Writes the next batch, with the keys in another order than the one in which they were created.
     fn batch(&mut self, out: &mut Vec<u8>) {
         out.clear();
         for _ in 0..BATCH {
@@ -62,7 +62,7 @@ impl Pipe {
         Ok(Self { stream, replies })
     }
 
-    /// Sends calls for as long as `time`, and at least `least` of them.
+    /// Sends calls for `time`, and at least `least` of them.
     pub(crate) fn run(
         &mut self,
         calls: &mut Calls,

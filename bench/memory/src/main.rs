@@ -1,0 +1,66 @@
+//! Limits in memory beside their peers: time, bytes a key, and floods.
+//!
+//! `cargo xtask bench memory` and `cargo xtask bench flood` run it, in the root of the repository.
+
+mod bytes;
+mod cells;
+mod flood;
+mod host;
+mod keys;
+mod logs;
+mod measure;
+mod picture;
+mod report;
+mod subjects;
+#[expect(dead_code, reason = "shared with the bench through Redis")]
+#[path = "../../src/table.rs"]
+mod table;
+
+use std::{env, time::Duration};
+
+use anyhow::{Result, bail};
+
+/// How much to measure, and for how long.
+struct Effort {
+    name: &'static str,
+    rounds: usize,
+    turn: Duration,
+    /// The numbers of keys.
+    sizes: &'static [usize],
+    /// How many fresh keys a turn of a flood brings.
+    flood: usize,
+    /// How many keys are in a limiter when the bytes of a key are counted.
+    bytes: usize,
+}
+
+const FULL: Effort = Effort {
+    name: "memory",
+    rounds: 9,
+    turn: Duration::from_millis(80),
+    sizes: &[1, 10_000, 1_000_000, 10_000_000],
+    flood: 500_000,
+    bytes: 1_000_000,
+};
+
+const QUICK: Effort = Effort {
+    name: "memory --quick",
+    rounds: 3,
+    turn: Duration::from_millis(40),
+    sizes: &[1, 10_000, 1_000_000],
+    flood: 200_000,
+    bytes: 1_000_000,
+};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["memory"] => report::write(&FULL),
+        ["memory", "--quick"] => report::print(&QUICK),
+        ["flood"] => flood::run(flood::KEYS),
+        ["flood", "--keys", keys] => flood::run(keys.parse()?),
+        // Only for this program itself: a process of its own for each limiter whose bytes are counted.
+        ["bytes", limiter, keys] => bytes::print(limiter, keys.parse()?),
+        _ => bail!("{arguments:?}: use memory [--quick] or flood [--keys N]"),
+    }
+}

@@ -1,0 +1,207 @@
+//! The report: tables, targets and pictures.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::Result;
+
+use crate::{
+    Effort,
+    bytes::{self, Bytes},
+    cells::{self, Cell, Outcome},
+    host,
+    keys::Key,
+    picture,
+    table::Table,
+};
+
+/// Where a full run is written, beside its pictures in [`FOLDER`].
+const FILE: &str = "BENCHMARKS.md";
+
+const FOLDER: &str = "docs/benchmarks";
+
+/// What ours must reach in a cell.
+#[derive(Clone, Copy)]
+enum Target {
+    /// At most this part of governor's time.
+    Ratio(f64),
+    /// At most so many nanoseconds.
+    Nanos(f64),
+}
+
+/// The most bytes that a key of ours may take.
+const MOST_BYTES: f64 = 40.0;
+
+impl Target {
+    /// Returns the target of a cell. Integers and addresses have none but in a flood.
+    fn of(cell: &Cell) -> Option<Self> {
+        match (cell.kind, cell.outcome, cell.keys, cell.threads) {
+            (_, Outcome::Fresh, ..) => Some(Self::Nanos(150.0)),
+            (None, _, _, 1) => Some(Self::Ratio(1.0)),
+            (None, ..) => Some(Self::Ratio(0.8)),
+            (Some(String::KIND), _, ..100_000, _) => Some(Self::Ratio(0.4)),
+            (Some(String::KIND), ..) => Some(Self::Ratio(0.5)),
+            _ => None,
+        }
+    }
+
+    fn show(self) -> String {
+        match self {
+            Self::Ratio(most) => format!("{most:.2}"),
+            Self::Nanos(most) => format!("{most:.0} ns"),
+        }
+    }
+
+    fn is_met(self, cell: &Cell) -> bool {
+        match self {
+            Self::Ratio(most) => cell.ratio().quartiles().0 <= most,
+            Self::Nanos(most) => cell.measured[0].nanos.quartiles().0 <= most,
+        }
+    }
+}
+
+/// Measures, prints the report, and writes it with its pictures.
+pub(crate) fn write(effort: &Effort) -> Result<()> {
+    let (cells, bytes, text) = measure(effort)?;
+    println!("{text}");
+    fs::create_dir_all(FOLDER)?;
+    let mut pictures = String::from("## Pictures\n\n");
+    for (name, title, svg) in picture::all(&cells, &bytes) {
+        let path = Path::new(FOLDER).join(name);
+        fs::write(&path, svg)?;
+        writeln!(pictures, "![{title}]({})\n", path.display())?;
+    }
+    fs::write(FILE, format!("{text}\n{}\n", pictures.trim_end()))?;
+    eprintln!("wrote {FILE} and {FOLDER}");
+    Ok(())
+}
+
+/// Measures, and prints the report.
+pub(crate) fn print(effort: &Effort) -> Result<()> {
+    let (_, _, text) = measure(effort)?;
+    println!("{text}");
+    Ok(())
+}
+
+fn measure(effort: &Effort) -> Result<(Vec<Cell>, Vec<Bytes>, String)> {
+    let host = host::describe();
+    let bytes = bytes::measure(effort)?;
+    let cells = cells::all(effort)?;
+    let text = render(effort, &host, &cells, &bytes)?;
+    Ok((cells, bytes, text))
+}
+
+fn render(effort: &Effort, host: &str, cells: &[Cell], bytes: &[Bytes]) -> Result<String> {
+    let mut text = format!(
+        "# Benchmarks of the limiters in memory\n\n\
+         Written by `cargo xtask bench {}`. Do not edit.\n\n{host}\n\
+         All limiters run in one process. Each cell has {} rounds; in each round every limiter has a \
+         turn of {} ms, and each round begins with the next limiter. A figure is the median of the \
+         rounds, with the range of the middle half in parentheses. A ratio is the median of the \
+         ratios of single rounds.\n\n\
+         A check is one call with one permit under GCRA, or the crate's default algorithm if it has \
+         no GCRA. With two threads, the figure is the time of a check on one thread while the other \
+         one checks too.\n\n",
+        effort.name,
+        effort.rounds,
+        effort.turn.as_millis(),
+    );
+    targets(&mut text, cells, bytes)?;
+    text += "## Without keys\n\nns a check. Quotas: 5,000,000/s with a burst of 4 billion, and 1/h for \
+             refusals. leaky-bucket reads no clock as long as it has permits.\n\n";
+    write!(text, "{}", table(cells.iter().filter(|cell| cell.kind.is_none())))?;
+    let mut kinds: Vec<&str> = cells.iter().filter_map(|cell| cell.kind).collect();
+    kinds.dedup();
+    for kind in kinds {
+        let of_kind = || cells.iter().filter(|cell| cell.kind == Some(kind));
+        writeln!(
+            text,
+            "\n## Keyed by {kind}\n\nns a check. Quotas as above. Keys are read in the order in which \
+             they are checked, so a key itself is in the cache. Ours has room for as many keys as \
+             there are, and for 100,000 at least.\n"
+        )?;
+        write!(text, "{}", table(of_kind().filter(|cell| cell.outcome != Outcome::Fresh)))?;
+        writeln!(
+            text,
+            "\nA flood: each check has a fresh key, under 100/min. Ours and rate-net have room for \
+             1,000,000 keys and are full; governor grows.\n"
+        )?;
+        write!(text, "{}", table(of_kind().filter(|cell| cell.outcome == Outcome::Fresh)))?;
+    }
+    writeln!(
+        text,
+        "\n## Bytes a key\n\nThe growth of the resident memory of a process of its own, by {} keys of \
+         16 bytes.\n",
+        effort.bytes
+    )?;
+    let mut table = Table::new(&["limiter", "bytes", "target"]);
+    for (index, Bytes { name, bytes }) in bytes.iter().enumerate() {
+        let target = if index == 0 { format!("{MOST_BYTES:.0}") } else { String::new() };
+        table.row([(*name).to_owned(), format!("{bytes:.1}"), target]);
+    }
+    write!(text, "{table}")?;
+    Ok(text)
+}
+
+/// Appends which targets are missed.
+fn targets(text: &mut String, cells: &[Cell], bytes: &[Bytes]) -> Result<()> {
+    let of_cell = |cell| Some((cell, Target::of(cell)?));
+    let targets: Vec<(&Cell, Target)> = cells.iter().filter_map(of_cell).collect();
+    let missed = || targets.iter().filter(|(cell, target)| !target.is_met(cell));
+    writeln!(
+        text,
+        "## Targets\n\nRatio to governor, at most: keyed by {} 0.40 with up to 10,000 keys and \
+         0.50 with more; without keys 1.00 on one thread and 0.80 on two. A check in a flood: 150 ns. \
+         A key: {MOST_BYTES:.0} bytes.\n\n{} of {} cells miss their target.\n",
+        String::KIND,
+        missed().count(),
+        targets.len(),
+    )?;
+    if missed().next().is_some() {
+        let mut table = Table::new(&["missed", "ratio to governor", "ns", "target"]);
+        for (cell, target) in missed() {
+            let nanos = cell.measured[0].nanos.show(1.0, 1);
+            table.row([cell.name(), cell.ratio().show(1.0, 2), nanos, target.show()]);
+        }
+        writeln!(text, "{table}")?;
+    }
+    let ours = bytes.first().map_or(f64::NAN, |bytes| bytes.bytes);
+    let verdict = if ours <= MOST_BYTES { "meets" } else { "misses" };
+    writeln!(text, "A key takes {ours:.1} bytes, which {verdict} its target.\n")?;
+    Ok(())
+}
+
+/// Returns a table of cells that have the same limiters.
+fn table<'a>(cells: impl Iterator<Item = &'a Cell>) -> Table {
+    let cells: Vec<&Cell> = cells.collect();
+    let names = cells.first().map(|cell| cell.measured.iter().map(|measured| measured.name));
+    let mut head = vec!["keys", "visits", "checks", "threads"];
+    head.extend(names.into_iter().flatten());
+    head.extend(["ratio to governor", "target"]);
+    let mut table = Table::new(&head);
+    for cell in cells {
+        let keys = if cell.kind.is_none() { "-".to_owned() } else { thousands(cell.keys) };
+        let (pattern, outcome) = (cell.pattern.name().to_owned(), cell.outcome.name().to_owned());
+        let mut row = vec![keys, pattern, outcome, cell.threads.to_string()];
+        row.extend(cell.measured.iter().map(|measured| measured.nanos.show(1.0, 1)));
+        let target = Target::of(cell).map_or_else(String::new, |target| {
+            let miss = if target.is_met(cell) { "" } else { ", missed" };
+            format!("{}{miss}", target.show())
+        });
+        row.extend([cell.ratio().show(1.0, 2), target]);
+        table.row(row);
+    }
+    table
+}
+
+/// Returns a number with commas.
+pub(crate) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
