@@ -38,8 +38,8 @@ pub use transition::{Charge, Marks, Transition};
 
 use crate::Timestamp;
 
-/// The last moment that the algorithms tell apart, 109 years after the clock's zero: time stands
-/// still there, so that no sum of a time, a capacity and a horizon overflows.
+/// The latest time that an algorithm reads, 109 years after the clock's zero. Later times are read as
+/// this one, so that no sum of a time, a capacity and a horizon overflows.
 const LAST: u64 = 3 << 60;
 
 const fn nanos(at: Timestamp) -> u64 {

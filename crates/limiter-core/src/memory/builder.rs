@@ -69,8 +69,10 @@ impl MemoryLimiter {
 impl<C: Clock> Builder<C> {
     /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
     ///
-    /// Memory is taken when the limiter is built and does not grow: about 40 bytes a key with GCRA,
-    /// two slots of about 100 bytes with another algorithm. A new key that finds no room shares the
+    /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
+    /// GCRA, two slots of about 100 bytes with another algorithm. Logs and sub-windows allocate their
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 600 bytes a key in
+    /// all. A new key that finds no room shares the
     /// permits of one key with other such keys until an earlier key has recovered; keys that have a
     /// place keep it. Since a key's place depends on its hash, about one key in a thousand shares
     /// before the limiter is full.

@@ -72,7 +72,7 @@ impl Queues {
             }
             (result, target)
         };
-        // Without the lock, which whoever is woken or dropped may want.
+        // After the lock is released, because a waker and a drop may take it again.
         target.wake.into_iter().for_each(Waker::wake);
         drop(target.retired);
         result
