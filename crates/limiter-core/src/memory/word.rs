@@ -175,7 +175,7 @@ impl Numbered {
         if !is_own || !view.is_possible || !mine() {
             return None;
         }
-        if !self.gcra.fits_in(&view, cost) {
+        if self.gcra.room(cost).is_none_or(|room| view.debt() > room) {
             return Some((view, false));
         }
         let end = self.gcra.charged(&view, cost);
@@ -190,9 +190,11 @@ impl Numbered {
     pub(super) fn decision(&self, (view, admitted): (View<'_>, bool), cost: Cost) -> Decision {
         let usage = self.gcra.usage_in(&view);
         if admitted {
-            Decision::admitted(usage)
-        } else {
-            Decision::refused(usage, self.gcra.wait_in(&view, cost))
+            return Decision::admitted(usage);
+        }
+        match self.gcra.room(cost) {
+            Some(room) => Decision::refused_until(usage, room),
+            None => Decision::refused(usage, None),
         }
     }
 

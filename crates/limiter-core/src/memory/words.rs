@@ -263,8 +263,9 @@ impl Words {
         (0..CHOICES).find_map(|choice| self.line(hash, choice).slot_of(hash))
     }
 
-    /// Claims the slot that has been free for longest. A key that comes back soon finds its own slot: another choice takes half as long again with
-    /// 10,000 keys that recover at once (`cargo xtask bench memory`).
+    /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
+    /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
+    /// (`cargo xtask bench memory`).
     fn claim(&self, hash: u64, now: Timestamp) -> Option<&Slot> {
         let slots = || (0..CHOICES).flat_map(|choice| &self.line(hash, choice).slots);
         let free_since = |slot: &Slot| {
