@@ -102,7 +102,7 @@ impl Words {
                 continue;
             }
             self.repair_overflow(hash, own, now);
-            let Some(slot) = self.claim(hash, now.present) else {
+            let Some(slot) = self.claim(hash, own, now.present) else {
                 // Under the lock, so that the key does not start in a slot meanwhile.
                 return self.take_from_overflow(hash, own, now.at, take);
             };
@@ -242,7 +242,7 @@ impl Words {
     ) {
         let overflow = &self.line(hash, 0).overflow;
         let found = overflow.load(Ordering::Acquire);
-        if own.repaired(found, &self.scales, now.present).is_none() {
+        if found == EMPTY || own.repaired(found, &self.scales, now.present).is_none() {
             return;
         }
         now.read_present();
@@ -266,24 +266,41 @@ impl Words {
     /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
     /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
     /// (`cargo xtask bench memory`).
-    fn claim(&self, hash: u64, now: Timestamp) -> Option<&Slot> {
+    fn claim(&self, hash: u64, own: &Numbered, now: Timestamp) -> Option<&Slot> {
+        let present = own.gcra.scale().ticks_at(now);
         let slots = || (0..CHOICES).flat_map(|choice| &self.line(hash, choice).slots);
-        let free_since = |slot: &Slot| {
-            let found = slot.word.load(Ordering::Acquire);
-            let is_free = found != BUSY && is_drained(found, &self.scales, now);
-            is_free.then(|| (self.scales.get(number(found)).nanos_at(end(found)), found))
-        };
-        let free =
-            || slots().filter_map(|slot| free_since(slot).map(|(at, found)| (at, slot, found)));
-        while let Some((_, slot, found)) = free().min_by_key(|(at, ..)| *at) {
-            let claim =
-                slot.word.compare_exchange(found, BUSY, Ordering::AcqRel, Ordering::Relaxed);
-            if claim.is_ok() {
+        loop {
+            let mut oldest: Option<(u64, &Slot, u64)> = None;
+            for slot in slots() {
+                let found = slot.word.load(Ordering::Acquire);
+                let since = self.free_since(found, own);
+                let is_free = found != BUSY && since <= present;
+                if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
+                    oldest = Some((since, slot, found));
+                }
+            }
+            let Some((_, slot, found)) = oldest else {
+                slots().for_each(|slot| self.bound(slot, now));
+                return None;
+            };
+            let (set, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            if slot.word.compare_exchange(found, BUSY, set, failed).is_ok() {
                 return Some(slot);
             }
         }
-        slots().for_each(|slot| self.bound(slot, now));
-        None
+    }
+
+    /// Returns from when on the debt of a word [is drained](is_drained), in ticks of the quota that
+    /// asks.
+    fn free_since(&self, found: u64, own: &Numbered) -> u64 {
+        match number(found) {
+            _ if found == EMPTY => 0,
+            number if number == own.number => end(found) + 1,
+            number => {
+                let since = self.scales.get(number).nanos_at(end(found) + 1);
+                own.gcra.scale().ticks_rounded_up(since)
+            }
+        }
     }
 
     /// Shortens an impossible debt, from before a step back of the clock, to the longest of its scale
