@@ -13,11 +13,11 @@
 //! free slot later starts from it.
 
 use alloc::{boxed::Box, sync::Arc};
-use core::fmt;
+use core::{fmt, time::Duration};
 
 use super::{
     scales::{Numbered, Scales},
-    word::{BUSY, Change, EMPTY, Now, Peek, Step, Take, Taken, end, is_drained, number, word},
+    word::{BUSY, EMPTY, Now, Step, Taken, end, is_drained, number, word},
 };
 use crate::{
     Cost, Decision, Timestamp, Usage,
@@ -87,15 +87,14 @@ impl Words {
         hash: u64,
         own: &Numbered,
         now: &mut Now<'_, F>,
-        take: &Take,
+        cost: Cost,
+        within: Duration,
     ) -> Taken {
         let hash = hash.max(1);
+        let take = |view: &View<'_>, now| own.take(view, now, cost, within);
         loop {
-            if let Some(slot) = self.find(hash) {
-                match self.update(slot, hash, own, now, take) {
-                    Some(taken) => return taken,
-                    None => continue,
-                }
+            if let Some(taken) = self.change(hash, own, now, &take) {
+                return taken;
             }
             let _claim = lock(self.claim_lock(hash));
             if self.find(hash).is_some() {
@@ -104,10 +103,10 @@ impl Words {
             self.repair_overflow(hash, own, now);
             let Some(slot) = self.claim(hash, own, now.present) else {
                 // Under the lock, so that the key does not start in a slot meanwhile.
-                return self.take_from_overflow(hash, own, now.at, take);
+                return self.take_from_overflow(hash, own, now.at, cost, within);
             };
             let start = self.debt_of_newcomer(hash, now.present);
-            match own.apply(start, &self.scales, now.at, take) {
+            match take(&own.read(start, &self.scales.get(number(start)), now.at), now.at) {
                 Step::Write(end, taken) => {
                     slot.hash.store(hash, Ordering::Release);
                     slot.word.store(word(end, own.number), Ordering::Release);
@@ -130,29 +129,30 @@ impl Words {
         own: &Numbered,
         now: &mut Now<'_, F>,
     ) -> Usage {
-        let hash = hash.max(1);
-        if let Some(usage) = self.change(hash, own, now, &Peek) {
-            return usage;
-        }
-        let shared = self.debt_of_newcomer(hash, now.present);
-        let (Step::Keep(usage) | Step::Write(_, usage)) =
-            own.apply(shared, &self.scales, now.at, &Peek);
-        usage
+        let usage = self.change(hash, own, now, &|view: &View<'_>, _| own.usage(view));
+        usage.unwrap_or_else(|| {
+            let shared = self.debt_of_newcomer(hash.max(1), now.present);
+            own.gcra.usage_in(&own.read(shared, &self.scales.get(number(shared)), now.at))
+        })
     }
 
     /// Applies a change to a key that has a slot. A key without one shares its debt with others.
-    pub(super) fn change<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    pub(super) fn change<R, F: Fn() -> Timestamp + ?Sized>(
         &self,
         hash: u64,
         own: &Numbered,
         now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> Option<R> {
         let hash = hash.max(1);
         while let Some(slot) = self.find(hash) {
-            let result = self.update(slot, hash, own, now, change);
-            if result.is_some() {
-                return result;
+            let found = slot.word.load(Ordering::Acquire);
+            // Otherwise the slot has been claimed for another key. A busy word may be this key's.
+            if found == BUSY || slot.hash.load(Ordering::Acquire) == hash {
+                let result = own.try_update(&slot.word, found, &self.scales, now, change);
+                if result.is_some() {
+                    return result;
+                }
             }
         }
         None
@@ -186,40 +186,32 @@ impl Words {
         }
     }
 
-    #[inline]
-    fn update<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    /// Charges the word that keys without a slot share, at the slowest pace of those who did.
+    fn take_from_overflow(
         &self,
-        slot: &Slot,
         hash: u64,
         own: &Numbered,
-        now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
-        let mine = || slot.hash.load(Ordering::Acquire) == hash;
-        own.update(&slot.word, mine, &self.scales, now, change)
-    }
-
-    /// Charges the word that keys without a slot share, at the slowest pace of those who did.
-    fn take_from_overflow(&self, hash: u64, own: &Numbered, now: Timestamp, take: &Take) -> Taken {
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> Taken {
         let overflow = &self.line(hash, 0).overflow;
         loop {
             let found = overflow.load(Ordering::Acquire);
-            let (ends, taken) = match own.apply(found, &self.scales, now, take) {
+            let writer = self.scales.get(number(found));
+            let view = own.read(found, &writer, now);
+            let (ends, taken) = match own.take(&view, now, cost, within) {
                 Step::Keep(taken) => return taken,
                 Step::Write(end, taken) => (end, taken),
             };
-            let writer = self.scales.get(number(found));
             let is_slower = writer.increment() > own.gcra.scale().increment();
             let new = if is_slower && !is_drained(found, &self.scales, now) {
-                let price = take.cost.get().saturating_mul(writer.increment());
-                let end = end(found).saturating_add(price);
+                let end = end(found).saturating_add(cost.get().saturating_mul(writer.increment()));
                 let latest = writer.ticks_at(now) + writer.reach();
                 if end > latest {
                     // At its pace, the word can't hold this debt.
                     let wait = writer.until(end - writer.reach(), now.as_nanos());
-                    let (Step::Keep(usage) | Step::Write(_, usage)) =
-                        own.apply(found, &self.scales, now, &Peek);
-                    return (Decision::refused(usage, Some(wait)), None);
+                    return (Decision::refused(own.gcra.usage_in(&view), Some(wait)), None);
                 }
                 word(end, number(found))
             } else {
