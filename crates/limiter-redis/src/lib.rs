@@ -56,7 +56,8 @@
 //! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`: the prefix, the subject
 //! with a tag for its type, the policy's name, and the families of its algorithms. The braces make the
 //! subject the hash tag of a cluster. Subjects that are longer than 64 bytes or contain braces are
-//! stored as a digest. A policy with other algorithms has other keys, so each key starts anew when they
+//! stored as `#` and a digest. [Secret subjects](limiter_core::Key::secret), such as API keys, are
+//! stored as `@` and a digest keyed with [`Builder::key_secret`], without which they are refused. A policy with other algorithms has other keys, so each key starts anew when they
 //! change; quotas can change at any time.
 //!
 //! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows), and each key has

@@ -22,6 +22,7 @@ mod operations;
 mod planted;
 mod replicas;
 mod scripted;
+mod secrets;
 mod sentinel;
 mod settings;
 #[cfg(feature = "tls")]
