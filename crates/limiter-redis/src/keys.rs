@@ -104,7 +104,7 @@ fn replace(out: &mut Vec<u8>, start: usize, tag: u8, digest: blake3::Hash) {
 
 /// Returns a prefix or a policy's name as keys contain it: a colon would end it early, and a brace would
 /// put all keys into one slot of a cluster.
-pub(crate) fn escaped(name: &str) -> String {
+fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
         match character {

@@ -60,7 +60,8 @@
 //! stored as `@` and a digest keyed with [`Builder::key_secret`], without which they are refused. A policy with other algorithms has other keys, so each key starts anew when they
 //! change; quotas can change at any time.
 //!
-//! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows), and each key has
+//! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows): see
+//! [`states`]. Each key has
 //! an expiry, soon after it has fully recovered. A value that is no state counts as used up, for one
 //! recovery; a value of another type is an error.
 //!
@@ -78,8 +79,8 @@
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
-//! for all keys in use, and set `maxmemory-policy noeviction`. [`doctor`] checks a server and says what
-//! to change.
+//! for all keys in use, and set `maxmemory-policy noeviction`. The command `limiter-doctor`
+//! checks a server, and reports what to change.
 //!
 //! # Features
 //!
@@ -92,7 +93,6 @@ mod call;
 mod client;
 mod counters;
 mod damper;
-mod doctor;
 mod events;
 mod handle;
 mod keys;
@@ -112,15 +112,18 @@ pub use call::{
 };
 pub use client::{
     ScriptCall, ScriptClient, ScriptName, ScriptReply,
-    connection::{Connection, connect, connect_with},
+    connection::{Connection, Server, connect, connect_with},
     options::ConnectOptions,
 };
 pub use counters::Counters;
-pub use doctor::{Finding, Report, Severity, doctor, doctor_under};
 pub use events::{Event, EventKind, FallbackKind};
 #[cfg(feature = "tls")]
 pub use fred::rustls;
 pub use limiter::RedisLimiter;
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/states.md")]
+pub mod states {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -12,7 +12,6 @@ mod batches;
 mod changes;
 mod cluster;
 mod connections;
-mod doctor;
 mod exactness;
 mod failure;
 mod faults;
