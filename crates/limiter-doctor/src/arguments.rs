@@ -77,8 +77,8 @@ pub(crate) struct Target {
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) policy: PolicyOf,
-    /// How many subjects to list
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    /// How many subjects to list, at most 1000
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) limit: u16,
     /// Stop after reading so many keys of a server
     #[arg(long, value_name = "N", default_value_t = 100_000)]

@@ -40,15 +40,14 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
 fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     let Found { key, parts, policy } = found;
     let exists = stored.kind != "none";
-    let is_readable = matches!(stored.kind.as_str(), "string" | "list")
-        && (stored.kind == "list") == is_list(&parts.families);
-    let states = match is_readable {
-        true => decode(&parts.families, &stored.value, now),
-        false => Vec::new(),
+    let (states, problem) = match stored.is_of(&parts.families) {
+        _ if !exists => (Vec::new(), None),
+        false => (Vec::new(), Some(WRONG_TYPE)),
+        true => {
+            let states = decode(&parts.families, &stored.value, now);
+            (states, stored.expires_in.is_none().then_some(NO_EXPIRY))
+        }
     };
-    let problem = problem(&stored.kind, exists, is_readable)
-        .or_else(|| (exists && stored.expires_in.is_none()).then_some(NO_EXPIRY))
-        .map(str::to_owned);
     let has_problem = problem.is_some() || states.iter().any(|state| state.problem.is_some());
 
     let key = String::from_utf8_lossy(key);
@@ -88,20 +87,8 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
 const NO_EXPIRY: &str =
     "The key has no expiry. The next check or peek of the subject sets one; reset it otherwise.";
 
-fn problem(kind: &str, exists: bool, is_readable: bool) -> Option<&'static str> {
-    match kind {
-        _ if !exists || is_readable => None,
-        _ => Some(
-            "The key has a type that this algorithm never writes, so checks of the subject fail with \
-             WRONGTYPE. Find out which program wrote it, then reset the subject.",
-        ),
-    }
-}
-
-/// Returns whether a policy of these algorithms has lists.
-fn is_list(families: &str) -> bool {
-    matches!(families, "sliding-log" | "sub-windows")
-}
+const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject fail with WRONGTYPE. \
+     Find out which program wrote it, then reset the subject.";
 
 /// Returns how many permits a limit admits at once.
 pub(crate) fn limit_of(policy: Option<&Policy>, index: usize) -> Option<u64> {

@@ -59,6 +59,12 @@ impl Stored {
         let expires_in = u64::try_from(*expires_in).ok().map(Duration::from_millis);
         Some(Self { kind: kind.clone(), expires_in, value })
     }
+
+    /// Returns whether the value has the type that algorithms store.
+    pub(crate) fn is_of(&self, families: &str) -> bool {
+        let is_list = matches!(families, "sliding-log" | "sub-windows");
+        self.kind == if is_list { "list" } else { "string" }
+    }
 }
 
 /// Returns the text of a reply, `None` if it is another one.

@@ -11,7 +11,7 @@ use crate::{
     arguments::{Server, Top},
     explain::{limit_of, millis},
     read::{READ, Stored, WITHIN, invalid, text, time},
-    state::decode,
+    state::{State, decode},
     subject::StoredKey,
     words,
 };
@@ -49,8 +49,14 @@ struct Entry {
 struct Ranking {
     entries: Vec<Entry>,
     keys: u64,
+    /// How many of them have a value that no limiter writes, and the first of them.
+    foreign: u64,
+    foreign_key: Option<String>,
     is_complete: bool,
 }
+
+/// A value that no limiter writes.
+struct NotAState;
 
 pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
@@ -103,7 +109,15 @@ impl Ranking {
         let (pairs, _) = pairs.as_chunks::<2>();
         for [key, stored] in pairs {
             let (key, stored) = (text(key)?, Stored::of(stored)?);
-            self.entries.extend(Entry::of(key, &stored, policy, now));
+            // SCAN may return a key twice.
+            self.entries.retain(|entry| entry.key != key);
+            match Entry::of(&key, &stored, policy, now) {
+                Ok(entry) => self.entries.extend(entry),
+                Err(NotAState) => {
+                    self.foreign += 1;
+                    self.foreign_key.get_or_insert(key);
+                }
+            }
         }
         let found = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
         self.keys += found;
@@ -120,12 +134,18 @@ impl Ranking {
             };
             text += &format!("{used:>18}  {:>10}  {}\n", words::time(entry.fresh_in), entry.key);
         }
-        let Self { keys, is_complete, .. } = self;
+        let Self { keys, foreign, is_complete, .. } = self;
         let order = match has_quotas {
             true => "by the share of the limit",
             false => "by permits in use; --name and --quota sort by the share of the limit",
         };
         text += &format!("\nRead {keys} keys, sorted {order}.\n");
+        if let Some(key) = &self.foreign_key {
+            text += &format!(
+                "Skipped {foreign} of them, with values that no limiter writes, such as {key}: explain \
+                 prints what is wrong.\n"
+            );
+        }
         if !is_complete {
             text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
         }
@@ -142,28 +162,44 @@ impl Ranking {
             })
         });
         let subjects: Vec<_> = subjects.collect();
-        let json = json!({ "subjects": subjects, "keys_read": keys, "is_complete": is_complete });
+        let json = json!({
+            "subjects": subjects,
+            "keys_read": keys,
+            "keys_skipped": foreign,
+            "is_complete": is_complete,
+        });
         Outcome { text, json, has_problem: false }
     }
 }
 
 impl Entry {
     /// Returns the entry of a key, by the limit that it is closest to. Returns `None` if the subject is
-    /// fresh, or the key is not a limiter's.
-    fn of(key: String, stored: &Stored, policy: Option<&Policy>, now: u64) -> Option<Self> {
-        if !matches!(stored.kind.as_str(), "string" | "list") {
-            return None;
+    /// fresh.
+    fn of(
+        key: &str,
+        stored: &Stored,
+        policy: Option<&Policy>,
+        now: u64,
+    ) -> Result<Option<Self>, NotAState> {
+        // It expired between two commands of the script.
+        if stored.kind == "none" {
+            return Ok(None);
         }
-        let parts = StoredKey::parse(&key)?;
+        let parts = StoredKey::parse(key).filter(|parts| stored.is_of(&parts.families));
+        let parts = parts.ok_or(NotAState)?;
         let states = decode(&parts.families, &stored.value, now);
+        if states.iter().any(|state| state.problem.is_some()) {
+            return Err(NotAState);
+        }
         let entries = states.iter().enumerate().map(|(index, state)| {
             let limit = limit_of(policy, index);
             (rank(state.used, limit), state, limit)
         });
-        let (_, state, limit) = entries.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        let (used, fresh_in) = (state.used, state.fresh_in);
-        let is_upper_bound = state.is_upper_bound;
-        (used > 0).then_some(Self { key, parts, used, is_upper_bound, limit, fresh_in })
+        let most = entries.max_by(|one, other| one.0.total_cmp(&other.0));
+        let (_, state, limit) = most.ok_or(NotAState)?;
+        let &State { used, is_upper_bound, fresh_in, .. } = state;
+        let key = key.to_owned();
+        Ok((used > 0).then_some(Self { key, parts, used, is_upper_bound, limit, fresh_in }))
     }
 
     fn rank(&self) -> f64 {

@@ -1,14 +1,11 @@
 //! The store's keys of a limiter.
 
-use std::fmt;
-
 use limiter_core::{Error, ErrorKind, Key, Policy};
 
 /// Builds the store's keys of one limiter: `prefix:{subject}:name:families`.
 ///
 /// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
 /// are in one slot.
-#[derive(Clone)]
 pub(crate) struct Keys {
     /// Up to and with the opening brace.
     before: Vec<u8>,
@@ -24,19 +21,8 @@ pub(crate) struct Keys {
 const MAX_ENCODING: usize = 64;
 
 const MAX_PREFIX: usize = 64;
-
 const MIN_SECRET: usize = 16;
-
 const MAX_SECRET: usize = 1_024;
-
-/// Begins the digest of a subject that is long or contains a brace. No encoding begins with it.
-const DIGEST: u8 = b'#';
-
-/// Begins the keyed digest of a secret. No encoding begins with it.
-const KEYED_DIGEST: u8 = b'@';
-
-/// The bytes of a digest, which a key contains in hexadecimal digits.
-const DIGEST_LEN: usize = 16;
 
 /// Separates this use of the shared secret from any other.
 const CONTEXT: &str = "limiter-redis 2026 digests of secret subjects";
@@ -70,36 +56,28 @@ impl Keys {
         out.extend_from_slice(before);
         key.encode(&mut out);
         let encoding = out.get(before.len()..).unwrap_or_default();
-        if key.is_secret() {
+        let is_long = encoding.len() > MAX_ENCODING;
+        // No encoding begins with the tag of a digest.
+        let (tag, digest) = if key.is_secret() {
             let Some(secret) = secret else {
                 let message = "the key is a secret, which is stored as a keyed digest only: set \
                                Builder::key_secret to the same value in all processes";
                 return Err(Error::new(ErrorKind::InvalidSetting, message));
             };
-            let digest = blake3::keyed_hash(secret, encoding);
-            replace(&mut out, before.len(), KEYED_DIGEST, digest);
-        } else if encoding.len() > MAX_ENCODING
-            || encoding.iter().any(|byte| matches!(byte, b'{' | b'}'))
-        {
-            let digest = blake3::hash(encoding);
-            replace(&mut out, before.len(), DIGEST, digest);
-        }
+            (b'@', blake3::keyed_hash(secret, encoding))
+        } else if is_long || encoding.iter().any(|byte| matches!(byte, b'{' | b'}')) {
+            (b'#', blake3::hash(encoding))
+        } else {
+            out.extend_from_slice(after);
+            return Ok(out);
+        };
+        out.truncate(before.len());
+        out.push(tag);
+        // 128 bits.
+        out.extend(digest.to_hex().bytes().take(32));
         out.extend_from_slice(after);
         Ok(out)
     }
-}
-
-impl fmt::Debug for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("has_secret", &self.secret.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// Replaces what follows `start` by a digest in hexadecimal digits, marked with `tag`.
-fn replace(out: &mut Vec<u8>, start: usize, tag: u8, digest: blake3::Hash) {
-    out.truncate(start);
-    out.push(tag);
-    out.extend(digest.to_hex().bytes().take(2 * DIGEST_LEN));
 }
 
 /// Returns a prefix or a policy's name as keys contain it: a colon would end it early, and a brace would

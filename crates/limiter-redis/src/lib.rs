@@ -53,17 +53,13 @@
 //!
 //! # Keys
 //!
-//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`: the prefix, the subject
-//! with a tag for its type, the policy's name, and the families of its algorithms. The braces make the
-//! subject the hash tag of a cluster. Subjects that are longer than 64 bytes or contain braces are
-//! stored as `#` and a digest. [Secret subjects](limiter_core::Key::secret), such as API keys, are
-//! stored as `@` and a digest keyed with [`Builder::key_secret`], without which they are refused. A policy with other algorithms has other keys, so each key starts anew when they
-//! change; quotas can change at any time.
+//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`. The braces make the subject
+//! the hash tag of a cluster. [Secret subjects](limiter_core::Key::secret), such as API keys, are stored
+//! as a digest keyed with [`Builder::key_secret`], and are refused without one. A policy with other
+//! algorithms has other keys, so each key starts anew when they change; quotas can change at any time.
 //!
-//! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows): see
-//! [`states`]. Each key has
-//! an expiry, soon after it has fully recovered. A value that is no state counts as used up, for one
-//! recovery; a value of another type is an error.
+//! [`states`] shows what is stored, and what it means. A value that is not a state counts as used up, for
+//! one recovery; a value of another type is an error.
 //!
 //! # Servers
 //!
@@ -79,8 +75,8 @@
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
-//! for all keys in use, and set `maxmemory-policy noeviction`. The command `limiter-doctor`
-//! checks a server, and reports what to change.
+//! for all keys in use, and set `maxmemory-policy noeviction`. The command `limiter-doctor` checks a
+//! server, and reports what to change.
 //!
 //! # Features
 //!

@@ -76,3 +76,37 @@ fn a_command_that_is_not_permitted_is_named() {
     assert_eq!(printed.code, 3, "{printed:?}");
     assert!(printed.err.contains("NOPERM") && printed.err.contains("eval"), "{printed:?}");
 }
+
+#[test]
+fn the_permissions_in_the_readme_suffice() {
+    let server = Server::start();
+    let user =
+        ["ACL", "SETUSER", "web", "on", ">secret", "~limiter:*", "+hello", "+client", "+auth"];
+    let readme = include_str!("../../README.md");
+    let permissions = readme.split('`').find(|text| text.starts_with("+eval ")).unwrap();
+    let readers: Vec<&str> = user.into_iter().chain(permissions.split_whitespace()).collect();
+    server.command(&readers).unwrap();
+    server.command(&["SET", "limiter:{sa}:api:gcra", "1 1 1", "PX", "60000"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows", "1"]).unwrap();
+    let url = server.url().replace("redis://", "redis://web:secret@");
+    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows"];
+    for (command, code) in [
+        (&["explain", keys[0]][..], 0),
+        (&["explain", keys[1]], 1),
+        (&["top"], 0),
+        (&["reset", keys[0]], 3),
+    ] {
+        let printed = run(&[&["--url", &url], command].concat(), &[], "");
+        assert_eq!(printed.code, code, "{printed:?}");
+    }
+    // As a limiter's user.
+    let writes = ["evalsha", "set", "del", "pexpire", "lpush", "lset", "ltrim", "lrem"];
+    let writes: Vec<String> = writes.iter().map(|command| format!("+{command}")).collect();
+    let user = ["ACL", "SETUSER", "web"].into_iter().chain(writes.iter().map(String::as_str));
+    server.command(&user.collect::<Vec<_>>()).unwrap();
+    let printed = run(&["reset", keys[0], "--url", &url], &[], "");
+    assert!(printed.out.starts_with("Deleted"), "{printed:?}");
+    let printed = run(&["report", "--url", &url], &[], "");
+    let refused = printed.out.contains("NOPERM") || printed.out.contains("not permitted");
+    assert!(!refused, "{printed:?}");
+}

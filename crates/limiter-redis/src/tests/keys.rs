@@ -89,7 +89,7 @@ fn long_keys_are_digested_and_stay_apart() {
 #[test]
 fn an_empty_or_long_prefix_is_refused() {
     let policy = Policy::gcra("api", Quota::per_second(1));
-    let error = Keys::new("", &policy, None).unwrap_err();
+    let error = Keys::new("", &policy, None).err().unwrap();
     assert_eq!(error.to_string(), "invalid key prefix \"\": use 1 to 64 bytes");
     assert!(Keys::new(&"x".repeat(65), &policy, None).is_err());
 }
@@ -129,13 +129,11 @@ fn a_secret_without_a_shared_secret_is_refused() {
 }
 
 #[test]
-fn a_short_or_long_shared_secret_is_refused_and_never_printed() {
+fn a_short_or_long_shared_secret_is_refused() {
     let policy = Policy::gcra("api", Quota::per_second(1));
     for secret in [&SECRET[1..], &[b'x'; 1_025]] {
-        let error = Keys::new("limiter", &policy, Some(secret)).unwrap_err().to_string();
+        let error = Keys::new("limiter", &policy, Some(secret)).err().unwrap().to_string();
         let bytes = secret.len();
         assert!(error.starts_with(&format!("invalid key secret of {bytes} bytes: use 16 to")));
     }
-    let keys = Keys::new("limiter", &policy, Some(SECRET)).unwrap();
-    assert_eq!(format!("{keys:?}"), "Keys { has_secret: true, .. }");
 }
