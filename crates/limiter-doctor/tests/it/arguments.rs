@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use limiter_test::server::Server;
+use limiter_test::server::{Server, Tls};
 
 use crate::{doctor, run};
 
@@ -109,4 +109,19 @@ fn the_permissions_in_the_readme_suffice() {
     let printed = run(&["report", "--url", &url], &[], "");
     let refused = printed.out.contains("NOPERM") || printed.out.contains("not permitted");
     assert!(!refused, "{printed:?}");
+}
+
+#[test]
+fn a_private_certificate_is_trusted_by_ssl_cert_file() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start();
+    let file = std::env::temp_dir().join(format!("limiter-doctor-root-{}", std::process::id()));
+    std::fs::write(&file, tls.issuer().root()).unwrap();
+    let url = server.url();
+    let top = |variables: &[(&str, &str)]| run(&["top", "--url", &url], variables, "");
+    let printed = top(&[("SSL_CERT_FILE", file.to_str().unwrap())]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let printed = top(&[]);
+    assert_ne!(printed.code, 0, "{printed:?}");
+    std::fs::remove_file(file).unwrap();
 }

@@ -7,13 +7,13 @@ use crate::{SECRET, doctor, limiter, run, take};
 
 /// A policy of each algorithm, and one of several limits.
 const LIMITS: [&str; 7] = [
-    "10/h",
-    "10/h by fixed-window",
-    "10/h by aligned-window",
-    "10/h by sliding-counter",
-    "10/h by sliding-log",
-    "10/h by sub-windows 6 slots",
-    "10/h, 20/d by sliding-log",
+    "10/d",
+    "10/d by fixed-window",
+    "10/d by aligned-window",
+    "10/d by sliding-counter",
+    "10/d by sliding-log",
+    "10/d by sub-windows 6 slots",
+    "10/d, 20/10d by sliding-log",
 ];
 
 #[tokio::test]
