@@ -78,13 +78,23 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) policy: PolicyOf,
     /// How many subjects to list, at most 1000
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..=1_000),
+    )]
     pub(crate) limit: u16,
     /// Stop after reading so many keys of a server
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) max_keys: u64,
-    /// Stop after so many seconds
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    /// Stop after so many seconds, at most 86400
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(..=86_400),
+    )]
     pub(crate) max_seconds: u64,
 }
 

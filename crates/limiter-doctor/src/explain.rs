@@ -74,7 +74,7 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     let json = json!({
         "key": key,
         "subject": parts.subject.json(),
-        "name": parts.name,
+        "policy": parts.name,
         "algorithms": parts.families,
         "exists": exists,
         "expires_in_ms": stored.expires_in.map(millis),
@@ -84,11 +84,11 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     Outcome { text, json, has_problem }
 }
 
-const NO_EXPIRY: &str =
-    "The key has no expiry. The next check or peek of the subject sets one; reset it otherwise.";
+const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the subject sets one. If the \
+                         subject is not in use any more, reset it.";
 
-const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject fail with WRONGTYPE. \
-     Find out which program wrote it, then reset the subject.";
+const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject \
+                          fail with WRONGTYPE. Find out which program wrote it, then reset the subject.";
 
 /// Returns how many permits a limit admits at once.
 pub(crate) fn limit_of(policy: Option<&Policy>, index: usize) -> Option<u64> {

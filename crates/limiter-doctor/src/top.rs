@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use limiter_core::Policy;
-use limiter_redis::{Connection, ScriptReply, Server as Node};
+use limiter_redis::{CallError, Connection, Fault, ScriptReply, Server as Node};
 use serde_json::json;
 
 use crate::{
@@ -64,7 +64,12 @@ pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> 
     let pattern = pattern(server, &connection, top, policy.as_ref())?;
     let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
     let mut ranking = Ranking { is_complete: true, ..Ranking::default() };
-    for node in connection.servers() {
+    let nodes = connection.servers();
+    if nodes.is_empty() {
+        let message = "no node of the cluster replied with its slots: check the address";
+        return Err(CallError::new(Fault::NotSent, message).into());
+    }
+    for node in nodes {
         ranking.read(&node, &pattern, policy.as_ref(), top, deadline).await?;
     }
     Ok(ranking.outcome(policy.is_some()))
@@ -153,7 +158,7 @@ impl Ranking {
             json!({
                 "key": entry.key,
                 "subject": entry.parts.subject.json(),
-                "name": entry.parts.name,
+                "policy": entry.parts.name,
                 "algorithms": entry.parts.families,
                 "permits_in_use": entry.used,
                 "is_upper_bound": entry.is_upper_bound,

@@ -33,6 +33,7 @@ fn invalid_arguments_are_refused_with_what_to_do() {
         ),
         (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid quota \"0/s\""),
         (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
+        (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
         (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),
         (
             given(&["top", "--key-secret-file", "/nowhere"]),
@@ -65,6 +66,11 @@ fn a_server_that_is_not_there_is_an_error_of_its_own() {
         let printed = run(command, &[("REDIS_URL", &url)], "");
         assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
         assert!(printed.err.starts_with("error: not connected to redis://"), "{printed:?}");
+    }
+    let url = format!("redis-cluster://{nobody}");
+    for (command, code) in [(&["explain", key][..], 3), (&["top"], 3), (&["report"], 1)] {
+        let printed = run(command, &[("REDIS_URL", &url)], "");
+        assert_eq!(printed.code, code, "{printed:?}");
     }
 }
 
