@@ -298,7 +298,7 @@
 //! [`Limiter`](crate::Limiter) and [`WaitingLimiter`](crate::WaitingLimiter) have the same operations
 //! with the same names. Code that takes a `&dyn Limiter` runs in memory, or on a store that processes
 //! share; only the constructor differs. Answers are awaited and may be errors. In memory they are
-//! ready at once and never errors.
+//! ready at once and never errors. The command `limiter-doctor` explains what is stored in Redis.
 //!
 //! In tests, give a limiter a [`ManualClock`](crate::ManualClock), which stays still until it is
 //! moved, and wakes the waiters that are then due.
