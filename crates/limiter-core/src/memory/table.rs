@@ -66,16 +66,22 @@ impl Table {
         let mut line = lock(self.line(hash));
         let now = clock();
         let Line { slots, overflow } = &mut *line;
-        let mut most = self.max_entries;
+        let (mut most, mut copied) = (self.max_entries, None);
         let state = match find(slots, rule, hash, now) {
-            Some(slot) if slot.hash == hash => &mut slot.state,
-            Some(slot) => {
-                let entries = slot.state.entries();
-                let start =
-                    if rule.is_fresh(overflow, now) { State::Fresh } else { overflow.merged() };
-                *slot = Slot { hash, state: start };
-                self.account(entries, &mut slot.state, self.max_entries);
-                &mut slot.state
+            Some(index) => {
+                #[expect(clippy::indexing_slicing, reason = "it is the index of a slot")]
+                let Slot { hash: owner, state } = &mut slots[index];
+                if *owner != hash {
+                    let entries = state.entries();
+                    *owner = hash;
+                    *state = State::Fresh;
+                    if !rule.is_fresh(overflow, now) {
+                        *state = overflow.merged();
+                        copied = Some(owner);
+                    }
+                    self.account(entries, state, self.max_entries);
+                }
+                state
             }
             None => {
                 // The keys of impossible states may never come back to have them repaired.
@@ -91,7 +97,14 @@ impl Table {
         let entries = state.entries();
         let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
         rule.advance(state, at);
+        let copied = copied.map(|owner| (owner, state.clone()));
         let result = transition(state, at);
+        if let Some((owner, copy)) = copied
+            && copy == *state
+        {
+            // Nothing was charged, so the slot stays free.
+            (*owner, *state) = (0, State::Fresh);
+        }
         self.account(entries, state, most);
         result
     }
@@ -100,7 +113,8 @@ impl Table {
     pub(super) fn reset(&self, hash: u64, rule: &Rule, clock: &dyn Fn() -> Timestamp) {
         let mut line = lock(self.line(hash));
         let now = clock();
-        if let Some(slot) = find(&mut line.slots, rule, hash, now) {
+        let index = find(&line.slots, rule, hash, now);
+        if let Some(slot) = index.and_then(|index| line.slots.get_mut(index)) {
             let entries = slot.state.entries();
             *slot = Slot { hash, state: State::Fresh };
             self.account(entries, &mut slot.state, self.max_entries);
@@ -137,17 +151,10 @@ impl Table {
     }
 }
 
-/// Returns the slot of a key, or else a free one.
-fn find<'a>(
-    slots: &'a mut [Slot; SLOTS],
-    rule: &Rule,
-    hash: u64,
-    now: Timestamp,
-) -> Option<&'a mut Slot> {
+/// Returns the index of the slot of a key, or else of a free one.
+fn find(slots: &[Slot; SLOTS], rule: &Rule, hash: u64, now: Timestamp) -> Option<usize> {
     let mine = slots.iter().position(|slot| slot.hash == hash);
-    let free = |slot: &Slot| rule.is_fresh(&slot.state, now);
-    let index = mine.or_else(|| slots.iter().position(free))?;
-    slots.get_mut(index)
+    mine.or_else(|| slots.iter().position(|slot| rule.is_fresh(&slot.state, now)))
 }
 
 impl fmt::Debug for Table {

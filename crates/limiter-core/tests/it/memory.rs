@@ -251,3 +251,23 @@ fn a_waiter_that_is_late_lowers_no_debt_of_another_key() {
         }
     }
 }
+
+/// A peek or a refusal of a new key took a slot, with a copy of the debt that the keys of a full
+/// line shared, and left later keys without one.
+#[test]
+fn a_peek_of_a_new_key_takes_no_slot() {
+    let (limiter, clock) = limiter_of("2/h by fixed-window", 8);
+    for key in 0..16_u64 {
+        assert!(limiter.check(key).is_admitted());
+    }
+    clock.advance(Duration::from_secs(1_800));
+    // All slots are taken, so this one is shared.
+    assert!(limiter.check(16_u64).is_admitted());
+    clock.advance(Duration::from_secs(1_801));
+    for key in 100..200_u64 {
+        assert_eq!(limiter.peek(key).remaining(), 1);
+        assert!(!limiter.check_n(key, Cost::of(2)).is_admitted());
+    }
+    assert!(limiter.check(200_u64).is_admitted());
+    assert!(limiter.check(201_u64).is_admitted(), "both have a slot");
+}
