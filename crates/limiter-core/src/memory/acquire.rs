@@ -35,6 +35,7 @@ pub(super) struct Waiter<C: Clock> {
 }
 
 /// What a waiter does next.
+#[expect(clippy::large_enum_variant, reason = "it is moved once a wait")]
 enum Next {
     Done(Reservation),
     /// Look again when woken, and at this moment if there is one.
