@@ -74,7 +74,7 @@ impl Policy {
     /// of microseconds, if its burst and its horizon take longer than 10 days together.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
         validate_name("policy", name)?;
-        Self::of(name, vec![Limit::new(name, algorithm, quota)?])
+        Ok(Self::of(name, vec![Limit::new(name, algorithm, quota)?]))
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -125,8 +125,7 @@ impl Policy {
     /// [`Quota::MAX_RECOVERY`], or if a limit is a leaky queue, whose depth is its horizon.
     pub fn with_horizon(self, horizon: Duration) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon));
-        let limits = limits.collect::<Result<_, _>>()?;
-        Self::of(self.name(), limits)
+        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
     /// Returns the policy with other quotas for its limits, in the same order.
@@ -140,7 +139,7 @@ impl Policy {
             let (algorithm, quota) = quota(limit);
             Limit::new(limit.name(), algorithm, quota)
         });
-        Self::of(self.name(), limits.collect::<Result<_, _>>()?)
+        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
     /// Returns the name.
@@ -178,18 +177,13 @@ impl Policy {
     /// [`ErrorKind::InvalidSetting`] if their families differ.
     #[doc(hidden)]
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
-        let families = |policy: &Self| {
-            let limits = policy.limits().iter();
-            limits.map(|limit| limit.algorithm().family()).collect::<Vec<_>>()
-        };
-        if families(self) == families(other) {
+        let (own, others) = (self.families(), other.families());
+        if own == others {
             return Ok(());
         }
         let fault = format!(
-            "it limits by {}, and the limiter's states are those of {} ({:?}); use the same \
-             algorithms in the same order",
-            other.families(),
-            self.families(),
+            "it limits by {others}, and the limiter's states are those of {own} ({:?}); use the \
+             same algorithms in the same order",
             self.name()
         );
         Err(invalid(ErrorKind::InvalidSetting, other.name(), &fault))
@@ -215,12 +209,11 @@ impl Policy {
         if limits.len() > 1 {
             limits.iter().try_for_each(Limit::fits_among_several)?;
         }
-        Self::of(name, limits)
+        Ok(Self::of(name, limits))
     }
 
-    fn of(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
-        let rules = limits.iter().map(Rule::of_limit).collect::<Result<_, _>>()?;
-        let rule = Rule::of_limits(rules);
-        Ok(Self(Arc::new(Inner { name: name.to_owned(), limits, rule })))
+    fn of(name: &str, limits: Vec<Limit>) -> Self {
+        let rule = Rule::of_limits(limits.iter().map(Rule::of_limit).collect());
+        Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
     }
 }

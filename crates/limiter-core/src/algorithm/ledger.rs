@@ -1,10 +1,10 @@
 //! The sliding windows over dated entries: sub-windows and the exact log.
 
-use alloc::{collections::VecDeque, format};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::{Charge, LAST, Marks, Slots, Transition, nanos, pace::Pace, whole};
-use crate::{Cost, Error, ErrorKind, Quota, Timestamp, Usage};
+use crate::{Cost, Quota, Timestamp, Usage};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
@@ -133,27 +133,12 @@ impl Entries {
 }
 
 impl Ledger {
-    /// The most permits of a log, of which each may be an entry of 16 bytes.
-    pub const MAX_LOG: u64 = 1_000_000;
-
     /// Returns the exact log: no trailing window, wherever it starts, admits more than the quota's
     /// permits.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if the quota has more than [`Ledger::MAX_LOG`] permits.
-    pub fn sliding_log(quota: &Quota, horizon: Duration) -> Result<Self, Error> {
-        if quota.permits() > Self::MAX_LOG {
-            return Err(Error::new(
-                ErrorKind::InvalidQuota,
-                format!(
-                    "invalid quota \"{quota}\": a log holds at most 1,000,000 permits; use \
-                     sub-windows"
-                ),
-            ));
-        }
+    #[must_use]
+    pub fn sliding_log(quota: &Quota, horizon: Duration) -> Self {
         let window = whole(quota.window().as_nanos());
-        Ok(Self::new(quota.permits(), horizon, window, 1))
+        Self::new(quota.permits(), horizon, window, 1)
     }
 
     /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
@@ -161,29 +146,15 @@ impl Ledger {
     ///
     /// Slots lie on a grid from the clock's zero. If the window can't be cut evenly, a slot is
     /// rounded up to whole microseconds.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if a slot would be rounded up by more than a thousandth.
-    pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Result<Self, Error> {
+    #[must_use]
+    pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Self {
         let number = u64::from(slots.number());
-        let window = whole(quota.window().as_micros());
-        let slot = window.div_ceil(number);
-        if (slot * number - window) * 1_000 > window {
-            return Err(Error::new(
-                ErrorKind::InvalidQuota,
-                format!(
-                    "invalid quota \"{quota}\": its window can't be cut into {slots}; use fewer"
-                ),
-            ));
-        }
-        let mut ledger = Self::new(quota.permits(), horizon, slot * number * 1_000, slot * 1_000);
+        let slot = whole(slots.length(quota.window()).as_nanos());
+        let counted = if slots.is_loose() { number } else { number + 1 };
+        let mut ledger = Self::new(quota.permits(), horizon, slot * counted, slot);
         ledger.loose = slots.is_loose();
-        if !ledger.loose {
-            ledger.header.span += ledger.header.slot;
-        }
         ledger.pace = slots.is_paced().then_some(Pace { permits: quota.permits(), slots: number });
-        Ok(ledger)
+        ledger
     }
 
     fn new(limit: u64, horizon: Duration, span: u64, slot: u64) -> Self {

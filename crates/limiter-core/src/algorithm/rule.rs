@@ -7,7 +7,7 @@ use super::{
     Charge, Counts, Entries, FixedWindow, Gcra, Ledger, Marks, Several, SlidingCounter, Tat,
     Transition, Window,
 };
-use crate::{Algorithm, Cost, Error, Limit, Timestamp, Usage};
+use crate::{Algorithm, Cost, Limit, Timestamp, Usage};
 
 /// The transition of a policy: that of its algorithm, or of its several limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,23 +44,18 @@ pub enum State {
 
 impl Rule {
     /// Returns the transition of one limit.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the algorithm can't serve the
-    /// quota.
-    pub(crate) fn of_limit(limit: &Limit) -> Result<Self, Error> {
+    pub(crate) fn of_limit(limit: &Limit) -> Self {
         let (quota, horizon) = (limit.quota(), limit.horizon());
-        Ok(match limit.algorithm() {
+        match limit.algorithm() {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra(Gcra::new(quota, horizon)),
             Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, false)),
             Algorithm::AlignedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, true)),
             Algorithm::SlidingCounter => Self::SlidingCounter(SlidingCounter::new(quota, horizon)),
             Algorithm::SubWindows(slots) => {
-                Self::Ledger(Ledger::sub_windows(quota, horizon, slots)?)
+                Self::Ledger(Ledger::sub_windows(quota, horizon, slots))
             }
-            Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)?),
-        })
+            Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)),
+        }
     }
 
     /// Returns the transition of these limits together, or of the only one.

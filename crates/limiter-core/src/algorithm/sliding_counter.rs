@@ -79,9 +79,6 @@ impl Counts {
 }
 
 impl SlidingCounter {
-    /// The most permits of a quota: Redis multiplies a count by a time in doubles.
-    pub const MAX_PERMITS: u64 = 50_000_000;
-
     /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
     #[must_use]
     pub fn new(quota: &Quota, horizon: Duration) -> Self {

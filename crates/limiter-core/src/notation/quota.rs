@@ -7,7 +7,7 @@ use super::{
     duration, number,
     parts::{Parts, invalid},
 };
-use crate::{Error, ErrorKind, Quota, quota::Fault};
+use crate::{Error, ErrorKind, Quota};
 
 /// Writes the shortest text that reads back as the same quota.
 impl fmt::Display for Quota {
@@ -45,8 +45,8 @@ pub(super) fn parse(parts: &Parts) -> Result<Quota, String> {
     };
     let permits = number::parse("the number of permits", permits.trim_end())?;
     let window = duration::parse(window.trim_start())?;
-    let quota = Quota::checked(permits, window).map_err(Fault::rule)?;
+    let quota = Quota::checked(permits, window)?;
     let Some(burst) = &parts.burst else { return Ok(quota) };
     let burst = number::parse("the burst", burst)?;
-    Ok(quota.checked_burst(burst).map_err(Fault::rule)?)
+    Ok(quota.checked_burst(burst)?)
 }
