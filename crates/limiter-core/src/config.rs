@@ -147,12 +147,13 @@ fn duplicate(what: &str, name: &str) -> Error {
     Error::new(ErrorKind::InvalidName, message)
 }
 
-/// Returns the algorithm of a tier's limit that names none: that of the policy's only limit, or of
-/// its limit called `name`.
-fn inherited(policy: &Policy, name: &str) -> Option<Algorithm> {
-    let limit = match policy.limits() {
-        [only] => Some(only),
-        limits => limits.iter().find(|limit| limit.name() == name),
+/// Returns the algorithm of a limit that names none: GCRA, or in a tier that of the policy's only
+/// limit, or of its limit called `name`.
+fn inherited(tier_of: Option<&Policy>, name: &str) -> Option<Algorithm> {
+    let limit = match tier_of.map(Policy::limits) {
+        None => return Some(Algorithm::Gcra),
+        Some([only]) => Some(only),
+        Some(limits) => limits.iter().find(|limit| limit.name() == name),
     };
     limit.map(crate::Limit::algorithm)
 }

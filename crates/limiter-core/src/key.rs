@@ -77,8 +77,8 @@ impl<'a> Key<'a> {
     pub fn secret(key: impl Into<Self>) -> Self {
         let key = key.into();
         match key.0 {
-            Repr::Plain(View::Str(text)) => Self(Repr::Plain(View::Secret(b's', text.as_bytes()))),
-            Repr::Plain(View::Bytes(bytes)) => Self(Repr::Plain(View::Secret(b'b', bytes))),
+            Repr::Plain(View::Str(text)) => View::Secret(b's', text.as_bytes()).into(),
+            Repr::Plain(View::Bytes(bytes)) => View::Secret(b'b', bytes).into(),
             _ if matches!(key.view(), View::Secret(..)) => key,
             _ => {
                 let mut encoding = Vec::new();
@@ -191,12 +191,6 @@ impl Hash for Key<'_> {
     }
 }
 
-impl<'a> From<Owned<'a>> for Key<'a> {
-    fn from(owned: Owned<'a>) -> Self {
-        Self(Repr::Owned(Box::new(owned)))
-    }
-}
-
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view() {
@@ -210,47 +204,54 @@ impl fmt::Debug for Key<'_> {
     }
 }
 
-/// Borrows what the key owns.
-impl<'a> From<&'a Key<'_>> for Key<'a> {
-    fn from(key: &'a Key<'_>) -> Self {
-        Self(Repr::Plain(key.view()))
-    }
-}
-
-impl<'a> From<&'a str> for Key<'a> {
+impl<'a> From<View<'a>> for Key<'a> {
     #[inline]
-    fn from(text: &'a str) -> Self {
-        Self(Repr::Plain(View::Str(text)))
+    fn from(view: View<'a>) -> Self {
+        Self(Repr::Plain(view))
     }
 }
 
-impl<'a> From<&'a String> for Key<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::from(text.as_str())
+impl<'a> From<Owned<'a>> for Key<'a> {
+    fn from(owned: Owned<'a>) -> Self {
+        Self(Repr::Owned(Box::new(owned)))
     }
 }
 
-impl From<String> for Key<'_> {
-    fn from(text: String) -> Self {
-        Owned::Str(text).into()
-    }
+macro_rules! from {
+    ($($type:ty: $value:ident => $key:expr;)*) => {$(
+        impl<'a> From<$type> for Key<'a> {
+            #[inline]
+            fn from($value: $type) -> Self {
+                $key.into()
+            }
+        }
+    )*};
 }
 
-impl<'a> From<&'a [u8]> for Key<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self(Repr::Plain(View::Bytes(bytes)))
-    }
+from! {
+    &'a Key<'_>: key => key.view();
+    &'a str: text => View::Str(text);
+    &'a String: text => text.as_str();
+    &'a Cow<'_, str>: text => &**text;
+    String: text => Owned::Str(text);
+    &'a [u8]: bytes => View::Bytes(bytes);
+    Vec<u8>: bytes => Owned::Bytes(bytes);
+    IpAddr: address => View::Address(address.to_canonical());
+    Ipv4Addr: address => IpAddr::V4(address);
+    Ipv6Addr: address => IpAddr::V6(address);
+    u8: integer => View::Integer(integer.into());
+    u16: integer => View::Integer(integer.into());
+    u32: integer => View::Integer(integer.into());
+    u64: integer => View::Integer(integer.into());
+    i8: integer => View::Integer(integer.into());
+    i16: integer => View::Integer(integer.into());
+    i32: integer => View::Integer(integer.into());
+    i64: integer => View::Integer(integer.into());
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::from(bytes.as_slice())
-    }
-}
-
-impl From<Vec<u8>> for Key<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Owned::Bytes(bytes).into()
     }
 }
 
@@ -262,41 +263,6 @@ impl<'a> From<Cow<'a, str>> for Key<'a> {
         }
     }
 }
-
-impl<'a> From<&'a Cow<'_, str>> for Key<'a> {
-    fn from(text: &'a Cow<'_, str>) -> Self {
-        Self::from(&**text)
-    }
-}
-
-impl From<IpAddr> for Key<'_> {
-    fn from(address: IpAddr) -> Self {
-        Self(Repr::Plain(View::Address(address.to_canonical())))
-    }
-}
-
-impl From<Ipv4Addr> for Key<'_> {
-    fn from(address: Ipv4Addr) -> Self {
-        IpAddr::V4(address).into()
-    }
-}
-
-impl From<Ipv6Addr> for Key<'_> {
-    fn from(address: Ipv6Addr) -> Self {
-        IpAddr::V6(address).into()
-    }
-}
-
-macro_rules! from_integers {
-    ($($integer:ty)*) => {$(
-        impl From<$integer> for Key<'_> {
-            fn from(integer: $integer) -> Self {
-                Self(Repr::Plain(View::Integer(integer.into())))
-            }
-        }
-    )*};
-}
-from_integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 fn append(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     struct Bytes<'a>(&'a mut Vec<u8>);

@@ -11,6 +11,7 @@ mod quota;
 use alloc::{
     format,
     string::{String, ToString},
+    vec,
 };
 use core::{fmt, time::Duration};
 
@@ -50,7 +51,7 @@ impl Policy {
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let written = Written::parse(text)?;
         let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
-        written.policy(name, algorithm)
+        Self::from_limits(name, vec![written.limit("policy", name, algorithm)?])
     }
 }
 
@@ -106,19 +107,15 @@ impl Written {
         Ok(Self { quota, horizon, algorithm })
     }
 
-    /// Returns a policy of this limit, by `algorithm`.
-    pub(crate) fn policy(self, name: &str, algorithm: Algorithm) -> Result<Policy, Error> {
-        let policy = Policy::new(name, algorithm, self.quota)?;
-        match self.horizon {
-            Some(horizon) => policy.with_horizon(horizon),
-            None => Ok(policy),
-        }
-    }
-
-    /// Returns one of several limits, by `algorithm`.
-    #[cfg(feature = "serde")]
-    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
-        let limit = Limit::new(name, algorithm, self.quota)?;
+    /// Returns the limit, by `algorithm`. The name is that of a `"limit"`, or of a `"policy"` that has
+    /// only this limit.
+    pub(crate) fn limit(
+        self,
+        what: &str,
+        name: &str,
+        algorithm: Algorithm,
+    ) -> Result<Limit, Error> {
+        let limit = Limit::new(what, name, algorithm, self.quota)?;
         match self.horizon {
             Some(horizon) => limit.with_horizon(horizon),
             None => Ok(limit),

@@ -73,8 +73,7 @@ impl Policy {
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
     /// of microseconds, if its burst and its horizon take longer than 10 days together.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        validate_name("policy", name)?;
-        Ok(Self::of(name, vec![Limit::new(name, algorithm, quota)?]))
+        Self::from_limits(name, vec![Limit::new("policy", name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -137,7 +136,7 @@ impl Policy {
     pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit);
-            Limit::new(limit.name(), algorithm, quota)
+            Limit::new("limit", limit.name(), algorithm, quota)
         });
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }

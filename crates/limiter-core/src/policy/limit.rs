@@ -37,8 +37,14 @@ impl Limit {
     /// The shortest default horizon.
     const SHORTEST_HORIZON: Duration = Duration::from_secs(60);
 
-    pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        validate_name("limit", name)?;
+    /// Returns a limit with the name of a `"limit"`, or of a `"policy"` that has only this limit.
+    pub(crate) fn new(
+        what: &str,
+        name: &str,
+        algorithm: Algorithm,
+        quota: Quota,
+    ) -> Result<Self, Error> {
+        validate_name(what, name)?;
         let limit = Self { name: name.to_owned(), algorithm, quota, horizon: None };
         limit.check_quota()?;
         Ok(limit)
