@@ -11,12 +11,12 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, Error as FormatError, MapAccess, Unexpected, Visitor},
+    de::{Error as FormatError, MapAccess, Unexpected, Visitor},
 };
 
 use super::{
     Entry, Policies, inherited,
-    seed::{Form, Limits, NamedLimits, Table, Text, limit_of},
+    seed::{Form, Limits, NamedLimits, Seed, Table, Text, limit_of},
 };
 use crate::{Error, Policy, error::excerpt};
 
@@ -26,7 +26,7 @@ impl<'de> Deserialize<'de> for Policies {
             expected: "a table of policies by name".into(),
             value: |name: &str| Body { name: Some(name.into()) },
         };
-        table.deserialize(deserializer)?.into_iter().try_fold(
+        deserializer.deserialize_map(table)?.into_iter().try_fold(
             Self::default(),
             |mut policies, (_, entry)| {
                 policies.add(entry).map_err(D::Error::custom)?;
@@ -47,14 +47,6 @@ impl<'de> Deserialize<'de> for Policy {
 /// itself, whose name is a field.
 struct Body {
     name: Option<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for Body {
-    type Value = Entry;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entry, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl<'de> Visitor<'de> for Body {
@@ -92,14 +84,14 @@ impl<'de> Visitor<'de> for Body {
             let read =
                 |key: &str| field(key, fields, &found).map_err(|fault| format!("{place}: {fault}"));
             let key = Text { expected: "the name of a field", read };
-            let Some(field) = map.next_key_seed(key)? else { break };
+            let Some(field) = map.next_key_seed(Seed(key))? else { break };
             found.push(field);
             match field {
                 "name" => name = Some(map.next_value()?),
-                "tiers" => tiers = map.next_value_seed(self::tiers(place))?,
+                "tiers" => tiers = map.next_value_seed(Seed(self::tiers(place)))?,
                 _ => {
                     let form = if field == "limit" { Form::Text } else { Form::Table };
-                    limits = Some(map.next_value_seed(Limits { place, form })?);
+                    limits = Some(map.next_value_seed(Seed(Limits { place, form }))?);
                 }
             }
         }
@@ -115,7 +107,7 @@ impl<'de> Visitor<'de> for Body {
 }
 
 /// Reads tiers by name.
-fn tiers(place: String) -> impl for<'de> DeserializeSeed<'de, Value = Vec<(String, NamedLimits)>> {
+fn tiers(place: String) -> impl for<'de> Visitor<'de, Value = Vec<(String, NamedLimits)>> {
     Table {
         expected: format!("a table of tiers by name for {place}"),
         value: move |name: &str| Limits { place: tier_of(&place, name), form: Form::Any },

@@ -4,7 +4,7 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeSeed, Error, Unexpected, Visitor},
+    de::{Error, Unexpected, Visitor},
 };
 
 use super::seed::Text;
@@ -16,7 +16,7 @@ macro_rules! as_text {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let read = |text: &str| text.parse::<Self>();
-                Text { expected: $expected, read }.deserialize(deserializer)
+                deserializer.deserialize_str(Text { expected: $expected, read })
             }
         }
 

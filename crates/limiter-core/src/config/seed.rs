@@ -10,23 +10,22 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Unexpected, Vis
 
 use crate::{error::excerpt, notation::Written};
 
+/// Reads what the file has at this place.
+pub(super) struct Seed<V>(pub(super) V);
+
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Seed<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        deserializer.deserialize_any(self.0)
+    }
+}
+
 /// Reads a text by a function.
 pub(super) struct Text<F> {
     /// What is expected, for the error about a value of another type.
     pub(super) expected: &'static str,
     pub(super) read: F,
-}
-
-impl<'de, F, T, R> DeserializeSeed<'de> for Text<F>
-where
-    F: FnOnce(&str) -> Result<T, R>,
-    R: fmt::Display,
-{
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_str(self)
-    }
 }
 
 impl<F, T, R> Visitor<'_> for Text<F>
@@ -51,22 +50,10 @@ pub(super) struct Table<F> {
     pub(super) value: F,
 }
 
-impl<'de, F, S> DeserializeSeed<'de> for Table<F>
-where
-    F: FnMut(&str) -> S,
-    S: DeserializeSeed<'de>,
-{
-    type Value = Vec<(String, S::Value)>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
 impl<'de, F, S> Visitor<'de> for Table<F>
 where
     F: FnMut(&str) -> S,
-    S: DeserializeSeed<'de>,
+    S: Visitor<'de>,
 {
     type Value = Vec<(String, S::Value)>;
 
@@ -77,7 +64,7 @@ where
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value_seed((self.value)(&name))?;
+            let value = map.next_value_seed(Seed((self.value)(&name)))?;
             values.push((name, value));
         }
         Ok(values)
@@ -100,18 +87,6 @@ pub(super) enum Form {
     Text,
     Table,
     Any,
-}
-
-impl<'de> DeserializeSeed<'de> for Limits {
-    type Value = NamedLimits;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        match self.form {
-            Form::Text => deserializer.deserialize_str(self),
-            Form::Table => deserializer.deserialize_map(self),
-            Form::Any => deserializer.deserialize_any(self),
-        }
-    }
 }
 
 impl<'de> Visitor<'de> for Limits {
@@ -142,7 +117,7 @@ impl<'de> Visitor<'de> for Limits {
         let mut limits = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             let place = limit_of(&self.place, &name);
-            let limit = map.next_value_seed(Self { place, form: Form::Text })?;
+            let limit = map.next_value_seed(Seed(Self { place, form: Form::Text }))?;
             limits.extend(limit.into_iter().map(|(_, limit)| (Some(name.clone()), limit)));
         }
         Ok(limits)
