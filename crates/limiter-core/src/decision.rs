@@ -27,8 +27,8 @@ pub struct Decision {
     source: Source,
 }
 
-/// No wait is that long. Waits are kept in nanoseconds because a check writes them more often than
-/// anyone reads them, and a smaller decision is returned faster.
+/// No wait is that long. Waits are stored in nanoseconds because a smaller decision is returned
+/// faster: `cargo xtask bench memory`.
 const NEVER: u64 = u64::MAX;
 
 /// Where a decision was made.
@@ -37,13 +37,13 @@ const NEVER: u64 = u64::MAX;
 pub enum Source {
     /// The limiter's own state, in memory or in the store.
     Store,
-    /// A cached denial that still holds: the store was not asked.
+    /// A cached denial that still holds. No call was sent to the store.
     Cache,
-    /// A limiter in this process's memory, because the store could not be asked. Usage and waits
-    /// are those of that limiter.
+    /// A limiter in this process's memory, because the store failed. Usage and waits are those of
+    /// that limiter.
     Local,
-    /// No state at all: the store could not be asked, and all requests are treated alike. Usage and
-    /// waits are placeholders.
+    /// No state, because the store failed: all requests are admitted, or all refused. Usage and waits
+    /// are placeholders.
     Failure,
 }
 
@@ -149,8 +149,8 @@ impl Usage {
         Self { reset_after: nanos(reset_after), ..self }
     }
 
-    /// Sets which limit this usage describes: an index into [`Policy::limits`](crate::Policy::limits), lowered to the last
-    /// index that a policy can have.
+    /// Sets which limit this usage describes: an index into
+    /// [`Policy::limits`](crate::Policy::limits), lowered to the last that a policy can have.
     #[must_use]
     pub const fn of_limit(self, index: usize) -> Self {
         const LAST: usize = MAX_LIMITS - 1;
@@ -182,7 +182,7 @@ impl Usage {
         self.limit
     }
 
-    /// Returns how many permits the key could take now if nobody waited for them, rounded down.
+    /// Returns how many permits the key could take now if there were no waiters, rounded down.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.remaining
@@ -200,7 +200,8 @@ impl Usage {
         Duration::from_nanos(self.reset_after)
     }
 
-    /// Returns the index of the limit that this usage describes, in [`Policy::limits`](crate::Policy::limits).
+    /// Returns the index, in [`Policy::limits`](crate::Policy::limits), of the limit that this usage
+    /// describes.
     #[must_use]
     pub const fn limit_index(&self) -> usize {
         self.limit_index as usize

@@ -1,12 +1,12 @@
-//! Errors. A refusal is not an error but a [`Decision`](crate::Decision).
+//! Errors of this crate and of stores.
 
 use alloc::{borrow::Cow, boxed::Box, format};
 use core::{error::Error as StdError, fmt};
 
 /// An invalid value, or a failure of a store. A refusal is not an error.
 ///
-/// [`Error::kind`] is for programs to act on. The message quotes the invalid value and states what is
-/// wrong and what to do. [`source`](StdError::source) returns the underlying error, if any.
+/// Programs act on [`Error::kind`]. The message quotes the invalid value, and states what is wrong and
+/// what to do.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,10 +72,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.source {
-            Some(source) => Some(&**source),
-            None => None,
-        }
+        self.source.as_deref().map(|source| source as _)
     }
 }
 

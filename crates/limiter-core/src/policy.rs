@@ -49,23 +49,15 @@ struct Inner {
 }
 
 impl Policy {
-    /// The longest name, in bytes.
-    pub const MAX_NAME: usize = limit::MAX_NAME;
-
     /// The most limits of one policy.
     pub const MAX_LIMITS: usize = MAX_LIMITS;
-
-    /// The most permits of a log, and the most slots of sub-windows, that are one of several limits,
-    /// because the states of several limits are read and written as one.
-    pub const MAX_ENTRIES_OF_SEVERAL: u64 = limit::MAX_ENTRIES_OF_SEVERAL;
 
     /// Returns a policy that applies `quota` by `algorithm`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if `name` is empty, longer than [`Policy::MAX_NAME`], or has a
-    /// character that is not printable ASCII, which a structured header field can't carry
-    /// (RFC 9651, section 3.3.3).
+    /// [`ErrorKind::InvalidName`] if `name` is empty, longer than 64 bytes, or has a character that is
+    /// not printable ASCII, which a structured header field can't carry (RFC 9651, section 3.3.3).
     ///
     /// [`ErrorKind::InvalidQuota`] if the algorithm can't serve the quota: a window whose burst
     /// differs from its permits; a sliding counter of more than 50,000,000 permits; a log of more
@@ -98,8 +90,8 @@ impl Policy {
     /// of `policies` has several limits itself, if two limits have the same algorithm and quota, or
     /// if two are paced, whose slots might never agree.
     ///
-    /// [`ErrorKind::InvalidQuota`] if a limit would keep more than
-    /// [`Policy::MAX_ENTRIES_OF_SEVERAL`] entries.
+    /// [`ErrorKind::InvalidQuota`] if a log has more than 1,000 permits, or sub-windows more than
+    /// 1,000 slots, because the states of several limits are read and written as one.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let mut limits = Vec::new();
         for policy in policies {

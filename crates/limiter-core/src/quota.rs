@@ -9,12 +9,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// A number of permits per window, and the largest burst.
 ///
-/// `per_second(5)` is five permits in each second. The burst equals the permits of one window
-/// unless [`Quota::with_burst`] sets another.
-///
-/// The short constructors are `const` and panic on a value that no limiter can serve, so constants
-/// need no `?`. Use [`Quota::new`], [`Quota::try_with_burst`] or [`str::parse`] for values that
-/// come from outside the program.
+/// The burst equals the permits of one window unless [`Quota::with_burst`] sets another. Constants
+/// need no `?`. For values from outside the program, use [`Quota::new`], [`Quota::try_with_burst`]
+/// or [`str::parse`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -13,9 +13,9 @@ use crate::{Cost, Quota, Timestamp, Usage};
 /// nanosecond and the span is the window. With sub-windows, the span is one slot longer than the
 /// window, unless the window is loose. In a paced window each slot has a ceiling of its own.
 ///
-/// Each entry is added once and dropped once, so a check of one permit takes the same time however
-/// many entries there are. A check of `n` permits may read `n` entries, and so may one on a state
-/// that a quota with another window wrote.
+/// Each entry is added once and dropped once, so a check of one permit takes constant time on
+/// average. A check of `n` permits may read `n` entries, and so may one on a state that a quota with
+/// another window wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limit: u64,
@@ -53,6 +53,7 @@ struct Entry {
 }
 
 impl Header {
+    /// Returns the start of the slot of `at`.
     const fn slot_of(&self, at: u64) -> u64 {
         at - at % self.slot
     }
@@ -73,12 +74,6 @@ impl Header {
 }
 
 impl Entries {
-    /// Returns the entries with their times, the oldest first.
-    #[must_use]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Timestamp, u64)> {
-        self.entries.iter().map(|entry| (Timestamp::from_nanos(entry.at), entry.count))
-    }
-
     /// Returns for how many entries memory is allocated.
     #[cfg(feature = "std")]
     pub(crate) fn allocated(&self) -> usize {
@@ -142,10 +137,7 @@ impl Ledger {
     }
 
     /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
-    /// slot by slot.
-    ///
-    /// Slots lie on a grid from the clock's zero. If the window can't be cut evenly, a slot is
-    /// rounded up to whole microseconds.
+    /// slot by slot. Slots lie on a grid from the clock's zero.
     #[must_use]
     pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Self {
         let number = u64::from(slots.number());
@@ -160,10 +152,6 @@ impl Ledger {
     fn new(limit: u64, horizon: Duration, span: u64, slot: u64) -> Self {
         let horizon = whole(horizon.as_nanos()).min(LAST);
         Self { limit, header: Header { slot, span, horizon }, loose: true, pace: None }
-    }
-
-    const fn slot_of(&self, at: u64) -> u64 {
-        self.header.slot_of(at)
     }
 
     /// Returns the most permits that can be taken at once.
@@ -208,7 +196,8 @@ impl Ledger {
         at: u64,
     ) -> impl DoubleEndedIterator<Item = &'a Entry> {
         let starts = state.entries.partition_point(|entry| {
-            self.slot_of(entry.at) < self.slot_of(at) || self.end_of(state, entry) <= at
+            self.header.slot_of(entry.at) < self.header.slot_of(at)
+                || self.end_of(state, entry) <= at
         });
         state.entries.range(starts..).rev()
     }
@@ -250,7 +239,7 @@ impl Transition for Ledger {
         let now = nanos(now);
         if !is_possible {
             // A loose window counts the present slot for less than a whole window.
-            let at = if self.loose { self.slot_of(now + self.header.slot - 1) } else { now };
+            let at = if self.loose { self.header.slot_of(now + self.header.slot - 1) } else { now };
             let count = state.total.max(self.limit);
             // As long as the quotas count it that wrote the state.
             *state = Entries { header: state.header, ..Entries::default() };
@@ -277,7 +266,8 @@ impl Transition for Ledger {
             return None;
         }
         // Behind what was promised for later.
-        let mut fits_at = state.entries.back().map_or(now, |last| self.slot_of(last.at).max(now));
+        let mut fits_at =
+            state.entries.back().map_or(now, |last| self.header.slot_of(last.at).max(now));
         let (mut total, entries) = self.counting(state, now);
         for entry in state.entries.iter().skip(state.entries.len() - entries) {
             if total <= self.limit - cost {
@@ -323,7 +313,7 @@ impl Transition for Ledger {
         let last = state.entries.back();
         let end = last.map_or(now, |last| self.end_of(state, last));
         // Nothing is left of the present if a later slot has begun.
-        let is_present = last.is_none_or(|last| self.slot_of(last.at) <= now);
+        let is_present = last.is_none_or(|last| self.header.slot_of(last.at) <= now);
         let room = self.limit.saturating_sub(self.counting(state, now).0);
         let remaining = if is_present { room.min(self.room_in_slot(state, now)) } else { 0 };
         Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))

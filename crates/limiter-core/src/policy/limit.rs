@@ -9,12 +9,6 @@ use core::time::Duration;
 
 use crate::{Algorithm, Error, ErrorKind, Quota, quota};
 
-/// The longest name, in bytes.
-pub(super) const MAX_NAME: usize = 64;
-
-/// The most entries of one of several limits.
-pub(super) const MAX_ENTRIES_OF_SEVERAL: u64 = 1_000;
-
 /// One limit of a policy: a quota, its algorithm and its horizon.
 ///
 /// Prints as [`Policy::parse`](crate::Policy::parse) reads it, without its name.
@@ -176,7 +170,7 @@ impl Limit {
 
     /// Checks that the limit is small enough to be one of several.
     pub(super) fn fits_among_several(&self) -> Result<(), Error> {
-        const MOST: u64 = MAX_ENTRIES_OF_SEVERAL;
+        const MOST: u64 = 1_000;
         let remedy = match self.algorithm {
             Algorithm::SlidingLog if self.quota.permits() > MOST => "use at most 1,000 permits",
             Algorithm::SubWindows(slots) if u64::from(slots.number()) > MOST => {
@@ -198,7 +192,7 @@ impl Limit {
 pub(super) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
     let fault = if name.is_empty() {
         "use at least one character"
-    } else if name.len() > MAX_NAME {
+    } else if name.len() > 64 {
         "use at most 64 bytes"
     } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
         "use printable ASCII only"
