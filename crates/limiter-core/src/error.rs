@@ -50,6 +50,17 @@ impl Error {
         Self { kind, message: message.into(), source: None }
     }
 
+    /// Returns the error about `text`, which should be `what`. The fault states what is wrong and what
+    /// to do.
+    pub(crate) fn invalid(
+        kind: ErrorKind,
+        what: &str,
+        text: &str,
+        fault: impl fmt::Display,
+    ) -> Self {
+        Self::new(kind, format!("invalid {what} {:?}: {fault}", excerpt(text)))
+    }
+
     /// Adds the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -15,7 +15,7 @@ use alloc::{
 };
 use core::{fmt, time::Duration};
 
-use self::parts::{Parts, invalid};
+use self::parts::Parts;
 use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota};
 
 impl Policy {
@@ -85,25 +85,27 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let invalid = |fault: &str| invalid(ErrorKind::InvalidQuota, "limit", text, fault);
-        let parts = Parts::split(text).map_err(|fault| invalid(&fault))?;
+        use ErrorKind::{InvalidQuota, InvalidSetting};
+        let invalid = |fault| Error::invalid(InvalidQuota, "limit", text.trim(), fault);
+        let parts = Parts::split(text).map_err(invalid)?;
         let horizon = match parts.horizon.as_deref() {
             None => None,
             Some("") => {
-                return Err(invalid("the horizon is missing; write one, as in horizon 5min"));
+                let fault = "the horizon is missing; write one, as in horizon 5min";
+                return Err(invalid(fault.into()));
             }
-            Some(horizon) => Some(duration::parse(horizon).map_err(|fault| {
-                parts::invalid(ErrorKind::InvalidSetting, "horizon", horizon, &fault)
-            })?),
+            Some(horizon) => Some(
+                duration::parse(horizon)
+                    .map_err(|fault| Error::invalid(InvalidSetting, "horizon", horizon, fault))?,
+            ),
         };
         let algorithm = match parts.by.as_deref() {
             None => None,
-            Some("") => return Err(invalid(&algorithm::missing())),
+            Some("") => return Err(invalid(algorithm::missing())),
             Some(algorithm) => Some(algorithm.parse()?),
         };
-        let quota = quota::parse(&parts).map_err(|fault| {
-            parts::invalid(ErrorKind::InvalidQuota, "quota", &parts.quota(), &fault)
-        })?;
+        let quota = quota::parse(&parts)
+            .map_err(|fault| Error::invalid(InvalidQuota, "quota", parts.quota().trim(), fault))?;
         Ok(Self { quota, horizon, algorithm })
     }
 

@@ -7,7 +7,7 @@ use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 
 pub use limit::Limit;
-use limit::{invalid, validate_name};
+use limit::validate_name;
 
 use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_LIMITS};
 
@@ -97,11 +97,9 @@ impl Policy {
         for policy in policies {
             let [limit] = policy.limits() else {
                 let inner = policy.name();
-                return Err(invalid(
-                    ErrorKind::InvalidSetting,
-                    name,
-                    &format!("{inner:?} has several limits itself; list its limits one by one"),
-                ));
+                let fault =
+                    format!("{inner:?} has several limits itself; list its limits one by one");
+                return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
             };
             limits.push(limit.clone());
         }
@@ -177,7 +175,7 @@ impl Policy {
              same algorithms in the same order",
             self.name()
         );
-        Err(invalid(ErrorKind::InvalidSetting, other.name(), &fault))
+        Err(Error::invalid(ErrorKind::InvalidSetting, "policy", other.name(), fault))
     }
 
     /// Returns whether the policy reads the wall clock.
@@ -191,7 +189,7 @@ impl Policy {
         validate_name("policy", name)?;
         if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
-            return Err(invalid(ErrorKind::InvalidSetting, name, &fault));
+            return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
         }
         limits.sort_by_key(|limit| limit.quota().window());
         for (index, limit) in limits.iter().enumerate() {

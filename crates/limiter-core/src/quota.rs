@@ -176,9 +176,8 @@ impl Quota {
     }
 }
 
-/// Returns the error of a quota that breaks a rule.
-pub(crate) fn invalid(quota: &str, fault: &str) -> Error {
-    Error::new(ErrorKind::InvalidQuota, format!("invalid quota \"{quota}\": {fault}"))
+fn invalid(quota: &str, fault: &str) -> Error {
+    Error::invalid(ErrorKind::InvalidQuota, "quota", quota, fault)
 }
 
 #[expect(clippy::panic, reason = "documented: a constant that no limiter can serve")]

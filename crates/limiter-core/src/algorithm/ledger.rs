@@ -83,13 +83,9 @@ impl Entries {
     /// Merges the two newest entries to the later date, which lowers no debt, and frees memory.
     #[cfg(feature = "std")]
     pub(crate) fn merge_newest(&mut self) {
-        if let Some(newest) = self.entries.pop_back() {
-            match self.entries.back_mut() {
-                Some(last) => {
-                    *last = Entry { at: newest.at, count: last.count.saturating_add(newest.count) };
-                }
-                None => self.entries.push_back(newest),
-            }
+        if let Some(Entry { at, count }) = self.entries.pop_back() {
+            let other = self.entries.pop_back().map_or(0, |other| other.count);
+            self.entries.push_back(Entry { at, count: count.saturating_add(other) });
             self.entries.shrink_to_fit();
         }
     }
@@ -99,12 +95,6 @@ impl Entries {
     pub(crate) fn merged(&self) -> Self {
         let entry = self.entries.back().map(|last| Entry { at: last.at, count: self.total });
         Self { entries: entry.into_iter().collect(), ..*self }
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some(first) = self.entries.pop_front() {
-            self.total -= first.count;
-        }
     }
 
     /// Adds permits at a moment, or at that of the newest entry if that is later or in the same
@@ -249,7 +239,8 @@ impl Transition for Ledger {
         while let Some(first) = state.entries.front()
             && state.header.end_of(first) <= now
         {
-            state.drop_oldest();
+            state.total -= first.count;
+            state.entries.pop_front();
         }
         let (allocated, used) = (state.entries.capacity(), state.entries.len());
         if used == 0 {

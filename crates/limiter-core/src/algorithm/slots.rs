@@ -1,6 +1,6 @@
 //! How a sliding window is cut into slots.
 
-use alloc::format;
+use alloc::{format, string::ToString};
 use core::{fmt, time::Duration};
 
 use crate::{Error, ErrorKind};
@@ -36,8 +36,8 @@ impl Slots {
         if (1..=Self::MAX).contains(&number) {
             return Ok(Self { number, loose: false, paced: false });
         }
-        let message = format!("invalid slots \"{number}\": use 1 to {}", Self::MAX);
-        Err(Error::new(ErrorKind::InvalidSetting, message))
+        let fault = format!("use 1 to {}", Self::MAX);
+        Err(Error::invalid(ErrorKind::InvalidSetting, "slots", &number.to_string(), fault))
     }
 
     /// Returns `number` slots of which `number` count, the present one included.

@@ -1,8 +1,6 @@
-//! A limit's text, split into its parts, and the error about any of them.
+//! A limit's text, split into its parts.
 
 use alloc::{format, string::String, vec::Vec};
-
-use crate::{Error, ErrorKind, error::excerpt};
 
 /// A limit's text, split at its keywords, without surplus spaces.
 #[derive(Default)]
@@ -47,9 +45,4 @@ impl Parts {
             None => rate.into(),
         }
     }
-}
-
-/// Returns the error about `text`, which should be `what`.
-pub(super) fn invalid(kind: ErrorKind, what: &str, text: &str, fault: &str) -> Error {
-    Error::new(kind, format!("invalid {what} {:?}: {fault}", excerpt(text.trim())))
 }

@@ -3,10 +3,7 @@
 use alloc::string::String;
 use core::{fmt, str::FromStr};
 
-use super::{
-    duration, number,
-    parts::{Parts, invalid},
-};
+use super::{duration, number, parts::Parts};
 use crate::{Error, ErrorKind, Quota};
 
 /// Writes the shortest text that reads back as the same quota.
@@ -28,12 +25,14 @@ impl FromStr for Quota {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |fault: &str| invalid(ErrorKind::InvalidQuota, "quota", text, fault);
-        let parts = Parts::split(text).map_err(|fault| invalid(&fault))?;
-        if parts.horizon.is_some() || parts.by.is_some() {
-            return Err(invalid("a quota has no horizon and no algorithm; leave them out"));
-        }
-        parse(&parts).map_err(|fault| invalid(&fault))
+        let quota = Parts::split(text).and_then(|parts| {
+            if parts.horizon.is_some() || parts.by.is_some() {
+                return Err("a quota has no horizon and no algorithm; leave them out".into());
+            }
+            parse(&parts)
+        });
+        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "quota", text.trim(), fault);
+        quota.map_err(invalid)
     }
 }
 

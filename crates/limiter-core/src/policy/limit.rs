@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::time::Duration;
 
-use crate::{Algorithm, Error, ErrorKind, Quota, quota};
+use crate::{Algorithm, Error, ErrorKind, Quota};
 
 /// One limit of a policy: a quota, its algorithm and its horizon.
 ///
@@ -148,7 +148,7 @@ impl Limit {
             }
             _ => return Ok(()),
         };
-        Err(quota::invalid(&quota.to_string(), fault))
+        Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &quota.to_string(), fault))
     }
 
     /// Checks that a policy can have both limits.
@@ -165,7 +165,7 @@ impl Limit {
         } else {
             return Ok(());
         };
-        Err(invalid(kind, policy, &fault))
+        Err(Error::invalid(kind, "policy", policy, fault))
     }
 
     /// Checks that the limit is small enough to be one of several.
@@ -180,7 +180,7 @@ impl Limit {
         };
         let family = self.algorithm.family();
         let fault = format!("as one of several limits, {family} is limited; {remedy}");
-        Err(quota::invalid(&self.quota.to_string(), &fault))
+        Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &self.quota.to_string(), fault))
     }
 
     const fn is_paced(&self) -> bool {
@@ -199,12 +199,5 @@ pub(super) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    let name = crate::error::excerpt(name);
-    Err(Error::new(ErrorKind::InvalidName, format!("invalid {what} name {name:?}: {fault}")))
-}
-
-/// Returns the error of a policy that can't be built.
-pub(super) fn invalid(kind: ErrorKind, name: &str, fault: &str) -> Error {
-    let name = crate::error::excerpt(name);
-    Error::new(kind, format!("invalid policy {name:?}: {fault}"))
+    Err(Error::invalid(ErrorKind::InvalidName, &format!("{what} name"), name, fault))
 }
