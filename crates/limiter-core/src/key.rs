@@ -11,8 +11,7 @@ use core::{
 ///
 /// Keys of different kinds are different (`7` is not `"7"`), and so are different tuples: `("a",
 /// "bc")` is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers
-/// are equal keys, whatever their types. Texts and bytes are borrowed where they can be; only an owned
-/// text, owned bytes, a tuple and a secret that is neither allocate.
+/// are equal keys, whatever their types. Only an owned text, owned bytes and a tuple allocate.
 ///
 /// ```
 /// use limiter_core::Key;
@@ -24,7 +23,11 @@ use core::{
 /// assert_ne!(resource_and_client, Key::tuple(["/searcha".into(), "lice".into()]));
 /// ```
 #[derive(Clone)]
-pub struct Key<'a>(Repr<'a>);
+pub struct Key<'a> {
+    repr: Repr<'a>,
+    /// Whether `Debug` and stores that others can read must hide it.
+    is_secret: bool,
+}
 
 /// What allocates is in a box, so that dropping a borrowed key is one comparison.
 #[derive(Clone)]
@@ -39,7 +42,6 @@ enum Owned<'a> {
     Str(String),
     Bytes(Vec<u8>),
     Tuple(Vec<Key<'a>>),
-    Secret(u8, Vec<u8>),
 }
 
 /// What a key is, whether it owns it or not.
@@ -50,8 +52,6 @@ enum View<'a> {
     Integer(i128),
     Address(IpAddr),
     Tuple(&'a [Key<'a>]),
-    /// The tag of another key's encoding, and the rest of that encoding.
-    Secret(u8, &'a [u8]),
 }
 
 impl<'a> Key<'a> {
@@ -64,7 +64,7 @@ impl<'a> Key<'a> {
     /// Returns `key` marked as a secret, such as a token or a password.
     ///
     /// [`Debug`](fmt::Debug) prints `[secret]` instead of it. A store that others can read has to
-    /// store a digest of it: see [`Key::is_secret`]. A text or bytes stay borrowed.
+    /// store a digest of it: see [`Key::is_secret`].
     ///
     /// ```
     /// use limiter_core::Key;
@@ -75,27 +75,15 @@ impl<'a> Key<'a> {
     /// ```
     #[must_use]
     pub fn secret(key: impl Into<Self>) -> Self {
-        let key = key.into();
-        match key.0 {
-            Repr::Plain(View::Str(text)) => View::Secret(b's', text.as_bytes()).into(),
-            Repr::Plain(View::Bytes(bytes)) => View::Secret(b'b', bytes).into(),
-            _ if matches!(key.view(), View::Secret(..)) => key,
-            _ => {
-                let mut encoding = Vec::new();
-                key.encode(&mut encoding);
-                let tag = encoding.remove(0);
-                Owned::Secret(tag, encoding).into()
-            }
-        }
+        Self { is_secret: true, ..key.into() }
     }
 
     /// Returns whether the key is a secret, or a tuple that contains one.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         match self.view() {
-            View::Secret(..) => true,
-            View::Tuple(parts) => parts.iter().any(Key::is_secret),
-            View::Str(_) | View::Bytes(_) | View::Integer(_) | View::Address(_) => false,
+            View::Tuple(parts) => self.is_secret || parts.iter().any(Key::is_secret),
+            _ => self.is_secret,
         }
     }
 
@@ -112,6 +100,9 @@ impl<'a> Key<'a> {
     /// assert_eq!(out, b"t8:s/search3:i42");
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
+        if self.is_secret {
+            out.push(b'x');
+        }
         match self.view() {
             View::Str(text) => {
                 out.push(b's');
@@ -132,10 +123,6 @@ impl<'a> Key<'a> {
                     out.append(&mut encoded);
                 }
             }
-            View::Secret(tag, rest) => {
-                out.extend_from_slice(&[b'x', tag]);
-                out.extend_from_slice(rest);
-            }
         }
     }
 }
@@ -143,13 +130,12 @@ impl<'a> Key<'a> {
 impl Key<'_> {
     #[inline]
     fn view(&self) -> View<'_> {
-        match &self.0 {
+        match &self.repr {
             Repr::Plain(view) => *view,
             Repr::Owned(owned) => match &**owned {
                 Owned::Str(text) => View::Str(text),
                 Owned::Bytes(bytes) => View::Bytes(bytes),
                 Owned::Tuple(parts) => View::Tuple(parts),
-                Owned::Secret(tag, rest) => View::Secret(*tag, rest),
             },
         }
     }
@@ -157,7 +143,7 @@ impl Key<'_> {
 
 impl PartialEq for Key<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.view() == other.view()
+        self.is_secret == other.is_secret && self.view() == other.view()
     }
 }
 
@@ -182,11 +168,9 @@ impl Hash for Key<'_> {
                 parts.hash(state);
                 state.write_u8(b't');
             }
-            View::Secret(tag, rest) => {
-                state.write(rest);
-                state.write_u8(b'x');
-                state.write_u8(tag);
-            }
+        }
+        if self.is_secret {
+            state.write_u8(b'x');
         }
     }
 }
@@ -194,12 +178,12 @@ impl Hash for Key<'_> {
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view() {
+            _ if self.is_secret => f.write_str("[secret]"),
             View::Str(text) => text.fmt(f),
             View::Bytes(bytes) => bytes.fmt(f),
             View::Integer(integer) => integer.fmt(f),
             View::Address(address) => address.fmt(f),
             View::Tuple(parts) => parts.fmt(f),
-            View::Secret(..) => f.write_str("[secret]"),
         }
     }
 }
@@ -207,13 +191,13 @@ impl fmt::Debug for Key<'_> {
 impl<'a> From<View<'a>> for Key<'a> {
     #[inline]
     fn from(view: View<'a>) -> Self {
-        Self(Repr::Plain(view))
+        Self { repr: Repr::Plain(view), is_secret: false }
     }
 }
 
 impl<'a> From<Owned<'a>> for Key<'a> {
     fn from(owned: Owned<'a>) -> Self {
-        Self(Repr::Owned(Box::new(owned)))
+        Self { repr: Repr::Owned(Box::new(owned)), is_secret: false }
     }
 }
 
@@ -229,7 +213,6 @@ macro_rules! from {
 }
 
 from! {
-    &'a Key<'_>: key => key.view();
     &'a str: text => View::Str(text);
     &'a String: text => text.as_str();
     &'a Cow<'_, str>: text => &**text;
@@ -247,6 +230,13 @@ from! {
     i16: integer => View::Integer(integer.into());
     i32: integer => View::Integer(integer.into());
     i64: integer => View::Integer(integer.into());
+}
+
+/// Borrows what the key owns.
+impl<'a> From<&'a Key<'_>> for Key<'a> {
+    fn from(key: &'a Key<'_>) -> Self {
+        Self { repr: Repr::Plain(key.view()), is_secret: key.is_secret }
+    }
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
