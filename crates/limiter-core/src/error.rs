@@ -50,8 +50,7 @@ impl Error {
         Self { kind, message: message.into(), source: None }
     }
 
-    /// Returns the error about `text`, which should be `what`. The fault states what is wrong and what
-    /// to do.
+    /// Returns the error about an invalid text. The fault includes the remedy.
     pub(crate) fn invalid(
         kind: ErrorKind,
         what: &str,

@@ -19,8 +19,7 @@ use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
 ///
 /// # Errors
 ///
-/// An answer is an error if the store could not be asked or did not answer as expected. A refusal is
-/// not an error. The kinds are
+/// An answer is an error if the store fails. A refusal is not an error. The kinds are
 ///
 /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the store has not executed it;
 /// - [`ErrorKind::Undetermined`](crate::ErrorKind::Undetermined): the store may have executed it;
@@ -50,8 +49,8 @@ pub trait Limiter: Send + Sync {
     /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
-    /// Gives back the permits of `receipt` as far as they still count, and returns how many came
-    /// back. Never lifts a key above a fresh one; gives back nothing for another limiter's receipt.
+    /// Gives back the permits of `receipt` as far as they still count, and returns their number. Never
+    /// lifts a key above a fresh one; gives back nothing for another limiter's receipt.
     ///
     /// The receipt is used up, even if the answer is an error.
     fn refund(&self, receipt: Receipt) -> Answer<u64>;

@@ -51,7 +51,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns whether permits come back one by one at the quota's rate, and not window by window.
+    /// Returns whether permits recover one by one at the quota's rate, and not window by window.
     #[must_use]
     pub const fn is_continuous(self) -> bool {
         matches!(self, Self::Gcra | Self::LeakyQueue { .. })

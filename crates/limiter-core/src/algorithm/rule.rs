@@ -56,13 +56,7 @@ impl Rule {
 
     /// Returns the transition of these limits together, or of the only one.
     pub(crate) fn of_limits(mut rules: Vec<Self>) -> Self {
-        match rules.pop() {
-            Some(only) if rules.is_empty() => only,
-            last => {
-                rules.extend(last);
-                Self::Several(Several(rules))
-            }
-        }
+        if rules.len() == 1 { rules.remove(0) } else { Self::Several(Several(rules)) }
     }
 }
 

@@ -67,7 +67,7 @@ impl<T: Transition> Transition for Several<T> {
         marks
     }
 
-    /// Returns the fewest permits that came back to any limit.
+    /// Returns the fewest permits that any limit gave back.
     fn refund(
         &self,
         states: &mut Vec<T::State>,

@@ -42,7 +42,7 @@ impl Slots {
 
     /// Returns `number` slots of which `number` count, the present one included.
     ///
-    /// Permits come back one slot earlier than in a strict window, so a trailing window can admit
+    /// Permits recover one slot earlier than in a strict window, so a trailing window can admit
     /// up to twice the quota's permits.
     ///
     /// # Errors

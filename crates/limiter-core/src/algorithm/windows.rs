@@ -107,7 +107,7 @@ impl Windows {
     /// Returns when nothing will count any more.
     fn fresh_at(&self, counts: &Counts) -> u64 {
         match (counts.current, counts.previous) {
-            // A window that has not begun, and whose permits all came back.
+            // A window that has not begun, and whose permits were all refunded.
             (0, 0) => counts.start(),
             (1.., _) if self.fades() => counts.end.saturating_add(counts.window),
             _ => counts.end,

@@ -132,7 +132,7 @@ fn field(
     }
 }
 
-/// Returns the policy of these limits with its tiers, or what is wrong, and where.
+/// Returns the policy of these limits with its tiers, or the fault and its place.
 fn entry(
     name: &str,
     limits: NamedLimits,

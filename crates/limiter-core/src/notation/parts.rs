@@ -15,7 +15,7 @@ pub(super) struct Parts {
 impl Parts {
     const KEYWORDS: [&str; 3] = ["burst", "horizon", "by"];
 
-    /// Splits a text, or returns what is wrong with it.
+    /// Splits a text, or returns its fault.
     pub(super) fn split(text: &str) -> Result<Self, String> {
         let keyword = |word: &str| {
             Self::KEYWORDS.into_iter().find(|keyword| keyword.eq_ignore_ascii_case(word))

@@ -36,7 +36,7 @@ impl FromStr for Quota {
     }
 }
 
-/// Returns the quota of a limit's text, or what is wrong with it.
+/// Returns the quota of a limit's text, or its fault.
 pub(super) fn parse(parts: &Parts) -> Result<Quota, String> {
     let rate = parts.rate.as_deref().unwrap_or_default();
     let Some((permits, window)) = rate.split_once('/') else {

@@ -112,7 +112,7 @@ impl Limit {
         self.of_permits(self.quota.burst()).saturating_add(self.horizon())
     }
 
-    /// Returns the time in which the quota gives out so many permits, rounded up.
+    /// Returns the time in which so many permits recover, rounded up.
     fn of_permits(&self, permits: u64) -> Duration {
         let nanos = u128::from(permits) * self.quota.window().as_nanos();
         let nanos = nanos.div_ceil(u128::from(self.quota.permits()));
