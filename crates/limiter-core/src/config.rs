@@ -83,11 +83,7 @@ impl Policies {
 
     fn add(&mut self, entry: Entry) -> Result<(), Error> {
         let name = entry.policy.name().to_owned();
-        if self.0.contains_key(&name) {
-            return Err(duplicate("policies", &name));
-        }
-        self.0.insert(name, entry);
-        Ok(())
+        insert(&mut self.0, "policies", name, entry)
     }
 }
 
@@ -96,21 +92,25 @@ impl Entry {
         self.policy.check_families(&tier)?;
         let name = tier.name().to_owned();
         if name == self.policy.name() {
-            let message =
-                format!("invalid tier {name:?}: it is the policy's name; rename the tier");
-            return Err(Error::new(ErrorKind::InvalidName, message));
+            let fault = "it is the policy's name; rename the tier";
+            return Err(Error::invalid(ErrorKind::InvalidName, "tier", &name, fault));
         }
-        if self.tiers.contains_key(&name) {
-            return Err(duplicate("tiers", &name));
-        }
-        self.tiers.insert(name, tier);
-        Ok(())
+        insert(&mut self.tiers, "tiers", name, tier)
     }
 }
 
-fn duplicate(what: &str, name: &str) -> Error {
-    let message = format!("two {what} are named {name:?}; rename one");
-    Error::new(ErrorKind::InvalidName, message)
+fn insert<T>(
+    all: &mut BTreeMap<String, T>,
+    what: &str,
+    name: String,
+    value: T,
+) -> Result<(), Error> {
+    if all.contains_key(&name) {
+        let message = format!("two {what} are named {name:?}; rename one");
+        return Err(Error::new(ErrorKind::InvalidName, message));
+    }
+    all.insert(name, value);
+    Ok(())
 }
 
 /// Returns the algorithm of a limit that names none: GCRA, or in a tier that of the policy's only

@@ -112,6 +112,9 @@ impl Policy {
     ///
     /// [`ErrorKind::InvalidSetting`] if `horizon` is not a whole number of milliseconds up to
     /// [`Quota::MAX_RECOVERY`], or if a limit is a leaky queue, whose depth is its horizon.
+    ///
+    /// [`ErrorKind::InvalidQuota`] if a permit takes no whole number of microseconds, and the burst and
+    /// the horizon take longer than 10 days together.
     pub fn with_horizon(self, horizon: Duration) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon));
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
@@ -202,7 +205,7 @@ impl Policy {
     }
 
     fn of(name: &str, limits: Vec<Limit>) -> Self {
-        let rule = Rule::of_limits(limits.iter().map(Rule::of_limit).collect());
+        let rule = Rule::new(&limits);
         Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
     }
 }

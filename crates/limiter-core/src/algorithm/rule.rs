@@ -38,8 +38,15 @@ pub enum State {
 }
 
 impl Rule {
-    /// Returns the transition of one limit.
-    pub(crate) fn of_limit(limit: &Limit) -> Self {
+    /// Returns the transition of the only limit, or of several together.
+    pub(crate) fn new(limits: &[Limit]) -> Self {
+        match limits {
+            [only] => Self::of_limit(only),
+            several => Self::Several(Several(several.iter().map(Self::of_limit).collect())),
+        }
+    }
+
+    fn of_limit(limit: &Limit) -> Self {
         let (quota, horizon) = (limit.quota(), limit.horizon());
         let windows = |kind| Self::Windows(Windows::new(kind, quota, horizon));
         match limit.algorithm() {
@@ -52,11 +59,6 @@ impl Rule {
             }
             Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)),
         }
-    }
-
-    /// Returns the transition of these limits together, or of the only one.
-    pub(crate) fn of_limits(mut rules: Vec<Self>) -> Self {
-        if rules.len() == 1 { rules.remove(0) } else { Self::Several(Several(rules)) }
     }
 }
 

@@ -28,6 +28,10 @@ impl Limit {
     /// The most permits of a log, of which each may be an entry of 16 bytes.
     const MAX_LOG: u64 = 1_000_000;
 
+    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
+    /// a microsecond: Redis counts them in doubles.
+    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
+
     /// The shortest default horizon.
     const SHORTEST_HORIZON: Duration = Duration::from_secs(60);
 
@@ -95,10 +99,6 @@ impl Limit {
         let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", self.name);
         Err(Error::new(ErrorKind::InvalidSetting, message))
     }
-
-    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
-    /// a microsecond: Redis counts them in doubles.
-    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
 
     /// Returns whether whole microseconds would change the rate by a thousandth or more.
     fn counts_finely(&self) -> bool {
