@@ -1,4 +1,4 @@
-//! Whose permits are counted.
+//! Keys, by which permits are counted.
 
 use alloc::{borrow::Cow, boxed::Box, string::String, vec::Vec};
 use core::{
@@ -7,7 +7,7 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Whose permits are counted: a text, bytes, an integer, an address, or a tuple of keys.
+/// What permits are counted by: a text, bytes, an integer, an address, or a tuple of keys.
 ///
 /// Keys of different kinds are different (`7` is not `"7"`), and so are different tuples: `("a",
 /// "bc")` is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers
@@ -29,10 +29,10 @@ pub struct Key<'a> {
     is_secret: bool,
 }
 
-/// What allocates is in a box, so that dropping a borrowed key is one comparison.
+/// Owned values are boxed, so that dropping a borrowed key is one comparison.
 #[derive(Clone)]
 enum Repr<'a> {
-    /// What borrows, or is its own value. Never an IPv4 address mapped into IPv6.
+    /// Never an IPv4 address mapped into IPv6.
     Plain(View<'a>),
     Owned(Box<Owned<'a>>),
 }
@@ -44,7 +44,7 @@ enum Owned<'a> {
     Tuple(Vec<Key<'a>>),
 }
 
-/// What a key is, whether it owns it or not.
+/// A key's value, borrowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View<'a> {
     Str(&'a str),

@@ -58,9 +58,12 @@ impl Counts {
 
     /// Returns how many permits count at `now`, rounded up.
     fn counted(&self, now: u64) -> u64 {
+        if self.previous == 0 {
+            return self.current;
+        }
         let left = u128::from(self.end.saturating_sub(now).min(self.window));
         let faded = u128::from(self.previous) * left;
-        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.window.max(1)))))
+        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.window))))
     }
 
     /// Returns how much of a window is left when `count` permits of the one before count for no
