@@ -4,7 +4,6 @@ mod bench;
 mod bounds;
 mod ci;
 mod compare;
-mod doctor;
 mod features;
 mod fuzz;
 mod models;
@@ -73,12 +72,6 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "fetch all servers that tests use, and list them",
         run: servers::run,
-    },
-    Task {
-        name: "doctor",
-        options: "URL [PREFIX]",
-        purpose: "check the configuration of a Redis or Valkey server, and report what to change",
-        run: doctor::run,
     },
     Task {
         name: "bounds",

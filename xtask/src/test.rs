@@ -12,7 +12,8 @@ use crate::servers::{self, RELEASES, Release};
 use crate::steps::Steps;
 
 /// The packages whose tests depend on the server.
-const SERVER_PACKAGES: [&str; 4] = ["-p", "limiter-redis", "-p", "limiter-test"];
+const SERVER_PACKAGES: [&str; 6] =
+    ["-p", "limiter-redis", "-p", "limiter-test", "-p", "limiter-doctor"];
 
 /// That tests failed, with the exit code of `cargo test`.
 #[derive(Debug)]

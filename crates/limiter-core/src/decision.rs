@@ -1,6 +1,8 @@
 //! What a limiter decides, and how far a key's permits are used up.
 
-use core::{cmp::Reverse, time::Duration};
+use core::{cmp::Reverse, fmt, time::Duration};
+
+use crate::algorithm::Scale;
 
 /// The most limits of one policy.
 pub(crate) const MAX_LIMITS: usize = 8;
@@ -17,19 +19,26 @@ pub(crate) const MAX_LIMITS: usize = 8;
 /// assert_eq!((decision.limit(), decision.remaining()), (3, 2));
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 #[must_use = "a request is limited only if its decision is acted on"]
 pub struct Decision {
     usage: Usage,
-    /// In nanoseconds; `NEVER` if the cost can never fit.
-    retry_after: u64,
+    retry: Retry,
     admitted: bool,
     source: Source,
 }
 
-/// No wait is that long. Waits are stored in nanoseconds because a smaller decision is returned
-/// faster: `cargo xtask bench memory`.
-const NEVER: u64 = u64::MAX;
+/// When the same cost is admitted.
+#[derive(Clone, Copy)]
+enum Retry {
+    /// Never: the cost is above the limit.
+    Never,
+    /// After so many nanoseconds.
+    After(u64),
+    /// When the debt has drained to so many ticks.
+    #[cfg(feature = "std")]
+    At(u64),
+}
 
 /// Where a decision was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,19 +58,27 @@ pub enum Source {
 
 impl Decision {
     /// Returns an admission that left `usage`, decided by the store.
+    #[inline]
     pub const fn admitted(usage: Usage) -> Self {
-        Self { usage, retry_after: 0, admitted: true, source: Source::Store }
+        Self { usage, retry: Retry::After(0), admitted: true, source: Source::Store }
     }
 
     /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
     /// never fit.
+    #[inline]
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
-        let retry_after = match retry_after {
-            Some(wait) if nanos(wait) < NEVER => nanos(wait),
-            Some(_) => NEVER - 1,
-            None => NEVER,
+        let retry = match retry_after {
+            Some(wait) => Retry::After(nanos(wait)),
+            None => Retry::Never,
         };
-        Self { usage, retry_after, admitted: false, source: Source::Store }
+        Self { usage, retry, admitted: false, source: Source::Store }
+    }
+
+    /// Returns a refusal at `usage` of a debt, until the debt has drained to so many ticks.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) const fn refused_until(usage: Usage, debt: u64) -> Self {
+        Self { usage, retry: Retry::At(debt), admitted: false, source: Source::Store }
     }
 
     /// Sets where the decision was made. The default is [`Source::Store`].
@@ -71,6 +88,7 @@ impl Decision {
 
     /// Returns whether the request may proceed: its permits were charged.
     #[must_use]
+    #[inline]
     pub const fn is_admitted(&self) -> bool {
         self.admitted
     }
@@ -99,7 +117,12 @@ impl Decision {
     /// can never fit.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        if self.retry_after == NEVER { None } else { Some(Duration::from_nanos(self.retry_after)) }
+        match self.retry {
+            Retry::Never => None,
+            Retry::After(nanos) => Some(Duration::from_nanos(nanos)),
+            #[cfg(feature = "std")]
+            Retry::At(debt) => Some(self.usage.until_owes(debt)),
+        }
     }
 
     /// Returns the time until the key has fully recovered: see [`Usage::reset_after`].
@@ -121,17 +144,44 @@ impl Decision {
     }
 }
 
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.usage, it.retry_after(), it.admitted, it.source);
+        key(self) == key(other)
+    }
+}
+
+impl Eq for Decision {}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("admitted", &self.admitted)
+            .field("usage", &self.usage)
+            .field("retry_after", &self.retry_after())
+            .field("source", &self.source)
+            .finish()
+    }
+}
+
 /// How far a key's permits are used up at one moment.
 ///
 /// Under several limits it describes one of them: the limit that refused, with the longest wait; or
 /// for an admission or a peek, the limit with the fewest permits left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Usage {
     limit: u64,
-    remaining: u64,
-    /// In nanoseconds.
-    reset_after: u64,
+    figures: Figures,
     limit_index: u8,
+}
+
+#[derive(Clone, Copy)]
+enum Figures {
+    /// The permits that remain, and the time until the key has recovered, in nanoseconds.
+    Known { remaining: u64, reset_after: u64 },
+    /// A debt of GCRA, from which the figures are computed when they are read: otherwise a check
+    /// takes half as long again (`cargo xtask bench memory`).
+    Debt { ends: u64, now: u64, scale: Scale },
 }
 
 impl Usage {
@@ -140,13 +190,32 @@ impl Usage {
     /// Returns the usage of a policy's only limit.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        Self { limit, remaining, reset_after: nanos(reset_after), limit_index: 0 }
+        let figures = Figures::Known { remaining, reset_after: nanos(reset_after) };
+        Self { limit, figures, limit_index: 0 }
+    }
+
+    /// Returns the usage at `now`, in nanoseconds, of a debt that ends at a tick of `scale`.
+    #[inline]
+    pub(crate) const fn of_debt(limit: u64, ends: u64, now: u64, scale: Scale) -> Self {
+        Self { limit, figures: Figures::Debt { ends, now, scale }, limit_index: 0 }
+    }
+
+    /// Returns the time until a debt has drained to so many ticks.
+    #[cfg(feature = "std")]
+    const fn until_owes(&self, debt: u64) -> Duration {
+        match self.figures {
+            Figures::Known { .. } => Duration::ZERO,
+            Figures::Debt { ends, now, scale } => scale.until(ends.saturating_sub(debt), now),
+        }
     }
 
     /// Replaces the time until the key has fully recovered, after time has passed.
     #[must_use]
     pub const fn with_reset_after(self, reset_after: Duration) -> Self {
-        Self { reset_after: nanos(reset_after), ..self }
+        Self {
+            limit_index: self.limit_index,
+            ..Self::new(self.limit, self.remaining(), reset_after)
+        }
     }
 
     /// Sets which limit this usage describes: an index into
@@ -163,7 +232,7 @@ impl Usage {
     /// the fewest permits left, and among equals the one that recovers last.
     #[must_use]
     pub fn of_fewest_left(usages: impl IntoIterator<Item = Self>) -> Self {
-        let key = |usage: &Self| (usage.remaining, Reverse(usage.reset_after));
+        let key = |usage: &Self| (usage.remaining(), Reverse(usage.reset_after()));
         usages.into_iter().min_by_key(key).unwrap_or(Self::NONE)
     }
 
@@ -185,19 +254,28 @@ impl Usage {
     /// Returns how many permits the key could take now if there were no waiters, rounded down.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
-        self.remaining
+        match self.figures {
+            Figures::Known { remaining, .. } => remaining,
+            Figures::Debt { ends, now, scale } => {
+                let debt = ends.saturating_sub(scale.ticks(now));
+                self.limit.saturating_sub(debt.div_ceil(scale.increment()))
+            }
+        }
     }
 
     /// Returns how many permits are charged and not yet recovered, rounded up, at most the limit.
     #[must_use]
     pub const fn used(&self) -> u64 {
-        self.limit.saturating_sub(self.remaining)
+        self.limit.saturating_sub(self.remaining())
     }
 
     /// Returns the time until the key has fully recovered, if nothing else is charged meanwhile.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.reset_after)
+        match self.figures {
+            Figures::Known { reset_after, .. } => Duration::from_nanos(reset_after),
+            Figures::Debt { ends, now, scale } => scale.until(ends, now),
+        }
     }
 
     /// Returns the index, in [`Policy::limits`](crate::Policy::limits), of the limit that this usage
@@ -205,6 +283,26 @@ impl Usage {
     #[must_use]
     pub const fn limit_index(&self) -> usize {
         self.limit_index as usize
+    }
+}
+
+impl PartialEq for Usage {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.limit, it.remaining(), it.reset_after(), it.limit_index);
+        key(self) == key(other)
+    }
+}
+
+impl Eq for Usage {}
+
+impl fmt::Debug for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Usage")
+            .field("limit", &self.limit)
+            .field("remaining", &self.remaining())
+            .field("reset_after", &self.reset_after())
+            .field("limit_index", &self.limit_index)
+            .finish()
     }
 }
 

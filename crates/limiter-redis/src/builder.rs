@@ -42,6 +42,7 @@ pub struct Builder<C> {
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) prefix: String,
+    pub(crate) key_secret: Option<Vec<u8>>,
     pub(crate) deadline: Duration,
     pub(crate) failure_policy: FailurePolicy,
     /// The capacity of the cache of denials.
@@ -67,6 +68,7 @@ impl<C: ScriptClient> Builder<C> {
     pub(crate) fn new(client: C, policy: Policy) -> Self {
         let settings = Settings {
             prefix: Self::DEFAULT_PREFIX.to_owned(),
+            key_secret: None,
             deadline: Self::DEFAULT_DEADLINE,
             failure_policy: FailurePolicy::default(),
             denials: Self::DEFAULT_DENIALS,
@@ -89,6 +91,30 @@ impl<C: ScriptClient> Builder<C> {
     /// Sets what all keys begin with: from 1 to 64 bytes, `limiter` by default.
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// Sets the secret that keys the digests of [secret subjects](limiter_core::Key::secret), such as
+    /// API keys: from 16 to 1,024 bytes, the same in all processes that share states.
+    ///
+    /// A secret subject is stored as `@` and 32 hexadecimal digits, a BLAKE3 hash of 128 bits keyed with
+    /// this secret. So it can't be read, and can't be guessed, from `SCAN`, `MONITOR` or a dump of the
+    /// server. Under another secret, all secret subjects are fresh. Without one, which is the default,
+    /// every operation on a secret subject returns an
+    /// [`InvalidSetting`](ErrorKind::InvalidSetting) error, whatever the failure policy is.
+    ///
+    /// ```no_run
+    /// # async fn example(builder: limiter_redis::Builder<limiter_redis::Connection>)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// use limiter_core::Key;
+    ///
+    /// let limiter = builder.key_secret(std::env::var("LIMITER_KEY_SECRET")?).build()?;
+    /// let decision = limiter.check(Key::secret("sk-1234")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.settings.key_secret = Some(secret.into());
         self
     }
 
@@ -158,6 +184,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("prefix", &self.prefix)
+            .field("has_key_secret", &self.key_secret.is_some())
             .field("deadline", &self.deadline)
             .field("failure_policy", &self.failure_policy)
             .field("denials", &self.denials)

@@ -1,4 +1,4 @@
-//! Where a key's state lies in the store.
+//! The store's keys of a limiter.
 
 use limiter_core::{Error, ErrorKind, Key, Policy};
 
@@ -6,12 +6,13 @@ use limiter_core::{Error, ErrorKind, Key, Policy};
 ///
 /// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
 /// are in one slot.
-#[derive(Clone, Debug)]
 pub(crate) struct Keys {
     /// Up to and with the opening brace.
     before: Vec<u8>,
     /// From the closing brace on.
     after: Vec<u8>,
+    /// Keys the digests of secrets.
+    secret: Option<[u8; blake3::KEY_LEN]>,
 }
 
 /// The longest encoding that a key contains. A longer one is stored as a digest, so that no client can
@@ -20,42 +21,68 @@ pub(crate) struct Keys {
 const MAX_ENCODING: usize = 64;
 
 const MAX_PREFIX: usize = 64;
+const MIN_SECRET: usize = 16;
+const MAX_SECRET: usize = 1_024;
+
+/// Separates this use of the shared secret from any other.
+const CONTEXT: &str = "limiter-redis 2026 digests of secret subjects";
 
 impl Keys {
-    pub(crate) fn new(prefix: &str, policy: &Policy) -> Result<Self, Error> {
+    pub(crate) fn new(prefix: &str, policy: &Policy, secret: Option<&[u8]>) -> Result<Self, Error> {
+        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
         if prefix.is_empty() || prefix.len() > MAX_PREFIX {
-            let message = format!("invalid key prefix {prefix:?}: use 1 to {MAX_PREFIX} bytes");
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
+            return invalid(format!("invalid key prefix {prefix:?}: use 1 to {MAX_PREFIX} bytes"));
+        }
+        if let Some(secret) = secret
+            && !(MIN_SECRET..=MAX_SECRET).contains(&secret.len())
+        {
+            let bytes = secret.len();
+            return invalid(format!(
+                "invalid key secret of {bytes} bytes: use {MIN_SECRET} to {MAX_SECRET} bytes, such \
+                 as the output of `openssl rand -hex 32`"
+            ));
         }
         let before = escaped(prefix) + ":{";
         let after = format!("}}:{}:{}", escaped(policy.name()), policy.families());
-        Ok(Self { before: before.into_bytes(), after: after.into_bytes() })
+        let secret = secret.map(|secret| blake3::derive_key(CONTEXT, secret));
+        Ok(Self { before: before.into_bytes(), after: after.into_bytes(), secret })
     }
 
-    pub(crate) fn of(&self, key: &Key<'_>) -> Vec<u8> {
-        let Self { before, after } = self;
+    /// Returns the store's key of a subject, or an error if the subject is a secret and there is no
+    /// secret to key its digest with.
+    pub(crate) fn of(&self, key: &Key<'_>) -> Result<Vec<u8>, Error> {
+        let Self { before, after, secret } = self;
         let mut out = Vec::with_capacity(before.len() + MAX_ENCODING + after.len());
         out.extend_from_slice(before);
         key.encode(&mut out);
         let encoding = out.get(before.len()..).unwrap_or_default();
-        if encoding.len() > MAX_ENCODING || encoding.iter().any(|byte| matches!(byte, b'{' | b'}'))
-        {
-            // Marked with a tag that no encoding has.
-            let digest = sha1_smol::Sha1::from(encoding).digest().bytes();
-            out.truncate(before.len());
-            out.push(b'#');
-            for byte in digest.iter().take(16) {
-                out.extend_from_slice(format!("{byte:02x}").as_bytes());
-            }
-        }
+        let is_long = encoding.len() > MAX_ENCODING;
+        // No encoding begins with the tag of a digest.
+        let (tag, digest) = if key.is_secret() {
+            let Some(secret) = secret else {
+                let message = "the key is a secret, which is stored as a keyed digest only: set \
+                               Builder::key_secret to the same value in all processes";
+                return Err(Error::new(ErrorKind::InvalidSetting, message));
+            };
+            (b'@', blake3::keyed_hash(secret, encoding))
+        } else if is_long || encoding.iter().any(|byte| matches!(byte, b'{' | b'}')) {
+            (b'#', blake3::hash(encoding))
+        } else {
+            out.extend_from_slice(after);
+            return Ok(out);
+        };
+        out.truncate(before.len());
+        out.push(tag);
+        // 128 bits.
+        out.extend(digest.to_hex().bytes().take(32));
         out.extend_from_slice(after);
-        out
+        Ok(out)
     }
 }
 
 /// Returns a prefix or a policy's name as keys contain it: a colon would end it early, and a brace would
 /// put all keys into one slot of a cluster.
-pub(crate) fn escaped(name: &str) -> String {
+fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
         match character {

@@ -53,15 +53,13 @@
 //!
 //! # Keys
 //!
-//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`: the prefix, the subject
-//! with a tag for its type, the policy's name, and the families of its algorithms. The braces make the
-//! subject the hash tag of a cluster. Subjects that are longer than 64 bytes or contain braces are
-//! stored as a digest. A policy with other algorithms has other keys, so each key starts anew when they
-//! change; quotas can change at any time.
+//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`. The braces make the subject
+//! the hash tag of a cluster. [Secret subjects](limiter_core::Key::secret), such as API keys, are stored
+//! as a digest keyed with [`Builder::key_secret`], and are refused without one. A policy with other
+//! algorithms has other keys, so each key starts anew when they change; quotas can change at any time.
 //!
-//! A key's value is text that `redis-cli GET` shows (a list for logs and sub-windows), and each key has
-//! an expiry, soon after it has fully recovered. A value that is no state counts as used up, for one
-//! recovery; a value of another type is an error.
+//! [`states`] shows what is stored, and what it means. A value that is not a state counts as used up, for
+//! one recovery; a value of another type is an error.
 //!
 //! # Servers
 //!
@@ -77,8 +75,8 @@
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
-//! for all keys in use, and set `maxmemory-policy noeviction`. [`doctor`] checks a server and says what
-//! to change.
+//! for all keys in use, and set `maxmemory-policy noeviction`. The command `limiter-doctor` checks a
+//! server, and reports what to change.
 //!
 //! # Features
 //!
@@ -91,7 +89,6 @@ mod call;
 mod client;
 mod counters;
 mod damper;
-mod doctor;
 mod events;
 mod handle;
 mod keys;
@@ -111,15 +108,18 @@ pub use call::{
 };
 pub use client::{
     ScriptCall, ScriptClient, ScriptName, ScriptReply,
-    connection::{Connection, connect, connect_with},
+    connection::{Connection, Server, connect, connect_with},
     options::ConnectOptions,
 };
 pub use counters::Counters;
-pub use doctor::{Finding, Report, Severity, doctor, doctor_under};
 pub use events::{Event, EventKind, FallbackKind};
 #[cfg(feature = "tls")]
 pub use fred::rustls;
 pub use limiter::RedisLimiter;
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/states.md")]
+pub mod states {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

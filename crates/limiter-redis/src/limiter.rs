@@ -105,6 +105,23 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self.handle.policy
     }
 
+    /// Returns the store's key of `key`, as `SCAN` and `redis-cli` show it.
+    ///
+    /// ```no_run
+    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// assert_eq!(limiter.stored_key("alice")?, b"limiter:{salice}:api:gcra");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
+    /// the limiter was built without [`Builder::key_secret`].
+    pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
+        self.shared.keys.of(&key.into())
+    }
+
     /// Sets how many processes share the store, for
     /// [`FailurePolicy::Local`](crate::FailurePolicy::Local), through all handles of the limiter.
     /// Does nothing under another failure policy.

@@ -24,7 +24,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-        let key = self.shared.keys.of(key);
+        let key = match self.shared.keys.of(key) {
+            Ok(key) => key,
+            Err(error) => return Answer::ready(Err(error)),
+        };
         let denials = &self.shared.denials;
         if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
             self.shared.events.tally().cached();
@@ -46,6 +49,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
+            let key = key?;
             match limiter.shared.peek(&limiter.handle, &key).await {
                 Ok(usage) => Ok(usage),
                 Err(error) => {
@@ -58,6 +62,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
+            let key = key?;
             let Self { shared, handle } = &limiter;
             let (taken, local) = match shared.reserve(handle, &key, cost, within).await {
                 Ok(taken) => taken,
@@ -98,6 +103,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn reset(&self, key: &Key<'_>) -> Answer<()> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
+            let key = key?;
             if let Some(local) = &limiter.shared.local {
                 local.reset(&key);
             }

@@ -63,7 +63,7 @@ impl<C: ScriptClient> Shared<C> {
         let now = Instant::now();
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
-            keys: Keys::new(&settings.prefix, &policy)?,
+            keys: Keys::new(&settings.prefix, &policy, settings.key_secret.as_deref())?,
             denials: Denials::new(settings.denials, now),
             events: Events::new(policy.name(), settings.observer.clone()),
             local: settings.failure_policy.local(&policy)?,

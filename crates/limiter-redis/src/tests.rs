@@ -14,5 +14,6 @@ mod models;
 mod noscript;
 mod receipts;
 mod replies;
+mod sessions;
 mod store;
 mod twins;

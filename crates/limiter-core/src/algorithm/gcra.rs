@@ -52,6 +52,11 @@ impl View<'_> {
         self.at
     }
 
+    /// Returns the debt in ticks of the quota that asks.
+    pub(crate) const fn debt(&self) -> u64 {
+        self.debt
+    }
+
     /// Returns whether another quota wrote the debt.
     pub(crate) const fn is_foreign(&self) -> bool {
         self.writer.is_some()
@@ -113,21 +118,19 @@ impl Gcra {
         View { at, debt: at - view.ticks, is_possible: true, ..*view }
     }
 
-    /// Returns whether `cost` fits now.
-    #[cfg(feature = "std")]
+    /// Returns the largest debt at which `cost` fits, `None` if it never fits.
     #[inline]
-    pub(crate) const fn fits_in(&self, view: &View<'_>, cost: Cost) -> bool {
-        // A cost above the burst never fits, and the others do not overflow.
-        cost.get() <= self.burst && view.debt <= self.capacity - cost.get() * self.scale.increment()
+    pub(crate) const fn room(&self, cost: Cost) -> Option<u64> {
+        if cost.get() > self.burst {
+            return None;
+        }
+        Some(self.capacity - cost.get() * self.scale.increment())
     }
 
     /// Returns how long `cost` has to wait, `None` if it never fits.
     #[inline]
     pub(crate) fn wait_in(&self, view: &View<'_>, cost: Cost) -> Option<Duration> {
-        if cost.get() > self.burst {
-            return None;
-        }
-        let room = self.capacity - cost.get() * self.scale.increment();
+        let room = self.room(cost)?;
         if view.debt <= room {
             return Some(Duration::ZERO);
         }
@@ -157,11 +160,11 @@ impl Gcra {
 
     #[inline]
     pub(crate) fn usage_in(&self, view: &View<'_>) -> Usage {
+        let Some(writer) = view.writer else {
+            return Usage::of_debt(self.burst, view.at, view.nanos, self.scale);
+        };
         let remaining = self.capacity.saturating_sub(view.debt) / self.scale.increment();
-        let scale = view.writer.unwrap_or(&self.scale);
-        let reset_after =
-            if view.debt == 0 { Duration::ZERO } else { scale.until(view.at, view.nanos) };
-        Usage::new(self.burst, remaining, reset_after)
+        Usage::new(self.burst, remaining, writer.until(view.at, view.nanos))
     }
 
     /// Returns when the debt is drained after a refund, and how many permits it gives back. A permit

@@ -71,11 +71,12 @@ impl<C: Clock> Builder<C> {
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
     /// GCRA, two slots of about 100 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 600 bytes a key in
-    /// all. A new key that finds no room shares the
-    /// permits of one key with other such keys until an earlier key has recovered; keys that have a
-    /// place keep it. Since a key's place depends on its hash, about one key in a thousand shares
-    /// before the limiter is full.
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 400 bytes a key in
+    /// all.
+    ///
+    /// A new key that finds no room shares the permits of one key with other such keys until an
+    /// earlier key has recovered; keys that have a place keep it. Since a key's place depends on its
+    /// hash, about one key in a thousand shares before the limiter is full.
     pub fn capacity(self, keys: usize) -> Self {
         Self { keys, ..self }
     }

@@ -63,7 +63,7 @@ impl<C: Clock> Handle<C> {
         Ok(Self { shared: Arc::clone(&self.shared), bound })
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn check(&self, hash: u64, cost: Cost) -> Decision {
         let Shared { states, queues, .. } = &*self.shared;
         if queues.are_empty_for(hash) {

@@ -87,13 +87,13 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     /// Charges one permit to `key` if it fits now.
-    #[inline]
+    #[inline(always)]
     pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Decision {
         self.check_n(key, Cost::ONE)
     }
 
     /// Charges `cost` to `key` if it fits now. Never waits for permits.
-    #[inline]
+    #[inline(always)]
     pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
         self.handle.check(self.hash(&key.into()), cost)
     }

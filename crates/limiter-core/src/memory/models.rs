@@ -20,12 +20,12 @@ use super::{
     handle::Handle,
     scales::{Numbered, Scales},
     states::States,
-    word::{GiveBack, Now, Take},
+    word::Now,
     words::Words,
 };
 use crate::{
     Cost, ManualClock, Policy, Quota, Receipt, Timestamp,
-    algorithm::{Charge, Marks, Rule},
+    algorithm::{Charge, Marks, Rule, View},
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -60,14 +60,13 @@ impl Shared {
     fn take(&self, key: u64, at: Timestamp) -> Option<Charge> {
         let clock = || at;
         let now = &mut Now::read(&clock);
-        let take = Take { cost: Cost::ONE, within: Duration::ZERO };
-        let charged = self.words.take(key, &self.own, now, &take).1;
+        let charged = self.words.take(key, &self.own, now, Cost::ONE, Duration::ZERO).1;
         charged.map(|(at, mark)| Charge { at, cost: Cost::ONE, marks: Marks::one(mark) })
     }
 
     fn give_back(&self, key: u64, at: Timestamp, charge: &Charge) -> u64 {
         let clock = || at;
-        let give_back = GiveBack { charge, permits: 1 };
+        let give_back = |view: &View<'_>, _| self.own.give_back(view, charge, 1);
         self.words.change(key, &self.own, &mut Now::read(&clock), &give_back).unwrap_or(0)
     }
 }

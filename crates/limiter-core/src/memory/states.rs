@@ -6,13 +6,13 @@ use core::time::Duration;
 use super::{
     scales::{Numbered, Scales},
     table::Table,
-    word::{Change, EMPTY, GiveBack, Now, Peek, Reset, Take, end, number},
+    word::{EMPTY, Now, Step, end, number},
     words::Words,
 };
 use crate::{
     Cost, Decision, Error, Policy, Timestamp, Usage,
-    algorithm::{Charge, Marks, Rule, State, Tat, Transition},
-    sync::{AtomicU64, Mutex, Ordering, lock},
+    algorithm::{Charge, Marks, Rule, State, Tat, Transition, View},
+    sync::{AtomicU64, Ordering},
 };
 
 /// The states of a limiter, by the hash of the key. Without keys there is one state.
@@ -24,8 +24,6 @@ pub(super) enum States {
     Word { word: AtomicU64, scales: Arc<Scales> },
     /// Any algorithm.
     Table(Table),
-    /// Any algorithm without keys.
-    One(Mutex<State>),
 }
 
 /// A policy as a handle applies it.
@@ -57,10 +55,11 @@ impl States {
             return (states, Bound { policy, numbered: Some(first) });
         }
         let states = match keys {
-            Some(keys) => Self::Table(Table::new(keys, entries)),
-            None => Self::One(Mutex::new(State::Fresh)),
+            Some(keys) => Table::new(keys, entries),
+            // One log is bounded by its own limit.
+            None => Table::new(1, usize::MAX),
         };
-        (states, Bound { policy, numbered: None })
+        (Self::Table(states), Bound { policy, numbered: None })
     }
 
     /// Returns a policy as a handle on these states applies it.
@@ -100,7 +99,7 @@ impl States {
             let checked = match self {
                 Self::Words(words) => words.check(hash, own, clock(), cost),
                 Self::Word { word, .. } => own.check(word, || true, clock(), cost),
-                Self::Table(_) | Self::One(_) => None,
+                Self::Table(_) => None,
             };
             if let Some(checked) = checked {
                 return own.decision(checked, cost);
@@ -122,10 +121,12 @@ impl States {
         within: Duration,
     ) -> Outcome {
         let now = || at.map_or_else(|| Now::read(clock), |at| Now::at(at, clock));
-        let take = &Take { cost, within };
         let (decision, charged) = match (self, &bound.numbered) {
-            (Self::Words(words), Some(own)) => words.take(hash, own, &mut now(), take),
-            (Self::Word { word, scales }, Some(own)) => update(word, own, scales, now(), take),
+            (Self::Words(words), Some(own)) => words.take(hash, own, &mut now(), cost, within),
+            (Self::Word { word, scales }, Some(own)) => {
+                let take = |view: &View<'_>, now| own.take(view, now, cost, within);
+                own.update(word, scales, &mut now(), &take)
+            }
             _ => {
                 return self.with(hash, bound, at, clock, |state, now| {
                     bound.rule().decide(state, now, cost, within)
@@ -140,7 +141,8 @@ impl States {
         match (self, &bound.numbered) {
             (Self::Words(words), Some(own)) => words.peek(hash, own, &mut Now::read(clock)),
             (Self::Word { word, scales }, Some(own)) => {
-                update(word, own, scales, Now::read(clock), &Peek)
+                let usage = |view: &View<'_>, _| own.usage(view);
+                own.update(word, scales, &mut Now::read(clock), &usage)
             }
             _ => self.with(hash, bound, None, clock, |state, now| bound.rule().usage(state, now)),
         }
@@ -155,31 +157,40 @@ impl States {
         charge: &Charge,
         permits: u64,
     ) -> u64 {
-        match (self, &bound.numbered) {
-            (Self::Words(words), Some(own)) => {
-                let give_back = GiveBack { charge, permits };
-                words.change(hash, own, &mut Now::read(clock), &give_back).unwrap_or(0)
-            }
-            (Self::Word { word, scales }, Some(own)) => {
-                update(word, own, scales, Now::read(clock), &GiveBack { charge, permits })
-            }
-            _ => self.with(hash, bound, None, clock, |state, now| {
+        let Some(own) = &bound.numbered else {
+            return self.with(hash, bound, None, clock, |state, now| {
                 bound.rule().refund(state, now, charge, permits)
-            }),
-        }
+            });
+        };
+        let give_back = |view: &View<'_>, _| own.give_back(view, charge, permits);
+        self.change(hash, own, clock, &give_back).unwrap_or(0)
     }
 
     pub(super) fn reset(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp) {
         match (self, &bound.numbered) {
-            (Self::Words(words), Some(own)) => {
-                words.change(hash, own, &mut Now::read(clock), &Reset);
-            }
-            (Self::Word { word, scales }, Some(own)) => {
-                update(word, own, scales, Now::read(clock), &Reset);
-            }
             (Self::Table(table), _) => table.reset(hash, bound.rule(), clock),
-            (Self::One(state), _) => *lock(state) = State::Fresh,
+            (_, Some(own)) => {
+                let reset = |view: &View<'_>, _| Step::Write(view.ticks(), ());
+                let _ = self.change(hash, own, clock, &reset);
+            }
+            // Never reached: see `bind`.
             _ => {}
+        }
+    }
+
+    /// Applies a change to the word of a key, if it has one of its own.
+    fn change<R>(
+        &self,
+        hash: u64,
+        own: &Numbered,
+        clock: &dyn Fn() -> Timestamp,
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> Option<R> {
+        let now = &mut Now::read(clock);
+        match self {
+            Self::Words(words) => words.change(hash, own, now, change),
+            Self::Word { word, scales } => Some(own.update(word, scales, now, change)),
+            Self::Table(_) => None,
         }
     }
 
@@ -209,13 +220,6 @@ impl States {
     ) -> R {
         match self {
             Self::Table(table) => table.with(hash, bound.rule(), at, clock, transition),
-            Self::One(state) => {
-                let mut state = lock(state);
-                let rule = bound.rule();
-                let at = at.filter(|at| rule.is_possible(&state, *at)).unwrap_or_else(clock);
-                rule.advance(&mut state, at);
-                transition(&mut state, at)
-            }
             // Never reached, because `bind` numbers every policy of words.
             Self::Words(_) | Self::Word { .. } => transition(&mut State::Fresh, clock()),
         }
@@ -226,21 +230,5 @@ impl Bound {
     #[inline]
     pub(super) fn rule(&self) -> &Rule {
         self.policy.rule()
-    }
-}
-
-/// Applies a change to the only word.
-#[inline]
-fn update<C: Change, F: Fn() -> Timestamp + ?Sized>(
-    word: &AtomicU64,
-    own: &Numbered,
-    scales: &Scales,
-    mut now: Now<'_, F>,
-    change: &C,
-) -> C::Output {
-    loop {
-        if let Some(result) = own.update(word, || true, scales, &mut now, change) {
-            return result;
-        }
     }
 }

@@ -27,6 +27,10 @@ pub(super) struct Table {
 /// With half of them in use on average, one key in 1,250 finds its line full.
 const SLOTS: usize = 16;
 
+/// The entries of a log that keys without a slot share. In a flood, longer ones would take all the
+/// entries that there may be, and leave twice as much memory in pieces (`cargo xtask bench flood`).
+const OVERFLOW_ENTRIES: usize = 16;
+
 #[derive(Default)]
 struct Line {
     slots: [Slot; SLOTS],
@@ -62,6 +66,7 @@ impl Table {
         let mut line = lock(self.line(hash));
         let now = clock();
         let Line { slots, overflow } = &mut *line;
+        let mut most = self.max_entries;
         let state = match find(slots, rule, hash, now) {
             Some(slot) if slot.hash == hash => &mut slot.state,
             Some(slot) => {
@@ -69,7 +74,7 @@ impl Table {
                 let start =
                     if rule.is_fresh(overflow, now) { State::Fresh } else { overflow.merged() };
                 *slot = Slot { hash, state: start };
-                self.account(entries, &mut slot.state);
+                self.account(entries, &mut slot.state, self.max_entries);
                 &mut slot.state
             }
             None => {
@@ -77,8 +82,9 @@ impl Table {
                 for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
                     let entries = slot.state.entries();
                     rule.advance(&mut slot.state, now);
-                    self.account(entries, &mut slot.state);
+                    self.account(entries, &mut slot.state, self.max_entries);
                 }
+                most = OVERFLOW_ENTRIES;
                 overflow
             }
         };
@@ -86,7 +92,7 @@ impl Table {
         let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
         rule.advance(state, at);
         let result = transition(state, at);
-        self.account(entries, state);
+        self.account(entries, state, most);
         result
     }
 
@@ -97,16 +103,17 @@ impl Table {
         if let Some(slot) = find(&mut line.slots, rule, hash, now) {
             let entries = slot.state.entries();
             *slot = Slot { hash, state: State::Fresh };
-            self.account(entries, &mut slot.state);
+            self.account(entries, &mut slot.state, self.max_entries);
         }
     }
 
-    /// Counts the entries of a state that had so many before, and merges them if there are too many.
-    fn account(&self, before: usize, state: &mut State) {
+    /// Counts the entries of a state that had so many before, and merges some if there are more than
+    /// `most`, or too many in all states.
+    fn account(&self, before: usize, state: &mut State, most: usize) {
         let mut after = state.entries();
         if after > before {
             let others = self.entries.load(Ordering::Relaxed).saturating_sub(before);
-            if others + after > self.max_entries {
+            if after > most || others + after > self.max_entries {
                 state.merge_newest();
                 after = state.entries();
             }

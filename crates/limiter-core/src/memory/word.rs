@@ -83,77 +83,47 @@ pub(super) fn is_drained(word: u64, scales: &Scales, now: Timestamp) -> bool {
 /// A decision, and the moment and the mark of what was charged by it.
 pub(super) type Taken = (Decision, Option<(Timestamp, u64)>);
 
-/// One operation on a word: a transition of the debt, which is run again if the word has changed.
-pub(super) trait Change {
-    type Output;
-
-    fn apply(&self, own: &Numbered, view: &View<'_>, now: Timestamp) -> Step<Self::Output>;
-}
-
-/// Charges a cost if it fits now or up to some time later.
-pub(super) struct Take {
-    pub(super) cost: Cost,
-    pub(super) within: Duration,
-}
-
-/// Gives back up to `permits` of a charge that the asking quota made.
-pub(super) struct GiveBack<'a> {
-    pub(super) charge: &'a Charge,
-    pub(super) permits: u64,
-}
-
-/// Reads how far the permits are used up.
-pub(super) struct Peek;
-
-/// Forgets the debt.
-pub(super) struct Reset;
-
-impl Change for Take {
-    type Output = Taken;
-
-    fn apply(&self, own: &Numbered, view: &View<'_>, now: Timestamp) -> Step<Taken> {
-        let gcra = &own.gcra;
-        let wait = gcra.wait_in(view, self.cost);
+/// The transitions of a debt. An operation on a word is one of them, which is run again if the word
+/// has changed meanwhile.
+impl Numbered {
+    /// Charges `cost` if it fits now or up to `within` later.
+    pub(super) fn take(
+        &self,
+        view: &View<'_>,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> Step<Taken> {
+        let gcra = &self.gcra;
+        let wait = gcra.wait_in(view, cost);
         let delay = match wait {
             Some(wait) if wait.is_zero() => wait,
-            Some(wait) if wait <= self.within && wait <= gcra.longest_delay_in(view) => wait,
+            Some(wait) if wait <= within && wait <= gcra.longest_delay_in(view) => wait,
             _ => return Step::Keep((Decision::refused(gcra.usage_in(view), wait), None)),
         };
-        let end = gcra.charged(view, self.cost);
+        let end = gcra.charged(view, cost);
         let decision = Decision::admitted(gcra.usage_in(&gcra.after(view, end)));
         Step::Write(end, (decision, Some((now.saturating_add(delay), end))))
     }
-}
 
-impl Change for GiveBack<'_> {
-    type Output = u64;
-
-    fn apply(&self, own: &Numbered, view: &View<'_>, _now: Timestamp) -> Step<u64> {
-        match own.gcra.refunded(view, self.charge, self.permits) {
+    /// Gives back up to `permits` of a charge that this quota made, and returns how many came back.
+    ///
+    /// At most the debt comes back, so this writes no word from before a claim, which a stalled swap
+    /// may still expect.
+    pub(super) fn give_back(&self, view: &View<'_>, charge: &Charge, permits: u64) -> Step<u64> {
+        match self.gcra.refunded(view, charge, permits) {
             (_, 0) => Step::Keep(0),
-            // At most the debt comes back, so this is no word from before a claim, which a stalled
-            // swap may still expect.
             (end, back) => Step::Write(end, back),
         }
     }
-}
 
-impl Change for Peek {
-    type Output = Usage;
-
-    fn apply(&self, own: &Numbered, view: &View<'_>, _now: Timestamp) -> Step<Usage> {
-        Step::Keep(own.gcra.usage_in(view))
+    /// Returns how far the permits are used up.
+    pub(super) fn usage(&self, view: &View<'_>) -> Step<Usage> {
+        Step::Keep(self.gcra.usage_in(view))
     }
 }
 
-impl Change for Reset {
-    type Output = ();
-
-    fn apply(&self, _own: &Numbered, view: &View<'_>, _now: Timestamp) -> Step<()> {
-        Step::Write(view.ticks(), ())
-    }
-}
-
+/// The operations on a word.
 impl Numbered {
     /// Decides on a cost that fits now or not, in the common case: the word is `mine`, its debt is
     /// the own quota's and possible, and nobody changes it meanwhile. Returns the debt afterwards and
@@ -175,7 +145,7 @@ impl Numbered {
         if !is_own || !view.is_possible || !mine() {
             return None;
         }
-        if !self.gcra.fits_in(&view, cost) {
+        if self.gcra.room(cost).is_none_or(|room| view.debt() > room) {
             return Some((view, false));
         }
         let end = self.gcra.charged(&view, cost);
@@ -190,45 +160,52 @@ impl Numbered {
     pub(super) fn decision(&self, (view, admitted): (View<'_>, bool), cost: Cost) -> Decision {
         let usage = self.gcra.usage_in(&view);
         if admitted {
-            Decision::admitted(usage)
-        } else {
-            Decision::refused(usage, self.gcra.wait_in(&view, cost))
+            return Decision::admitted(usage);
+        }
+        match self.gcra.room(cost) {
+            Some(room) => Decision::refused_until(usage, room),
+            None => Decision::refused(usage, None),
         }
     }
 
-    /// Applies a change to a word until nobody has changed it meanwhile. Returns `None` if the word
-    /// is not `mine` any more.
-    #[inline]
-    pub(super) fn update<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    /// Applies a change to a word, again until nobody has changed the word meanwhile.
+    pub(super) fn update<R, F: Fn() -> Timestamp + ?Sized>(
         &self,
         cell: &AtomicU64,
-        mine: impl Fn() -> bool,
         scales: &Scales,
         now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> R {
         loop {
             let found = cell.load(Ordering::Acquire);
-            if found != BUSY && !mine() {
-                return None;
-            }
-            let view = self.gcra.view(end(found), now.at);
-            let is_own = number(found) == self.number || found == EMPTY;
-            let result = if is_own && view.is_possible {
-                match change.apply(self, &view, now.at) {
-                    Step::Keep(result) => return Some(result),
-                    Step::Write(end, result) => {
-                        let new = word(end, self.number);
-                        // Releases the scale of the number to whoever reads the word.
-                        let (set, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-                        cell.compare_exchange_weak(found, new, set, failed).ok().map(|_| result)
-                    }
-                }
-            } else {
-                self.update_slowly(cell, found, scales, now, change)
-            };
-            if result.is_some() {
+            if let Some(result) = self.try_update(cell, found, scales, now, change) {
                 return result;
+            }
+        }
+    }
+
+    /// Applies a change to a word that was found, and returns `None` if it has to be applied again.
+    #[inline]
+    pub(super) fn try_update<R, F: Fn() -> Timestamp + ?Sized>(
+        &self,
+        cell: &AtomicU64,
+        found: u64,
+        scales: &Scales,
+        now: &mut Now<'_, F>,
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> Option<R> {
+        let view = self.gcra.view(end(found), now.at);
+        let is_own = number(found) == self.number || found == EMPTY;
+        if !is_own || !view.is_possible {
+            return self.update_slowly(cell, found, scales, now, change);
+        }
+        match change(&view, now.at) {
+            Step::Keep(result) => Some(result),
+            Step::Write(end, result) => {
+                let new = word(end, self.number);
+                // Releases the scale of the number to whoever reads the word.
+                let swap = cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
+                swap.ok().map(|_| result)
             }
         }
     }
@@ -239,14 +216,14 @@ impl Numbered {
     /// An impossible debt is replaced by a full one, also if the change writes nothing.
     #[cold]
     #[inline(never)]
-    fn update_slowly<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    fn update_slowly<R, F: Fn() -> Timestamp + ?Sized>(
         &self,
         cell: &AtomicU64,
         found: u64,
         scales: &Scales,
         now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> Option<R> {
         if found == BUSY {
             yield_now();
             return None;
@@ -262,7 +239,7 @@ impl Numbered {
         if !is_possible {
             view = self.gcra.full(&view);
         }
-        let (new, result) = match change.apply(self, &view, now.at) {
+        let (new, result) = match change(&view, now.at) {
             Step::Keep(result) if is_possible => return Some(result),
             Step::Keep(result) => (self.written(found, &view), result),
             Step::Write(end, result) => (word(end, self.number), result),
@@ -283,18 +260,10 @@ impl Numbered {
         word(view.end(), if view.is_foreign() { number(found) } else { self.number })
     }
 
-    /// Applies a change to a copy of a word.
-    pub(super) fn apply<C: Change>(
-        &self,
-        word: u64,
-        scales: &Scales,
-        now: Timestamp,
-        change: &C,
-    ) -> Step<C::Output> {
-        let writer = scales.get(number(word));
-        let view = self.view(word, &writer, now);
-        let view = if view.is_possible { view } else { self.gcra.full(&view) };
-        change.apply(self, &view, now)
+    /// Returns the debt of a copy of a word: a full one, if it is impossible.
+    pub(super) fn read<'s>(&self, word: u64, writer: &'s Scale, now: Timestamp) -> View<'s> {
+        let view = self.view(word, writer, now);
+        if view.is_possible { view } else { self.gcra.full(&view) }
     }
 
     /// Returns the debt of a word as this quota sees it.

@@ -13,11 +13,11 @@
 //! free slot later starts from it.
 
 use alloc::{boxed::Box, sync::Arc};
-use core::fmt;
+use core::{fmt, time::Duration};
 
 use super::{
     scales::{Numbered, Scales},
-    word::{BUSY, Change, EMPTY, Now, Peek, Step, Take, Taken, end, is_drained, number, word},
+    word::{BUSY, EMPTY, Now, Step, Taken, end, is_drained, number, word},
 };
 use crate::{
     Cost, Decision, Timestamp, Usage,
@@ -87,27 +87,26 @@ impl Words {
         hash: u64,
         own: &Numbered,
         now: &mut Now<'_, F>,
-        take: &Take,
+        cost: Cost,
+        within: Duration,
     ) -> Taken {
         let hash = hash.max(1);
+        let take = |view: &View<'_>, now| own.take(view, now, cost, within);
         loop {
-            if let Some(slot) = self.find(hash) {
-                match self.update(slot, hash, own, now, take) {
-                    Some(taken) => return taken,
-                    None => continue,
-                }
+            if let Some(taken) = self.change(hash, own, now, &take) {
+                return taken;
             }
             let _claim = lock(self.claim_lock(hash));
             if self.find(hash).is_some() {
                 continue;
             }
             self.repair_overflow(hash, own, now);
-            let Some(slot) = self.claim(hash, now.present) else {
+            let Some(slot) = self.claim(hash, own, now.present) else {
                 // Under the lock, so that the key does not start in a slot meanwhile.
-                return self.take_from_overflow(hash, own, now.at, take);
+                return self.take_from_overflow(hash, own, now.at, cost, within);
             };
             let start = self.debt_of_newcomer(hash, now.present);
-            match own.apply(start, &self.scales, now.at, take) {
+            match take(&own.read(start, &self.scales.get(number(start)), now.at), now.at) {
                 Step::Write(end, taken) => {
                     slot.hash.store(hash, Ordering::Release);
                     slot.word.store(word(end, own.number), Ordering::Release);
@@ -130,29 +129,30 @@ impl Words {
         own: &Numbered,
         now: &mut Now<'_, F>,
     ) -> Usage {
-        let hash = hash.max(1);
-        if let Some(usage) = self.change(hash, own, now, &Peek) {
-            return usage;
-        }
-        let shared = self.debt_of_newcomer(hash, now.present);
-        let (Step::Keep(usage) | Step::Write(_, usage)) =
-            own.apply(shared, &self.scales, now.at, &Peek);
-        usage
+        let usage = self.change(hash, own, now, &|view: &View<'_>, _| own.usage(view));
+        usage.unwrap_or_else(|| {
+            let shared = self.debt_of_newcomer(hash.max(1), now.present);
+            own.gcra.usage_in(&own.read(shared, &self.scales.get(number(shared)), now.at))
+        })
     }
 
     /// Applies a change to a key that has a slot. A key without one shares its debt with others.
-    pub(super) fn change<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    pub(super) fn change<R, F: Fn() -> Timestamp + ?Sized>(
         &self,
         hash: u64,
         own: &Numbered,
         now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
+        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
+    ) -> Option<R> {
         let hash = hash.max(1);
         while let Some(slot) = self.find(hash) {
-            let result = self.update(slot, hash, own, now, change);
-            if result.is_some() {
-                return result;
+            let found = slot.word.load(Ordering::Acquire);
+            // Otherwise the slot has been claimed for another key. A busy word may be this key's.
+            if found == BUSY || slot.hash.load(Ordering::Acquire) == hash {
+                let result = own.try_update(&slot.word, found, &self.scales, now, change);
+                if result.is_some() {
+                    return result;
+                }
             }
         }
         None
@@ -186,40 +186,32 @@ impl Words {
         }
     }
 
-    #[inline]
-    fn update<C: Change, F: Fn() -> Timestamp + ?Sized>(
+    /// Charges the word that keys without a slot share, at the slowest pace of those who did.
+    fn take_from_overflow(
         &self,
-        slot: &Slot,
         hash: u64,
         own: &Numbered,
-        now: &mut Now<'_, F>,
-        change: &C,
-    ) -> Option<C::Output> {
-        let mine = || slot.hash.load(Ordering::Acquire) == hash;
-        own.update(&slot.word, mine, &self.scales, now, change)
-    }
-
-    /// Charges the word that keys without a slot share, at the slowest pace of those who did.
-    fn take_from_overflow(&self, hash: u64, own: &Numbered, now: Timestamp, take: &Take) -> Taken {
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> Taken {
         let overflow = &self.line(hash, 0).overflow;
         loop {
             let found = overflow.load(Ordering::Acquire);
-            let (ends, taken) = match own.apply(found, &self.scales, now, take) {
+            let writer = self.scales.get(number(found));
+            let view = own.read(found, &writer, now);
+            let (ends, taken) = match own.take(&view, now, cost, within) {
                 Step::Keep(taken) => return taken,
                 Step::Write(end, taken) => (end, taken),
             };
-            let writer = self.scales.get(number(found));
             let is_slower = writer.increment() > own.gcra.scale().increment();
             let new = if is_slower && !is_drained(found, &self.scales, now) {
-                let price = take.cost.get().saturating_mul(writer.increment());
-                let end = end(found).saturating_add(price);
+                let end = end(found).saturating_add(cost.get().saturating_mul(writer.increment()));
                 let latest = writer.ticks_at(now) + writer.reach();
                 if end > latest {
                     // At its pace, the word can't hold this debt.
                     let wait = writer.until(end - writer.reach(), now.as_nanos());
-                    let (Step::Keep(usage) | Step::Write(_, usage)) =
-                        own.apply(found, &self.scales, now, &Peek);
-                    return (Decision::refused(usage, Some(wait)), None);
+                    return (Decision::refused(own.gcra.usage_in(&view), Some(wait)), None);
                 }
                 word(end, number(found))
             } else {
@@ -242,7 +234,7 @@ impl Words {
     ) {
         let overflow = &self.line(hash, 0).overflow;
         let found = overflow.load(Ordering::Acquire);
-        if own.repaired(found, &self.scales, now.present).is_none() {
+        if found == EMPTY || own.repaired(found, &self.scales, now.present).is_none() {
             return;
         }
         now.read_present();
@@ -263,26 +255,44 @@ impl Words {
         (0..CHOICES).find_map(|choice| self.line(hash, choice).slot_of(hash))
     }
 
-    /// Claims the slot that has been free for longest. A key that comes back soon finds its own slot: another choice takes half as long again with
-    /// 10,000 keys that recover at once (`cargo xtask bench memory`).
-    fn claim(&self, hash: u64, now: Timestamp) -> Option<&Slot> {
+    /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
+    /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
+    /// (`cargo xtask bench memory`).
+    fn claim(&self, hash: u64, own: &Numbered, now: Timestamp) -> Option<&Slot> {
+        let present = own.gcra.scale().ticks_at(now);
         let slots = || (0..CHOICES).flat_map(|choice| &self.line(hash, choice).slots);
-        let free_since = |slot: &Slot| {
-            let found = slot.word.load(Ordering::Acquire);
-            let is_free = found != BUSY && is_drained(found, &self.scales, now);
-            is_free.then(|| (self.scales.get(number(found)).nanos_at(end(found)), found))
-        };
-        let free =
-            || slots().filter_map(|slot| free_since(slot).map(|(at, found)| (at, slot, found)));
-        while let Some((_, slot, found)) = free().min_by_key(|(at, ..)| *at) {
-            let claim =
-                slot.word.compare_exchange(found, BUSY, Ordering::AcqRel, Ordering::Relaxed);
-            if claim.is_ok() {
+        loop {
+            let mut oldest: Option<(u64, &Slot, u64)> = None;
+            for slot in slots() {
+                let found = slot.word.load(Ordering::Acquire);
+                let since = self.free_since(found, own);
+                let is_free = found != BUSY && since <= present;
+                if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
+                    oldest = Some((since, slot, found));
+                }
+            }
+            let Some((_, slot, found)) = oldest else {
+                slots().for_each(|slot| self.bound(slot, now));
+                return None;
+            };
+            let (set, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            if slot.word.compare_exchange(found, BUSY, set, failed).is_ok() {
                 return Some(slot);
             }
         }
-        slots().for_each(|slot| self.bound(slot, now));
-        None
+    }
+
+    /// Returns from when on the debt of a word [is drained](is_drained), in ticks of the quota that
+    /// asks.
+    fn free_since(&self, found: u64, own: &Numbered) -> u64 {
+        match number(found) {
+            _ if found == EMPTY => 0,
+            number if number == own.number => end(found) + 1,
+            number => {
+                let since = self.scales.get(number).nanos_at(end(found) + 1);
+                own.gcra.scale().ticks_rounded_up(since)
+            }
+        }
     }
 
     /// Shortens an impossible debt, from before a step back of the clock, to the longest of its scale

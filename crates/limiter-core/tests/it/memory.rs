@@ -147,7 +147,8 @@ fn a_clock_may_start_anywhere() {
 }
 
 /// A newcomer's slot began as a clone of the state that the keys of a full line share, with all its
-/// entries: a flood of fresh keys took a thousand times the memory that its entries need.
+/// entries: a flood of fresh keys took a thousand times the memory that its entries need. Later, the
+/// logs that the keys of full lines share took all entries that there may be: 256 bytes a key.
 #[test]
 fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
     let (limiter, clock) = limiter_of("1000/h by sliding-log", 1_000);
@@ -160,7 +161,8 @@ fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
         });
         allocations.bytes_current
     };
-    let _ = flood(0..50_000);
+    let first = flood(0..50_000);
+    assert!(first < 1_000 * 200, "{first} bytes for 1,000 keys");
     let grown = flood(50_000..150_000);
     assert!(grown < 1 << 20, "{grown} bytes more");
 }

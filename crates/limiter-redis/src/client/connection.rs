@@ -100,10 +100,10 @@ enum Topology {
     Cluster(Arc<Cluster>),
 }
 
-/// One of the servers that serve keys.
-pub(crate) struct Server {
-    /// Its address, without a password.
-    pub(crate) name: String,
+/// One of the servers that serve keys, for commands that limits don't need.
+#[doc(hidden)]
+pub struct Server {
+    name: String,
     at: At,
 }
 
@@ -114,7 +114,9 @@ enum At {
 
 impl Connection {
     /// Returns the servers that serve keys: in a cluster, the known primaries.
-    pub(crate) fn servers(&self) -> Vec<Server> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn servers(&self) -> Vec<Server> {
         match &self.topology {
             Topology::Single(node) => {
                 vec![Server { name: self.url.to_string(), at: At::Single(Arc::clone(node)) }]
@@ -132,19 +134,35 @@ impl Connection {
 }
 
 impl Server {
-    /// Sends a command once.
-    pub(crate) async fn send(
+    /// Returns its address, without a password.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends a command once, and returns its reply.
+    ///
+    /// # Errors
+    ///
+    /// As [`ScriptClient::run`].
+    pub async fn send(
         &self,
         name: &'static str,
         arguments: &[&str],
         within: Duration,
-    ) -> Result<Value, CallError> {
+    ) -> Result<ScriptReply, CallError> {
         let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
         let node = match &self.at {
             At::Single(node) => node,
             At::Member(member) => &member.node,
         };
-        node.send(First::Nothing, Command { name, arguments }, within).await
+        command::reply(node.send(First::Nothing, Command { name, arguments }, within).await?)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

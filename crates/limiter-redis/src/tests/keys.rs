@@ -1,12 +1,20 @@
 //! Where a key's state lies.
 
-use limiter_core::{Key, Policy, Quota};
+use limiter_core::{ErrorKind, Key, Policy, Quota};
 
 use crate::keys::Keys;
 
 fn key(prefix: &str, policy: &str, key: &Key<'_>) -> String {
     let policy = Policy::gcra(policy, Quota::per_second(1));
-    String::from_utf8(Keys::new(prefix, &policy).unwrap().of(key)).unwrap()
+    String::from_utf8(Keys::new(prefix, &policy, None).unwrap().of(key).unwrap()).unwrap()
+}
+
+const SECRET: &[u8] = b"0123456789abcdef";
+
+fn secret_key(secret: &[u8], key: &Key<'_>) -> String {
+    let policy = Policy::gcra("api", Quota::per_second(1));
+    let keys = Keys::new("limiter", &policy, Some(secret)).unwrap();
+    String::from_utf8(keys.of(key).unwrap()).unwrap()
 }
 
 #[test]
@@ -15,10 +23,13 @@ fn keys_do_not_change_between_versions() {
     assert_eq!(key("limiter", "api", &"alice".into()), "limiter:{salice}:api:gcra");
     assert_eq!(key("limiter", "api", &7.into()), "limiter:{i7}:api:gcra");
     let long = "x".repeat(64);
-    let digest = sha1_smol::Sha1::from(format!("s{long}")).digest().to_string();
     assert_eq!(
         key("limiter", "api", &Key::from(&long)),
-        format!("limiter:{{#{}}}:api:gcra", &digest[..32])
+        "limiter:{#902312c15475ee2d58bbdeb4c5ebd38c}:api:gcra"
+    );
+    assert_eq!(
+        secret_key(SECRET, &Key::secret("sk-1")),
+        "limiter:{@c3b14175c73cb25258c9341b94326431}:api:gcra"
     );
 }
 
@@ -27,7 +38,7 @@ fn the_families_of_the_algorithms_are_part_of_the_key() {
     let hourly = || Policy::sliding_log("hourly", Quota::per_hour(100));
     let several = [Policy::gcra("burst", Quota::per_second(1)), hourly()];
     let several = Policy::several("api", several).unwrap();
-    let key = Keys::new("limiter", &several).unwrap().of(&"alice".into());
+    let key = Keys::new("limiter", &several, None).unwrap().of(&"alice".into()).unwrap();
     assert_eq!(String::from_utf8(key).unwrap(), "limiter:{salice}:api:gcra+sliding-log");
 }
 
@@ -78,7 +89,51 @@ fn long_keys_are_digested_and_stay_apart() {
 #[test]
 fn an_empty_or_long_prefix_is_refused() {
     let policy = Policy::gcra("api", Quota::per_second(1));
-    let error = Keys::new("", &policy).unwrap_err();
+    let error = Keys::new("", &policy, None).err().unwrap();
     assert_eq!(error.to_string(), "invalid key prefix \"\": use 1 to 64 bytes");
-    assert!(Keys::new(&"x".repeat(65), &policy).is_err());
+    assert!(Keys::new(&"x".repeat(65), &policy, None).is_err());
+}
+
+#[test]
+fn a_secret_is_a_digest_by_the_shared_secret() {
+    let token = Key::secret("sk-1");
+    let own = secret_key(SECRET, &token);
+    assert_eq!(secret_key(SECRET, &token), own);
+    assert_ne!(secret_key(b"0123456789abcdeF", &token), own);
+    let others = [
+        Key::secret("sk-2"),
+        Key::secret(b"sk-1"),
+        Key::tuple([Key::secret("sk-1")]),
+        Key::tuple(["/search".into(), Key::secret("sk-1")]),
+    ];
+    for other in others {
+        let other = secret_key(SECRET, &other);
+        assert!(other.starts_with("limiter:{@") && !other.contains("sk-"), "{other}");
+        assert_ne!(other, own);
+    }
+    // A shared secret changes no other key.
+    assert_eq!(secret_key(SECRET, &"alice".into()), key("limiter", "api", &"alice".into()));
+    let long = Key::from("x".repeat(100));
+    assert_eq!(secret_key(SECRET, &long), key("limiter", "api", &long));
+}
+
+#[test]
+fn a_secret_without_a_shared_secret_is_refused() {
+    let policy = Policy::gcra("api", Quota::per_second(1));
+    let keys = Keys::new("limiter", &policy, None).unwrap();
+    let error = keys.of(&Key::tuple(["/search".into(), Key::secret("sk-1")])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    let message = "the key is a secret, which is stored as a keyed digest only: set \
+                   Builder::key_secret to the same value in all processes";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn a_short_or_long_shared_secret_is_refused() {
+    let policy = Policy::gcra("api", Quota::per_second(1));
+    for secret in [&SECRET[1..], &[b'x'; 1_025]] {
+        let error = Keys::new("limiter", &policy, Some(secret)).err().unwrap().to_string();
+        let bytes = secret.len();
+        assert!(error.starts_with(&format!("invalid key secret of {bytes} bytes: use 16 to")));
+    }
 }

@@ -174,7 +174,7 @@ impl InRedis {
 
     /// Returns what is stored of a key.
     pub(super) fn state(&self, key: &str) -> Value {
-        let key = self.limiter.shared.keys.of(&key.into());
+        let key = self.limiter.shared.keys.of(&key.into()).unwrap();
         self.store.command("DUMP", vec![Value::Bytes(key.into())])
     }
 

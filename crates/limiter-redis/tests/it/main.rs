@@ -12,7 +12,6 @@ mod batches;
 mod changes;
 mod cluster;
 mod connections;
-mod doctor;
 mod exactness;
 mod failure;
 mod faults;
@@ -22,6 +21,7 @@ mod operations;
 mod planted;
 mod replicas;
 mod scripted;
+mod secrets;
 mod sentinel;
 mod settings;
 #[cfg(feature = "tls")]

@@ -1,0 +1,177 @@
+//! The command line.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use limiter_core::Policy;
+use limiter_redis::{Builder, Connection, RedisLimiter, connect};
+
+use crate::Failure;
+
+/// Checks a Redis or Valkey server that keeps rate limits, and explains, ranks and resets their states.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "\
+Exit codes:
+  0  done, and nothing is wrong
+  1  `report` or `explain` found a problem
+  2  an argument is invalid
+  3  the server could not be reached, or refused the command"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the states are.
+#[derive(Args, Debug)]
+pub(crate) struct Server {
+    /// The server's address: redis://, rediss://, redis-sentinel:// or redis-cluster://
+    #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    url: Option<String>,
+    /// The prefix of the limiters' keys
+    #[arg(long, global = true, default_value = Builder::<Connection>::DEFAULT_PREFIX)]
+    pub(crate) prefix: String,
+    /// A file with the secret that keys the digests of secret subjects [env: LIMITER_KEY_SECRET=]
+    #[arg(long, global = true, value_name = "FILE")]
+    key_secret_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check whether the server is configured to keep limits, and report what to change
+    Report,
+    /// Print what is stored of a subject, and what it means
+    Explain(Target),
+    /// List the subjects with the most permits in use, or closest to their limit
+    Top(Top),
+    /// Make a subject fresh: delete its state
+    Reset(Target),
+}
+
+/// One key.
+#[derive(Args, Debug)]
+pub(crate) struct Target {
+    /// A stored key, as SCAN shows it, or with --name a subject. `-` reads it from the standard input
+    #[arg(value_name = "KEY|SUBJECT")]
+    pub(crate) target: String,
+    /// How the program passes the subject
+    #[arg(long, value_enum, default_value_t = Kind::Text, requires = "name")]
+    pub(crate) kind: Kind,
+    /// The subject is a secret, so its key is a keyed digest
+    #[arg(long, requires = "name")]
+    pub(crate) secret: bool,
+    #[command(flatten)]
+    pub(crate) policy: PolicyOf,
+}
+
+/// Which subjects to list.
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) policy: PolicyOf,
+    /// How many subjects to list, at most 1000
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..=1_000),
+    )]
+    pub(crate) limit: u16,
+    /// Stop after reading so many keys of a server
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_keys: u64,
+    /// Stop after so many seconds, at most 86400
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(..=86_400),
+    )]
+    pub(crate) max_seconds: u64,
+}
+
+/// The policy whose states are read.
+#[derive(Args, Debug)]
+pub(crate) struct PolicyOf {
+    /// The name of the policy that the limiter was built with
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// A limit of the policy, such as "100/min" or "5/min by sliding-log". Repeat it for several limits
+    #[arg(long, value_name = "LIMIT", requires = "name")]
+    quota: Vec<String>,
+}
+
+/// What a program passes as the key of a check.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Kind {
+    /// A text: `&str` or `String`
+    Text,
+    /// Bytes: `&[u8]` or `Vec<u8>`
+    Bytes,
+    /// An integer of any type
+    Integer,
+    /// An IP address
+    Address,
+}
+
+impl Server {
+    /// Connects, and waits for the connection for at most a second.
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let url = self.url.as_deref().ok_or_else(|| {
+            let message = "no server is given: use --url redis://HOST:6379, or set REDIS_URL";
+            Failure::Usage(message.to_owned())
+        })?;
+        Ok(connect(url).await?)
+    }
+
+    /// Returns a limiter of the policy, which builds its keys.
+    pub(crate) fn limiter(
+        &self,
+        connection: &Connection,
+        policy: Policy,
+    ) -> Result<RedisLimiter, Failure> {
+        let builder = RedisLimiter::builder(connection.clone(), policy).prefix(&self.prefix);
+        Ok(match self.key_secret()? {
+            Some(secret) => builder.key_secret(secret).build()?,
+            None => builder.build()?,
+        })
+    }
+
+    pub(crate) fn has_key_secret(&self) -> Result<bool, Failure> {
+        Ok(self.key_secret()?.is_some())
+    }
+
+    fn key_secret(&self) -> Result<Option<String>, Failure> {
+        let Some(file) = &self.key_secret_file else {
+            return Ok(std::env::var("LIMITER_KEY_SECRET").ok());
+        };
+        let secret = fs::read_to_string(file).map_err(|error| {
+            Failure::Usage(format!("can't read the key secret in {}: {error}", file.display()))
+        })?;
+        Ok(Some(secret.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+}
+
+impl PolicyOf {
+    /// Returns the policy, if its name and its limits are given.
+    pub(crate) fn with_quotas(&self) -> Result<Option<Policy>, Failure> {
+        let Some(name) = self.name.as_deref().filter(|_| !self.quota.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(Some(match self.quota.as_slice() {
+            [quota] => Policy::parse(name, quota)?,
+            quotas => {
+                let limits = quotas.iter().map(|quota| Policy::parse(quota, quota));
+                Policy::several(name, limits.collect::<Result<Vec<_>, _>>()?)?
+            }
+        }))
+    }
+}

@@ -1,0 +1,146 @@
+//! `explain`: what is stored at a key, and what it means.
+
+use limiter_core::Policy;
+use limiter_redis::{ScriptCall, ScriptClient as _, ScriptName, ScriptReply};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    Failure, Outcome,
+    arguments::{Server, Target},
+    read::{READ, Stored, WITHIN, invalid, time},
+    state::{Field, State, decode},
+    target::{self, Found},
+    words,
+};
+
+/// How many of a list's last elements are read.
+const ELEMENTS: i64 = 2_000;
+
+/// Reads one key.
+const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], tonumber(ARGV[1])) }";
+
+pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
+    let connection = server.connect().await?;
+    let found = target::find(server, &connection, target)?;
+    let script = ScriptName::Source([READ, EXPLAIN].concat().into());
+    let mut call = ScriptCall::new(script, vec![found.key.clone()]);
+    call.arguments = vec![ELEMENTS];
+    let reply = connection.run(&call, WITHIN).await?;
+    let read = match &reply {
+        ScriptReply::Array(items) => match items.as_slice() {
+            [seconds, micros, stored] => time(seconds, micros).zip(Stored::of(stored)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (now, stored) = read.ok_or_else(|| invalid(&reply))?;
+    Ok(explained(&found, &stored, now))
+}
+
+fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
+    let Found { key, parts, policy } = found;
+    let exists = stored.kind != "none";
+    let (states, problem) = match stored.is_of(&parts.families) {
+        _ if !exists => (Vec::new(), None),
+        false => (Vec::new(), Some(WRONG_TYPE)),
+        true => {
+            let states = decode(&parts.families, &stored.value, now);
+            (states, stored.expires_in.is_none().then_some(NO_EXPIRY))
+        }
+    };
+    let has_problem = problem.is_some() || states.iter().any(|state| state.problem.is_some());
+
+    let key = String::from_utf8_lossy(key);
+    let mut text = format!("{key}\n");
+    let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
+    line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
+    line("policy", &parts.name);
+    line("algorithm", &parts.families);
+    if let Some(expires_in) = stored.expires_in {
+        line("expires", &format!("in {}", words::time(expires_in)));
+    }
+    if !exists {
+        text += "\nNothing is stored: the subject is fresh. If it should not be, check the prefix, the \
+                 policy's name and, with --quota, its algorithm.\n";
+    }
+    for (index, state) in states.iter().enumerate() {
+        text += &format!("\n{}", words_of(state, limit_of(policy.as_ref(), index)));
+    }
+    if let Some(problem) = &problem {
+        text += &format!("\nPROBLEM: {problem}\n");
+    }
+    let limits = states.iter().enumerate();
+    let limits = limits.map(|(index, state)| json_of(state, limit_of(policy.as_ref(), index)));
+    let json = json!({
+        "key": key,
+        "subject": parts.subject.json(),
+        "policy": parts.name,
+        "algorithms": parts.families,
+        "exists": exists,
+        "expires_in_ms": stored.expires_in.map(millis),
+        "limits": limits.collect::<Vec<_>>(),
+        "problem": problem,
+    });
+    Outcome { text, json, has_problem }
+}
+
+const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the subject sets one. If the \
+                         subject is not in use any more, reset it.";
+
+const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject \
+                          fail with WRONGTYPE. Find out which program wrote it, then reset the subject.";
+
+/// Returns how many permits a limit admits at once.
+pub(crate) fn limit_of(policy: Option<&Policy>, index: usize) -> Option<u64> {
+    Some(policy?.limits().get(index)?.quota().burst())
+}
+
+fn words_of(state: &State, limit: Option<u64>) -> String {
+    let State { family, text, fields, used, fresh_in, problem, .. } = state;
+    let most = if state.is_upper_bound { "At most " } else { "" };
+    if let Some(problem) = problem {
+        return format!("{family}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
+    }
+    let mut out = format!("{family}: {most}");
+    match limit {
+        Some(limit) => {
+            let left = limit.saturating_sub(*used);
+            out += &format!("{used} of {} in use, and {left} left", words::permits(limit));
+        }
+        None => out += &format!("{} in use", words::permits(*used)),
+    }
+    out += &match fresh_in.is_zero() {
+        true => ": the limit is fresh.\n".to_owned(),
+        false => format!(". The limit is fresh in {}.\n", words::time(*fresh_in)),
+    };
+    out + &format!("  stored     {text:?}\n") + &words_of_fields(fields)
+}
+
+fn words_of_fields(fields: &[Field]) -> String {
+    let width = fields.iter().map(|field| field.value.len()).max().unwrap_or(0);
+    let line =
+        |field: &Field| format!("  {:10} {:width$}  {}\n", field.name, field.value, field.meaning);
+    fields.iter().map(line).collect()
+}
+
+fn json_of(state: &State, limit: Option<u64>) -> Json {
+    let fields = state
+        .fields
+        .iter()
+        .map(|field| json!({ "name": field.name, "value": field.value, "meaning": field.meaning }));
+    json!({
+        "algorithm": state.family,
+        "permits_in_use": state.used,
+        "is_upper_bound": state.is_upper_bound,
+        "limit": limit,
+        "fresh_in_ms": millis(state.fresh_in),
+        "stored": state.text,
+        "fields": fields.collect::<Vec<_>>(),
+        "problem": state.problem,
+    })
+}
+
+/// Returns a time in milliseconds, rounded up.
+pub(crate) fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,97 @@
+//! `limiter-doctor`: checks a server that keeps rate limits, and explains, ranks and resets their
+//! states.
+
+mod arguments;
+mod explain;
+mod read;
+mod report;
+mod reset;
+mod state;
+mod subject;
+mod target;
+mod top;
+mod words;
+
+use std::{fmt, process::ExitCode};
+
+use clap::Parser;
+use limiter_redis::CallError;
+
+use arguments::{Arguments, Command};
+
+/// Why a command has no result.
+#[derive(Debug)]
+enum Failure {
+    /// The arguments are invalid.
+    Usage(String),
+    /// The server could not be reached, or refused.
+    Server(CallError),
+}
+
+/// What a command found, in both forms.
+struct Outcome {
+    text: String,
+    json: serde_json::Value,
+    /// Whether something has to be changed.
+    has_problem: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: can't start a runtime: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    match runtime.block_on(run(&arguments)) {
+        Ok(Outcome { text, json, has_problem }) => {
+            if arguments.server.json {
+                println!("{json:#}");
+            } else {
+                print!("{text}");
+            }
+            ExitCode::from(u8::from(has_problem))
+        }
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(match failure {
+                Failure::Usage(_) => 2,
+                Failure::Server(_) => 3,
+            })
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let server = &arguments.server;
+    match &arguments.command {
+        Command::Report => report::run(server).await,
+        Command::Explain(target) => explain::run(server, target).await,
+        Command::Top(top) => top::run(server, top).await,
+        Command::Reset(target) => reset::run(server, target).await,
+    }
+}
+
+/// An error before anything is sent is one of the arguments.
+impl From<limiter_core::Error> for Failure {
+    fn from(error: limiter_core::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) => f.write_str(message),
+            Self::Server(error) => error.fmt(f),
+        }
+    }
+}

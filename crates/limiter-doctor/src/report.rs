@@ -1,0 +1,45 @@
+//! `report`: whether a server is configured to keep limits, and what to change.
+
+mod checks;
+mod clocks;
+mod findings;
+mod keyspace;
+mod server;
+
+use limiter_core::Policy;
+use serde_json::json;
+
+use self::findings::Findings;
+use crate::{Failure, Outcome, arguments::Server, top};
+
+/// Checks the version, the role, the memory, the durability, the clocks, the permissions that the scripts
+/// need, the time of a check, and the expiries of the keys.
+///
+/// It writes and deletes a few keys of its own, and reads at most 20,000 others on each
+/// server. A server that can't be reached is a finding.
+pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
+    let connection = server.connect().await?;
+    // Checks the prefix, too.
+    let limiter = server.limiter(&connection, Policy::parse("any", "1/s")?)?;
+    let pattern = top::pattern_of(&limiter.stored_key("x")?, false, false);
+    let mut findings = Findings::default();
+    let servers = connection.servers();
+    if servers.is_empty() {
+        let advice = "check the address, and that this machine can reach the cluster's nodes";
+        findings.problem("cluster", "no node replied with its slots", advice);
+    }
+    let mut is_reachable = false;
+    for server in &servers {
+        is_reachable |= server::examine(server, &mut findings).await;
+    }
+    if is_reachable {
+        clocks::examine(&servers, &mut findings).await;
+        checks::examine(&connection, &server.prefix, &mut findings).await;
+        for server in &servers {
+            keyspace::examine(server, &pattern, &mut findings).await;
+        }
+    }
+    let is_healthy = findings.are_healthy();
+    let json = json!({ "is_healthy": is_healthy, "findings": findings.json() });
+    Ok(Outcome { text: findings.to_string(), json, has_problem: !is_healthy })
+}

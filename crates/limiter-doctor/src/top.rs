@@ -1,0 +1,257 @@
+//! `top`: the subjects with the most permits in use, or closest to their limit.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::Policy;
+use limiter_redis::{CallError, Connection, Fault, ScriptReply, Server as Node};
+use serde_json::json;
+
+use crate::{
+    Failure, Outcome,
+    arguments::{Server, Top},
+    explain::{limit_of, millis},
+    read::{READ, Stored, WITHIN, invalid, text, time},
+    state::{State, decode},
+    subject::StoredKey,
+    words,
+};
+
+/// How many keys are asked for at once, and how many of a list's last elements.
+const PAGE: &str = "100";
+const ELEMENTS: &str = "200";
+
+/// The time between two pages, for other clients of the server.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Reads a page of keys.
+const SCAN: &str = "
+local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+local found = { time[1], time[2], page[1] }
+for _, key in ipairs(page[2]) do
+  found[#found + 1] = key
+  found[#found + 1] = read(key, tonumber(ARGV[4]))
+end
+return found
+";
+
+/// A subject in the list.
+struct Entry {
+    key: String,
+    parts: StoredKey,
+    used: u64,
+    is_upper_bound: bool,
+    limit: Option<u64>,
+    fresh_in: Duration,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Ranking {
+    entries: Vec<Entry>,
+    keys: u64,
+    /// How many of them have a value that no limiter writes, and the first of them.
+    foreign: u64,
+    foreign_key: Option<String>,
+    is_complete: bool,
+}
+
+/// A value that no limiter writes.
+struct NotAState;
+
+pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
+    let connection = server.connect().await?;
+    let policy = top.policy.with_quotas()?;
+    let pattern = pattern(server, &connection, top, policy.as_ref())?;
+    let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
+    let mut ranking = Ranking { is_complete: true, ..Ranking::default() };
+    let nodes = connection.servers();
+    if nodes.is_empty() {
+        let message = "no node of the cluster replied with its slots: check the address";
+        return Err(CallError::new(Fault::NotSent, message).into());
+    }
+    for node in nodes {
+        ranking.read(&node, &pattern, policy.as_ref(), top, deadline).await?;
+    }
+    Ok(ranking.outcome(policy.is_some()))
+}
+
+impl Ranking {
+    /// Reads the keys of one server.
+    async fn read(
+        &mut self,
+        node: &Node,
+        pattern: &str,
+        policy: Option<&Policy>,
+        top: &Top,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let script = [READ, SCAN].concat();
+        let (mut cursor, mut keys) = ("0".to_owned(), 0);
+        loop {
+            let arguments = [&script, "0", &cursor, pattern, PAGE, ELEMENTS];
+            let reply = node.send("EVAL", &arguments, WITHIN).await?;
+            let (next, found) = self.add(&reply, policy).ok_or_else(|| invalid(&reply))?;
+            keys += found;
+            self.entries.sort_by(|one, other| other.rank().total_cmp(&one.rank()));
+            self.entries.truncate(usize::from(top.limit));
+            if next == "0" {
+                return Ok(());
+            }
+            if keys >= top.max_keys || Instant::now() >= deadline {
+                self.is_complete = false;
+                return Ok(());
+            }
+            cursor = next;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Adds a page. Returns the next cursor, and how many keys there were.
+    fn add(&mut self, reply: &ScriptReply, policy: Option<&Policy>) -> Option<(String, u64)> {
+        let ScriptReply::Array(items) = reply else { return None };
+        let [seconds, micros, cursor, pairs @ ..] = items.as_slice() else { return None };
+        let now = time(seconds, micros)?;
+        let (pairs, _) = pairs.as_chunks::<2>();
+        for [key, stored] in pairs {
+            let (key, stored) = (text(key)?, Stored::of(stored)?);
+            // SCAN may return a key twice.
+            self.entries.retain(|entry| entry.key != key);
+            match Entry::of(&key, &stored, policy, now) {
+                Ok(entry) => self.entries.extend(entry),
+                Err(NotAState) => {
+                    self.foreign += 1;
+                    self.foreign_key.get_or_insert(key);
+                }
+            }
+        }
+        let found = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
+        self.keys += found;
+        Some((text(cursor)?, found))
+    }
+
+    fn outcome(&self, has_quotas: bool) -> Outcome {
+        let mut text = format!("{:>18}  {:>10}  key\n", "permits in use", "fresh in");
+        for entry in &self.entries {
+            let at_most = if entry.is_upper_bound { "<= " } else { "" };
+            let used = match entry.limit {
+                Some(limit) => format!("{at_most}{} of {limit}", entry.used),
+                None => format!("{at_most}{}", entry.used),
+            };
+            text += &format!("{used:>18}  {:>10}  {}\n", words::time(entry.fresh_in), entry.key);
+        }
+        let Self { keys, foreign, is_complete, .. } = self;
+        let order = match has_quotas {
+            true => "by the share of the limit",
+            false => "by permits in use; --name and --quota sort by the share of the limit",
+        };
+        text += &format!("\nRead {keys} keys, sorted {order}.\n");
+        if let Some(key) = &self.foreign_key {
+            text += &format!(
+                "Skipped {foreign} of them, with values that no limiter writes, such as {key}: explain \
+                 prints what is wrong.\n"
+            );
+        }
+        if !is_complete {
+            text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
+        }
+        let subjects = self.entries.iter().map(|entry| {
+            json!({
+                "key": entry.key,
+                "subject": entry.parts.subject.json(),
+                "policy": entry.parts.name,
+                "algorithms": entry.parts.families,
+                "permits_in_use": entry.used,
+                "is_upper_bound": entry.is_upper_bound,
+                "limit": entry.limit,
+                "fresh_in_ms": millis(entry.fresh_in),
+            })
+        });
+        let subjects: Vec<_> = subjects.collect();
+        let json = json!({
+            "subjects": subjects,
+            "keys_read": keys,
+            "keys_skipped": foreign,
+            "is_complete": is_complete,
+        });
+        Outcome { text, json, has_problem: false }
+    }
+}
+
+impl Entry {
+    /// Returns the entry of a key, by the limit that it is closest to. Returns `None` if the subject is
+    /// fresh.
+    fn of(
+        key: &str,
+        stored: &Stored,
+        policy: Option<&Policy>,
+        now: u64,
+    ) -> Result<Option<Self>, NotAState> {
+        // It expired between two commands of the script.
+        if stored.kind == "none" {
+            return Ok(None);
+        }
+        let parts = StoredKey::parse(key).filter(|parts| stored.is_of(&parts.families));
+        let parts = parts.ok_or(NotAState)?;
+        let states = decode(&parts.families, &stored.value, now);
+        if states.iter().any(|state| state.problem.is_some()) {
+            return Err(NotAState);
+        }
+        let entries = states.iter().enumerate().map(|(index, state)| {
+            let limit = limit_of(policy, index);
+            (rank(state.used, limit), state, limit)
+        });
+        let most = entries.max_by(|one, other| one.0.total_cmp(&other.0));
+        let (_, state, limit) = most.ok_or(NotAState)?;
+        let &State { used, is_upper_bound, fresh_in, .. } = state;
+        let key = key.to_owned();
+        Ok((used > 0).then_some(Self { key, parts, used, is_upper_bound, limit, fresh_in }))
+    }
+
+    fn rank(&self) -> f64 {
+        rank(self.used, self.limit)
+    }
+}
+
+/// Returns the share of the limit that is in use, or the permits where the limit is not known.
+#[expect(clippy::cast_precision_loss, reason = "it only sorts")]
+fn rank(used: u64, limit: Option<u64>) -> f64 {
+    used as f64 / limit.unwrap_or(1) as f64
+}
+
+/// Returns the pattern of the keys that are listed.
+fn pattern(
+    server: &Server,
+    connection: &Connection,
+    top: &Top,
+    policy: Option<&Policy>,
+) -> Result<String, Failure> {
+    let name = top.policy.name.as_deref();
+    let any = || Policy::parse(name.unwrap_or("any"), "1/s");
+    let stored = server.limiter(connection, policy.cloned().map_or_else(any, Ok)?)?;
+    Ok(pattern_of(&stored.stored_key("x")?, name.is_some(), policy.is_some()))
+}
+
+/// Returns the pattern of keys like that of the text `x`: with its prefix, and with its name and its
+/// algorithms if these are wanted.
+pub(crate) fn pattern_of(key: &[u8], with_name: bool, with_algorithms: bool) -> String {
+    let key = String::from_utf8_lossy(key);
+    let (before, after) = key.split_once("{sx}").unwrap_or((&key, ""));
+    let after = match (with_name, with_algorithms) {
+        (_, true) => escaped(after),
+        (true, false) => escaped(after.rsplit_once(':').map_or(after, |(name, _)| name)) + ":*",
+        (false, false) => return escaped(before) + "*",
+    };
+    escaped(before) + "{*}" + &after
+}
+
+/// Returns a text as a pattern that matches only that text.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::new();
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '\\' | '^') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}

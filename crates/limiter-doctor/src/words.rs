@@ -1,0 +1,58 @@
+//! Numbers and times in words.
+
+use std::time::Duration;
+
+/// Returns a number of permits, such as `1 permit`.
+pub(crate) fn permits(number: u64) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} permit{s}")
+}
+
+/// Returns a time in the unit that suits it, such as `5.9 s`.
+pub(crate) fn time(time: Duration) -> String {
+    const UNITS: [(u128, &str); 5] = [
+        (86_400_000_000, "days"),
+        (3_600_000_000, "h"),
+        (60_000_000, "min"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    let micros = time.as_micros();
+    // From twice a unit on, so that 90 s is not 1.5 min.
+    let fits = |(unit, name): &&(u128, &str)| {
+        micros >= if matches!(*name, "s" | "ms") { *unit } else { 2 * unit }
+    };
+    match UNITS.iter().find(fits) {
+        None => format!("{micros} us"),
+        Some((unit, name)) => {
+            let tenths = micros * 10 / unit;
+            match tenths % 10 {
+                0 => format!("{} {name}", tenths / 10),
+                tenth => format!("{}.{tenth} {name}", tenths / 10),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        for (micros, text) in [
+            (0, "0 us"),
+            (999, "999 us"),
+            (1_500, "1.5 ms"),
+            (5_949_000, "5.9 s"),
+            (90_000_000, "90 s"),
+            (120_000_000, "2 min"),
+            (7_200_000_000, "2 h"),
+            (86_400_000_000, "24 h"),
+            (864_000_000_000, "10 days"),
+        ] {
+            assert_eq!(time(Duration::from_micros(micros)), text);
+        }
+        assert_eq!((permits(1), permits(2)), ("1 permit".to_owned(), "2 permits".to_owned()));
+    }
+}

@@ -1,0 +1,133 @@
+//! Invalid arguments are refused with what to do, and exit codes are as documented.
+
+use std::net::TcpListener;
+
+use limiter_test::server::{Server, Tls};
+
+use crate::{doctor, run};
+
+#[test]
+fn invalid_arguments_are_refused_with_what_to_do() {
+    let url = "redis://127.0.0.1:1";
+    let given = |arguments: &[&'static str]| [&["--url", url], arguments].concat();
+    for (arguments, message) in [
+        (vec!["report"], "no server is given: use --url redis://HOST:6379, or set REDIS_URL"),
+        (vec!["report", "--url", "nonsense"], "invalid server address \"nonsense\": it must begin"),
+        (given(&["--bogus", "report"]), "unexpected argument '--bogus' found"),
+        (given(&["explian", "x"]), "a similar subcommand exists: 'explain'"),
+        (given(&["explain"]), "<KEY|SUBJECT>"),
+        (given(&["explain", "x"]), "invalid key \"x\": no limiter has such keys; give a key as"),
+        (given(&["reset", "shop:{sa}:api:gcra"]), "its prefix is not \"limiter\"; use --prefix"),
+        (given(&["reset", "a", "--secret"]), "--name <NAME>"),
+        (
+            given(&["explain", "a", "--name", "api", "--kind", "integer"]),
+            "invalid subject \"a\": it is not an integer of 64 bits",
+        ),
+        (
+            given(&["explain", "a", "--name", "api", "--kind", "address"]),
+            "invalid subject \"a\": it is not an IP address",
+        ),
+        (
+            given(&["explain", "a", "--name", "api", "--secret"]),
+            "the subject is a secret, whose key is a keyed digest: give the shared secret by",
+        ),
+        (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid quota \"0/s\""),
+        (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
+        (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
+        (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),
+        (
+            given(&["top", "--key-secret-file", "/nowhere"]),
+            "can't read the key secret in /nowhere:",
+        ),
+    ] {
+        let printed = run(&arguments, &[], "");
+        assert_eq!((printed.code, printed.out.as_str()), (2, ""), "{printed:?}");
+        assert!(printed.err.contains(message), "{message}: {printed:?}");
+    }
+}
+
+#[test]
+fn a_password_is_not_printed() {
+    for variables in [vec![], vec![("REDIS_URL", "redis://user:hunter2@127.0.0.1:1")]] {
+        let printed = run(&["--help"], &variables, "");
+        assert_eq!(printed.code, 0);
+        assert!(!printed.out.contains("hunter2") && printed.out.contains("Exit codes"));
+    }
+    let printed = run(&["top", "--url", "redis://user:hunter2@127.0.0.1:1"], &[], "");
+    assert!(!printed.err.contains("hunter2"), "{printed:?}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_of_its_own() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("redis://{nobody}");
+    let key = "limiter:{sa}:api:gcra";
+    for command in [&["explain", key][..], &["top"], &["reset", key]] {
+        let printed = run(command, &[("REDIS_URL", &url)], "");
+        assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
+        assert!(printed.err.starts_with("error: not connected to redis://"), "{printed:?}");
+    }
+    let url = format!("redis-cluster://{nobody}");
+    for (command, code) in [(&["explain", key][..], 3), (&["top"], 3), (&["report"], 1)] {
+        let printed = run(command, &[("REDIS_URL", &url)], "");
+        assert_eq!(printed.code, code, "{printed:?}");
+    }
+}
+
+#[test]
+fn a_command_that_is_not_permitted_is_named() {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "default", "-eval"]).unwrap();
+    let printed = doctor(&server, &["top"]);
+    assert_eq!(printed.code, 3, "{printed:?}");
+    assert!(printed.err.contains("NOPERM") && printed.err.contains("eval"), "{printed:?}");
+}
+
+#[test]
+fn the_permissions_in_the_readme_suffice() {
+    let server = Server::start();
+    let user =
+        ["ACL", "SETUSER", "web", "on", ">secret", "~limiter:*", "+hello", "+client", "+auth"];
+    let readme = include_str!("../../README.md");
+    let permissions = readme.split('`').find(|text| text.starts_with("+eval ")).unwrap();
+    let readers: Vec<&str> = user.into_iter().chain(permissions.split_whitespace()).collect();
+    server.command(&readers).unwrap();
+    server.command(&["SET", "limiter:{sa}:api:gcra", "1 1 1", "PX", "60000"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows", "1"]).unwrap();
+    let url = server.url().replace("redis://", "redis://web:secret@");
+    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows"];
+    for (command, code) in [
+        (&["explain", keys[0]][..], 0),
+        (&["explain", keys[1]], 1),
+        (&["top"], 0),
+        (&["reset", keys[0]], 3),
+    ] {
+        let printed = run(&[&["--url", &url], command].concat(), &[], "");
+        assert_eq!(printed.code, code, "{printed:?}");
+    }
+    // As a limiter's user.
+    let writes = ["evalsha", "set", "del", "pexpire", "lpush", "lset", "ltrim", "lrem"];
+    let writes: Vec<String> = writes.iter().map(|command| format!("+{command}")).collect();
+    let user = ["ACL", "SETUSER", "web"].into_iter().chain(writes.iter().map(String::as_str));
+    server.command(&user.collect::<Vec<_>>()).unwrap();
+    let printed = run(&["reset", keys[0], "--url", &url], &[], "");
+    assert!(printed.out.starts_with("Deleted"), "{printed:?}");
+    let printed = run(&["report", "--url", &url], &[], "");
+    let refused = printed.out.contains("NOPERM") || printed.out.contains("not permitted");
+    assert!(!refused, "{printed:?}");
+}
+
+#[test]
+fn a_private_certificate_is_trusted_by_ssl_cert_file() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start();
+    let file = std::env::temp_dir().join(format!("limiter-doctor-root-{}", std::process::id()));
+    std::fs::write(&file, tls.issuer().root()).unwrap();
+    let url = server.url();
+    let top = |variables: &[(&str, &str)]| run(&["top", "--url", &url], variables, "");
+    let printed = top(&[("SSL_CERT_FILE", file.to_str().unwrap())]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let printed = top(&[]);
+    assert_ne!(printed.code, 0, "{printed:?}");
+    std::fs::remove_file(file).unwrap();
+}

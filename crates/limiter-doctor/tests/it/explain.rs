@@ -1,0 +1,137 @@
+//! `explain` says what a stored state means, as the limiter itself counts it.
+
+use limiter_core::{Key, Usage};
+use limiter_test::server::Server;
+
+use crate::{SECRET, doctor, limiter, run, take};
+
+/// A policy of each algorithm, and one of several limits.
+const LIMITS: [&str; 7] = [
+    "10/d",
+    "10/d by fixed-window",
+    "10/d by aligned-window",
+    "10/d by sliding-counter",
+    "10/d by sliding-log",
+    "10/d by sub-windows 6 slots",
+    "10/d, 20/10d by sliding-log",
+];
+
+#[tokio::test]
+async fn permits_in_use_are_those_that_the_limiter_counts() {
+    let server = Server::start();
+    for (number, limits) in LIMITS.into_iter().enumerate() {
+        let name = format!("policy-{number}");
+        let limiter = limiter(&server, &name, limits).await;
+        take(&limiter, "alice", 2).await;
+        let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
+        let quotas = limits.split(", ").flat_map(|limit| ["--quota", limit]);
+        let subject = ["--json", "explain", "alice", "--name", &name].into_iter();
+        let json = doctor(&server, &subject.chain(quotas).collect::<Vec<_>>()).json();
+        assert_eq!(json["key"], key.as_str(), "{json}");
+        let limit = &json["limits"][0];
+        let usage: Usage = limiter.peek("alice").await.unwrap();
+        let left = limit["limit"].as_u64().unwrap() - limit["permits_in_use"].as_u64().unwrap();
+        assert_eq!(left, usage.remaining(), "{limits}: {json}");
+        let reset_after = u64::try_from(usage.reset_after().as_millis()).unwrap();
+        let fresh_in = limit["fresh_in_ms"].as_u64().unwrap();
+        assert!(fresh_in.abs_diff(reset_after) < 5_000, "{limits}: {json}");
+        assert!(limit["fields"].as_array().unwrap().len() >= 3, "{limits}: {json}");
+        assert_eq!(json["problem"], serde_json::Value::Null);
+
+        let printed = doctor(&server, &["explain", &key]);
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert!(printed.out.contains(": 2 permits in use. The limit is fresh in"), "{printed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_prints_in_words() {
+    let server = Server::start();
+    let seconds = server.command(&["TIME"]).unwrap().lines().nth(2).unwrap().to_owned();
+    let tat = seconds.parse::<u64>().unwrap() + 3_600;
+    let state = format!("{tat}000000 360000000 7200000000");
+    server.command(&["SET", "limiter:{salice}:api:gcra", &state, "PX", "3600500"]).unwrap();
+    let printed =
+        doctor(&server, &["explain", "alice", "--name", "api", "--quota", "10/h burst 20"]);
+    // The times go on, so they are cut off.
+    let lines: Vec<_> = printed.out.lines().collect();
+    for (line, text) in lines.iter().zip([
+        "limiter:{salice}:api:gcra",
+        "  subject    \"alice\" (text)",
+        "  policy     api",
+        "  algorithm  gcra",
+        "  expires    in ",
+        "",
+        "gcra: 10 of 20 permits in use, and 10 left. The limit is fresh in ",
+        &format!("  stored     \"{state}\""),
+        &format!("  TAT        {tat}000000  the time at which the debt is paid off, in "),
+        "  increment  360000000         each permit adds 6 min of debt",
+        "  reach      7200000000        the largest debt that the quota can leave: 2 h",
+    ]) {
+        assert!(line.starts_with(text), "{text:?}: {}", printed.out);
+    }
+}
+
+#[tokio::test]
+async fn what_no_limiter_writes_is_a_problem() {
+    let server = Server::start();
+    let plant = |words: &[&str]| server.command(words).unwrap();
+    let text = "limiter:{stext}:api:gcra";
+    plant(&["SET", text, "nonsense", "PX", "60000"]);
+    plant(&["SET", "limiter:{sfar}:api:gcra", "9999999999000000 1000000 60000000", "PX", "60000"]);
+    plant(&["SADD", "limiter:{stype}:api:gcra", "x"]);
+    plant(&["SET", "limiter:{slog}:api:sliding-log", "x"]);
+    plant(&["SET", "limiter:{slasting}:api:gcra", "1700000000000000 1000000 60000000"]);
+    for (key, message) in [
+        (text, "No limiter writes this value."),
+        ("limiter:{sfar}:api:gcra", "further ahead than its quota allows"),
+        ("limiter:{stype}:api:gcra", "fail with WRONGTYPE"),
+        ("limiter:{slog}:api:sliding-log", "fail with WRONGTYPE"),
+        ("limiter:{slasting}:api:gcra", "The key has no expiry."),
+    ] {
+        let printed = doctor(&server, &["explain", key]);
+        assert_eq!(printed.code, 1, "{printed:?}");
+        assert!(printed.out.contains("PROBLEM: ") && printed.out.contains(message), "{printed:?}");
+        let printed = doctor(&server, &["explain", key, "--json"]);
+        assert_eq!(printed.code, 1, "{printed:?}");
+        assert!(printed.out.contains(message), "{printed:?}");
+    }
+    // Nothing was repaired.
+    assert_eq!(server.command(&["GET", text]).unwrap(), "$8\r\nnonsense");
+}
+
+#[tokio::test]
+async fn a_secret_is_found_by_the_shared_secret_and_not_printed() {
+    let server = Server::start();
+    let limiter = limiter(&server, "api", "10/h").await;
+    take(&limiter, Key::secret("sk-1"), 3).await;
+    let url = server.url();
+    let explain = ["--url", &url, "explain", "-", "--secret", "--name", "api"];
+    let printed = run(&explain, &[("LIMITER_KEY_SECRET", SECRET)], "sk-1\n");
+    assert!(printed.out.contains("gcra: 3 permits in use."), "{printed:?}");
+    assert!(printed.out.contains("subject    a secret: @") && !printed.out.contains("sk-1"));
+    let printed = run(&explain, &[("LIMITER_KEY_SECRET", "another shared secret")], "sk-1\n");
+    assert!(printed.out.contains("Nothing is stored: the subject is fresh."), "{printed:?}");
+}
+
+#[test]
+fn a_long_log_is_read_in_part_and_says_so() {
+    let server = Server::start();
+    let seconds = server.command(&["TIME"]).unwrap().lines().nth(2).unwrap().to_owned();
+    let now = seconds.parse::<u64>().unwrap() * 1_000_000;
+    let key = "limiter:{salice}:api:sliding-log";
+    // 3,000 entries of a log of a minute, the older half of which no longer counts.
+    let head = format!("1 60000000 60000000 3000 {}", now - 90_000_000);
+    let mut words = vec!["RPUSH".to_owned(), key.to_owned(), head];
+    for number in 0..3_000 {
+        let at = if number < 1_500 { now - number } else { now - 90_000_000 - number };
+        words.extend([at.to_string(), "1".to_owned()]);
+    }
+    server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    server.command(&["PEXPIRE", key, "60000"]).unwrap();
+    let json = doctor(&server, &["explain", "--json", key]).json();
+    let limit = &json["limits"][0];
+    assert_eq!((&limit["permits_in_use"], &limit["is_upper_bound"]), (&2_000.into(), &true.into()));
+    let printed = doctor(&server, &["explain", key]);
+    assert!(printed.out.contains("sliding-log: At most 2000 permits in use."), "{printed:?}");
+}

@@ -1,0 +1,84 @@
+//! The command against a real server, in both forms.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+
+mod arguments;
+mod explain;
+mod report;
+mod reset;
+mod sessions;
+mod top;
+
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use limiter_core::{Cost, Key, Policy};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::Server;
+use serde_json::Value;
+
+/// What the command printed, and its exit code.
+#[derive(Debug)]
+struct Printed {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Printed {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Runs the command on a server.
+fn doctor(server: &Server, arguments: &[&str]) -> Printed {
+    run(&[&["--url", &server.url()], arguments].concat(), &[], "")
+}
+
+/// Runs the command with environment variables and a standard input.
+fn run(arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Printed {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_limiter-doctor"));
+    command.env_remove("REDIS_URL").env_remove("LIMITER_KEY_SECRET");
+    command.args(arguments).envs(variables.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that does not read it may have ended.
+    drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Printed {
+        code: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+/// Returns a limiter of one limit, or of several that are separated by `, `.
+async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
+    let limits: Vec<_> = limits.split(", ").collect();
+    let policy = match limits.as_slice() {
+        [limit] => Policy::parse(name, limit),
+        limits => {
+            let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
+            Policy::several(name, limits)
+        }
+    };
+    let connection = connect(&server.url()).await.unwrap();
+    let builder = RedisLimiter::builder(connection, policy.unwrap());
+    let builder = builder.deadline(Duration::from_secs(5)).key_secret(SECRET);
+    builder.build().unwrap()
+}
+
+const SECRET: &str = "a secret that all processes share";
+
+/// Takes permits, one call for each.
+async fn take<'a>(limiter: &RedisLimiter, key: impl Into<Key<'a>>, permits: u32) {
+    let key = key.into();
+    for _ in 0..permits {
+        assert!(limiter.check_n(&key, Cost::ONE).await.unwrap().is_admitted());
+    }
+}

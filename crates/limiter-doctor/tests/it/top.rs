@@ -1,0 +1,106 @@
+//! `top` lists who uses most.
+
+use std::time::Instant;
+
+use limiter_core::Key;
+use limiter_test::server::{Cluster, Server};
+use serde_json::Value;
+
+use crate::{doctor, limiter, run, take};
+
+/// Returns the keys in a list, and whether it is complete.
+fn keys(json: &Value) -> (Vec<&str>, bool) {
+    let subjects = json["subjects"].as_array().unwrap();
+    let keys = subjects.iter().map(|subject| subject["key"].as_str().unwrap());
+    (keys.collect(), json["is_complete"].as_bool().unwrap())
+}
+
+#[tokio::test]
+async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
+    let server = Server::start();
+    let api = limiter(&server, "api", "10/d").await;
+    let mail = limiter(&server, "mail", "5/d, 100/10d by sliding-log").await;
+    take(&api, "alice", 6).await;
+    take(&api, Key::tuple(["bob".into(), 7.into()]), 8).await;
+    take(&mail, "carol", 4).await;
+    server.command(&["SET", "limiter:{sfake}:api:gcra", "nonsense"]).unwrap();
+    server.command(&["SET", "other", "nonsense"]).unwrap();
+
+    let printed = doctor(&server, &["top"]);
+    let lines: Vec<_> = printed.out.lines().collect();
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert_eq!(lines[0], "    permits in use    fresh in  key");
+    for (line, (used, key)) in lines[1..].iter().zip([
+        ("8", "limiter:{t4:sbob2:i7}:api:gcra"),
+        ("6", "limiter:{salice}:api:gcra"),
+        ("4", "limiter:{scarol}:mail:gcra+sliding-log"),
+    ]) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!((words[0], words[words.len() - 1]), (used, key), "{printed:?}");
+    }
+    let foot = [
+        "Read 4 keys, sorted by permits in use; --name and --quota sort by the share of the limit.",
+        "Skipped 1 of them, with values that no limiter writes, such as limiter:{sfake}:api:gcra: \
+         explain prints what is wrong.",
+    ];
+    assert_eq!(lines[lines.len() - 2..], foot);
+
+    let of_mail = ["top", "--name", "mail", "--quota", "5/d", "--quota", "100/10d by sliding-log"];
+    let printed = doctor(&server, &of_mail);
+    assert!(printed.out.contains("           4 of 5 "), "{printed:?}");
+    let printed = doctor(&server, &["top", "--json", "--name", "api", "--limit", "1"]);
+    let json = printed.json();
+    assert_eq!(keys(&json), (vec!["limiter:{t4:sbob2:i7}:api:gcra"], true));
+    let first = &json["subjects"][0];
+    assert_eq!(first["permits_in_use"], 8);
+    assert_eq!(first["subject"]["value"][1]["value"], "7");
+    assert_eq!(first["limit"], Value::Null);
+    assert_eq!((&json["keys_read"], &json["keys_skipped"]), (&3.into(), &1.into()));
+}
+
+#[tokio::test]
+async fn nothing_is_written_and_the_work_is_bounded() {
+    let server = Server::start();
+    let state = "9999999999000000 1000000 360000000000000";
+    for number in 0..1_000 {
+        server.command(&["SET", &format!("limiter:{{i{number}}}:api:gcra"), state]).unwrap();
+    }
+    server.command(&["CONFIG", "RESETSTAT"]).unwrap();
+    let printed = doctor(&server, &["top", "--max-keys", "250", "--json"]);
+    let json = printed.json();
+    assert!(!keys(&json).1, "{printed:?}");
+    let read = json["keys_read"].as_u64().unwrap();
+    assert!((250..=500).contains(&read), "{read}");
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    for command in ["set", "pexpire", "del", "keys"] {
+        assert!(!stats.contains(&format!("cmdstat_{command}:")), "{stats}");
+    }
+    let start = Instant::now();
+    let printed = doctor(&server, &["top", "--max-seconds", "0"]);
+    assert!(printed.out.contains("Not all keys were read"), "{printed:?}");
+    assert!(start.elapsed().as_secs() < 5);
+}
+
+#[tokio::test]
+async fn all_nodes_of_a_cluster_are_read() {
+    let cluster = Cluster::start();
+    let url = cluster.url();
+    let connection = limiter_redis::connect(&url).await.unwrap();
+    let policy = limiter_core::Policy::parse("api", "10/d by sub-windows 10 slots").unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    for number in 1..=9 {
+        take(&limiter, number, u32::from(number == 5) + 1).await;
+    }
+    let printed = run(&["top", "--url", &url, "--json"], &[], "");
+    let json = printed.json();
+    let (keys, is_complete) = keys(&json);
+    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:sub-windows", true));
+
+    let printed = run(&["explain", "--url", &url, keys[0], "--json"], &[], "");
+    assert_eq!(printed.json()["limits"][0]["permits_in_use"], 2, "{printed:?}");
+    let printed = run(&["reset", "--url", &url, keys[0]], &[], "");
+    assert!(printed.out.starts_with("Deleted"), "{printed:?}");
+    let printed = run(&["report", "--url", &url, "--json"], &[], "");
+    assert!(printed.json()["findings"].as_array().unwrap().len() > 9, "{printed:?}");
+}
