@@ -6,12 +6,10 @@
 //! | algorithm | transition | state of a key |
 //! |---|---|---|
 //! | GCRA, token bucket, leaky bucket as meter or queue | [`Gcra`] | [`Tat`] |
-//! | fixed window, aligned window | [`FixedWindow`] | [`Window`] |
-//! | sliding counter | [`SlidingCounter`] | [`Counts`] |
+//! | fixed window, aligned window, sliding counter | [`Windows`] | [`Counts`] |
 //! | sub-windows, exact log | [`Ledger`] | [`Entries`] |
 //! | several limits at once | [`Several`] | the states of its limits |
 
-mod fixed_window;
 mod gcra;
 mod kind;
 mod ledger;
@@ -19,11 +17,10 @@ mod pace;
 mod rule;
 mod scale;
 mod several;
-mod sliding_counter;
 mod slots;
 mod transition;
+mod windows;
 
-pub use fixed_window::{FixedWindow, Window};
 #[cfg(feature = "std")]
 pub(crate) use gcra::View;
 pub use gcra::{Gcra, Tat};
@@ -32,9 +29,9 @@ pub use ledger::{Entries, Ledger};
 pub use rule::{Rule, State};
 pub use scale::Scale;
 pub use several::Several;
-pub use sliding_counter::{Counts, SlidingCounter};
 pub use slots::Slots;
 pub use transition::{Charge, Marks, Transition};
+pub use windows::{Counts, WindowKind, Windows};
 
 use crate::Timestamp;
 

@@ -11,41 +11,7 @@ use crate::{Algorithm, Error, ErrorKind, Policy};
 
 /// The policies of a program and their tiers, by name, as a configuration file has them.
 ///
-/// With the feature `serde`, `Policies` are read from any self-describing format, such as TOML, JSON
-/// or YAML, and written to it. A policy of one limit is a text, which [`Policy::parse`] describes.
-/// Several limits are a table `limits`, by name. A policy with tiers is a table with the field
-/// `limit` or `limits`, and the table `tiers`.
-///
-/// A tier is another policy for some keys, on the states of the policy that it belongs to: give it
-/// to [`Limiter::with_policy`](crate::Limiter::with_policy) of that policy's limiter. It has limits
-/// of the same [families](Policy::families). A tier's limit that names no algorithm has that of the
-/// policy's limit; with several limits, that of the limit of the same name.
-///
-/// ```
-/// use limiter_core::{Algorithm, Policies};
-///
-/// let policies: Policies = toml::from_str(r#"
-///     search = "100/min burst 20 horizon 5min"
-///
-///     [login]
-///     limit = "5/min by sliding-log"
-///     [login.tiers]
-///     staff = "50/min"
-///
-///     [api.limits]
-///     burst = "10/s"
-///     hourly = "100/h by sliding-log"
-///     [api.tiers.premium]
-///     burst = "100/s"
-///     hourly = "1_000/h"
-/// "#)?;
-/// assert_eq!(policies.get("search").ok_or("no policy")?.limits()[0].quota().burst(), 20);
-/// let staff = policies.tier("login", "staff").ok_or("no tier")?;
-/// assert_eq!(staff.limits()[0].algorithm(), Algorithm::SlidingLog);
-/// # Ok::<(), Box<dyn core::error::Error>>(())
-/// ```
-///
-/// A [`Policy`] by itself is a table with the fields `name`, and `limit` or `limits`.
+#[doc = include_str!("../docs/items/policies.md")]
 ///
 /// # Errors
 ///
@@ -117,11 +83,7 @@ impl Policies {
 
     fn add(&mut self, entry: Entry) -> Result<(), Error> {
         let name = entry.policy.name().to_owned();
-        if self.0.contains_key(&name) {
-            return Err(duplicate("policies", &name));
-        }
-        self.0.insert(name, entry);
-        Ok(())
+        insert(&mut self.0, "policies", name, entry)
     }
 }
 
@@ -130,29 +92,34 @@ impl Entry {
         self.policy.check_families(&tier)?;
         let name = tier.name().to_owned();
         if name == self.policy.name() {
-            let message =
-                format!("invalid tier {name:?}: it is the policy's name; rename the tier");
-            return Err(Error::new(ErrorKind::InvalidName, message));
+            let fault = "it is the policy's name; rename the tier";
+            return Err(Error::invalid(ErrorKind::InvalidName, "tier", &name, fault));
         }
-        if self.tiers.contains_key(&name) {
-            return Err(duplicate("tiers", &name));
-        }
-        self.tiers.insert(name, tier);
-        Ok(())
+        insert(&mut self.tiers, "tiers", name, tier)
     }
 }
 
-fn duplicate(what: &str, name: &str) -> Error {
-    let message = format!("two {what} are named {name:?}; rename one");
-    Error::new(ErrorKind::InvalidName, message)
+fn insert<T>(
+    all: &mut BTreeMap<String, T>,
+    what: &str,
+    name: String,
+    value: T,
+) -> Result<(), Error> {
+    if all.contains_key(&name) {
+        let message = format!("two {what} are named {name:?}; rename one");
+        return Err(Error::new(ErrorKind::InvalidName, message));
+    }
+    all.insert(name, value);
+    Ok(())
 }
 
-/// Returns the algorithm of a tier's limit that names none: that of the policy's only limit, or of
-/// its limit called `name`.
-fn inherited(policy: &Policy, name: &str) -> Option<Algorithm> {
-    let limit = match policy.limits() {
-        [only] => Some(only),
-        limits => limits.iter().find(|limit| limit.name() == name),
+/// Returns the algorithm of a limit that names none: GCRA, or in a tier that of the policy's only
+/// limit, or of its limit called `name`.
+fn inherited(tier_of: Option<&Policy>, name: &str) -> Option<Algorithm> {
+    let limit = match tier_of.map(Policy::limits) {
+        None => return Some(Algorithm::Gcra),
+        Some([only]) => Some(only),
+        Some(limits) => limits.iter().find(|limit| limit.name() == name),
     };
     limit.map(crate::Limit::algorithm)
 }

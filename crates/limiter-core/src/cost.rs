@@ -52,18 +52,6 @@ impl Cost {
     }
 }
 
-impl Default for Cost {
-    fn default() -> Self {
-        Self::ONE
-    }
-}
-
-impl From<NonZeroU64> for Cost {
-    fn from(permits: NonZeroU64) -> Self {
-        Self(permits)
-    }
-}
-
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -46,13 +46,13 @@ enum Retry {
 pub enum Source {
     /// The limiter's own state, in memory or in the store.
     Store,
-    /// A cached denial that still holds: the store was not asked.
+    /// A cached denial that still holds. No call was sent to the store.
     Cache,
-    /// A limiter in this process's memory, because the store could not be asked. Usage and waits
-    /// are those of that limiter.
+    /// A limiter in this process's memory, because the store failed. Usage and waits are those of
+    /// that limiter.
     Local,
-    /// No state at all: the store could not be asked, and all requests are treated alike. Usage and
-    /// waits are placeholders.
+    /// No state, because the store failed: all requests are admitted, or all refused. Usage and waits
+    /// are placeholders.
     Failure,
 }
 
@@ -218,8 +218,8 @@ impl Usage {
         }
     }
 
-    /// Sets which limit this usage describes: an index into [`Policy::limits`](crate::Policy::limits), lowered to the last
-    /// index that a policy can have.
+    /// Sets which limit this usage describes: an index into
+    /// [`Policy::limits`](crate::Policy::limits), lowered to the last that a policy can have.
     #[must_use]
     pub const fn of_limit(self, index: usize) -> Self {
         const LAST: usize = MAX_LIMITS - 1;
@@ -251,7 +251,7 @@ impl Usage {
         self.limit
     }
 
-    /// Returns how many permits the key could take now if nobody waited for them, rounded down.
+    /// Returns how many permits the key could take now if there were no waiters, rounded down.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         match self.figures {
@@ -278,7 +278,8 @@ impl Usage {
         }
     }
 
-    /// Returns the index of the limit that this usage describes, in [`Policy::limits`](crate::Policy::limits).
+    /// Returns the index, in [`Policy::limits`](crate::Policy::limits), of the limit that this usage
+    /// describes.
     #[must_use]
     pub const fn limit_index(&self) -> usize {
         self.limit_index as usize

@@ -1,12 +1,12 @@
-//! Errors. A refusal is not an error but a [`Decision`](crate::Decision).
+//! Errors of this crate and of stores.
 
 use alloc::{borrow::Cow, boxed::Box, format};
 use core::{error::Error as StdError, fmt};
 
 /// An invalid value, or a failure of a store. A refusal is not an error.
 ///
-/// [`Error::kind`] is for programs to act on. The message quotes the invalid value and states what is
-/// wrong and what to do. [`source`](StdError::source) returns the underlying error, if any.
+/// Programs act on [`Error::kind`]. The message quotes the invalid value, and states what is wrong and
+/// what to do.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,6 +50,16 @@ impl Error {
         Self { kind, message: message.into(), source: None }
     }
 
+    /// Returns the error about an invalid text. The fault includes the remedy.
+    pub(crate) fn invalid(
+        kind: ErrorKind,
+        what: &str,
+        text: &str,
+        fault: impl fmt::Display,
+    ) -> Self {
+        Self::new(kind, format!("invalid {what} {:?}: {fault}", excerpt(text)))
+    }
+
     /// Adds the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -72,10 +82,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.source {
-            Some(source) => Some(&**source),
-            None => None,
-        }
+        self.source.as_deref().map(|source| source as _)
     }
 }
 

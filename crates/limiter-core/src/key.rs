@@ -1,4 +1,4 @@
-//! Whose permits are counted.
+//! Keys, by which permits are counted.
 
 use alloc::{borrow::Cow, boxed::Box, string::String, vec::Vec};
 use core::{
@@ -7,12 +7,11 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Whose permits are counted: a text, bytes, an integer, an address, or a tuple of keys.
+/// What permits are counted by: a text, bytes, an integer, an address, or a tuple of keys.
 ///
 /// Keys of different kinds are different (`7` is not `"7"`), and so are different tuples: `("a",
 /// "bc")` is not `("ab", "c")`. An IPv4 address mapped into IPv6 is the IPv4 address. Equal integers
-/// are equal keys, whatever their types. Texts and bytes are borrowed where they can be; only an owned
-/// text, owned bytes, a tuple and a secret that is neither allocate.
+/// are equal keys, whatever their types. Only an owned text, owned bytes and a tuple allocate.
 ///
 /// ```
 /// use limiter_core::Key;
@@ -24,12 +23,16 @@ use core::{
 /// assert_ne!(resource_and_client, Key::tuple(["/searcha".into(), "lice".into()]));
 /// ```
 #[derive(Clone)]
-pub struct Key<'a>(Repr<'a>);
+pub struct Key<'a> {
+    repr: Repr<'a>,
+    /// Whether `Debug` and stores that others can read must hide it.
+    is_secret: bool,
+}
 
-/// What allocates is in a box, so that dropping a borrowed key is one comparison.
+/// Owned values are boxed, so that dropping a borrowed key is one comparison.
 #[derive(Clone)]
 enum Repr<'a> {
-    /// What borrows, or is its own value. Never an IPv4 address mapped into IPv6.
+    /// Never an IPv4 address mapped into IPv6.
     Plain(View<'a>),
     Owned(Box<Owned<'a>>),
 }
@@ -39,10 +42,9 @@ enum Owned<'a> {
     Str(String),
     Bytes(Vec<u8>),
     Tuple(Vec<Key<'a>>),
-    Secret(u8, Vec<u8>),
 }
 
-/// What a key is, whether it owns it or not.
+/// A key's value, borrowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View<'a> {
     Str(&'a str),
@@ -50,8 +52,6 @@ enum View<'a> {
     Integer(i128),
     Address(IpAddr),
     Tuple(&'a [Key<'a>]),
-    /// The tag of another key's encoding, and the rest of that encoding.
-    Secret(u8, &'a [u8]),
 }
 
 impl<'a> Key<'a> {
@@ -64,7 +64,7 @@ impl<'a> Key<'a> {
     /// Returns `key` marked as a secret, such as a token or a password.
     ///
     /// [`Debug`](fmt::Debug) prints `[secret]` instead of it. A store that others can read has to
-    /// store a digest of it: see [`Key::is_secret`]. A text or bytes stay borrowed.
+    /// store a digest of it: see [`Key::is_secret`].
     ///
     /// ```
     /// use limiter_core::Key;
@@ -75,27 +75,15 @@ impl<'a> Key<'a> {
     /// ```
     #[must_use]
     pub fn secret(key: impl Into<Self>) -> Self {
-        let key = key.into();
-        match key.0 {
-            Repr::Plain(View::Str(text)) => Self(Repr::Plain(View::Secret(b's', text.as_bytes()))),
-            Repr::Plain(View::Bytes(bytes)) => Self(Repr::Plain(View::Secret(b'b', bytes))),
-            _ if matches!(key.view(), View::Secret(..)) => key,
-            _ => {
-                let mut encoding = Vec::new();
-                key.encode(&mut encoding);
-                let tag = encoding.remove(0);
-                Owned::Secret(tag, encoding).into()
-            }
-        }
+        Self { is_secret: true, ..key.into() }
     }
 
     /// Returns whether the key is a secret, or a tuple that contains one.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         match self.view() {
-            View::Secret(..) => true,
-            View::Tuple(parts) => parts.iter().any(Key::is_secret),
-            View::Str(_) | View::Bytes(_) | View::Integer(_) | View::Address(_) => false,
+            View::Tuple(parts) => self.is_secret || parts.iter().any(Key::is_secret),
+            _ => self.is_secret,
         }
     }
 
@@ -112,6 +100,9 @@ impl<'a> Key<'a> {
     /// assert_eq!(out, b"t8:s/search3:i42");
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
+        if self.is_secret {
+            out.push(b'x');
+        }
         match self.view() {
             View::Str(text) => {
                 out.push(b's');
@@ -132,10 +123,6 @@ impl<'a> Key<'a> {
                     out.append(&mut encoded);
                 }
             }
-            View::Secret(tag, rest) => {
-                out.extend_from_slice(&[b'x', tag]);
-                out.extend_from_slice(rest);
-            }
         }
     }
 }
@@ -143,13 +130,12 @@ impl<'a> Key<'a> {
 impl Key<'_> {
     #[inline]
     fn view(&self) -> View<'_> {
-        match &self.0 {
+        match &self.repr {
             Repr::Plain(view) => *view,
             Repr::Owned(owned) => match &**owned {
                 Owned::Str(text) => View::Str(text),
                 Owned::Bytes(bytes) => View::Bytes(bytes),
                 Owned::Tuple(parts) => View::Tuple(parts),
-                Owned::Secret(tag, rest) => View::Secret(*tag, rest),
             },
         }
     }
@@ -157,7 +143,7 @@ impl Key<'_> {
 
 impl PartialEq for Key<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.view() == other.view()
+        self.is_secret == other.is_secret && self.view() == other.view()
     }
 }
 
@@ -168,7 +154,8 @@ impl Hash for Key<'_> {
     /// Inlined for texts, integers and addresses: they halve a check (`cargo xtask bench memory`).
     #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.0 {
+        match &self.repr {
+            _ if self.is_secret => self.hash_rest(state),
             Repr::Plain(View::Str(text)) => {
                 state.write(text.as_bytes());
                 state.write_u8(b's');
@@ -199,76 +186,81 @@ impl Key<'_> {
                 parts.hash(state);
                 state.write_u8(b't');
             }
-            View::Secret(tag, rest) => {
-                state.write(rest);
-                state.write_u8(b'x');
-                state.write_u8(tag);
-            }
-            view => Key(Repr::Plain(view)).hash(state),
+            view => Key::from(view).hash(state),
         }
-    }
-}
-
-impl<'a> From<Owned<'a>> for Key<'a> {
-    fn from(owned: Owned<'a>) -> Self {
-        Self(Repr::Owned(Box::new(owned)))
+        if self.is_secret {
+            state.write_u8(b'x');
+        }
     }
 }
 
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view() {
+            _ if self.is_secret => f.write_str("[secret]"),
             View::Str(text) => text.fmt(f),
             View::Bytes(bytes) => bytes.fmt(f),
             View::Integer(integer) => integer.fmt(f),
             View::Address(address) => address.fmt(f),
             View::Tuple(parts) => parts.fmt(f),
-            View::Secret(..) => f.write_str("[secret]"),
         }
     }
+}
+
+impl<'a> From<View<'a>> for Key<'a> {
+    #[inline]
+    fn from(view: View<'a>) -> Self {
+        Self { repr: Repr::Plain(view), is_secret: false }
+    }
+}
+
+impl<'a> From<Owned<'a>> for Key<'a> {
+    fn from(owned: Owned<'a>) -> Self {
+        Self { repr: Repr::Owned(Box::new(owned)), is_secret: false }
+    }
+}
+
+macro_rules! from {
+    ($($type:ty: $value:ident => $key:expr;)*) => {$(
+        impl<'a> From<$type> for Key<'a> {
+            #[inline]
+            fn from($value: $type) -> Self {
+                $key.into()
+            }
+        }
+    )*};
+}
+
+from! {
+    &'a str: text => View::Str(text);
+    &'a String: text => text.as_str();
+    &'a Cow<'_, str>: text => &**text;
+    String: text => Owned::Str(text);
+    &'a [u8]: bytes => View::Bytes(bytes);
+    Vec<u8>: bytes => Owned::Bytes(bytes);
+    IpAddr: address => View::Address(address.to_canonical());
+    Ipv4Addr: address => IpAddr::V4(address);
+    Ipv6Addr: address => IpAddr::V6(address);
+    u8: integer => View::Integer(integer.into());
+    u16: integer => View::Integer(integer.into());
+    u32: integer => View::Integer(integer.into());
+    u64: integer => View::Integer(integer.into());
+    i8: integer => View::Integer(integer.into());
+    i16: integer => View::Integer(integer.into());
+    i32: integer => View::Integer(integer.into());
+    i64: integer => View::Integer(integer.into());
 }
 
 /// Borrows what the key owns.
 impl<'a> From<&'a Key<'_>> for Key<'a> {
     fn from(key: &'a Key<'_>) -> Self {
-        Self(Repr::Plain(key.view()))
-    }
-}
-
-impl<'a> From<&'a str> for Key<'a> {
-    #[inline]
-    fn from(text: &'a str) -> Self {
-        Self(Repr::Plain(View::Str(text)))
-    }
-}
-
-impl<'a> From<&'a String> for Key<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<String> for Key<'_> {
-    fn from(text: String) -> Self {
-        Owned::Str(text).into()
-    }
-}
-
-impl<'a> From<&'a [u8]> for Key<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self(Repr::Plain(View::Bytes(bytes)))
+        Self { repr: Repr::Plain(key.view()), is_secret: key.is_secret }
     }
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::from(bytes.as_slice())
-    }
-}
-
-impl From<Vec<u8>> for Key<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Owned::Bytes(bytes).into()
     }
 }
 
@@ -280,41 +272,6 @@ impl<'a> From<Cow<'a, str>> for Key<'a> {
         }
     }
 }
-
-impl<'a> From<&'a Cow<'_, str>> for Key<'a> {
-    fn from(text: &'a Cow<'_, str>) -> Self {
-        Self::from(&**text)
-    }
-}
-
-impl From<IpAddr> for Key<'_> {
-    fn from(address: IpAddr) -> Self {
-        Self(Repr::Plain(View::Address(address.to_canonical())))
-    }
-}
-
-impl From<Ipv4Addr> for Key<'_> {
-    fn from(address: Ipv4Addr) -> Self {
-        IpAddr::V4(address).into()
-    }
-}
-
-impl From<Ipv6Addr> for Key<'_> {
-    fn from(address: Ipv6Addr) -> Self {
-        IpAddr::V6(address).into()
-    }
-}
-
-macro_rules! from_integers {
-    ($($integer:ty)*) => {$(
-        impl From<$integer> for Key<'_> {
-            fn from(integer: $integer) -> Self {
-                Self(Repr::Plain(View::Integer(integer.into())))
-            }
-        }
-    )*};
-}
-from_integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 fn append(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     struct Bytes<'a>(&'a mut Vec<u8>);

@@ -24,32 +24,7 @@
 //! Code that runs on any limiter, in memory or through a store, takes a `&dyn` [`Limiter`] or
 //! [`WaitingLimiter`].
 //!
-//! # Laws
-//!
-//! These hold for every algorithm and every store:
-//!
-//! 1. **Never over.** Admissions in any trailing window stay within the algorithm's published bound,
-//!    under any interleaving of threads, processes and clients. An admission counts at the moment
-//!    that it is charged for.
-//! 2. **A refusal changes nothing.** The only write that a refusal or a peek may make replaces an
-//!    impossible state, or restores a lost expiry.
-//! 3. **`retry_after` is exact.** Without other traffic, a retry at that moment is admitted, and one
-//!    tick of the store's clock earlier it is refused. It is `None` if the cost can never fit.
-//! 4. **Absent = fresh = fully recovered.** A store forgets only states that equal a fresh one.
-//!    Eviction never gives a key a new allowance.
-//! 5. **Time goes forward per key.** A clock step or a corrupt value costs a key at most the capacity
-//!    and horizon of the quota that its state names. It never gives a new allowance, and costs no
-//!    other key anything.
-//! 6. **All or nothing** over several limits. A refusal names the limit with the longest wait.
-//! 7. **Refunds** give back at most the receipt's permits, once, and never lift a key above fresh.
-//! 8. **Twins agree.** The Lua text and the Rust model of an algorithm give the same decision and
-//!    state.
-//! 9. **A changed quota keeps the debt.** A debt drains at the pace of the quota that charged it
-//!    until another quota charges, and from then at that quota's pace. Quotas that take turns on one
-//!    key stay within the largest burst and the highest rate among them. A handle enforces the policy
-//!    that it reports.
-//! 10. **No panic and no overflow** is reachable from a request, or from a value that a constructor
-//!     accepted.
+#![doc = include_str!("../docs/laws.md")]
 //!
 //! # Features
 //!

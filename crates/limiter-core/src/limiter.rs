@@ -15,34 +15,11 @@ use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
 /// store that processes share. The trait is object-safe: a program that chooses at run time holds an
 /// `Arc<dyn Limiter>`.
 ///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// use std::{sync::Arc, time::Duration};
-/// use limiter_core::{Cost, Error, Limiter, MemoryLimiter, Policy, Quota};
-///
-/// /// Charges an estimate, and settles it when the true cost is known.
-/// async fn complete(limiter: &dyn Limiter, user: &str) -> Result<bool, Error> {
-///     let reservation = limiter.reserve(&user.into(), Cost::of(600), Duration::ZERO).await?;
-///     let Some(receipt) = reservation.into_receipt() else { return Ok(false) };
-///     let tokens_in_the_response = 100;
-///     limiter.refund(receipt.keep(tokens_in_the_response)).await?;
-///     Ok(true)
-/// }
-///
-/// # futures::executor::block_on(async {
-/// let policy = Policy::sliding_log("tokens", Quota::per_hour(1_000));
-/// let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy));
-/// assert!(complete(&limiter, "alice").await?);
-/// assert_eq!(limiter.peek(&"alice".into()).await?.used(), 100);
-/// # Ok::<(), Error>(())
-/// # }).unwrap();
-/// # }
-/// ```
+#[doc = include_str!("../docs/items/limiter.md")]
 ///
 /// # Errors
 ///
-/// An answer is an error if the store could not be asked or did not answer as expected. A refusal is
-/// not an error. The kinds are
+/// An answer is an error if the store fails. A refusal is not an error. The kinds are
 ///
 /// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the store has not executed it;
 /// - [`ErrorKind::Undetermined`](crate::ErrorKind::Undetermined): the store may have executed it;
@@ -72,8 +49,8 @@ pub trait Limiter: Send + Sync {
     /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
-    /// Gives back the permits of `receipt` as far as they still count, and returns how many came
-    /// back. Never lifts a key above a fresh one; gives back nothing for another limiter's receipt.
+    /// Gives back the permits of `receipt` as far as they still count, and returns their number. Never
+    /// lifts a key above a fresh one; gives back nothing for another limiter's receipt.
     ///
     /// The receipt is used up, even if the answer is an error.
     fn refund(&self, receipt: Receipt) -> Answer<u64>;
@@ -94,37 +71,7 @@ pub trait Limiter: Send + Sync {
 
 /// A limiter whose callers can wait for permits.
 ///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// use std::{sync::Arc, time::Duration};
-/// use limiter_core::{
-///     Cost, Error, Key, Limiter, ManualClock, MemoryLimiter, Policy, Quota, WaitingLimiter,
-/// };
-///
-/// /// Waits for at most two seconds, and returns whether the mail was sent.
-/// async fn send(limiter: &dyn WaitingLimiter, user: &str) -> Result<bool, Error> {
-///     let within = Some(Duration::from_secs(2));
-///     Ok(limiter.acquire(&Key::from(user), Cost::ONE, within).await?.is_admitted())
-/// }
-///
-/// # futures::executor::block_on(async {
-/// let clock = ManualClock::new();
-/// let policy = Policy::gcra("mail", Quota::per_second(1));
-/// let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build()?;
-/// let limiter: Arc<dyn WaitingLimiter> = Arc::new(limiter);
-///
-/// let mails = async { futures::join!(send(&limiter, "alice"), send(&limiter, "alice")) };
-/// let one_second_later = async { clock.advance(Duration::from_secs(1)) };
-/// let ((first, second), ()) = futures::join!(mails, one_second_later);
-/// assert!(first? && second?);
-///
-/// // It is a limiter like any other.
-/// let limiter: Arc<dyn Limiter> = limiter;
-/// assert!(!limiter.check(&"alice".into()).await?.is_admitted());
-/// # Ok::<(), Error>(())
-/// # }).unwrap();
-/// # }
-/// ```
+#[doc = include_str!("../docs/items/waiting-limiter.md")]
 pub trait WaitingLimiter: Limiter {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given. If it
     /// will not fit by then, or never can, it is refused at once.

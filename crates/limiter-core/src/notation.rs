@@ -11,10 +11,11 @@ mod quota;
 use alloc::{
     format,
     string::{String, ToString},
+    vec,
 };
 use core::{fmt, time::Duration};
 
-use self::parts::{Parts, invalid};
+use self::parts::Parts;
 use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota};
 
 impl Policy {
@@ -50,7 +51,7 @@ impl Policy {
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let written = Written::parse(text)?;
         let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
-        written.policy(name, algorithm)
+        Self::from_limits(name, vec![written.limit("policy", name, algorithm)?])
     }
 }
 
@@ -84,41 +85,39 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let invalid = |fault: &str| invalid(ErrorKind::InvalidQuota, "limit", text, fault);
-        let parts = Parts::split(text).map_err(|fault| invalid(&fault))?;
+        use ErrorKind::{InvalidQuota, InvalidSetting};
+        let invalid = |fault| Error::invalid(InvalidQuota, "limit", text.trim(), fault);
+        let parts = Parts::split(text).map_err(invalid)?;
         let horizon = match parts.horizon.as_deref() {
             None => None,
             Some("") => {
-                return Err(invalid("the horizon is missing; write one, as in horizon 5min"));
+                let fault = "the horizon is missing; write one, as in horizon 5min";
+                return Err(invalid(fault.into()));
             }
-            Some(horizon) => Some(duration::parse(horizon).map_err(|fault| {
-                parts::invalid(ErrorKind::InvalidSetting, "horizon", horizon, &fault)
-            })?),
+            Some(horizon) => Some(
+                duration::parse(horizon)
+                    .map_err(|fault| Error::invalid(InvalidSetting, "horizon", horizon, fault))?,
+            ),
         };
         let algorithm = match parts.by.as_deref() {
             None => None,
-            Some("") => return Err(invalid(&algorithm::missing())),
+            Some("") => return Err(invalid(algorithm::missing())),
             Some(algorithm) => Some(algorithm.parse()?),
         };
-        let quota = quota::parse(&parts).map_err(|fault| {
-            parts::invalid(ErrorKind::InvalidQuota, "quota", &parts.quota(), &fault)
-        })?;
+        let quota = quota::parse(&parts)
+            .map_err(|fault| Error::invalid(InvalidQuota, "quota", parts.quota().trim(), fault))?;
         Ok(Self { quota, horizon, algorithm })
     }
 
-    /// Returns a policy of this limit, by `algorithm`.
-    pub(crate) fn policy(self, name: &str, algorithm: Algorithm) -> Result<Policy, Error> {
-        let policy = Policy::new(name, algorithm, self.quota)?;
-        match self.horizon {
-            Some(horizon) => policy.with_horizon(horizon),
-            None => Ok(policy),
-        }
-    }
-
-    /// Returns one of several limits, by `algorithm`.
-    #[cfg(feature = "serde")]
-    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
-        let limit = Limit::new(name, algorithm, self.quota)?;
+    /// Returns the limit, by `algorithm`. The name is that of a `"limit"`, or of a `"policy"` that has
+    /// only this limit.
+    pub(crate) fn limit(
+        self,
+        what: &str,
+        name: &str,
+        algorithm: Algorithm,
+    ) -> Result<Limit, Error> {
+        let limit = Limit::new(what, name, algorithm, self.quota)?;
         match self.horizon {
             Some(horizon) => limit.with_horizon(horizon),
             None => Ok(limit),

@@ -7,7 +7,7 @@ use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 
 pub use limit::Limit;
-use limit::{invalid, validate_name};
+use limit::validate_name;
 
 use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_LIMITS};
 
@@ -49,23 +49,15 @@ struct Inner {
 }
 
 impl Policy {
-    /// The longest name, in bytes.
-    pub const MAX_NAME: usize = limit::MAX_NAME;
-
     /// The most limits of one policy.
     pub const MAX_LIMITS: usize = MAX_LIMITS;
-
-    /// The most permits of a log, and the most slots of sub-windows, that are one of several limits,
-    /// because the states of several limits are read and written as one.
-    pub const MAX_ENTRIES_OF_SEVERAL: u64 = limit::MAX_ENTRIES_OF_SEVERAL;
 
     /// Returns a policy that applies `quota` by `algorithm`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if `name` is empty, longer than [`Policy::MAX_NAME`], or has a
-    /// character that is not printable ASCII, which a structured header field can't carry
-    /// (RFC 9651, section 3.3.3).
+    /// [`ErrorKind::InvalidName`] if `name` is empty, longer than 64 bytes, or has a character that is
+    /// not printable ASCII, which a structured header field can't carry (RFC 9651, section 3.3.3).
     ///
     /// [`ErrorKind::InvalidQuota`] if the algorithm can't serve the quota: a window whose burst
     /// differs from its permits; a sliding counter of more than 50,000,000 permits; a log of more
@@ -73,8 +65,7 @@ impl Policy {
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
     /// of microseconds, if its burst and its horizon take longer than 10 days together.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        validate_name("policy", name)?;
-        Self::of(name, vec![Limit::new(name, algorithm, quota)?])
+        Self::from_limits(name, vec![Limit::new("policy", name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -99,18 +90,16 @@ impl Policy {
     /// of `policies` has several limits itself, if two limits have the same algorithm and quota, or
     /// if two are paced, whose slots might never agree.
     ///
-    /// [`ErrorKind::InvalidQuota`] if a limit would keep more than
-    /// [`Policy::MAX_ENTRIES_OF_SEVERAL`] entries.
+    /// [`ErrorKind::InvalidQuota`] if a log has more than 1,000 permits, or sub-windows more than
+    /// 1,000 slots, because the states of several limits are read and written as one.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let mut limits = Vec::new();
         for policy in policies {
             let [limit] = policy.limits() else {
                 let inner = policy.name();
-                return Err(invalid(
-                    ErrorKind::InvalidSetting,
-                    name,
-                    &format!("{inner:?} has several limits itself; list its limits one by one"),
-                ));
+                let fault =
+                    format!("{inner:?} has several limits itself; list its limits one by one");
+                return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
             };
             limits.push(limit.clone());
         }
@@ -123,10 +112,12 @@ impl Policy {
     ///
     /// [`ErrorKind::InvalidSetting`] if `horizon` is not a whole number of milliseconds up to
     /// [`Quota::MAX_RECOVERY`], or if a limit is a leaky queue, whose depth is its horizon.
+    ///
+    /// [`ErrorKind::InvalidQuota`] if a permit takes no whole number of microseconds, and the burst and
+    /// the horizon take longer than 10 days together.
     pub fn with_horizon(self, horizon: Duration) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon));
-        let limits = limits.collect::<Result<_, _>>()?;
-        Self::of(self.name(), limits)
+        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
     /// Returns the policy with other quotas for its limits, in the same order.
@@ -138,9 +129,9 @@ impl Policy {
     pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit);
-            Limit::new(limit.name(), algorithm, quota)
+            Limit::new("limit", limit.name(), algorithm, quota)
         });
-        Self::of(self.name(), limits.collect::<Result<_, _>>()?)
+        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
     /// Returns the name.
@@ -178,21 +169,16 @@ impl Policy {
     /// [`ErrorKind::InvalidSetting`] if their families differ.
     #[doc(hidden)]
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
-        let families = |policy: &Self| {
-            let limits = policy.limits().iter();
-            limits.map(|limit| limit.algorithm().family()).collect::<Vec<_>>()
-        };
-        if families(self) == families(other) {
+        let (own, others) = (self.families(), other.families());
+        if own == others {
             return Ok(());
         }
         let fault = format!(
-            "it limits by {}, and the limiter's states are those of {} ({:?}); use the same \
-             algorithms in the same order",
-            other.families(),
-            self.families(),
+            "it limits by {others}, and the limiter's states are those of {own} ({:?}); use the \
+             same algorithms in the same order",
             self.name()
         );
-        Err(invalid(ErrorKind::InvalidSetting, other.name(), &fault))
+        Err(Error::invalid(ErrorKind::InvalidSetting, "policy", other.name(), fault))
     }
 
     /// Returns whether the policy reads the wall clock.
@@ -206,7 +192,7 @@ impl Policy {
         validate_name("policy", name)?;
         if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
-            return Err(invalid(ErrorKind::InvalidSetting, name, &fault));
+            return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
         }
         limits.sort_by_key(|limit| limit.quota().window());
         for (index, limit) in limits.iter().enumerate() {
@@ -215,12 +201,11 @@ impl Policy {
         if limits.len() > 1 {
             limits.iter().try_for_each(Limit::fits_among_several)?;
         }
-        Self::of(name, limits)
+        Ok(Self::of(name, limits))
     }
 
-    fn of(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
-        let rules = limits.iter().map(Rule::of_limit).collect::<Result<_, _>>()?;
-        let rule = Rule::of_limits(rules);
-        Ok(Self(Arc::new(Inner { name: name.to_owned(), limits, rule })))
+    fn of(name: &str, limits: Vec<Limit>) -> Self {
+        let rule = Rule::new(&limits);
+        Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
     }
 }

@@ -1,6 +1,6 @@
 //! How much is allowed.
 
-use alloc::{format, string::String};
+use alloc::format;
 use core::time::Duration;
 
 use crate::{Error, ErrorKind};
@@ -9,12 +9,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// A number of permits per window, and the largest burst.
 ///
-/// `per_second(5)` is five permits in each second. The burst equals the permits of one window
-/// unless [`Quota::with_burst`] sets another.
-///
-/// The short constructors are `const` and panic on a value that no limiter can serve, so constants
-/// need no `?`. Use [`Quota::new`], [`Quota::try_with_burst`] or [`str::parse`] for values that
-/// come from outside the program.
+/// The burst equals the permits of one window unless [`Quota::with_burst`] sets another. Constants
+/// need no `?`. For values from outside the program, use [`Quota::new`], [`Quota::try_with_burst`]
+/// or [`str::parse`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,17 +44,6 @@ pub struct Quota {
     burst: u64,
 }
 
-/// What makes a quota invalid.
-#[derive(Clone, Copy)]
-pub(crate) enum Fault {
-    NoPermits,
-    WindowOutOfRange,
-    WindowInFractions,
-    TooFast,
-    NoBurst,
-    SlowRecovery,
-}
-
 impl Quota {
     /// The longest window: 366 days.
     pub const MAX_WINDOW: Duration = DAY.saturating_mul(366);
@@ -75,7 +61,7 @@ impl Quota {
     /// If `permits` is zero or above [`Quota::MAX_RATE`].
     #[must_use]
     pub const fn per_second(permits: u64) -> Self {
-        Self::constant(permits, Duration::from_secs(1))
+        served(Self::checked(permits, Duration::from_secs(1)))
     }
 
     /// Returns a quota of `permits` a minute.
@@ -85,7 +71,7 @@ impl Quota {
     /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
     #[must_use]
     pub const fn per_minute(permits: u64) -> Self {
-        Self::constant(permits, Duration::from_secs(60))
+        served(Self::checked(permits, Duration::from_secs(60)))
     }
 
     /// Returns a quota of `permits` an hour.
@@ -95,7 +81,7 @@ impl Quota {
     /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
     #[must_use]
     pub const fn per_hour(permits: u64) -> Self {
-        Self::constant(permits, Duration::from_secs(3_600))
+        served(Self::checked(permits, Duration::from_secs(3_600)))
     }
 
     /// Returns a quota of `permits` a day of 24 hours.
@@ -105,7 +91,7 @@ impl Quota {
     /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
     #[must_use]
     pub const fn per_day(permits: u64) -> Self {
-        Self::constant(permits, DAY)
+        served(Self::checked(permits, DAY))
     }
 
     /// Returns a quota of `permits` per `window`, with a burst of `permits`.
@@ -117,7 +103,7 @@ impl Quota {
     /// [`Quota::MAX_RATE`].
     pub fn new(permits: u64, window: Duration) -> Result<Self, Error> {
         Self::checked(permits, window)
-            .map_err(|fault| fault.of(&format!("{permits} per {window:?}")))
+            .map_err(|fault| invalid(&format!("{permits} per {window:?}"), fault))
     }
 
     /// Sets the burst: the permits that a fully recovered key can take at once, the first one
@@ -128,10 +114,7 @@ impl Quota {
     /// If `burst` is zero, or takes longer than [`Quota::MAX_RECOVERY`] to recover.
     #[must_use]
     pub const fn with_burst(self, burst: u64) -> Self {
-        match self.checked_burst(burst) {
-            Ok(quota) => quota,
-            Err(fault) => fault.panic(),
-        }
+        served(self.checked_burst(burst))
     }
 
     /// Sets the burst, as [`Quota::with_burst`] does.
@@ -141,7 +124,7 @@ impl Quota {
     /// [`ErrorKind::InvalidQuota`] if `burst` is zero, or takes longer than
     /// [`Quota::MAX_RECOVERY`] to recover.
     pub fn try_with_burst(self, burst: u64) -> Result<Self, Error> {
-        self.checked_burst(burst).map_err(|fault| fault.of(&format!("{self} burst {burst}")))
+        self.checked_burst(burst).map_err(|fault| invalid(&format!("{self} burst {burst}"), fault))
     }
 
     /// Returns the permits of one window.
@@ -162,63 +145,45 @@ impl Quota {
         self.burst
     }
 
-    const fn constant(permits: u64, window: Duration) -> Self {
-        match Self::checked(permits, window) {
-            Ok(quota) => quota,
-            Err(fault) => fault.panic(),
-        }
-    }
-
-    pub(crate) const fn checked(permits: u64, window: Duration) -> Result<Self, Fault> {
+    /// Returns a quota with a burst of `permits`, or which rule it breaks.
+    pub(crate) const fn checked(permits: u64, window: Duration) -> Result<Self, &'static str> {
         let nanos = window.as_nanos();
         if nanos == 0 || nanos > Self::MAX_WINDOW.as_nanos() {
-            return Err(Fault::WindowOutOfRange);
+            return Err("the window must be from 1ms to 366d");
         }
         if !nanos.is_multiple_of(1_000_000) {
-            return Err(Fault::WindowInFractions);
+            return Err("the window must be a whole number of milliseconds");
         }
         if permits == 0 {
-            return Err(Fault::NoPermits);
+            return Err("permits must be at least 1");
         }
         if permits as u128 * 1_000_000_000 > Self::MAX_RATE as u128 * nanos {
-            return Err(Fault::TooFast);
+            return Err("the rate must be at most 5,000,000 permits a second");
         }
         Ok(Self { permits, window, burst: permits })
     }
 
-    pub(crate) const fn checked_burst(self, burst: u64) -> Result<Self, Fault> {
+    /// Returns the quota with another burst, or which rule it breaks.
+    pub(crate) const fn checked_burst(self, burst: u64) -> Result<Self, &'static str> {
         if burst == 0 {
-            return Err(Fault::NoBurst);
+            return Err("the burst must be at least 1");
         }
         let recovery = burst as u128 * self.window.as_nanos();
         if recovery > self.permits as u128 * Self::MAX_RECOVERY.as_nanos() {
-            return Err(Fault::SlowRecovery);
+            return Err("the burst must recover within 1,830 days; lower it or raise the rate");
         }
         Ok(Self { burst, ..self })
     }
 }
 
-impl Fault {
-    pub(crate) const fn rule(self) -> &'static str {
-        match self {
-            Self::NoPermits => "permits must be at least 1",
-            Self::WindowOutOfRange => "the window must be from 1ms to 366d",
-            Self::WindowInFractions => "the window must be a whole number of milliseconds",
-            Self::TooFast => "the rate must be at most 5,000,000 permits a second",
-            Self::NoBurst => "the burst must be at least 1",
-            Self::SlowRecovery => {
-                "the burst must recover within 1,830 days; lower it or raise the rate"
-            }
-        }
-    }
+fn invalid(quota: &str, fault: &str) -> Error {
+    Error::invalid(ErrorKind::InvalidQuota, "quota", quota, fault)
+}
 
-    fn of(self, quota: &str) -> Error {
-        let message: String = format!("invalid quota \"{quota}\": {}", self.rule());
-        Error::new(ErrorKind::InvalidQuota, message)
-    }
-
-    #[expect(clippy::panic, reason = "documented: constants that no limiter can serve")]
-    const fn panic(self) -> ! {
-        panic!("{}", self.rule())
+#[expect(clippy::panic, reason = "documented: a constant that no limiter can serve")]
+const fn served(quota: Result<Quota, &'static str>) -> Quota {
+    match quota {
+        Ok(quota) => quota,
+        Err(fault) => panic!("{}", fault),
     }
 }

@@ -71,7 +71,7 @@ impl Reservation {
 /// counts; after that it gives back nothing. After a reset, or a charge by another quota in between,
 /// it may give back later charges of the key, but never more than its own permits.
 ///
-/// A limiter outside of this crate stores what it has to know in a token of its own type:
+/// A limiter outside of this crate stores what a refund needs in a token of its own type:
 ///
 /// ```
 /// use limiter_core::Receipt;
@@ -90,7 +90,7 @@ pub struct Receipt {
 }
 
 enum Token {
-    /// Not in a box, so a limiter in memory allocates nothing for a reservation.
+    /// Not in a box, so that a reservation in memory allocates nothing.
     #[cfg(feature = "std")]
     Memory(Taken),
     Store(Box<dyn Any + Send + Sync>),
@@ -100,7 +100,7 @@ impl Receipt {
     /// Returns a receipt for so many permits, with the token by which a store finds the charge.
     ///
     /// The token's type separates a limiter's receipts from those of others, so it should be private
-    /// to that limiter. A token of no size takes no allocation.
+    /// to that limiter.
     pub fn of_store(token: impl Any + Send + Sync, permits: u64) -> Self {
         Self { token: Token::Store(Box::new(token)), permits }
     }
@@ -138,20 +138,7 @@ impl Receipt {
     /// Keeps `used` permits, at most all of them, so that a refund gives back the others: to settle
     /// an estimate when the true cost is known.
     ///
-    /// ```
-    /// # #[cfg(feature = "std")] {
-    /// use std::time::Duration;
-    /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
-    ///
-    /// let limiter = MemoryLimiter::new(Policy::sliding_log("tokens", Quota::per_hour(1_000)));
-    /// let estimate = limiter.reserve("alice", Cost::of(600), Duration::ZERO);
-    /// if let Some(receipt) = estimate.into_receipt() {
-    ///     let tokens_in_the_response = 100;
-    ///     assert_eq!(limiter.refund(receipt.keep(tokens_in_the_response)), 500);
-    /// }
-    /// assert_eq!(limiter.peek("alice").remaining(), 900);
-    /// # }
-    /// ```
+    #[doc = include_str!("../docs/items/receipt-keep.md")]
     #[must_use]
     pub const fn keep(mut self, used: u64) -> Self {
         self.permits = self.permits.saturating_sub(used);

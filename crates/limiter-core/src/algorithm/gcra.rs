@@ -29,15 +29,15 @@ pub struct Tat {
     pub(crate) scale: Scale,
 }
 
-/// A state as one quota sees it at one moment.
+/// A key's debt at one moment, by one quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'s> {
     /// When the debt is drained, in ticks of the writer: now, where there is none.
     at: u64,
-    /// Now, in nanoseconds, and in ticks of the quota that asks.
+    /// Now, in nanoseconds, and in ticks of this quota.
     nanos: u64,
     ticks: u64,
-    /// The debt in ticks of the quota that asks, rounded up.
+    /// The debt in ticks of this quota, rounded up.
     debt: u64,
     /// The scale of a debt that another quota wrote.
     writer: Option<&'s Scale>,
@@ -62,7 +62,7 @@ impl View<'_> {
         self.writer.is_some()
     }
 
-    /// Returns now in ticks of the quota that asks.
+    /// Returns now in ticks of this quota.
     pub(crate) const fn ticks(&self) -> u64 {
         self.ticks
     }
@@ -167,13 +167,12 @@ impl Gcra {
         Usage::new(self.burst, remaining, writer.until(view.at, view.nanos))
     }
 
-    /// Returns when the debt is drained after a refund, and how many permits came back, where one that
-    /// has partly recovered counts as one.
+    /// Returns when the debt is drained after a refund, and how many permits it gives back. A permit
+    /// that has partly recovered counts as one.
     ///
-    /// A charge drains from the moment it was made for. What was owed before may have come back since,
-    /// so the rest of the charge is not measured by where it ended: its mark may be too late. If
-    /// something is promised for later, what was reserved behind the charge keeps its moment, so that
-    /// only the part of the charge that overlaps nothing comes back.
+    /// A charge drains from the moment it was made for. The mark is no measure of what is left of it,
+    /// because earlier debts may have been refunded since. Reservations behind the charge keep their
+    /// moments, so a refund gives back only the part of the charge that they don't overlap.
     pub(crate) fn refunded(&self, view: &View<'_>, charge: &Charge, permits: u64) -> (u64, u64) {
         if view.writer.is_some() || view.debt == 0 {
             return (view.at, 0);

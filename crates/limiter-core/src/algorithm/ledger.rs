@@ -1,10 +1,10 @@
 //! The sliding windows over dated entries: sub-windows and the exact log.
 
-use alloc::{collections::VecDeque, format};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::{Charge, LAST, Marks, Slots, Transition, nanos, pace::Pace, whole};
-use crate::{Cost, Error, ErrorKind, Quota, Timestamp, Usage};
+use crate::{Cost, Quota, Timestamp, Usage};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
@@ -13,9 +13,9 @@ use crate::{Cost, Error, ErrorKind, Quota, Timestamp, Usage};
 /// nanosecond and the span is the window. With sub-windows, the span is one slot longer than the
 /// window, unless the window is loose. In a paced window each slot has a ceiling of its own.
 ///
-/// Each entry is added once and dropped once, so a check of one permit takes the same time however
-/// many entries there are. A check of `n` permits may read `n` entries, and so may one on a state
-/// that a quota with another window wrote.
+/// Each entry is added once and dropped once, so a check of one permit takes constant time on
+/// average. A check of `n` permits may read `n` entries, and so may one on a state that a quota with
+/// another window wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limit: u64,
@@ -53,6 +53,7 @@ struct Entry {
 }
 
 impl Header {
+    /// Returns the start of the slot of `at`.
     const fn slot_of(&self, at: u64) -> u64 {
         at - at % self.slot
     }
@@ -73,12 +74,6 @@ impl Header {
 }
 
 impl Entries {
-    /// Returns the entries with their times, the oldest first.
-    #[must_use]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Timestamp, u64)> {
-        self.entries.iter().map(|entry| (Timestamp::from_nanos(entry.at), entry.count))
-    }
-
     /// Returns for how many entries memory is allocated.
     #[cfg(feature = "std")]
     pub(crate) fn allocated(&self) -> usize {
@@ -88,13 +83,9 @@ impl Entries {
     /// Merges the two newest entries to the later date, which lowers no debt, and frees memory.
     #[cfg(feature = "std")]
     pub(crate) fn merge_newest(&mut self) {
-        if let Some(newest) = self.entries.pop_back() {
-            match self.entries.back_mut() {
-                Some(last) => {
-                    *last = Entry { at: newest.at, count: last.count.saturating_add(newest.count) };
-                }
-                None => self.entries.push_back(newest),
-            }
+        if let Some(Entry { at, count }) = self.entries.pop_back() {
+            let other = self.entries.pop_back().map_or(0, |other| other.count);
+            self.entries.push_back(Entry { at, count: count.saturating_add(other) });
             self.entries.shrink_to_fit();
         }
     }
@@ -104,12 +95,6 @@ impl Entries {
     pub(crate) fn merged(&self) -> Self {
         let entry = self.entries.back().map(|last| Entry { at: last.at, count: self.total });
         Self { entries: entry.into_iter().collect(), ..*self }
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some(first) = self.entries.pop_front() {
-            self.total -= first.count;
-        }
     }
 
     /// Adds permits at a moment, or at that of the newest entry if that is later or in the same
@@ -133,66 +118,30 @@ impl Entries {
 }
 
 impl Ledger {
-    /// The most permits of a log, of which each may be an entry of 16 bytes.
-    pub const MAX_LOG: u64 = 1_000_000;
-
     /// Returns the exact log: no trailing window, wherever it starts, admits more than the quota's
     /// permits.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if the quota has more than [`Ledger::MAX_LOG`] permits.
-    pub fn sliding_log(quota: &Quota, horizon: Duration) -> Result<Self, Error> {
-        if quota.permits() > Self::MAX_LOG {
-            return Err(Error::new(
-                ErrorKind::InvalidQuota,
-                format!(
-                    "invalid quota \"{quota}\": a log holds at most 1,000,000 permits; use \
-                     sub-windows"
-                ),
-            ));
-        }
+    #[must_use]
+    pub fn sliding_log(quota: &Quota, horizon: Duration) -> Self {
         let window = whole(quota.window().as_nanos());
-        Ok(Self::new(quota.permits(), horizon, window, 1))
+        Self::new(quota.permits(), horizon, window, 1)
     }
 
     /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
-    /// slot by slot.
-    ///
-    /// Slots lie on a grid from the clock's zero. If the window can't be cut evenly, a slot is
-    /// rounded up to whole microseconds.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] if a slot would be rounded up by more than a thousandth.
-    pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Result<Self, Error> {
+    /// slot by slot. Slots lie on a grid from the clock's zero.
+    #[must_use]
+    pub fn sub_windows(quota: &Quota, horizon: Duration, slots: Slots) -> Self {
         let number = u64::from(slots.number());
-        let window = whole(quota.window().as_micros());
-        let slot = window.div_ceil(number);
-        if (slot * number - window) * 1_000 > window {
-            return Err(Error::new(
-                ErrorKind::InvalidQuota,
-                format!(
-                    "invalid quota \"{quota}\": its window can't be cut into {slots}; use fewer"
-                ),
-            ));
-        }
-        let mut ledger = Self::new(quota.permits(), horizon, slot * number * 1_000, slot * 1_000);
+        let slot = whole(slots.length(quota.window()).as_nanos());
+        let counted = if slots.is_loose() { number } else { number + 1 };
+        let mut ledger = Self::new(quota.permits(), horizon, slot * counted, slot);
         ledger.loose = slots.is_loose();
-        if !ledger.loose {
-            ledger.header.span += ledger.header.slot;
-        }
         ledger.pace = slots.is_paced().then_some(Pace { permits: quota.permits(), slots: number });
-        Ok(ledger)
+        ledger
     }
 
     fn new(limit: u64, horizon: Duration, span: u64, slot: u64) -> Self {
         let horizon = whole(horizon.as_nanos()).min(LAST);
         Self { limit, header: Header { slot, span, horizon }, loose: true, pace: None }
-    }
-
-    const fn slot_of(&self, at: u64) -> u64 {
-        self.header.slot_of(at)
     }
 
     /// Returns the most permits that can be taken at once.
@@ -237,7 +186,8 @@ impl Ledger {
         at: u64,
     ) -> impl DoubleEndedIterator<Item = &'a Entry> {
         let starts = state.entries.partition_point(|entry| {
-            self.slot_of(entry.at) < self.slot_of(at) || self.end_of(state, entry) <= at
+            self.header.slot_of(entry.at) < self.header.slot_of(at)
+                || self.end_of(state, entry) <= at
         });
         state.entries.range(starts..).rev()
     }
@@ -279,7 +229,7 @@ impl Transition for Ledger {
         let now = nanos(now);
         if !is_possible {
             // A loose window counts the present slot for less than a whole window.
-            let at = if self.loose { self.slot_of(now + self.header.slot - 1) } else { now };
+            let at = if self.loose { self.header.slot_of(now + self.header.slot - 1) } else { now };
             let count = state.total.max(self.limit);
             // As long as the quotas count it that wrote the state.
             *state = Entries { header: state.header, ..Entries::default() };
@@ -289,7 +239,8 @@ impl Transition for Ledger {
         while let Some(first) = state.entries.front()
             && state.header.end_of(first) <= now
         {
-            state.drop_oldest();
+            state.total -= first.count;
+            state.entries.pop_front();
         }
         let (allocated, used) = (state.entries.capacity(), state.entries.len());
         if used == 0 {
@@ -306,7 +257,8 @@ impl Transition for Ledger {
             return None;
         }
         // Behind what was promised for later.
-        let mut fits_at = state.entries.back().map_or(now, |last| self.slot_of(last.at).max(now));
+        let mut fits_at =
+            state.entries.back().map_or(now, |last| self.header.slot_of(last.at).max(now));
         let (mut total, entries) = self.counting(state, now);
         for entry in state.entries.iter().skip(state.entries.len() - entries) {
             if total <= self.limit - cost {
@@ -352,7 +304,7 @@ impl Transition for Ledger {
         let last = state.entries.back();
         let end = last.map_or(now, |last| self.end_of(state, last));
         // Nothing is left of the present if a later slot has begun.
-        let is_present = last.is_none_or(|last| self.slot_of(last.at) <= now);
+        let is_present = last.is_none_or(|last| self.header.slot_of(last.at) <= now);
         let room = self.limit.saturating_sub(self.counting(state, now).0);
         let remaining = if is_present { room.min(self.room_in_slot(state, now)) } else { 0 };
         Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))

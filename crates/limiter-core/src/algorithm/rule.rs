@@ -4,20 +4,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
-    Charge, Counts, Entries, FixedWindow, Gcra, Ledger, Marks, Several, SlidingCounter, Tat,
-    Transition, Window,
+    Charge, Counts, Entries, Gcra, Ledger, Marks, Several, Tat, Transition, WindowKind, Windows,
 };
-use crate::{Algorithm, Cost, Error, Limit, Timestamp, Usage};
+use crate::{Algorithm, Cost, Limit, Timestamp, Usage};
 
 /// The transition of a policy: that of its algorithm, or of its several limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// A debt that drains.
     Gcra(Gcra),
-    /// A counter that starts anew with each window.
-    FixedWindow(FixedWindow),
-    /// Two windows' counters.
-    SlidingCounter(SlidingCounter),
+    /// A counter of whole windows.
+    Windows(Windows),
     /// Dated entries.
     Ledger(Ledger),
     /// Several limits at once.
@@ -32,10 +29,8 @@ pub enum State {
     Fresh,
     /// That of [`Gcra`].
     Gcra(Tat),
-    /// That of [`FixedWindow`].
-    FixedWindow(Window),
-    /// That of [`SlidingCounter`].
-    SlidingCounter(Counts),
+    /// That of [`Windows`].
+    Windows(Counts),
     /// That of [`Ledger`].
     Ledger(Entries),
     /// That of [`Several`].
@@ -43,34 +38,26 @@ pub enum State {
 }
 
 impl Rule {
-    /// Returns the transition of one limit.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the algorithm can't serve the
-    /// quota.
-    pub(crate) fn of_limit(limit: &Limit) -> Result<Self, Error> {
-        let (quota, horizon) = (limit.quota(), limit.horizon());
-        Ok(match limit.algorithm() {
-            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra(Gcra::new(quota, horizon)),
-            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, false)),
-            Algorithm::AlignedWindow => Self::FixedWindow(FixedWindow::new(quota, horizon, true)),
-            Algorithm::SlidingCounter => Self::SlidingCounter(SlidingCounter::new(quota, horizon)),
-            Algorithm::SubWindows(slots) => {
-                Self::Ledger(Ledger::sub_windows(quota, horizon, slots)?)
-            }
-            Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)?),
-        })
+    /// Returns the transition of the only limit, or of several together.
+    pub(crate) fn new(limits: &[Limit]) -> Self {
+        match limits {
+            [only] => Self::of_limit(only),
+            several => Self::Several(Several(several.iter().map(Self::of_limit).collect())),
+        }
     }
 
-    /// Returns the transition of these limits together, or of the only one.
-    pub(crate) fn of_limits(mut rules: Vec<Self>) -> Self {
-        match rules.pop() {
-            Some(only) if rules.is_empty() => only,
-            last => {
-                rules.extend(last);
-                Self::Several(Several(rules))
+    fn of_limit(limit: &Limit) -> Self {
+        let (quota, horizon) = (limit.quota(), limit.horizon());
+        let windows = |kind| Self::Windows(Windows::new(kind, quota, horizon));
+        match limit.algorithm() {
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra(Gcra::new(quota, horizon)),
+            Algorithm::FixedWindow => windows(WindowKind::Fixed),
+            Algorithm::AlignedWindow => windows(WindowKind::Aligned),
+            Algorithm::SlidingCounter => windows(WindowKind::Sliding),
+            Algorithm::SubWindows(slots) => {
+                Self::Ledger(Ledger::sub_windows(quota, horizon, slots))
             }
+            Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)),
         }
     }
 }
@@ -108,25 +95,15 @@ impl State {
 /// Calls a transition with its own state. A state of another algorithm, which no store hands out,
 /// counts as fresh.
 macro_rules! dispatch {
-    ($rule:expr, &mut $state:expr, |$own:ident, $value:ident| $call:expr) => {
+    ($access:ident $rule:expr, $state:expr, |$own:ident, $value:ident| $call:expr) => {
         match $rule {
-            Rule::Gcra($own) => dispatch!(@mut $state, Gcra, $value, $call),
-            Rule::FixedWindow($own) => dispatch!(@mut $state, FixedWindow, $value, $call),
-            Rule::SlidingCounter($own) => dispatch!(@mut $state, SlidingCounter, $value, $call),
-            Rule::Ledger($own) => dispatch!(@mut $state, Ledger, $value, $call),
-            Rule::Several($own) => dispatch!(@mut $state, Several, $value, $call),
+            Rule::Gcra($own) => dispatch!(@$access Gcra, $state, $value, $call),
+            Rule::Windows($own) => dispatch!(@$access Windows, $state, $value, $call),
+            Rule::Ledger($own) => dispatch!(@$access Ledger, $state, $value, $call),
+            Rule::Several($own) => dispatch!(@$access Several, $state, $value, $call),
         }
     };
-    ($rule:expr, &$state:expr, |$own:ident, $value:ident| $call:expr) => {
-        match $rule {
-            Rule::Gcra($own) => dispatch!(@ref $state, Gcra, $value, $call),
-            Rule::FixedWindow($own) => dispatch!(@ref $state, FixedWindow, $value, $call),
-            Rule::SlidingCounter($own) => dispatch!(@ref $state, SlidingCounter, $value, $call),
-            Rule::Ledger($own) => dispatch!(@ref $state, Ledger, $value, $call),
-            Rule::Several($own) => dispatch!(@ref $state, Several, $value, $call),
-        }
-    };
-    (@mut $state:expr, $variant:ident, $value:ident, $call:expr) => {
+    (@write $variant:ident, $state:expr, $value:ident, $call:expr) => {
         if let State::$variant($value) = $state {
             $call
         } else {
@@ -137,7 +114,7 @@ macro_rules! dispatch {
             result
         }
     };
-    (@ref $state:expr, $variant:ident, $value:ident, $call:expr) => {
+    (@read $variant:ident, $state:expr, $value:ident, $call:expr) => {
         if let State::$variant($value) = $state {
             $call
         } else {
@@ -151,38 +128,38 @@ impl Transition for Rule {
     type State = State;
 
     fn is_possible(&self, state: &State, now: Timestamp) -> bool {
-        dispatch!(self, &state, |own, value| own.is_possible(value, now))
+        dispatch!(read self, state, |own, value| own.is_possible(value, now))
     }
 
     fn advance(&self, state: &mut State, now: Timestamp) {
-        dispatch!(self, &mut state, |own, value| own.advance(value, now));
+        dispatch!(write self, state, |own, value| own.advance(value, now));
     }
 
     fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
-        dispatch!(self, &state, |own, value| own.wait(value, now, cost))
+        dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
 
     fn charge(&self, state: &mut State, at: Timestamp, cost: Cost) -> Marks {
-        dispatch!(self, &mut state, |own, value| own.charge(value, at, cost))
+        dispatch!(write self, state, |own, value| own.charge(value, at, cost))
     }
 
     fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        dispatch!(self, &mut state, |own, value| own.refund(value, now, charge, permits))
+        dispatch!(write self, state, |own, value| own.refund(value, now, charge, permits))
     }
 
     fn usage(&self, state: &State, now: Timestamp) -> Usage {
-        dispatch!(self, &state, |own, value| own.usage(value, now))
+        dispatch!(read self, state, |own, value| own.usage(value, now))
     }
 
     fn refusing(&self, state: &State, now: Timestamp, cost: Cost) -> Usage {
-        dispatch!(self, &state, |own, value| own.refusing(value, now, cost))
+        dispatch!(read self, state, |own, value| own.refusing(value, now, cost))
     }
 
     fn longest_delay(&self, state: &State) -> Duration {
-        dispatch!(self, &state, |own, value| own.longest_delay(value))
+        dispatch!(read self, state, |own, value| own.longest_delay(value))
     }
 
     fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
-        dispatch!(self, &state, |own, value| own.is_fresh(value, now))
+        dispatch!(read self, state, |own, value| own.is_fresh(value, now))
     }
 }

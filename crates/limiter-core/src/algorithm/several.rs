@@ -1,7 +1,7 @@
 //! Several limits on one subject, all or nothing.
 
-use alloc::vec::Vec;
-use core::{iter, time::Duration};
+use alloc::{borrow::Cow, vec::Vec};
+use core::time::Duration;
 
 use super::{Charge, Marks, Transition};
 use crate::{Cost, Timestamp, Usage};
@@ -15,20 +15,19 @@ pub struct Several<T>(pub(super) Vec<T>);
 
 impl<T: Transition> Several<T> {
     fn longest_wait(&self, states: &[T::State], now: Timestamp, cost: Cost) -> Option<Duration> {
-        let fresh = T::State::default();
-        let waits = self.each(states, &fresh).map(|(_, limit, state)| limit.wait(state, now, cost));
+        let waits = self.each(states).map(|(_, limit, state)| limit.wait(&state, now, cost));
         waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(Duration::ZERO))
     }
 
-    /// Returns each limit with its index and its state, which is `fresh` if there is none.
+    /// Returns each limit with its index and its state, which is fresh if there is none.
     fn each<'a>(
         &'a self,
         states: &'a [T::State],
-        fresh: &'a T::State,
-    ) -> impl Iterator<Item = (usize, &'a T, &'a T::State)> {
-        let states = states.iter().chain(iter::repeat(fresh));
-        let each = self.0.iter().zip(states).enumerate();
-        each.map(|(index, (limit, state))| (index, limit, state))
+    ) -> impl Iterator<Item = (usize, &'a T, Cow<'a, T::State>)> {
+        self.0.iter().enumerate().map(|(index, limit)| {
+            let state = states.get(index).map(Cow::Borrowed).unwrap_or_default();
+            (index, limit, state)
+        })
     }
 
     fn each_mut<'a>(
@@ -45,8 +44,7 @@ impl<T: Transition> Transition for Several<T> {
     type State = Vec<T::State>;
 
     fn is_possible(&self, states: &Vec<T::State>, now: Timestamp) -> bool {
-        let fresh = T::State::default();
-        self.each(states, &fresh).all(|(_, limit, state)| limit.is_possible(state, now))
+        self.each(states).all(|(_, limit, state)| limit.is_possible(&state, now))
     }
 
     fn advance(&self, states: &mut Vec<T::State>, now: Timestamp) {
@@ -69,7 +67,7 @@ impl<T: Transition> Transition for Several<T> {
         marks
     }
 
-    /// Returns the fewest permits that came back to any limit.
+    /// Returns the fewest permits that any limit gave back.
     fn refund(
         &self,
         states: &mut Vec<T::State>,
@@ -86,28 +84,24 @@ impl<T: Transition> Transition for Several<T> {
     }
 
     fn usage(&self, states: &Vec<T::State>, now: Timestamp) -> Usage {
-        let fresh = T::State::default();
-        let usages = self.each(states, &fresh);
-        let usages = usages.map(|(index, limit, state)| limit.usage(state, now).of_limit(index));
+        let usages = self.each(states);
+        let usages = usages.map(|(index, limit, state)| limit.usage(&state, now).of_limit(index));
         Usage::of_fewest_left(usages)
     }
 
     fn refusing(&self, states: &Vec<T::State>, now: Timestamp, cost: Cost) -> Usage {
-        let fresh = T::State::default();
-        let waits = self.each(states, &fresh).map(|(index, limit, state)| {
-            (limit.wait(state, now, cost), limit.usage(state, now).of_limit(index))
+        let waits = self.each(states).map(|(index, limit, state)| {
+            (limit.wait(&state, now, cost), limit.usage(&state, now).of_limit(index))
         });
         Usage::of_longest_wait(waits)
     }
 
     fn longest_delay(&self, states: &Vec<T::State>) -> Duration {
-        let fresh = T::State::default();
-        let delays = self.each(states, &fresh).map(|(_, limit, state)| limit.longest_delay(state));
+        let delays = self.each(states).map(|(_, limit, state)| limit.longest_delay(&state));
         delays.min().unwrap_or(Duration::ZERO)
     }
 
     fn is_fresh(&self, states: &Vec<T::State>, now: Timestamp) -> bool {
-        let fresh = T::State::default();
-        self.each(states, &fresh).all(|(_, limit, state)| limit.is_fresh(state, now))
+        self.each(states).all(|(_, limit, state)| limit.is_fresh(&state, now))
     }
 }

@@ -1,7 +1,7 @@
 //! How a sliding window is cut into slots.
 
-use alloc::format;
-use core::fmt;
+use alloc::{format, string::ToString};
+use core::{fmt, time::Duration};
 
 use crate::{Error, ErrorKind};
 
@@ -36,13 +36,13 @@ impl Slots {
         if (1..=Self::MAX).contains(&number) {
             return Ok(Self { number, loose: false, paced: false });
         }
-        let message = format!("invalid slots \"{number}\": use 1 to {}", Self::MAX);
-        Err(Error::new(ErrorKind::InvalidSetting, message))
+        let fault = format!("use 1 to {}", Self::MAX);
+        Err(Error::invalid(ErrorKind::InvalidSetting, "slots", &number.to_string(), fault))
     }
 
     /// Returns `number` slots of which `number` count, the present one included.
     ///
-    /// Permits come back one slot earlier than in a strict window, so a trailing window can admit
+    /// Permits recover one slot earlier than in a strict window, so a trailing window can admit
     /// up to twice the quota's permits.
     ///
     /// # Errors
@@ -59,6 +59,18 @@ impl Slots {
     #[must_use]
     pub const fn paced(self) -> Self {
         Self { paced: true, ..self }
+    }
+
+    /// Returns whether a window can be cut into these slots, each rounded up by a thousandth at most.
+    pub(crate) fn can_cut(&self, window: Duration) -> bool {
+        let surplus = self.length(window) * self.number - window;
+        surplus * 1_000 <= window
+    }
+
+    /// Returns the length of a slot of `window`, rounded up to whole microseconds.
+    pub(crate) const fn length(&self, window: Duration) -> Duration {
+        let micros = window.as_micros().div_ceil(self.number as u128);
+        Duration::from_nanos_u128(micros * 1_000)
     }
 
     /// Returns the number of slots.

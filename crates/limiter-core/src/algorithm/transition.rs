@@ -1,4 +1,4 @@
-//! What every algorithm is: a pure transition from a key's state at a moment to a decision.
+//! The interface of the algorithms.
 
 use core::{fmt, time::Duration};
 
@@ -31,7 +31,7 @@ pub trait Transition {
     fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Marks;
 
     /// Gives back up to `permits` of a charge that this quota made, as far as they still count, and
-    /// returns how many came back.
+    /// returns their number.
     fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64)
     -> u64;
 
@@ -71,18 +71,18 @@ pub trait Transition {
     }
 }
 
-/// What an admission charged: what a refund needs to know.
+/// What an admission charged, for a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// When the permits may be used.
     pub at: Timestamp,
     /// How many permits were charged.
     pub cost: Cost,
-    /// Where they stand in the states of the limits.
+    /// Where a refund finds them in the states of the limits.
     pub marks: Marks,
 }
 
-/// Where a charge stands in a state: one number for each limit, of the algorithm's own meaning.
+/// How a refund finds a charge: one number for each limit, with a meaning of the algorithm's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks(pub(super) [u64; MAX_LIMITS]);
 

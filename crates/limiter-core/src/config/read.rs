@@ -1,6 +1,7 @@
 //! Reads policies.
 
 use alloc::{
+    borrow::ToOwned,
     collections::BTreeMap,
     format,
     string::{String, ToString},
@@ -10,14 +11,14 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, Error as FormatError, MapAccess, Unexpected, Visitor},
+    de::{Error as FormatError, MapAccess, Unexpected, Visitor},
 };
 
 use super::{
     Entry, Policies, inherited,
-    seed::{self, Limits, Table, Text},
+    seed::{Form, Limits, NamedLimits, Seed, Table, Text, limit_of},
 };
-use crate::{Algorithm, Error, Policy, error::excerpt, notation::Written};
+use crate::{Error, Policy, error::excerpt};
 
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -25,7 +26,7 @@ impl<'de> Deserialize<'de> for Policies {
             expected: "a table of policies by name".into(),
             value: |name: &str| Body { name: Some(name.into()) },
         };
-        table.deserialize(deserializer)?.into_iter().try_fold(
+        deserializer.deserialize_map(table)?.into_iter().try_fold(
             Self::default(),
             |mut policies, (_, entry)| {
                 policies.add(entry).map_err(D::Error::custom)?;
@@ -48,14 +49,6 @@ struct Body {
     name: Option<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Body {
-    type Value = Entry;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entry, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Body {
     type Value = Entry;
 
@@ -75,8 +68,8 @@ impl<'de> Visitor<'de> for Body {
         let Some(name) = &self.name else {
             return Err(E::invalid_type(Unexpected::Str(text), &self));
         };
-        let limit = Written::parse(text).map_err(|error| in_place(&place(Some(name)), &error));
-        limit.and_then(|limit| entry(name, Limits::One(limit), Vec::new())).map_err(E::custom)
+        let limits = Limits { place: place(Some(name)), form: Form::Text }.visit_str(text)?;
+        entry(name, limits, Vec::new()).map_err(E::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
@@ -90,16 +83,16 @@ impl<'de> Visitor<'de> for Body {
             let place = place(name.as_deref());
             let read =
                 |key: &str| field(key, fields, &found).map_err(|fault| format!("{place}: {fault}"));
-            let key = Text { expected: "the name of a field".into(), read };
-            let Some(field) = map.next_key_seed(key)? else { break };
+            let key = Text { expected: "the name of a field", read };
+            let Some(field) = map.next_key_seed(Seed(key))? else { break };
             found.push(field);
             match field {
                 "name" => name = Some(map.next_value()?),
-                "limit" => limits = Some(Limits::One(map.next_value_seed(seed::limit(place))?)),
-                "limits" => {
-                    limits = Some(Limits::ByName(map.next_value_seed(seed::limits(place))?));
+                "tiers" => tiers = map.next_value_seed(Seed(self::tiers(place)))?,
+                _ => {
+                    let form = if field == "limit" { Form::Text } else { Form::Table };
+                    limits = Some(map.next_value_seed(Seed(Limits { place, form }))?);
                 }
-                _ => tiers = map.next_value_seed(seed::tiers(place))?,
             }
         }
         let Some(name) = name else {
@@ -110,6 +103,14 @@ impl<'de> Visitor<'de> for Body {
             return Err(A::Error::custom(format!("{place}: no limit; add limit or limits")));
         };
         entry(&name, limits, tiers).map_err(A::Error::custom)
+    }
+}
+
+/// Reads tiers by name.
+fn tiers(place: String) -> impl for<'de> Visitor<'de, Value = Vec<(String, NamedLimits)>> {
+    Table {
+        expected: format!("a table of tiers by name for {place}"),
+        value: move |name: &str| Limits { place: tier_of(&place, name), form: Form::Any },
     }
 }
 
@@ -131,49 +132,45 @@ fn field(
     }
 }
 
-/// Returns the policy of these limits with its tiers, or what is wrong, and where.
-fn entry(name: &str, limits: Limits, tiers: Vec<(String, Limits)>) -> Result<Entry, String> {
+/// Returns the policy of these limits with its tiers, or the fault and its place.
+fn entry(
+    name: &str,
+    limits: NamedLimits,
+    tiers: Vec<(String, NamedLimits)>,
+) -> Result<Entry, String> {
     let of_policy = place(Some(name));
-    let policy = policy(name, limits, &of_policy, |_| Ok(Algorithm::Gcra))?;
-    let entry = Entry { policy, tiers: BTreeMap::new() };
-    tiers.into_iter().try_fold(entry, |mut entry, (name, limits)| {
-        let place = format!("tier {:?} of {of_policy}", excerpt(&name));
-        let tier = self::policy(&name, limits, &place, |limit| {
-            inherited(&entry.policy, limit).ok_or_else(|| {
-                let names = entry.policy.limits().iter().map(|limit| format!("{:?}", limit.name()));
-                let names = names.collect::<Vec<_>>().join(", ");
-                format!(
-                    "the policy has several limits; give the tier's limits their names, {names}"
-                )
-            })
-        })?;
+    let policy = policy(name, limits, &of_policy, None)?;
+    let mut entry = Entry { policy, tiers: BTreeMap::new() };
+    for (name, limits) in tiers {
+        let place = tier_of(&of_policy, &name);
+        let tier = self::policy(&name, limits, &place, Some(&entry.policy))?;
         entry.add(tier).map_err(|error| in_place(&place, &error))?;
-        Ok(entry)
-    })
+    }
+    Ok(entry)
 }
 
-/// Returns the policy of these limits. `default` returns the algorithm of a limit that names none.
+/// Returns the policy of these limits, or of a tier of another policy.
 fn policy(
     name: &str,
-    limits: Limits,
+    limits: NamedLimits,
     place: &str,
-    default: impl Fn(&str) -> Result<Algorithm, String>,
+    tier_of: Option<&Policy>,
 ) -> Result<Policy, String> {
-    let algorithm = |name: &str, written: &Written, place: &str| {
-        let algorithm = written.algorithm.map_or_else(|| default(name), Ok);
-        algorithm.map_err(|fault| format!("{place}: {fault}"))
-    };
-    let limits = match limits {
-        Limits::One(written) => {
-            let algorithm = algorithm(name, &written, place)?;
-            return written.policy(name, algorithm).map_err(|error| in_place(place, &error));
-        }
-        Limits::ByName(limits) => limits.into_iter().map(|(name, written)| {
-            let place = format!("limit {:?} of {place}", excerpt(&name));
-            let algorithm = algorithm(&name, &written, &place)?;
-            written.limit(&name, algorithm).map_err(|error| in_place(&place, &error))
-        }),
-    };
+    let limits = limits.into_iter().map(|(limit, written)| {
+        let (what, name, place) = match &limit {
+            Some(limit) => ("limit", &**limit, limit_of(place, limit)),
+            None => ("policy", name, place.to_owned()),
+        };
+        let algorithm = written.algorithm.or_else(|| inherited(tier_of, name)).ok_or_else(|| {
+            let limits = tier_of.map_or(&[][..], Policy::limits).iter();
+            let names = limits.map(|limit| format!("{:?}", limit.name())).collect::<Vec<_>>();
+            format!(
+                "{place}: the policy has several limits; give the tier's limits their names, {}",
+                names.join(", ")
+            )
+        })?;
+        written.limit(what, name, algorithm).map_err(|error| in_place(&place, &error))
+    });
     let limits = limits.collect::<Result<_, _>>()?;
     Policy::from_limits(name, limits).map_err(|error| in_place(place, &error))
 }
@@ -183,6 +180,10 @@ fn place(policy: Option<&str>) -> String {
         Some(name) => format!("policy {:?}", excerpt(name)),
         None => "policy".into(),
     }
+}
+
+fn tier_of(policy: &str, name: &str) -> String {
+    format!("tier {:?} of {policy}", excerpt(name))
 }
 
 /// Returns the error's message after the place, unless it names that itself.

@@ -4,38 +4,33 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeSeed, Error, Unexpected, Visitor},
+    de::{Error, Unexpected, Visitor},
 };
 
 use super::seed::Text;
 use crate::{Algorithm, Cost, Quota};
 
-/// A text: see [`Quota`'s notation](Quota#notation).
-impl<'de> Deserialize<'de> for Quota {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a quota such as \"100/min burst 20\"".into();
-        Text { expected, read: |text: &str| text.parse::<Self>() }.deserialize(deserializer)
-    }
+macro_rules! as_text {
+    ($($type:ty, $expected:literal;)*) => {$(
+        /// A text: see its notation.
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let read = |text: &str| text.parse::<Self>();
+                deserializer.deserialize_str(Text { expected: $expected, read })
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
 }
 
-impl Serialize for Quota {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// A text: see [`Algorithm`'s notation](Algorithm#notation).
-impl<'de> Deserialize<'de> for Algorithm {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "an algorithm such as \"sliding-log\"".into();
-        Text { expected, read: |text: &str| text.parse::<Self>() }.deserialize(deserializer)
-    }
-}
-
-impl Serialize for Algorithm {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+as_text! {
+    Quota, "a quota such as \"100/min burst 20\"";
+    Algorithm, "an algorithm such as \"sliding-log\"";
 }
 
 /// A number.

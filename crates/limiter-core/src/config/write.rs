@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, string::String};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::{Entry, Policies, inherited};
-use crate::{Algorithm, Limit, Policy, notation};
+use crate::{Limit, Policy, notation};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -62,11 +62,7 @@ impl<'a> Limits<'a> {
 
     /// Returns the limit as text, without an algorithm that reading would assume.
     fn text(&self, limit: &Limit) -> String {
-        let default = match self.tier_of {
-            None => Some(Algorithm::Gcra),
-            Some(policy) => inherited(policy, limit.name()),
-        };
-        notation::text(limit, default)
+        notation::text(limit, inherited(self.tier_of, limit.name()))
     }
 }
 

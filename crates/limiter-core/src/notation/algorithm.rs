@@ -3,7 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
 
-use super::{number, parts::invalid};
+use super::number;
 use crate::{Algorithm, Error, ErrorKind, Slots, error::excerpt};
 
 const ALL: &str = "gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, aligned-window, \
@@ -28,8 +28,9 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse(&text.to_ascii_lowercase())
-            .map_err(|fault| invalid(ErrorKind::InvalidSetting, "algorithm", text, &fault))
+        parse(&text.to_ascii_lowercase()).map_err(|fault| {
+            Error::invalid(ErrorKind::InvalidSetting, "algorithm", text.trim(), fault)
+        })
     }
 }
 

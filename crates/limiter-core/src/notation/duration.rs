@@ -18,7 +18,7 @@ pub(super) fn in_largest_unit(duration: Duration) -> (u128, &'static str) {
     (millis / u128::from(unit_millis), unit)
 }
 
-/// Returns the duration that is written, or what is wrong. The number may be left out if it is 1.
+/// Returns the duration, or its fault. The number may be left out if it is 1.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
     let number = text.strip_suffix(after).unwrap_or_default();

@@ -4,8 +4,7 @@ use alloc::{format, string::String};
 
 use crate::error::excerpt;
 
-/// Returns the number that is written in digits, with `_` between them where that helps to read it,
-/// or what is wrong with `what`.
+/// Returns a number of digits with `_` between them, or the fault of `what`.
 ///
 /// A number above `u64::MAX` is read as `u64::MAX`: no limit can use either, and its own error states
 /// the largest value.

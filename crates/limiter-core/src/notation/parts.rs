@@ -1,8 +1,6 @@
-//! A limit's text, split into its parts, and the error about any of them.
+//! A limit's text, split into its parts.
 
 use alloc::{format, string::String, vec::Vec};
-
-use crate::{Error, ErrorKind, error::excerpt};
 
 /// A limit's text, split at its keywords, without surplus spaces.
 #[derive(Default)]
@@ -17,7 +15,7 @@ pub(super) struct Parts {
 impl Parts {
     const KEYWORDS: [&str; 3] = ["burst", "horizon", "by"];
 
-    /// Splits a text, or returns what is wrong with it.
+    /// Splits a text, or returns its fault.
     pub(super) fn split(text: &str) -> Result<Self, String> {
         let keyword = |word: &str| {
             Self::KEYWORDS.into_iter().find(|keyword| keyword.eq_ignore_ascii_case(word))
@@ -47,9 +45,4 @@ impl Parts {
             None => rate.into(),
         }
     }
-}
-
-/// Returns the error about `text`, which should be `what`.
-pub(super) fn invalid(kind: ErrorKind, what: &str, text: &str, fault: &str) -> Error {
-    Error::new(kind, format!("invalid {what} {:?}: {fault}", excerpt(text.trim())))
 }

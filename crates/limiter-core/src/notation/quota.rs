@@ -3,11 +3,8 @@
 use alloc::string::String;
 use core::{fmt, str::FromStr};
 
-use super::{
-    duration, number,
-    parts::{Parts, invalid},
-};
-use crate::{Error, ErrorKind, Quota, quota::Fault};
+use super::{duration, number, parts::Parts};
+use crate::{Error, ErrorKind, Quota};
 
 /// Writes the shortest text that reads back as the same quota.
 impl fmt::Display for Quota {
@@ -28,16 +25,18 @@ impl FromStr for Quota {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |fault: &str| invalid(ErrorKind::InvalidQuota, "quota", text, fault);
-        let parts = Parts::split(text).map_err(|fault| invalid(&fault))?;
-        if parts.horizon.is_some() || parts.by.is_some() {
-            return Err(invalid("a quota has no horizon and no algorithm; leave them out"));
-        }
-        parse(&parts).map_err(|fault| invalid(&fault))
+        let quota = Parts::split(text).and_then(|parts| {
+            if parts.horizon.is_some() || parts.by.is_some() {
+                return Err("a quota has no horizon and no algorithm; leave them out".into());
+            }
+            parse(&parts)
+        });
+        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "quota", text.trim(), fault);
+        quota.map_err(invalid)
     }
 }
 
-/// Returns the quota of a limit's text, or what is wrong with it.
+/// Returns the quota of a limit's text, or its fault.
 pub(super) fn parse(parts: &Parts) -> Result<Quota, String> {
     let rate = parts.rate.as_deref().unwrap_or_default();
     let Some((permits, window)) = rate.split_once('/') else {
@@ -45,8 +44,8 @@ pub(super) fn parse(parts: &Parts) -> Result<Quota, String> {
     };
     let permits = number::parse("the number of permits", permits.trim_end())?;
     let window = duration::parse(window.trim_start())?;
-    let quota = Quota::checked(permits, window).map_err(Fault::rule)?;
+    let quota = Quota::checked(permits, window)?;
     let Some(burst) = &parts.burst else { return Ok(quota) };
     let burst = number::parse("the burst", burst)?;
-    Ok(quota.checked_burst(burst).map_err(Fault::rule)?)
+    Ok(quota.checked_burst(burst)?)
 }

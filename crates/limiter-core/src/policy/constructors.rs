@@ -1,4 +1,4 @@
-//! A constructor for each algorithm, for quotas that stand in the program.
+//! A constructor for each algorithm, for quotas that are constants of the program.
 
 use super::Policy;
 use crate::{Algorithm, Quota, Slots};
@@ -6,8 +6,8 @@ use crate::{Algorithm, Quota, Slots};
 /// Each of these panics on a name or a quota that [`Policy::new`] refuses, so that constants need no
 /// `?`. For values from outside the program, use [`Policy::new`] or [`Policy::parse`].
 impl Policy {
-    /// Returns a policy that applies `quota` by GCRA, the generic cell rate algorithm: a burst at
-    /// once, then as much as the rate gives. The default choice.
+    /// Returns a policy by GCRA, the generic cell rate algorithm: a burst at once, then permits at the
+    /// quota's rate. The default choice.
     ///
     /// # Panics
     ///
@@ -17,8 +17,8 @@ impl Policy {
         Self::served(name, Algorithm::Gcra, quota)
     }
 
-    /// Returns a policy with a bucket of `capacity` tokens that is refilled at the rate of `refill`:
-    /// GCRA by another name, with a burst of `capacity`.
+    /// Returns a policy with a bucket of `capacity` tokens, refilled at the rate of `refill`: GCRA
+    /// with a burst of `capacity`.
     ///
     /// # Panics
     ///
@@ -29,8 +29,8 @@ impl Policy {
         Self::gcra(name, with_capacity(capacity, refill))
     }
 
-    /// Returns a policy with a bucket that leaks at the rate of `leak`, and refuses what would raise
-    /// its level above `capacity`: GCRA by another name, with a burst of `capacity`.
+    /// Returns a policy with a bucket that leaks at the rate of `leak` and refuses what would raise its
+    /// level above `capacity`: GCRA with a burst of `capacity`.
     ///
     /// # Panics
     ///
@@ -44,8 +44,8 @@ impl Policy {
     /// Returns a policy with a queue: the burst of `outflow` passes at once, further permits are
     /// spaced evenly at its rate, and at most `depth` of them wait.
     ///
-    /// `reserve` returns the delay of those that wait, and `acquire` waits. `check` never waits, so
-    /// it takes only what passes at once. For a steady outflow, use a burst of 1.
+    /// `reserve` returns the delay, and `acquire` waits. `check` never waits, so it admits only what
+    /// passes at once. For a steady outflow, use a burst of 1.
     ///
     /// # Panics
     ///

@@ -1,15 +1,13 @@
 //! One limit of a policy.
 
-use alloc::{borrow::ToOwned, format, string::String};
+use alloc::{
+    borrow::ToOwned,
+    format,
+    string::{String, ToString},
+};
 use core::time::Duration;
 
-use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::SlidingCounter};
-
-/// The longest name, in bytes.
-pub(super) const MAX_NAME: usize = 64;
-
-/// The most entries of one of several limits.
-pub(super) const MAX_ENTRIES_OF_SEVERAL: u64 = 1_000;
+use crate::{Algorithm, Error, ErrorKind, Quota};
 
 /// One limit of a policy: a quota, its algorithm and its horizon.
 ///
@@ -24,11 +22,27 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// The most permits of a sliding counter: Redis multiplies a count by a time in doubles.
+    const MAX_COUNT: u64 = 50_000_000;
+
+    /// The most permits of a log, of which each may be an entry of 16 bytes.
+    const MAX_LOG: u64 = 1_000_000;
+
+    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
+    /// a microsecond: Redis counts them in doubles.
+    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
+
     /// The shortest default horizon.
     const SHORTEST_HORIZON: Duration = Duration::from_secs(60);
 
-    pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        validate_name("limit", name)?;
+    /// Returns a limit with the name of a `"limit"`, or of a `"policy"` that has only this limit.
+    pub(crate) fn new(
+        what: &str,
+        name: &str,
+        algorithm: Algorithm,
+        quota: Quota,
+    ) -> Result<Self, Error> {
+        validate_name(what, name)?;
         let limit = Self { name: name.to_owned(), algorithm, quota, horizon: None };
         limit.check_quota()?;
         Ok(limit)
@@ -86,10 +100,6 @@ impl Limit {
         Err(Error::new(ErrorKind::InvalidSetting, message))
     }
 
-    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
-    /// a microsecond: Redis counts them in doubles.
-    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
-
     /// Returns whether whole microseconds would change the rate by a thousandth or more.
     fn counts_finely(&self) -> bool {
         let (window, permits) = (self.quota.window().as_micros(), u128::from(self.quota.permits()));
@@ -102,75 +112,75 @@ impl Limit {
         self.of_permits(self.quota.burst()).saturating_add(self.horizon())
     }
 
-    /// Returns the time in which the quota gives out so many permits, rounded up.
+    /// Returns the time in which so many permits recover, rounded up.
     fn of_permits(&self, permits: u64) -> Duration {
         let nanos = u128::from(permits) * self.quota.window().as_nanos();
         let nanos = nanos.div_ceil(u128::from(self.quota.permits()));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Checks what the algorithm can serve of all quotas, but for slots.
+    /// Checks that the algorithm can serve the quota.
     fn check_quota(&self) -> Result<(), Error> {
         let quota = &self.quota;
-        let is_rate = matches!(self.algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. });
-        let fault = if !is_rate && quota.burst() != quota.permits() {
-            format!("{} has no burst of its own; leave the burst out", self.algorithm.family())
-        } else if self.algorithm == Algorithm::SlidingCounter
-            && quota.permits() > SlidingCounter::MAX_PERMITS
-        {
-            "a sliding counter counts at most 50,000,000 permits; use sub-windows".to_owned()
-        } else if let Algorithm::LeakyQueue { depth } = self.algorithm
-            && self.horizon() > Quota::MAX_RECOVERY
-        {
-            format!("a depth of {depth} takes longer than 1,830 days; lower it")
-        } else if is_rate && self.counts_finely() && self.reach() > Self::FINE_REACH {
-            "a permit takes no whole number of microseconds, so the burst and the horizon together \
-             must recover within 10 days; set a smaller burst"
-                .to_owned()
-        } else {
-            return Ok(());
+        let has_own_burst = quota.burst() != quota.permits();
+        let fault = match self.algorithm {
+            Algorithm::LeakyQueue { depth } if self.horizon() > Quota::MAX_RECOVERY => {
+                &format!("a depth of {depth} takes longer than 1,830 days; lower it")
+            }
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
+                if !self.counts_finely() || self.reach() <= Self::FINE_REACH {
+                    return Ok(());
+                }
+                "a permit takes no whole number of microseconds, so the burst and the horizon \
+                 together must recover within 10 days; set a smaller burst"
+            }
+            algorithm if has_own_burst => {
+                &format!("{} has no burst of its own; leave the burst out", algorithm.family())
+            }
+            Algorithm::SlidingCounter if quota.permits() > Self::MAX_COUNT => {
+                "a sliding counter counts at most 50,000,000 permits; use sub-windows"
+            }
+            Algorithm::SlidingLog if quota.permits() > Self::MAX_LOG => {
+                "a log holds at most 1,000,000 permits; use sub-windows"
+            }
+            Algorithm::SubWindows(slots) if !slots.can_cut(quota.window()) => {
+                &format!("its window can't be cut into {slots}; use fewer")
+            }
+            _ => return Ok(()),
         };
-        let message = format!("invalid quota \"{quota}\": {fault}");
-        Err(Error::new(ErrorKind::InvalidQuota, message))
+        Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &quota.to_string(), fault))
     }
 
     /// Checks that a policy can have both limits.
     pub(super) fn fits_beside(&self, other: &Self, policy: &str) -> Result<(), Error> {
-        if self.name == other.name {
-            let name = &self.name;
-            let message =
-                format!("invalid policy {policy:?}: two limits are named {name:?}; rename one");
-            return Err(Error::new(ErrorKind::InvalidName, message));
-        }
         let (one, two) = (&other.name, &self.name);
-        if (self.algorithm, self.quota) == (other.algorithm, other.quota) {
+        let (kind, fault) = if one == two {
+            (ErrorKind::InvalidName, format!("two limits are named {two:?}; rename one"))
+        } else if (self.algorithm, self.quota) == (other.algorithm, other.quota) {
             let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
-            return Err(invalid(ErrorKind::InvalidSetting, policy, &fault));
-        }
-        if self.is_paced() && other.is_paced() {
-            let fault =
-                format!("{one:?} and {two:?} are paced; their slots might never agree; pace one");
-            return Err(invalid(ErrorKind::InvalidSetting, policy, &fault));
-        }
-        Ok(())
+            (ErrorKind::InvalidSetting, fault)
+        } else if self.is_paced() && other.is_paced() {
+            let fault = "are paced; their slots might never agree; pace one";
+            (ErrorKind::InvalidSetting, format!("{one:?} and {two:?} {fault}"))
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(kind, "policy", policy, fault))
     }
 
     /// Checks that the limit is small enough to be one of several.
     pub(super) fn fits_among_several(&self) -> Result<(), Error> {
-        const MOST: u64 = MAX_ENTRIES_OF_SEVERAL;
-        let fault = match self.algorithm {
+        const MOST: u64 = 1_000;
+        let remedy = match self.algorithm {
             Algorithm::SlidingLog if self.quota.permits() > MOST => "use at most 1,000 permits",
             Algorithm::SubWindows(slots) if u64::from(slots.number()) > MOST => {
                 "use at most 1,000 slots"
             }
             _ => return Ok(()),
         };
-        let message = format!(
-            "invalid quota \"{}\": as one of several limits, {} is limited; {fault}",
-            self.quota,
-            self.algorithm.family()
-        );
-        Err(Error::new(ErrorKind::InvalidQuota, message))
+        let family = self.algorithm.family();
+        let fault = format!("as one of several limits, {family} is limited; {remedy}");
+        Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &self.quota.to_string(), fault))
     }
 
     const fn is_paced(&self) -> bool {
@@ -182,19 +192,12 @@ impl Limit {
 pub(super) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
     let fault = if name.is_empty() {
         "use at least one character"
-    } else if name.len() > MAX_NAME {
+    } else if name.len() > 64 {
         "use at most 64 bytes"
     } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
         "use printable ASCII only"
     } else {
         return Ok(());
     };
-    let name = crate::error::excerpt(name);
-    Err(Error::new(ErrorKind::InvalidName, format!("invalid {what} name {name:?}: {fault}")))
-}
-
-/// Returns the error of a policy that can't be built.
-pub(super) fn invalid(kind: ErrorKind, name: &str, fault: &str) -> Error {
-    let name = crate::error::excerpt(name);
-    Error::new(kind, format!("invalid policy {name:?}: {fault}"))
+    Err(Error::invalid(ErrorKind::InvalidName, &format!("{what} name"), name, fault))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    algorithm::{Counts, Entries, Tat, Transition, Window},
+    algorithm::{Counts, Entries, Tat, Transition},
 };
 
 fn algorithms() -> Vec<Algorithm> {
@@ -162,7 +162,6 @@ fn keys_recover_after_a_clock_jumps_ahead_by_decades() {
 #[test]
 fn states_have_their_sizes() {
     assert_eq!(size_of::<Tat>(), 40);
-    assert_eq!(size_of::<Window>(), 32);
     assert_eq!(size_of::<Counts>(), 40);
     assert_eq!(size_of::<Entries>(), 64);
 }

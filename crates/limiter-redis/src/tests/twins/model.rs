@@ -1,6 +1,6 @@
 //! What the operations do with the limits of a policy, in Rust.
 
-use limiter_core::{Algorithm, Policy};
+use limiter_core::{Algorithm, Policy, algorithm::WindowKind};
 
 use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
 use crate::scripts::Call;
@@ -43,7 +43,7 @@ pub(super) struct Charge {
 /// A limit of any algorithm.
 enum Any {
     Gcra(Gcra),
-    Windows(Box<dyn Twin>),
+    Windows(Windows),
     Ledger(Ledger),
 }
 
@@ -51,7 +51,7 @@ impl Any {
     fn twin(&self) -> &dyn Twin {
         match self {
             Self::Gcra(gcra) => gcra,
-            Self::Windows(windows) => &**windows,
+            Self::Windows(windows) => windows,
             Self::Ledger(ledger) => ledger,
         }
     }
@@ -59,7 +59,7 @@ impl Any {
     fn twin_mut(&mut self) -> &mut dyn Twin {
         match self {
             Self::Gcra(gcra) => gcra,
-            Self::Windows(windows) => &mut **windows,
+            Self::Windows(windows) => windows,
             Self::Ledger(ledger) => ledger,
         }
     }
@@ -83,18 +83,13 @@ impl Model {
     /// Makes the limits of a policy, whose quotas scripts over several limits read so.
     pub(super) fn new(policy: &Policy, general: &str) -> Self {
         let quotas = general.split(", ").enumerate();
+        let windows = |index, kind| Any::Windows(Windows::new(policy, index, kind));
         let limits = quotas.map(|(index, quota)| {
             let words: Vec<_> = quota.split(' ').collect();
             match policy.limits()[index].algorithm() {
-                Algorithm::FixedWindow => {
-                    Any::Windows(Box::new(Windows::fixed(policy, index, false)))
-                }
-                Algorithm::AlignedWindow => {
-                    Any::Windows(Box::new(Windows::fixed(policy, index, true)))
-                }
-                Algorithm::SlidingCounter => {
-                    Any::Windows(Box::new(Windows::counter(policy, index)))
-                }
+                Algorithm::FixedWindow => windows(index, WindowKind::Fixed),
+                Algorithm::AlignedWindow => windows(index, WindowKind::Aligned),
+                Algorithm::SlidingCounter => windows(index, WindowKind::Sliding),
                 Algorithm::SubWindows(_) | Algorithm::SlidingLog => {
                     Any::Ledger(Ledger::open(&words[1..]))
                 }

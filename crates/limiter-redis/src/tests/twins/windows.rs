@@ -5,45 +5,55 @@ use std::time::Duration;
 
 use limiter_core::{
     Cost, Policy, Timestamp, Usage,
-    algorithm::{Charge, Counts, FixedWindow, Marks, SlidingCounter, Transition, Window},
+    algorithm::{self, Charge, Counts, Marks, Transition, WindowKind},
 };
 
 use super::model::{Twin, digits};
 
 /// A transition, its state, and how that is written.
-pub(super) struct Windows<A: Transition> {
-    algorithm: A,
-    state: A::State,
+pub(super) struct Windows {
+    algorithm: algorithm::Windows,
+    state: Counts,
     now: i128,
     /// The text of a state that was neither charged nor given back.
     found: Option<String>,
+    /// Whether the count of the previous window fades, and is written.
+    fades: bool,
 }
 
-/// A state that is written as numbers.
-pub(super) trait Numbers: Sized {
-    /// Returns the state of these numbers if a quota can have them.
-    fn of(numbers: &[i128]) -> Option<Self>;
-
-    /// Returns a state of the quota that wrote this one, which that can't have left.
-    fn impossible(self) -> Self;
-
-    /// Returns the numbers, and for how long the state matters; none of a fresh one.
-    fn numbers(&self) -> Option<(Vec<i128>, i128)>;
-}
-
-impl Windows<FixedWindow> {
-    pub(super) fn fixed(policy: &Policy, index: usize, aligned: bool) -> Self {
+impl Windows {
+    pub(super) fn new(policy: &Policy, index: usize, kind: WindowKind) -> Self {
         let limit = &policy.limits()[index];
-        let algorithm = FixedWindow::new(limit.quota(), limit.horizon(), aligned);
-        Self { algorithm, state: Window::default(), now: 0, found: None }
+        let algorithm = algorithm::Windows::new(kind, limit.quota(), limit.horizon());
+        let fades = kind == WindowKind::Sliding;
+        Self { algorithm, state: Counts::default(), now: 0, found: None, fades }
     }
-}
 
-impl Windows<SlidingCounter> {
-    pub(super) fn counter(policy: &Policy, index: usize) -> Self {
-        let limit = &policy.limits()[index];
-        let algorithm = SlidingCounter::new(limit.quota(), limit.horizon());
-        Self { algorithm, state: Counts::default(), now: 0, found: None }
+    /// Returns the state of these numbers if a quota can have them.
+    fn state_of(&self, numbers: &[i128]) -> Option<Counts> {
+        let (&[end, window, reach, current], previous) = numbers.split_first_chunk()?;
+        let previous = match previous {
+            [] if !self.fades => 0,
+            [previous] if self.fades => *previous,
+            _ => return None,
+        };
+        let is_possible = is_quota(window, reach) && current <= MOST && previous <= MOST;
+        let [end, window, reach] = [end, window, reach].map(nanos);
+        let [current, previous] = [current, previous].map(|count| count.try_into().unwrap_or(0));
+        is_possible.then_some(Counts { end, window, reach, current, previous })
+    }
+
+    /// Returns the numbers of the state, and for how long it matters; none of a fresh one.
+    fn numbers(&self) -> Option<(Vec<i128>, i128)> {
+        let Counts { end, window, reach, current, previous } = self.state;
+        let mut numbers = vec![micros(end), micros(window), micros(reach), current.into()];
+        numbers.extend(self.fades.then_some(i128::from(previous)));
+        let until = match current {
+            _ if self.fades => end + window,
+            0 => end.saturating_sub(window),
+            _ => end,
+        };
+        (end > 0).then(|| (numbers, micros(until)))
     }
 }
 
@@ -52,47 +62,6 @@ const MOST: i128 = 158_112_000_000_000;
 fn is_quota(window: i128, reach: i128) -> bool {
     (1_000..=31_622_400_000_000).contains(&window)
         && (window..=189_734_400_000_000).contains(&reach)
-}
-
-impl Numbers for Window {
-    fn of(numbers: &[i128]) -> Option<Self> {
-        let &[end, window, reach, count] = numbers else { return None };
-        let is_possible = is_quota(window, reach) && count <= MOST;
-        let [end, window, reach] = [end, window, reach].map(nanos);
-        is_possible.then(|| Self { end, window, reach, count: count.try_into().unwrap() })
-    }
-
-    fn impossible(self) -> Self {
-        Self { end: u64::MAX, ..self }
-    }
-
-    fn numbers(&self) -> Option<(Vec<i128>, i128)> {
-        let Self { end, window, reach, count } = *self;
-        let numbers = vec![micros(end), micros(window), micros(reach), count.into()];
-        let until = if count == 0 { end.saturating_sub(window) } else { end };
-        (end > 0).then(|| (numbers, micros(until)))
-    }
-}
-
-impl Numbers for Counts {
-    fn of(numbers: &[i128]) -> Option<Self> {
-        let &[end, window, reach, current, previous] = numbers else { return None };
-        let is_possible = is_quota(window, reach) && current <= MOST && previous <= MOST;
-        let [end, window, reach] = [end, window, reach].map(nanos);
-        let [current, previous] = [current, previous].map(|count| count.try_into().unwrap_or(0));
-        is_possible.then_some(Self { end, window, reach, current, previous })
-    }
-
-    fn impossible(self) -> Self {
-        Self { end: u64::MAX, ..self }
-    }
-
-    fn numbers(&self) -> Option<(Vec<i128>, i128)> {
-        let Self { end, window, reach, current, previous } = *self;
-        let times = [end, window, reach].map(micros);
-        let numbers = times.into_iter().chain([current.into(), previous.into()]).collect();
-        (end > 0).then(|| (numbers, micros(end + window)))
-    }
 }
 
 fn nanos(micros: i128) -> u64 {
@@ -112,18 +81,18 @@ fn wait(time: Duration) -> i128 {
     i128::try_from(time.as_nanos().div_ceil(1_000)).unwrap()
 }
 
-impl<A: Transition<State: Numbers>> Twin for Windows<A> {
+impl Twin for Windows {
     fn read(&mut self, text: Option<&str>, now: i128) -> bool {
-        (self.state, self.now, self.found) = (A::State::default(), now, None);
+        (self.state, self.now, self.found) = (Counts::default(), now, None);
         let Some(text) = text else { return true };
         let words: Vec<_> = text.split(' ').collect();
         let numbers: Option<Vec<_>> = words.iter().map(|word| digits(word)).collect();
-        let found = numbers.filter(|_| words[0].len() == 16).and_then(|all| A::State::of(&all));
+        let found = numbers.filter(|_| words[0].len() == 16).and_then(|all| self.state_of(&all));
         let is_possible = found.as_ref().is_some_and(|it| self.algorithm.is_possible(it, at(now)));
         self.state = found.unwrap_or_else(|| {
-            let mut own = A::State::default();
+            let mut own = Counts::default();
             self.algorithm.charge(&mut own, at(now), Cost::ONE);
-            own.impossible()
+            Counts { end: u64::MAX, ..own }
         });
         self.algorithm.advance(&mut self.state, at(now));
         self.found = Some(text.to_owned()).filter(|_| is_possible);
@@ -160,7 +129,7 @@ impl<A: Transition<State: Numbers>> Twin for Windows<A> {
     }
 
     fn text(&self) -> (String, i128) {
-        let Some((numbers, until)) = self.state.numbers() else { return ("-".to_owned(), 0) };
+        let Some((numbers, until)) = self.numbers() else { return ("-".to_owned(), 0) };
         let words: Vec<_> = numbers.iter().map(ToString::to_string).collect();
         (self.found.clone().unwrap_or_else(|| words.join(" ")), until - self.now)
     }

@@ -1,0 +1,209 @@
+//! Counters of whole windows: the fixed window, the aligned window and the sliding counter.
+
+use core::time::Duration;
+
+use super::{Charge, LAST, Marks, Transition, nanos, whole};
+use crate::{Cost, Quota, Timestamp, Usage};
+
+/// A counter that starts anew with each window; of a sliding counter, the count of the window before
+/// fades meanwhile.
+///
+/// Two windows' permits can be taken around the end of a fixed or aligned window, so a trailing
+/// window can admit up to `2 * permits`. The sliding counter is exact if the previous window's
+/// permits were taken evenly. If they were taken at its end, a trailing window can admit up to
+/// `2 * permits - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Windows {
+    kind: WindowKind,
+    limit: u64,
+    /// In nanoseconds, like all times here.
+    window: u64,
+    /// How far ahead of now the end of a window can be.
+    reach: u64,
+}
+
+/// When windows open, and whether they fade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WindowKind {
+    /// A window opens with the first permit after the last one ended.
+    Fixed,
+    /// Windows open at multiples of their length.
+    Aligned,
+    /// Windows follow each other from a key's first use on. The previous window counts by the part of
+    /// it that a window ending now would still cover.
+    Sliding,
+}
+
+/// A key's window, and the permits taken in it and in the one before. Fresh is all zero.
+///
+/// A window that has not begun was reserved when the one before it was full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// When the current window ends, in nanoseconds.
+    pub end: u64,
+    /// The length of both windows, by the quota that wrote them.
+    pub window: u64,
+    /// How far ahead of now that quota can have left the end.
+    pub reach: u64,
+    /// The permits taken in the current window.
+    pub current: u64,
+    /// The permits taken in the window before, if they fade: zero otherwise.
+    pub previous: u64,
+}
+
+impl Counts {
+    const fn start(&self) -> u64 {
+        self.end.saturating_sub(self.window)
+    }
+
+    /// Returns how many permits count at `now`, rounded up.
+    fn counted(&self, now: u64) -> u64 {
+        if self.previous == 0 {
+            return self.current;
+        }
+        let left = u128::from(self.end.saturating_sub(now).min(self.window));
+        let faded = u128::from(self.previous) * left;
+        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.window))))
+    }
+
+    /// Returns how much of a window is left when `count` permits of the one before count for no
+    /// more than `room`.
+    fn left_when_faded(&self, count: u64, room: u64) -> u64 {
+        if count <= room {
+            return self.window;
+        }
+        whole(u128::from(room) * u128::from(self.window) / u128::from(count))
+    }
+}
+
+impl Windows {
+    /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
+    #[must_use]
+    pub fn new(kind: WindowKind, quota: &Quota, horizon: Duration) -> Self {
+        let window = whole(quota.window().as_nanos());
+        let reach = window + whole(horizon.as_nanos()).min(LAST);
+        Self { kind, limit: quota.permits(), window, reach }
+    }
+
+    fn fades(&self) -> bool {
+        self.kind == WindowKind::Sliding
+    }
+
+    fn is_aligned(&self) -> bool {
+        self.kind == WindowKind::Aligned
+    }
+
+    /// Returns when a window of this length ends that opens at `at`.
+    fn end_from(&self, at: u64, window: u64) -> u64 {
+        if self.is_aligned() { (at / window + 1) * window } else { at + window }
+    }
+
+    /// Returns the counts in the window that `now` is in.
+    fn at(&self, mut counts: Counts, now: u64) -> Counts {
+        if self.fades() && counts.end <= now {
+            counts.end = counts.end.saturating_add(counts.window);
+            (counts.current, counts.previous) = (0, counts.current);
+        }
+        if self.fresh_at(&counts) <= now { Counts::default() } else { counts }
+    }
+
+    /// Returns when nothing will count any more.
+    fn fresh_at(&self, counts: &Counts) -> u64 {
+        match (counts.current, counts.previous) {
+            // A window that has not begun, and whose permits were all refunded.
+            (0, 0) => counts.start(),
+            (1.., _) if self.fades() => counts.end.saturating_add(counts.window),
+            _ => counts.end,
+        }
+    }
+}
+
+impl Transition for Windows {
+    type State = Counts;
+
+    fn is_possible(&self, state: &Counts, now: Timestamp) -> bool {
+        state.end.saturating_sub(nanos(now)) <= state.reach
+    }
+
+    /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
+    /// larger. That of aligned windows fills the next one too: the present one may be about to end.
+    fn advance(&self, state: &mut Counts, now: Timestamp) {
+        let is_possible = self.is_possible(state, now);
+        let now = nanos(now);
+        if is_possible {
+            *state = self.at(*state, now);
+            return;
+        }
+        let end = self.end_from(now, state.window);
+        state.end = if self.is_aligned() { end + state.window } else { end };
+        state.reach = state.reach.max(state.end - now);
+        state.current = state.current.saturating_add(state.previous).max(self.limit);
+        state.previous = 0;
+    }
+
+    fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let room = self.limit.checked_sub(cost.get())?;
+        let Counts { end, window, current, previous, .. } = *state;
+        let fits_at = match room.checked_sub(current) {
+            Some(room) => end.saturating_sub(state.left_when_faded(previous, room)),
+            // In the next window, in which the current count fades.
+            None if self.fades() => {
+                end.saturating_add(window - state.left_when_faded(current, room))
+            }
+            None => end,
+        };
+        Some(Duration::from_nanos(fits_at.saturating_sub(nanos(now))))
+    }
+
+    /// Under another length, what counts now begins to count anew.
+    fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Marks {
+        let at = nanos(at);
+        let Self { window, reach, .. } = *self;
+        let counts = self.at(*state, at);
+        *state = if counts.window == window {
+            Counts { reach, ..counts }
+        } else {
+            let (end, current) = (self.end_from(at, window), counts.counted(at));
+            Counts { end, window, reach, current, previous: 0 }
+        };
+        state.current = state.current.saturating_add(cost.get());
+        Marks::one(state.end)
+    }
+
+    fn refund(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let end = charge.marks.first();
+        if state.window != self.window {
+            return 0;
+        }
+        let count = if end == state.end {
+            &mut state.current
+        } else if end.saturating_add(self.window) == state.end {
+            &mut state.previous
+        } else {
+            return 0;
+        };
+        let back = permits.min(charge.cost.get()).min(*count);
+        *count -= back;
+        *state = self.at(*state, nanos(now));
+        back
+    }
+
+    fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
+        let now = nanos(now);
+        let state = self.at(*state, now);
+        let has_begun = state.start() <= now;
+        let room = self.limit.saturating_sub(state.counted(now));
+        let remaining = if has_begun { room } else { 0 };
+        let reset_after = self.fresh_at(&state).saturating_sub(now);
+        Usage::new(self.limit, remaining, Duration::from_nanos(reset_after))
+    }
+
+    /// A window by the clock may already be open when another one ends, so nothing is promised behind
+    /// an aligned window of another length.
+    fn longest_delay(&self, state: &Counts) -> Duration {
+        if self.is_aligned() && state.end > 0 && state.window != self.window {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.reach - self.window)
+    }
+}
