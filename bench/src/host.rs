@@ -85,6 +85,8 @@ impl Host {
         let model =
             cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
         let load = read("/proc/loadavg");
+        let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
+        println!("Date: {}", String::from_utf8_lossy(&date));
         println!(
             "Server: {version}, {}, as `{} --save '' --appendonly no`.",
             self.info("memory", "mem_allocator")?,

@@ -29,10 +29,11 @@ fn run_in_memory(shell: &Shell, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the package in `bench/`, on the server named or at hand.
+/// Runs the package in `bench/`, on the server named or at hand. A full run on a server that is named
+/// writes its report.
 fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     let mut passed_on = Vec::new();
-    let mut server = None;
+    let (mut server, mut report) = (None, None);
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         match argument {
@@ -43,6 +44,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
                 let name =
                     name.with_context(|| format!("--server needs one of {}", servers::names()))?;
                 server = Some(Release::named(name)?.path(shell)?);
+                report = Some(format!("docs/benchmarks/{name}.md"));
             }
             other => bail!("bench has no `{other}` there; use {OPTIONS}"),
         }
@@ -53,12 +55,21 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     let server = server.map_or_else(|| test::choose(shell), Ok)?;
     // Beside the main tree's own output: the peers enable features that it does without.
     let target = workspace::target_folder(shell)?.join("bench");
-    cmd!(shell, "cargo run --release --manifest-path bench/Cargo.toml --target-dir {target}")
-        .arg("--")
-        .args(passed_on)
-        .env("LIMITER_SERVER", server)
-        .quiet()
-        .run()?;
+    let bench =
+        cmd!(shell, "cargo run --release --manifest-path bench/Cargo.toml --target-dir {target}")
+            .arg("--")
+            .args(&passed_on)
+            .env("LIMITER_SERVER", server)
+            .quiet();
+    match report.filter(|_| passed_on == ["redis"]) {
+        Some(report) => {
+            let text = bench.read()?;
+            println!("{text}");
+            shell.write_file(&report, format!("{text}\n"))?;
+            eprintln!("written to {report}");
+        }
+        None => bench.run()?,
+    }
     Ok(())
 }
 
