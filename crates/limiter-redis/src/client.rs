@@ -4,6 +4,7 @@ mod address;
 mod cluster;
 pub(crate) mod command;
 pub(crate) mod connection;
+mod driver;
 mod fred;
 pub(crate) mod options;
 mod outage_log;
@@ -11,6 +12,8 @@ mod outage_log;
 mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
 
 use crate::{call::faults::CallError, scripts::Call};
 
@@ -40,6 +43,12 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     fn takes_many_keys(&self) -> bool {
         false
     }
+
+    /// Returns the runtime that runs the calls, and the tasks that collect them in batches.
+    ///
+    /// A runtime that also runs other tasks should have short ones only: a call may wait for a worker
+    /// thread that another task keeps busy.
+    fn runtime(&self) -> &Handle;
 
     /// Returns the number of the server that has the key, for its circuit breaker, or zero if there is
     /// only one server or the server is not known. A server keeps its number while it is known.

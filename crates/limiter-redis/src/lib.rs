@@ -25,7 +25,12 @@
 //! for customers' own quotas and for reloads.
 //!
 //! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
-//! A task on the current Tokio runtime sends them, so that runtime has to be driven.
+//!
+//! [`connect`] starts a thread for the connection, so no check waits for a worker of the caller's runtime
+//! that is busy with a long computation. The thread ends when the last handle is dropped. A client that
+//! the caller brings, and a connection [on a runtime of the caller](ConnectOptions::with_runtime), use the
+//! caller's workers, which such a task then delays. Answers are awaited on a Tokio runtime in any case,
+//! and at most until their deadline.
 //!
 //! # Waiting
 //!

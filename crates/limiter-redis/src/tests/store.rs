@@ -24,7 +24,7 @@ use limiter_test::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Connection, RedisLimiter, connect, scripts};
+use crate::{ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
 
 /// Comes before the prelude: the time comes from a key, of several the one that this node of a cluster
 /// has, and states live an hour longer, since the server's own clock goes on while the test's stands
@@ -80,7 +80,7 @@ impl Store {
     pub(super) fn new() -> Arc<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let url = server::shared_url();
-        let connection = runtime.block_on(connect(&url)).unwrap();
+        let connection = runtime.block_on(connect_with(&url, &on(&runtime))).unwrap();
         let client = Client::new(Config::from_url(&url).unwrap(), None, None, None);
         drop(runtime.block_on(client.init()).unwrap());
         let clock = Clock::OfServer { client, key: format!("{}:clock", unique()) };
@@ -91,12 +91,12 @@ impl Store {
     pub(super) fn on_cluster() -> Arc<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let cluster = Cluster::start();
-        let connection = runtime.block_on(connect(&cluster.url())).unwrap();
-        let on = |node: usize| {
+        let connection = runtime.block_on(connect_with(&cluster.url(), &on(&runtime))).unwrap();
+        let key_on = |node: usize| {
             let mut keys = (0..).map(|number| format!("clock-{number}"));
             keys.find(|key| cluster.owner(cluster.slot_of(key)) == node).unwrap()
         };
-        let keys = (0..3).map(on).collect();
+        let keys = (0..3).map(key_on).collect();
         Arc::new(Self { runtime, connection, clock: Clock::OfCluster { cluster, keys } })
     }
 
@@ -245,6 +245,11 @@ fn epoch(policies: &[Policy]) -> Duration {
 
 fn gcd(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Returns options for a connection on `runtime`.
+pub(super) fn on(runtime: &Runtime) -> ConnectOptions {
+    ConnectOptions::new().with_runtime(runtime.handle().clone())
 }
 
 /// Returns a name that no one else has.

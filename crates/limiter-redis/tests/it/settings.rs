@@ -43,17 +43,9 @@ async fn a_bad_address_is_refused_without_its_password() {
 }
 
 #[test]
-fn there_has_to_be_a_runtime() {
-    let error = futures::executor::block_on(connect("redis://127.0.0.1:1")).unwrap_err();
-    let message =
-        "can't connect to \"redis://127.0.0.1:1\": there is no Tokio runtime; call this from one";
-    assert_eq!(error.to_string(), message);
-}
-
-#[test]
 fn an_answer_has_to_be_awaited_on_a_runtime() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let limiter = runtime.block_on(limiter(&server::shared_url(), 1));
+    // Connecting needs none.
+    let limiter = futures::executor::block_on(limiter(&server::shared_url(), 1));
     let check = futures::executor::block_on(limiter.check("key"));
     let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE, None));
     for error in [check.unwrap_err(), acquire.unwrap_err()] {
