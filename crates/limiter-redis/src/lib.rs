@@ -87,7 +87,14 @@
 //!
 //! # Features
 //!
-//! `tls`: encrypted connections, by `rustls` with `ring`.
+//! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
+//! - `tls`: encrypted connections, by `rustls` with `ring`.
+//!
+//! # Clients
+//!
+//! [`connect`] makes a connection of the library [`fred`]. [`FredClient`] uses a client or pool of `fred`
+//! that the program has already, and `RedisClient` a connection of the library `redis`. Any other library
+//! can be used through [`ScriptClient`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -114,17 +121,23 @@ pub use call::{
     fallback::FailurePolicy,
     faults::{CallError, Fault},
 };
+#[cfg(feature = "redis")]
+pub use client::redis::RedisClient;
 pub use client::{
     ScriptCall, ScriptClient, ScriptName, ScriptReply,
     connection::{Connection, connect, connect_with},
+    fred::brought::FredClient,
     options::ConnectOptions,
 };
 pub use counters::Counters;
 pub use doctor::{Finding, Report, Severity, doctor, doctor_under};
 pub use events::{Event, EventKind, FallbackKind};
+pub use fred;
 #[cfg(feature = "tls")]
 pub use fred::rustls;
 pub use limiter::RedisLimiter;
+#[cfg(feature = "redis")]
+pub use redis;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -54,13 +54,16 @@ pub(crate) fn reply(value: Value) -> Result<ScriptReply, CallError> {
         Value::Array(values) => {
             ScriptReply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
         }
-        other => {
-            let quoted = quoted(&other);
-            let message =
-                format!("the script replied {quoted}: expected integers, texts or arrays of them");
-            return Err(CallError::new(Fault::InvalidReply, message));
-        }
+        other => return Err(wrong_type(&other)),
     })
+}
+
+/// Returns the error of a reply that has another type.
+pub(crate) fn wrong_type(reply: &impl Debug) -> CallError {
+    let quoted = quoted(reply);
+    let message =
+        format!("the script replied {quoted}: expected integers, texts or arrays of them");
+    CallError::new(Fault::InvalidReply, message)
 }
 
 /// Returns a reply for a message, cut after [`MAX_QUOTED`] characters.

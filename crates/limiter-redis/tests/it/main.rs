@@ -9,6 +9,7 @@
 
 mod acl;
 mod batches;
+mod brought;
 mod busy;
 mod changes;
 mod cluster;
