@@ -88,7 +88,9 @@
 //! # Features
 //!
 //! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
+//! - `serde`: settings from a configuration file, by `RedisSettings`.
 //! - `tls`: encrypted connections, by `rustls` with `ring`.
+//! - `unix-sockets`: servers on the same machine, by `redis+unix://`.
 //!
 //! # Clients
 //!
@@ -112,6 +114,8 @@ mod operations;
 mod receipts;
 mod script;
 mod scripts;
+#[cfg(feature = "serde")]
+mod settings;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -138,6 +142,8 @@ pub use fred::rustls;
 pub use limiter::RedisLimiter;
 #[cfg(feature = "redis")]
 pub use redis;
+#[cfg(feature = "serde")]
+pub use settings::RedisSettings;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -29,6 +29,7 @@ use crate::{
 /// | `redis://user:password@host:6379/0` | one server; only the host is required |
 /// | `redis-sentinel://host:26379?sentinelServiceName=main&node=host2:26379` | the primary that the sentinels name |
 /// | `redis-cluster://host:6379?node=host2:6379` | a cluster, by any of its nodes |
+/// | `redis+unix:///run/redis.sock?db=0` | one server on this machine, with the feature `unix-sockets`; `unix` is an alias |
 ///
 /// `rediss`, with the feature `tls`, encrypts, and `valkey` is an alias of `redis`. A server's
 /// certificate must be valid for the host in the address, or the host that the sentinels or the cluster
@@ -48,8 +49,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `url` is invalid or needs the
-/// feature `tls`; [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the system starts no
+/// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `url` is invalid or needs a
+/// feature; [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the system starts no
 /// thread. An unreachable server is not an error.
 pub async fn connect(url: &str) -> Result<Connection, Error> {
     connect_with(url, &ConnectOptions::new()).await

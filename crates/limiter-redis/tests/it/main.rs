@@ -18,6 +18,8 @@ mod doctor;
 mod exactness;
 mod failure;
 mod faults;
+#[cfg(feature = "serde")]
+mod file;
 mod holes;
 mod nodes;
 mod operations;
