@@ -8,6 +8,13 @@ use tokio::{
     sync::oneshot,
 };
 
+/// The size of the thread's stack, of which the system provides the pages in use.
+///
+/// `fred`'s decoder (`redis-protocol` 6.0.0, `d_parse_frame`) calls itself for each level of a nested reply,
+/// without a bound, and a stack that is too small ends the process. This one holds 16,000 levels, and 4,000
+/// in a build without optimization. Scripts reply with two.
+const STACK: usize = 32 << 20;
+
 /// The runtime of a connection: by default on a thread of its own, which ends when the driver is dropped.
 ///
 /// On a runtime of the caller, a call may wait for a busy worker, because Tokio does not steal the task
@@ -28,7 +35,7 @@ impl Driver {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
         let (alive, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("limiter-redis".to_owned());
+        let thread = thread::Builder::new().name("limiter-redis".to_owned()).stack_size(STACK);
         thread.spawn(move || drop(runtime.block_on(stopped))).map_err(failed)?;
         Ok(Arc::new(Self { runtime: handle, _alive: Some(alive) }))
     }

@@ -55,7 +55,8 @@ impl ConnectOptions {
     /// Runs the connection on `runtime` instead of a thread of its own.
     ///
     /// This saves a thread. But a check may then miss its deadline because a task of that runtime keeps
-    /// a worker thread busy, and the connection ends with the runtime.
+    /// a worker thread busy, and the connection ends with the runtime. A server that sends a reply nested
+    /// thousands of levels deep overflows the stack of a worker thread.
     #[must_use]
     pub fn with_runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
