@@ -12,6 +12,7 @@ use limiter_core::{Decision, Error, Policy};
 use limiter_redis::{
     CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptName, ScriptReply,
 };
+use tokio::runtime::Handle;
 
 use crate::fred_client::WITHIN;
 
@@ -29,8 +30,11 @@ pub(crate) struct Call {
 }
 
 /// Records the last call, and returns the reply that was set.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Exchange>>);
+#[derive(Clone)]
+struct Recorder {
+    runtime: Handle,
+    exchange: Arc<Mutex<Exchange>>,
+}
 
 #[derive(Default)]
 struct Exchange {
@@ -43,8 +47,8 @@ impl Captured {
     /// # Errors
     ///
     /// As [`limiter_redis::Builder::build`].
-    pub(crate) fn new(policy: &Policy, prefix: &str) -> Result<Self, Error> {
-        let recorder = Recorder::default();
+    pub(crate) fn new(runtime: &Handle, policy: &Policy, prefix: &str) -> Result<Self, Error> {
+        let recorder = Recorder { runtime: runtime.clone(), exchange: Arc::default() };
         let limiter = RedisLimiter::builder(recorder.clone(), policy.clone())
             .prefix(prefix)
             .deadline(WITHIN)
@@ -86,7 +90,7 @@ impl Call {
 
 impl Recorder {
     fn exchange<T>(&self, access: impl FnOnce(&mut Exchange) -> T) -> T {
-        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut self.exchange.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -108,5 +112,9 @@ impl ScriptClient for Recorder {
             });
             Err(no_script())
         })
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 }

@@ -115,7 +115,7 @@ fn rows() -> Result<Vec<Row>> {
 fn fill_by_limiter(bench: &Bench, policy: &Policy, fill: &Fill, prefix: &str) -> Result<String> {
     let subject = subjects::key(0);
     bench.runtime.block_on(async {
-        let call = Captured::new(policy, prefix)?.call(&subject).await?;
+        let call = Captured::new(bench.runtime.handle(), policy, prefix)?.call(&subject).await?;
         let connection = limiter_redis::connect(&bench.host.url()).await?;
         let limiter = RedisLimiter::builder(connection, policy.clone())
             .prefix(prefix)

@@ -112,7 +112,8 @@ fn runners(bench: &Bench) -> Result<Vec<Runner>> {
         runners.push(Runner::bare(bench, script, &format!("b{index:02}"), traffic, replies)?);
     }
     for (index, subject) in subjects::all()?.into_iter().enumerate() {
-        let limiter = Captured::new(&subject.policy, &format!("s{index:02}"))?;
+        let limiter =
+            Captured::new(bench.runtime.handle(), &subject.policy, &format!("s{index:02}"))?;
         runners.push(Runner::of(bench, &subject, limiter)?);
     }
     for (index, (script, traffic)) in classics::all().into_iter().enumerate() {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{
-    call::{denials::Denials, fallback::FailurePolicy},
+    call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
     client::ScriptClient,
     events::{Event, Observer},
     limiter::RedisLimiter,
@@ -48,6 +48,10 @@ pub(crate) struct Settings {
     /// The capacity of the cache of denials.
     pub(crate) denials: usize,
     pub(crate) batching: bool,
+    /// After how many failures in a row the circuit breaker opens.
+    pub(crate) failures: u32,
+    /// How long the circuit breaker then refuses calls.
+    pub(crate) open: Duration,
     pub(crate) observer: Option<Arc<Observer>>,
     /// Sets `now` in the scripts.
     pub(crate) prelude: String,
@@ -63,6 +67,12 @@ impl<C: ScriptClient> Builder<C> {
     /// The default number of cached denials.
     pub const DEFAULT_DENIALS: usize = Denials::DEFAULT_CAPACITY;
 
+    /// The default number of failures in a row after which the circuit breaker opens.
+    pub const DEFAULT_BREAKER_FAILURES: u32 = 5;
+
+    /// The default time for which the circuit breaker refuses calls when it opens.
+    pub const DEFAULT_BREAKER_OPEN: Duration = Duration::from_millis(100);
+
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(client: C, policy: Policy) -> Self {
@@ -73,6 +83,8 @@ impl<C: ScriptClient> Builder<C> {
             failure_policy: FailurePolicy::default(),
             denials: Self::DEFAULT_DENIALS,
             batching: true,
+            failures: Self::DEFAULT_BREAKER_FAILURES,
+            open: Self::DEFAULT_BREAKER_OPEN,
             observer: None,
             prelude: PRELUDE.to_owned(),
         };
@@ -144,6 +156,16 @@ impl<C: ScriptClient> Builder<C> {
         self
     }
 
+    /// Sets after how many failures in a row the circuit breaker opens, from 1 to 10, and how long it then
+    /// sends no call: from 1 to 200 ms, doubled after each probe that fails, up to 200 ms. The defaults are
+    /// 5 and 100 ms.
+    ///
+    /// It also opens when most of the last 20 calls failed or were slow.
+    pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
+        (self.settings.failures, self.settings.open) = (failures, open);
+        self
+    }
+
     /// Sets the observer that receives operational events, such as outages.
     ///
     /// It is called on the thread on which the event happens, and must not block.
@@ -166,7 +188,7 @@ impl<C: ScriptClient> Builder<C> {
     /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
     pub fn build(self) -> Result<RedisLimiter<C>, Error> {
         let Self { client, policy, settings } = self;
-        let Settings { deadline, denials, .. } = settings;
+        let Settings { deadline, denials, failures, open, .. } = settings;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
         if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
             let most = Self::MAX_DEADLINE;
@@ -175,6 +197,16 @@ impl<C: ScriptClient> Builder<C> {
         if denials > Denials::MAX_CAPACITY {
             let most = Denials::MAX_CAPACITY;
             return invalid(format!("invalid denial cache of {denials}: use at most {most}"));
+        }
+        if !(1..=Breaker::RECENT / 2).contains(&failures) {
+            let most = Breaker::RECENT / 2;
+            return invalid(format!("invalid breaker with {failures} failures: use 1 to {most}"));
+        }
+        if !(Duration::from_millis(1)..=Breaker::MAX_OPEN).contains(&open) {
+            let most = Breaker::MAX_OPEN;
+            return invalid(format!(
+                "invalid breaker that opens for {open:?}: use 1ms to {most:?}"
+            ));
         }
         RedisLimiter::of(Shared::new(client, settings, policy)?)
     }
@@ -189,6 +221,8 @@ impl fmt::Debug for Settings {
             .field("failure_policy", &self.failure_policy)
             .field("denials", &self.denials)
             .field("batching", &self.batching)
+            .field("failures", &self.failures)
+            .field("open", &self.open)
             .field("has_observer", &self.observer.is_some())
             .finish_non_exhaustive()
     }

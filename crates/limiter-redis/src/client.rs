@@ -1,23 +1,74 @@
-//! The interface to a client library: one script call. And its implementation over `fred`.
+//! The interface to a client library: one script call. And its implementations over `fred` and `redis`.
 
 mod address;
 mod cluster;
 pub(crate) mod command;
 pub(crate) mod connection;
-mod fred;
+mod driver;
+pub(crate) mod fred;
 pub(crate) mod options;
 mod outage_log;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
 #[cfg(feature = "tls")]
 mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
 
+use tokio::runtime::Handle;
+
 use crate::{call::faults::CallError, scripts::Call};
 
 /// Runs scripts on a Redis or Valkey server.
 ///
-/// [`Connection`](crate::Connection) implements it over the library `fred`. To use another library,
-/// implement it for a type of your own whose clones share their connections.
+/// [`Connection`](crate::Connection) implements it over the library `fred`, and
+/// [`FredClient`](crate::FredClient) over a client of `fred` that the program has already. To use another
+/// library, implement it for a type whose clones share their connections: send
+/// [`ScriptCall::words`], return the reply, and classify what goes wrong by [`Fault`](crate::Fault).
+///
+/// ```
+/// use std::time::Duration;
+/// use limiter_core::{Policy, Quota};
+/// use limiter_redis::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply};
+/// use tokio::{runtime::Handle, time::timeout};
+///
+/// /// A client for tests, which replies as `serve` does.
+/// #[derive(Clone)]
+/// struct Fake {
+///     runtime: Handle,
+///     serve: fn(&[u8]) -> Result<ScriptReply, String>,
+/// }
+///
+/// impl ScriptClient for Fake {
+///     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
+///         let words = call.words();
+///         let reply = async { (self.serve)(&words[0]) };
+///         match timeout(within, reply).await {
+///             Ok(Ok(reply)) => Ok(reply),
+///             Ok(Err(text)) => Err(CallError::of_error_reply("the fake", &text)),
+///             Err(_) => Err(CallError::new(Fault::NoReply, "the fake did not reply in time")),
+///         }
+///     }
+///
+///     fn runtime(&self) -> &Handle {
+///         &self.runtime
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), limiter_core::Error> {
+/// // It does not have the script at first. Then it replies that one of the ten permits is charged.
+/// let serve: fn(&[u8]) -> _ = |name| match name {
+///     b"EVALSHA" => Err("NOSCRIPT No matching script".to_owned()),
+///     _ => Ok(ScriptReply::Integer(6_000_000)),
+/// };
+/// let policy = Policy::gcra("api", Quota::per_minute(10));
+/// let client = Fake { runtime: Handle::current(), serve };
+/// let limiter = RedisLimiter::builder(client, policy).build()?;
+/// assert_eq!(limiter.check("alice").await?.remaining(), 9);
+/// # Ok(())
+/// # }
+/// ```
 pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// Runs the script once, and returns its reply.
     ///
@@ -40,6 +91,12 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     fn takes_many_keys(&self) -> bool {
         false
     }
+
+    /// Returns the runtime that runs the calls, and the tasks that collect them in batches.
+    ///
+    /// A runtime that also runs other tasks should have short ones only: a call may wait for a worker
+    /// thread that another task keeps busy.
+    fn runtime(&self) -> &Handle;
 
     /// Returns the number of the server that has the key, for its circuit breaker, or zero if there is
     /// only one server or the server is not known. A server keeps its number while it is known.
@@ -79,6 +136,22 @@ impl ScriptCall {
     #[must_use]
     pub fn new(script: ScriptName, keys: Vec<Vec<u8>>) -> Self {
         Self { script, keys, quotas: [].into(), arguments: Vec::new(), read_only: false }
+    }
+
+    /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
+    #[must_use]
+    pub fn words(&self) -> Vec<Cow<'_, [u8]>> {
+        let (name, script) = match &self.script {
+            ScriptName::Digest(digest) => ("EVALSHA", digest),
+            ScriptName::Source(source) => ("EVAL", source),
+        };
+        let number = |number: String| Cow::Owned(number.into_bytes());
+        let mut words = vec![Cow::Borrowed(name.as_bytes()), Cow::Borrowed(script.as_bytes())];
+        words.push(number(self.keys.len().to_string()));
+        words.extend(self.keys.iter().map(|key| Cow::Borrowed(key.as_slice())));
+        words.extend(self.quotas.iter().map(|quota| Cow::Borrowed(quota.as_bytes())));
+        words.extend(self.arguments.iter().map(|argument| number(argument.to_string())));
+        words
     }
 
     /// Returns a call by the script's digest.

@@ -25,7 +25,12 @@
 //! for customers' own quotas and for reloads.
 //!
 //! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
-//! A task on the current Tokio runtime sends them, so that runtime has to be driven.
+//!
+//! [`connect`] starts a thread for the connection, so no check waits for a worker of the caller's runtime
+//! that is busy with a long computation. The thread ends when the last handle is dropped. A client that
+//! the caller brings, and a connection [on a runtime of the caller](ConnectOptions::with_runtime), use the
+//! caller's workers, which such a task then delays. Answers are awaited on a Tokio runtime in any case,
+//! and at most until their deadline.
 //!
 //! # Waiting
 //!
@@ -80,7 +85,16 @@
 //!
 //! # Features
 //!
-//! `tls`: encrypted connections, by `rustls` with `ring`.
+//! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
+//! - `serde`: settings from a configuration file, by `RedisSettings`.
+//! - `tls`: encrypted connections, by `rustls` with `ring`.
+//! - `unix-sockets`: servers on the same machine, by `redis+unix://`.
+//!
+//! # Clients
+//!
+//! [`connect`] makes a connection of the library [`fred`]. [`FredClient`] uses a client or pool of `fred`
+//! that the program has already, and `RedisClient` a connection of the library `redis`. Any other library
+//! can be used through [`ScriptClient`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -97,6 +111,8 @@ mod operations;
 mod receipts;
 mod script;
 mod scripts;
+#[cfg(feature = "serde")]
+mod settings;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -106,16 +122,24 @@ pub use call::{
     fallback::FailurePolicy,
     faults::{CallError, Fault},
 };
+#[cfg(feature = "redis")]
+pub use client::redis::RedisClient;
 pub use client::{
     ScriptCall, ScriptClient, ScriptName, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
+    fred::brought::FredClient,
     options::ConnectOptions,
 };
 pub use counters::Counters;
 pub use events::{Event, EventKind, FallbackKind};
+pub use fred;
 #[cfg(feature = "tls")]
 pub use fred::rustls;
 pub use limiter::RedisLimiter;
+#[cfg(feature = "redis")]
+pub use redis;
+#[cfg(feature = "serde")]
+pub use settings::RedisSettings;
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/states.md")]

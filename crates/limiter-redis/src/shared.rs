@@ -68,7 +68,8 @@ impl<C: ScriptClient> Shared<C> {
             events: Events::new(policy.name(), settings.observer.clone()),
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
-                let settings = breaker::Settings::for_deadline(settings.deadline);
+                let Settings { failures, open, deadline, .. } = settings;
+                let settings = breaker::Settings::new(failures, open, deadline);
                 [Breaker::new(settings, now), Breaker::new(settings, now)]
             }),
             handles: Handles::default(),

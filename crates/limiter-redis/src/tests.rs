@@ -7,6 +7,7 @@ mod clock;
 mod conformance;
 mod denials;
 mod events;
+mod idle;
 mod keys;
 mod laws;
 mod memory;

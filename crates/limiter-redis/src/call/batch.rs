@@ -10,10 +10,7 @@ use std::{
 };
 
 use limiter_core::{Cost, Decision, Error};
-use tokio::{
-    runtime::{self, Handle as Runtime},
-    sync::oneshot,
-};
+use tokio::sync::oneshot;
 
 use super::{
     deadline::{Deadline, run_once},
@@ -33,10 +30,9 @@ const MAX_BATCH: usize = 32;
 
 /// The checks through one handle that wait for a task to send them.
 ///
-/// Each runtime has its own checks and its own task, so that no check waits for a runtime that is
-/// not driven. The first check starts the task; without checks there is none.
+/// The first check starts the task; without checks there is none.
 #[derive(Default)]
-pub(crate) struct BatchQueue(Mutex<Vec<(runtime::Id, Vec<Check>)>>);
+pub(crate) struct BatchQueue(Mutex<Vec<Check>>);
 
 /// A check that waits to be sent, or was sent.
 pub(crate) struct Check {
@@ -60,7 +56,8 @@ impl<C: ScriptClient> Shared<C> {
         key: &[u8],
         cost: Cost,
     ) -> Result<Decision, Error> {
-        let runtime = wait::runtime()?;
+        wait::needs_runtime()?;
+        let runtime = self.client.runtime();
         let name = handle.policy.name();
         self.may_call(key, Access::Write).map_err(|error| named(name, error))?;
         let deadline = self.deadline();
@@ -70,8 +67,8 @@ impl<C: ScriptClient> Shared<C> {
         let (shared, of) = (Arc::clone(self), Arc::clone(handle));
         if !self.sends_batches() {
             drop(runtime.spawn(async move { shared.send_each(&of, vec![check]).await }));
-        } else if handle.queue.push(runtime.id(), check) {
-            let turn = Turn { handle: of, runtime: runtime.clone(), is_over: false };
+        } else if handle.queue.push(check) {
+            let turn = Turn { handle: of, is_over: false };
             drop(runtime.spawn(shared.send_queued(turn)));
         }
         let answer = wait::answered(answered, deadline).await;
@@ -81,14 +78,14 @@ impl<C: ScriptClient> Shared<C> {
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
     async fn send_queued(self: Arc<Self>, turn: Turn) {
         let_ready_tasks_run().await;
-        let (handle, runtime) = (Arc::clone(&turn.handle), turn.runtime.clone());
+        let handle = Arc::clone(&turn.handle);
         let mut checks = turn.take();
         checks.retain(|check| !check.answer.is_closed());
         while checks.len() > MAX_BATCH {
             // The last ones first, because Tokio runs the task that was spawned last first.
             let last = checks.split_off((checks.len() - 1) / MAX_BATCH * MAX_BATCH);
             let (shared, handle) = (Arc::clone(&self), Arc::clone(&handle));
-            drop(runtime.spawn(async move { shared.send_batch(&handle, last).await }));
+            drop(tokio::spawn(async move { shared.send_batch(&handle, last).await }));
         }
         self.send_batch(&handle, checks).await;
     }
@@ -263,7 +260,6 @@ async fn let_ready_tasks_run() {
 /// it removes them, so that the next check starts another task.
 struct Turn {
     handle: Arc<Handle>,
-    runtime: Runtime,
     /// Checks that are queued after this need another task.
     is_over: bool,
 }
@@ -271,41 +267,31 @@ struct Turn {
 impl Turn {
     fn take(mut self) -> Vec<Check> {
         self.is_over = true;
-        self.handle.queue.take(self.runtime.id())
+        self.handle.queue.take()
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.handle.queue.take(self.runtime.id()));
+            drop(self.handle.queue.take());
         }
     }
 }
 
 impl BatchQueue {
     /// Adds a check, and returns whether it is the first.
-    fn push(&self, runtime: runtime::Id, check: Check) -> bool {
-        let mut queues = self.lock();
-        match queues.iter_mut().find(|(of, _)| *of == runtime) {
-            Some((_, waiting)) => {
-                waiting.push(check);
-                false
-            }
-            None => {
-                queues.push((runtime, vec![check]));
-                true
-            }
-        }
+    fn push(&self, check: Check) -> bool {
+        let mut checks = self.lock();
+        checks.push(check);
+        checks.len() == 1
     }
 
-    fn take(&self, runtime: runtime::Id) -> Vec<Check> {
-        let mut queues = self.lock();
-        let index = queues.iter().position(|(of, _)| *of == runtime);
-        index.map(|index| queues.swap_remove(index).1).unwrap_or_default()
+    fn take(&self) -> Vec<Check> {
+        mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(runtime::Id, Vec<Check>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Check>> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -65,8 +65,8 @@ pub(crate) enum Transition {
 
 impl Settings {
     /// Returns the settings for calls that end within `deadline`.
-    pub(crate) fn for_deadline(deadline: Duration) -> Self {
-        Self { failures: 5, slow: deadline / 2, open: Duration::from_millis(100), deadline }
+    pub(crate) fn new(failures: u32, open: Duration, deadline: Duration) -> Self {
+        Self { failures, slow: deadline / 2, open, deadline }
     }
 }
 

@@ -22,6 +22,8 @@ use super::share::share;
 /// Resets and refunds have no fallback: they return the error. A peek has one only with
 /// [`FailurePolicy::Local`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
 #[non_exhaustive]
 pub enum FailurePolicy {
     /// Returns the error, so that the caller decides. `limiter-tower` has a setting for it.

@@ -106,6 +106,14 @@ impl Fault {
 }
 
 /// The error of a call: a [`Fault`] and a message.
+///
+/// ```
+/// use limiter_redis::{CallError, Fault};
+///
+/// let error = CallError::of_error_reply("Redis", "OOM command not allowed");
+/// assert_eq!(error.fault(), Fault::NotExecuted);
+/// assert_eq!(error.to_string(), "Redis: OOM command not allowed");
+/// ```
 #[derive(Debug)]
 pub struct CallError {
     fault: Fault,
@@ -154,7 +162,8 @@ impl CallError {
     }
 
     /// Replaces the fault, where the client library reports more or less than the reply's words.
-    pub(crate) fn with_fault(self, fault: Fault) -> Self {
+    #[must_use]
+    pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault, ..self }
     }
 

@@ -119,13 +119,13 @@ impl<C: ScriptClient> Shared<C> {
         (key, access): (&[u8], Access),
         call: impl FnOnce(Deadline) -> F,
     ) -> Result<T, Error> {
-        let runtime = wait::runtime()?;
+        wait::needs_runtime()?;
         let name = handle.policy.name();
         self.may_call(key, access).map_err(|error| named(name, error))?;
         let deadline = self.deadline();
         let (send, outcome) = oneshot::channel();
         let call = call(deadline);
-        drop(runtime.spawn(async move { drop(send.send(call.await)) }));
+        drop(self.client.runtime().spawn(async move { drop(send.send(call.await)) }));
         let outcome = wait::answered(outcome, deadline).await;
         outcome.and_then(|outcome| outcome).map_err(|error| named(name, error))
     }

@@ -19,9 +19,9 @@ use crate::{client::ScriptClient, limiter::RedisLimiter};
 /// cause, is reported first.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// Returns the current runtime, which runs the call.
-pub(crate) fn runtime() -> Result<Runtime, Error> {
-    Runtime::try_current().map_err(|error| {
+/// Returns an error if there is no Tokio runtime, whose timers the caller's wait needs.
+pub(crate) fn needs_runtime() -> Result<(), Error> {
+    Runtime::try_current().map(drop).map_err(|error| {
         let message = "there is no Tokio runtime to await the answer on";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })
@@ -35,8 +35,8 @@ pub(crate) async fn answered<T>(
     let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
-        // The task was not scheduled, because its worker thread is busy.
-        Err(_) => "no answer within the deadline; a task of the client's runtime blocks its thread",
+        // The task that makes the call was not scheduled.
+        Err(_) => "no answer within the deadline; the thread of the client's runtime is busy",
     };
     Err(Arc::new(CallError::new(Fault::NoReply, error)))
 }
@@ -49,10 +49,10 @@ pub(crate) async fn until_due<C: ScriptClient>(
     limiter: RedisLimiter<C>,
     reserved: Answer<Reservation>,
 ) -> Result<Reservation, Error> {
-    let runtime = runtime()?;
+    needs_runtime()?;
     let (send, receive) = oneshot::channel();
-    runtime.clone().spawn(async move {
-        let unused = reserved.await.map(|reserved| Unused::new(limiter, runtime, reserved));
+    limiter.shared.client.runtime().clone().spawn(async move {
+        let unused = reserved.await.map(|reserved| Unused::new(limiter, reserved));
         // If the caller has left, now or before it polls the answer, this drops the reservation.
         drop(send.send(unused));
     });
@@ -69,17 +69,15 @@ pub(crate) async fn until_due<C: ScriptClient>(
 /// A reservation that is not used yet. Refunds its permits when it is dropped.
 struct Unused<C: ScriptClient> {
     limiter: RedisLimiter<C>,
-    /// Kept, because the reservation may be dropped outside of a runtime.
-    runtime: Runtime,
     decision: Decision,
     delay: Option<Duration>,
     receipt: Option<Receipt>,
 }
 
 impl<C: ScriptClient> Unused<C> {
-    fn new(limiter: RedisLimiter<C>, runtime: Runtime, reserved: Reservation) -> Self {
+    fn new(limiter: RedisLimiter<C>, reserved: Reservation) -> Self {
         let (decision, delay) = (reserved.decision(), reserved.delay());
-        Self { limiter, runtime, decision, delay, receipt: reserved.into_receipt() }
+        Self { limiter, decision, delay, receipt: reserved.into_receipt() }
     }
 
     fn into_reservation(mut self) -> Reservation {
@@ -95,7 +93,7 @@ impl<C: ScriptClient> Drop for Unused<C> {
         if let Some(receipt) = self.receipt.take() {
             let refund = self.limiter.refund(receipt);
             // An error is counted, and reported to the observer.
-            self.runtime.spawn(async move { drop(refund.await) });
+            self.limiter.shared.client.runtime().spawn(async move { drop(refund.await) });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod redact;
+mod unix;
 
 use fred::types::config::{Config, Server, ServerConfig};
 use limiter_core::{Error, ErrorKind};
@@ -27,6 +28,14 @@ impl Address {
             let message = format!("invalid server address {shown:?}: {why}");
             Error::new(ErrorKind::InvalidSetting, message)
         };
+        if let Some(config) = unix::config(url) {
+            let mut config = config.map_err(|why| invalid(&why))?;
+            config.fail_fast = false;
+            encrypt(&mut config, false, options).map_err(|why| invalid(&why))?;
+            set_user(&mut config, options);
+            check_sentinel("", options).map_err(invalid)?;
+            return Ok(Self { config, cluster: None, url: shown });
+        }
         let parts = Parts::of(url).map_err(|why| invalid(&why))?;
         let Parts { encrypted, kind, rest, .. } = parts;
         // Without the library's own choice of certificates.
@@ -38,13 +47,11 @@ impl Address {
         // Keeps trying if the first attempt fails.
         config.fail_fast = false;
         encrypt(&mut config, encrypted, options).map_err(|why| invalid(&why))?;
-        if let Some(Credentials { username, password }) = &options.server {
-            if parts.has_user {
-                return Err(invalid("it has a user, and so have the options; remove one of them"));
-            }
-            config.username = Some(username.clone());
-            config.password = Some(password.clone());
+        if options.server.is_some() && parts.has_user {
+            return Err(invalid("it has a user, and so have the options; remove one of them"));
         }
+        set_user(&mut config, options);
+        check_sentinel(kind, options).map_err(invalid)?;
 
         let mut cluster = None;
         match &mut config.server {
@@ -64,14 +71,24 @@ impl Address {
                     *password = Some(credentials.password.clone());
                 }
             }
-            ServerConfig::Centralized { .. } => {}
-        }
-        if options.sentinel.is_some() && kind != "-sentinel" {
-            let why = "the options have sentinel credentials; use redis-sentinel:// or remove them";
-            return Err(invalid(why));
+            _ => {}
         }
         Ok(Self { config, cluster, url: shown })
     }
+}
+
+fn set_user(config: &mut Config, options: &ConnectOptions) {
+    if let Some(Credentials { username, password }) = &options.server {
+        config.username = Some(username.clone());
+        config.password = Some(password.clone());
+    }
+}
+
+fn check_sentinel(kind: &str, options: &ConnectOptions) -> Result<(), &'static str> {
+    if options.sentinel.is_some() && kind != "-sentinel" {
+        return Err("the options have sentinel credentials; use redis-sentinel:// or remove them");
+    }
+    Ok(())
 }
 
 #[cfg(feature = "tls")]
@@ -216,6 +233,33 @@ mod tests {
         let address = parse("redis://:only%2Fword@[::1]:7000/2");
         assert_eq!(address.config.username, None);
         assert_eq!(address.config.password.as_deref(), Some("only/word"));
+    }
+
+    #[cfg(feature = "unix-sockets")]
+    #[test]
+    fn a_unix_socket_has_a_path_and_a_database() {
+        let address = parse("unix:///run/a b.sock?db=3");
+        let ServerConfig::Unix { path } = address.config.server else { panic!("another kind") };
+        assert_eq!(path.to_str(), Some("/run/a b.sock"));
+        assert_eq!(address.config.database, Some(3));
+        for (url, expected) in [
+            (
+                "redis+unix://u:secret@host/run/redis.sock",
+                "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set the \
+                 user in the options",
+            ),
+            ("unix:///run/redis.sock?db=256", "the database \"256\" is not a number to 255"),
+            ("unix:///run/redis.sock?user=a", "unknown parameter \"user=a\"; expected db"),
+        ] {
+            assert_eq!(fault(url), expected, "{url}");
+        }
+    }
+
+    #[cfg(not(feature = "unix-sockets"))]
+    #[test]
+    fn a_unix_socket_names_the_feature_that_it_needs() {
+        let why = "Unix sockets need the feature `unix-sockets` of limiter-redis; enable it";
+        assert_eq!(fault("unix:///run/redis.sock"), why);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A script call as arguments of a command, and its reply.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    fmt::{self, Debug, Write},
+    sync::Arc,
+};
 
 use super::{ScriptCall, ScriptName, ScriptReply};
 use crate::call::faults::{CallError, Fault};
@@ -12,6 +15,9 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) arguments: Vec<Value>,
 }
+
+/// How deeply a reply may be nested. Those of the scripts are nested twice.
+const MAX_DEPTH: usize = 4;
 
 /// How many characters of a reply an error quotes.
 const MAX_QUOTED: usize = 100;
@@ -47,30 +53,53 @@ impl AsRef<[u8]> for Text {
 
 /// Returns a reply of integers, texts and arrays of them.
 pub(crate) fn reply(value: Value) -> Result<ScriptReply, CallError> {
+    reply_within(value, MAX_DEPTH)
+}
+
+fn reply_within(value: Value, depth: usize) -> Result<ScriptReply, CallError> {
     Ok(match value {
         Value::Integer(integer) => ScriptReply::Integer(integer),
         Value::String(text) => ScriptReply::Text(text.to_string()),
         Value::Bytes(bytes) => ScriptReply::Text(String::from_utf8_lossy(&bytes).into_owned()),
-        Value::Array(values) => {
-            ScriptReply::Array(values.into_iter().map(reply).collect::<Result<_, _>>()?)
+        Value::Array(values) if depth > 0 => {
+            let replies = values.into_iter().map(|value| reply_within(value, depth - 1));
+            ScriptReply::Array(replies.collect::<Result<_, _>>()?)
         }
-        other => {
-            let quoted = quoted(&other);
-            let message =
-                format!("the script replied {quoted}: expected integers, texts or arrays of them");
-            return Err(CallError::new(Fault::InvalidReply, message));
-        }
+        other => return Err(wrong_type(&other)),
     })
+}
+
+/// Returns the error of a reply that has another type.
+pub(crate) fn wrong_type(reply: &impl Debug) -> CallError {
+    let quoted = quoted(reply);
+    let message =
+        format!("the script replied {quoted}: expected integers, texts or arrays of them");
+    CallError::new(Fault::InvalidReply, message)
 }
 
 /// Returns a reply for a message, cut after [`MAX_QUOTED`] characters.
 pub(crate) fn quoted(reply: &impl Debug) -> String {
-    let mut quoted = format!("{reply:?}");
-    if let Some((end, _)) = quoted.char_indices().nth(MAX_QUOTED) {
-        quoted.truncate(end);
-        quoted.push_str("...");
+    let mut excerpt = Excerpt { text: String::new(), left: MAX_QUOTED };
+    if write!(excerpt, "{reply:?}").is_err() {
+        excerpt.text.push_str("...");
     }
-    quoted
+    excerpt.text
+}
+
+/// Ends the formatting of a reply that is long, or nested deeply.
+struct Excerpt {
+    text: String,
+    left: usize,
+}
+
+impl Write for Excerpt {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.text.push(character);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

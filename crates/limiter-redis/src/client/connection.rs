@@ -3,12 +3,14 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use fred::types::Value;
-use limiter_core::{Error, ErrorKind};
+use limiter_core::Error;
+use tokio::runtime::Handle;
 
 use super::{
     address::Address,
     cluster::{member::Member, routing::Cluster},
     command::{self, Command},
+    driver::Driver,
     fred::{
         node::Node,
         start::{First, Purpose},
@@ -27,6 +29,7 @@ use crate::{
 /// | `redis://user:password@host:6379/0` | one server; only the host is required |
 /// | `redis-sentinel://host:26379?sentinelServiceName=main&node=host2:26379` | the primary that the sentinels name |
 /// | `redis-cluster://host:6379?node=host2:6379` | a cluster, by any of its nodes |
+/// | `redis+unix:///run/redis.sock?db=0` | one server on this machine, with the feature `unix-sockets`; `unix` is an alias |
 ///
 /// `rediss`, with the feature `tls`, encrypts, and `valkey` is an alias of `redis`. A server's
 /// certificate must be valid for the host in the address, or the host that the sentinels or the cluster
@@ -37,14 +40,18 @@ use crate::{
 /// one second is replaced. The begin of an outage is logged once with its cause, at WARN, and its end
 /// at INFO.
 ///
+/// The connection runs on a thread of its own, which ends when the last clone and the last limiter on it
+/// are dropped. So no check waits for a worker of the caller's runtime that is busy.
+///
 /// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
 /// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
 /// can be migrated while they are in use.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`] if `url` is invalid or needs the feature `tls`, or if there is no Tokio
-/// runtime. An unreachable server is not an error.
+/// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `url` is invalid or needs a
+/// feature; [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the system starts no
+/// thread. An unreachable server is not an error.
 pub async fn connect(url: &str) -> Result<Connection, Error> {
     connect_with(url, &ConnectOptions::new()).await
 }
@@ -63,27 +70,20 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 ///
 /// # Errors
 ///
-/// As [`connect`], and [`ErrorKind::InvalidSetting`] if an option does not fit the address.
+/// As [`connect`], and [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if an option
+/// does not fit the address.
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
-    let Address { config, cluster, url } = Address::parse(url, options)?;
-    if tokio::runtime::Handle::try_current().is_err() {
-        let message =
-            format!("can't connect to {url:?}: there is no Tokio runtime; call this from one");
-        return Err(Error::new(ErrorKind::InvalidSetting, message));
-    }
-    let topology = match cluster {
-        Some(seeds) => {
-            let cluster = Cluster::new(config, seeds, options.replica_reads, url.clone());
-            cluster.connected().await;
-            Topology::Cluster(cluster)
-        }
-        None => {
-            let node = Node::start(config, Purpose::Serving, "Redis".to_owned(), url.clone());
-            node.connected().await;
-            Topology::Single(Arc::new(node))
-        }
+    let address = Address::parse(url, options)?;
+    let driver = match &options.runtime {
+        Some(runtime) => Driver::on(runtime.clone()),
+        None => Driver::start()?,
     };
-    Ok(Connection { topology, url: url.into() })
+    let connection = Connection::start(driver, address, options.replica_reads);
+    let connected = connection.clone();
+    // The runtime of the connection drives the wait, so the caller needs none.
+    let wait = async move { connected.topology.connected().await };
+    drop(connection.driver.runtime().spawn(wait).await);
+    Ok(connection)
 }
 
 /// A connection to Redis or Valkey that clones share. See [`connect`].
@@ -91,6 +91,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
 pub struct Connection {
     topology: Topology,
     url: Arc<str>,
+    driver: Arc<Driver>,
 }
 
 #[derive(Clone)]
@@ -112,7 +113,34 @@ enum At {
     Member(Arc<Member>),
 }
 
+impl Topology {
+    /// Waits until it is connected, at most a second.
+    async fn connected(&self) {
+        match self {
+            Self::Single(node) => node.connected().await,
+            Self::Cluster(cluster) => cluster.connected().await,
+        }
+    }
+}
+
 impl Connection {
+    /// Starts to connect.
+    pub(crate) fn start(driver: Arc<Driver>, address: Address, replica_reads: bool) -> Self {
+        let Address { config, cluster, url } = address;
+        let runtime = driver.runtime().clone();
+        let topology = match cluster {
+            Some(seeds) => {
+                Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url.clone()))
+            }
+            None => {
+                let name = "Redis".to_owned();
+                let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
+                Topology::Single(Arc::new(node))
+            }
+        };
+        Self { topology, url: url.into(), driver }
+    }
+
     /// Returns the servers that serve keys: in a cluster, the known primaries.
     #[doc(hidden)]
     #[must_use]
@@ -186,6 +214,10 @@ impl ScriptClient for Connection {
 
     fn takes_many_keys(&self) -> bool {
         matches!(self.topology, Topology::Single(_))
+    }
+
+    fn runtime(&self) -> &Handle {
+        self.driver.runtime()
     }
 
     fn server_of(&self, key: &[u8]) -> usize {

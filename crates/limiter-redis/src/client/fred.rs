@@ -1,6 +1,7 @@
 //! The client library `fred`: its settings, a connection that is replaced when it hangs, and what its
 //! errors mean.
 
+pub(crate) mod brought;
 pub(crate) mod node;
 mod reply;
 pub(crate) mod start;

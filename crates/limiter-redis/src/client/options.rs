@@ -6,6 +6,7 @@ use std::fmt;
 use fred::{rustls::ClientConfig, types::config::TlsConnector};
 #[cfg(feature = "tls")]
 use limiter_core::Error;
+use tokio::runtime::Handle;
 
 #[cfg(feature = "tls")]
 use super::tls;
@@ -22,6 +23,7 @@ pub struct ConnectOptions {
     pub(crate) replica_reads: bool,
     pub(crate) server: Option<Credentials>,
     pub(crate) sentinel: Option<Credentials>,
+    pub(crate) runtime: Option<Handle>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsConnector>,
 }
@@ -47,6 +49,17 @@ impl ConnectOptions {
     #[must_use]
     pub fn with_replica_reads(mut self) -> Self {
         self.replica_reads = true;
+        self
+    }
+
+    /// Runs the connection on `runtime` instead of a thread of its own.
+    ///
+    /// This saves a thread. But a check may then miss its deadline because a task of that runtime keeps
+    /// a worker thread busy, and the connection ends with the runtime. A server that sends a reply nested
+    /// thousands of levels deep overflows the stack of a worker thread.
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -99,6 +112,7 @@ impl fmt::Debug for ConnectOptions {
         debug.field("replica_reads", &self.replica_reads);
         debug.field("username", &username(&self.server));
         debug.field("sentinel_username", &username(&self.sentinel));
+        debug.field("has_runtime", &self.runtime.is_some());
         #[cfg(feature = "tls")]
         debug.field("has_tls", &self.tls.is_some());
         debug.finish()

@@ -1,10 +1,7 @@
-//! Checks that are made at the same moment: they are decided as if they had come one after the other,
-//! and no runtime's end or rest is felt by another.
+//! Checks that are made at the same moment: they are decided as if they were made one after the other,
+//! and none waits for a runtime that ended.
 
-use std::{
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures::poll;
 use limiter_core::{Cost, ErrorKind, Policy, Timestamp};
@@ -12,8 +9,8 @@ use limiter_test::{policies::any_policy, server, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
-use super::store::{Store, unique};
-use crate::{RedisLimiter, connect};
+use super::store::{Store, on, unique};
+use crate::{RedisLimiter, connect_with};
 
 #[test]
 fn a_batch_decides_as_its_checks_do_one_after_the_other() {
@@ -45,13 +42,12 @@ fn a_batch_decides_as_its_checks_do_one_after_the_other() {
     result.unwrap();
 }
 
-/// Returns a runtime on which the connection is served, and a limiter of three permits.
-fn limiter() -> (Runtime, RedisLimiter) {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let connection = runtime.block_on(connect(&server::shared_url())).unwrap();
+/// Returns a limiter of three permits whose connection runs on `runtime`, which has one thread.
+fn limiter_on(runtime: &Runtime) -> RedisLimiter {
+    let (url, options) = (server::shared_url(), on(runtime));
+    let connection = runtime.block_on(connect_with(&url, &options)).unwrap();
     let limiter = RedisLimiter::builder(connection, Policy::parse("test", "3/day").unwrap());
-    let limiter = limiter.prefix(&unique()).deadline(Duration::from_secs(10)).build().unwrap();
-    (runtime, limiter)
+    limiter.prefix(&unique()).deadline(Duration::from_secs(10)).build().unwrap()
 }
 
 fn one_thread() -> Runtime {
@@ -60,8 +56,9 @@ fn one_thread() -> Runtime {
 
 #[test]
 fn the_check_of_a_caller_who_leaves_before_it_is_sent_is_not_sent() {
-    let (_connected, limiter) = limiter();
-    one_thread().block_on(async {
+    let runtime = one_thread();
+    let limiter = limiter_on(&runtime);
+    runtime.block_on(async {
         for _ in 0..3 {
             let mut check = limiter.check("key");
             assert!(poll!(&mut check).is_pending());
@@ -73,28 +70,15 @@ fn the_check_of_a_caller_who_leaves_before_it_is_sent_is_not_sent() {
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_no_check_waiting() {
-    let (connected, limiter) = limiter();
-    let ended = one_thread();
-    let mut left = limiter.check("key");
-    ended.block_on(async { assert!(poll!(&mut left).is_pending()) });
-    drop(ended);
+fn a_connection_whose_runtime_ended_leaves_no_check_waiting() {
+    let (connected, caller) = (one_thread(), one_thread());
+    let limiter = limiter_on(&connected);
+    let mut queued = limiter.check("key");
+    caller.block_on(async { assert!(poll!(&mut queued).is_pending()) });
+    drop(connected);
     let start = Instant::now();
-    let error = connected.block_on(left).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Undetermined);
-    assert!(connected.block_on(limiter.check("key")).unwrap().is_admitted());
-    assert!(one_thread().block_on(limiter.check("key")).unwrap().is_admitted());
+    for check in [queued, limiter.check("key"), limiter.check("key")] {
+        assert_eq!(caller.block_on(check).unwrap_err().kind(), ErrorKind::Undetermined);
+    }
     assert!(start.elapsed() < Duration::from_secs(10));
-}
-
-#[test]
-fn a_runtime_that_stands_still_holds_up_no_other() {
-    let (connected, limiter) = limiter();
-    let still = one_thread();
-    let mut first = pin!(limiter.check("key"));
-    still.block_on(async { assert!(poll!(&mut first).is_pending()) });
-    let decision = connected.block_on(limiter.check("key")).unwrap();
-    assert_eq!(decision.remaining(), 2);
-    // It goes on where it was.
-    assert_eq!(still.block_on(first).unwrap().remaining(), 1);
 }

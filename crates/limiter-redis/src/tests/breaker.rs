@@ -17,7 +17,7 @@ const fn ms(millis: u64) -> Duration {
 
 fn breaker() -> (Breaker, Instant) {
     let start = Instant::now();
-    (Breaker::new(Settings::for_deadline(DEADLINE), start), start)
+    (Breaker::new(Settings::new(5, Duration::from_millis(100), DEADLINE), start), start)
 }
 
 /// A breaker that has just opened.
@@ -245,7 +245,8 @@ fn it_goes_on_after_decades_and_millions_of_transitions() {
 fn each_transition_is_told_to_one_of_many_threads() {
     let start = Instant::now();
     // So that no time has to pass before a probe.
-    let settings = Settings { open: Duration::ZERO, ..Settings::for_deadline(DEADLINE) };
+    let settings =
+        Settings { open: Duration::ZERO, ..Settings::new(5, Duration::from_millis(100), DEADLINE) };
     let breaker = Breaker::new(settings, start);
     let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));
     let count = |transition| match transition {

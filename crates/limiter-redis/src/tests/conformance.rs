@@ -1,8 +1,18 @@
-//! The rows that every limiter decides alike, by each script.
+//! The rows that every limiter decides alike, by each script and each client.
 
+use std::sync::Arc;
+
+use fred::{
+    clients::Pool,
+    interfaces::ClientLike,
+    types::config::{Config, ConnectionConfig},
+};
 use limiter_test::conformance;
 
 use super::store::Store;
+#[cfg(feature = "redis")]
+use crate::RedisClient;
+use crate::{FredClient, ScriptClient};
 
 #[test]
 fn gcra_conforms() {
@@ -30,7 +40,39 @@ fn every_operation_conforms() {
 
 #[test]
 fn a_cluster_conforms_in_every_algorithm_and_operation() {
-    let store = Store::on_cluster();
+    all_conform(&Store::on_cluster());
+}
+
+#[test]
+fn a_fred_client_of_the_caller_conforms() {
+    let once = ConnectionConfig { max_command_attempts: 1, ..ConnectionConfig::default() };
+    all_conform(&Store::with(async |url| {
+        let pool = Pool::new(Config::from_url(url).unwrap(), None, Some(once), None, 2).unwrap();
+        drop(pool.init().await.unwrap());
+        FredClient::of_pool(pool).unwrap()
+    }));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_connection_manager_of_redis_conforms() {
+    all_conform(&Store::with(async |url| {
+        let client = redis::Client::open(url).unwrap();
+        RedisClient::of_manager(client.get_connection_manager().await.unwrap()).unwrap()
+    }));
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_multiplexed_connection_of_redis_conforms() {
+    all_conform(&Store::with(async |url| {
+        let client = redis::Client::open(url).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        RedisClient::of_multiplexed(connection).unwrap()
+    }));
+}
+
+fn all_conform<C: ScriptClient>(store: &Arc<Store<C>>) {
     conformance::gcra(|policy| store.limiter(policy));
     conformance::windows(|policy| store.limiter(policy));
     conformance::several(|policy| store.limiter(policy));

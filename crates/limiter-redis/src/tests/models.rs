@@ -32,7 +32,10 @@ const OPEN: Duration = Duration::from_millis(100);
 
 /// A breaker that opens at the first failure.
 fn breaker(now: Instant) -> Arc<Breaker> {
-    let settings = Settings { failures: 1, ..Settings::for_deadline(Duration::from_millis(50)) };
+    let settings = Settings {
+        failures: 1,
+        ..Settings::new(5, Duration::from_millis(100), Duration::from_millis(50))
+    };
     Arc::new(Breaker::new(settings, now))
 }
 

@@ -6,33 +6,41 @@ use std::{
 };
 
 use limiter_core::{ErrorKind, Policy, Quota};
+use tokio::runtime::Handle;
 
 use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptName, ScriptReply};
 
 /// A client that takes a while to say that the script is not there, whatever it is called by.
-#[derive(Clone, Default)]
-pub(super) struct Forgetful(Arc<Mutex<Vec<(ScriptName, Duration)>>>);
+#[derive(Clone)]
+struct Forgetful {
+    runtime: Handle,
+    calls: Arc<Mutex<Vec<(ScriptName, Duration)>>>,
+}
 
 const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        self.0.lock().unwrap().push((call.script.clone(), within));
+        self.calls.lock().unwrap().push((call.script.clone(), within));
         tokio::time::sleep(TAKES).await;
         Err(CallError::new(Fault::NoScript, "NOSCRIPT"))
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 }
 
 /// Returns how the script was called within `deadline`, and for how long at most.
 async fn calls(deadline: Duration) -> Vec<(ScriptName, Duration)> {
-    let client = Forgetful::default();
+    let client = Forgetful { runtime: Handle::current(), calls: Arc::default() };
     let policy = Policy::gcra("test", Quota::per_second(1));
     let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
     let error = limiter.peek("key").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Undetermined));
     // A call outlives its caller.
     tokio::time::sleep(2 * TAKES).await;
-    let calls = client.0.lock().unwrap();
+    let calls = client.calls.lock().unwrap();
     calls.clone()
 }
 

@@ -22,9 +22,9 @@ use limiter_test::{
     server::{self, Cluster},
     subject::{Operations, Subject},
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::{Connection, RedisLimiter, connect, scripts};
+use crate::{ConnectOptions, Connection, RedisLimiter, ScriptClient, connect_with, scripts};
 
 /// Comes before the prelude: the time comes from a key, of several the one that this node of a cluster
 /// has, and states live an hour longer, since the server's own clock goes on while the test's stands
@@ -58,9 +58,9 @@ end }
 pub(super) const EPOCH: Duration = Duration::from_secs(19_700 * 86_400);
 
 /// A connection to the server that all tests share, or to a cluster, and a clock of its own.
-pub(super) struct Store {
+pub(super) struct Store<C = Connection> {
     runtime: Runtime,
-    connection: Connection,
+    client: C,
     clock: Clock,
 }
 
@@ -78,35 +78,45 @@ enum Clock {
 
 impl Store {
     pub(super) fn new() -> Arc<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let url = server::shared_url();
-        let connection = runtime.block_on(connect(&url)).unwrap();
-        let client = Client::new(Config::from_url(&url).unwrap(), None, None, None);
-        drop(runtime.block_on(client.init()).unwrap());
-        let clock = Clock::OfServer { client, key: format!("{}:clock", unique()) };
-        Arc::new(Self { runtime, connection, clock })
+        Self::with(async |url| {
+            let options = ConnectOptions::new().with_runtime(Handle::current());
+            connect_with(url, &options).await.unwrap()
+        })
     }
 
     /// Returns a cluster of its own.
     pub(super) fn on_cluster() -> Arc<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let cluster = Cluster::start();
-        let connection = runtime.block_on(connect(&cluster.url())).unwrap();
-        let on = |node: usize| {
+        let client = runtime.block_on(connect_with(&cluster.url(), &on(&runtime))).unwrap();
+        let key_on = |node: usize| {
             let mut keys = (0..).map(|number| format!("clock-{number}"));
             keys.find(|key| cluster.owner(cluster.slot_of(key)) == node).unwrap()
         };
-        let keys = (0..3).map(on).collect();
-        Arc::new(Self { runtime, connection, clock: Clock::OfCluster { cluster, keys } })
+        let keys = (0..3).map(key_on).collect();
+        Arc::new(Self { runtime, client, clock: Clock::OfCluster { cluster, keys } })
+    }
+}
+
+impl<C: ScriptClient> Store<C> {
+    /// Returns the server that all tests share, by a client that `connect` returns for its address.
+    pub(super) fn with(connect: impl AsyncFnOnce(&str) -> C) -> Arc<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let url = server::shared_url();
+        let own = Client::new(Config::from_url(&url).unwrap(), None, None, None);
+        drop(runtime.block_on(own.init()).unwrap());
+        let clock = Clock::OfServer { client: own, key: format!("{}:clock", unique()) };
+        let client = runtime.block_on(connect(&url));
+        Arc::new(Self { runtime, client, clock })
     }
 
     /// Returns an unused limiter of `policy`.
-    pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis {
+    pub(super) fn limiter(self: &Arc<Self>, policy: Policy) -> InRedis<C> {
         self.limiter_for(&[policy])
     }
 
     /// Returns an unused limiter of the first of several policies that take turns.
-    pub(super) fn limiter_for(self: &Arc<Self>, policies: &[Policy]) -> InRedis {
+    pub(super) fn limiter_for(self: &Arc<Self>, policies: &[Policy]) -> InRedis<C> {
         let clocks = match &self.clock {
             Clock::OfServer { key, .. } => slice::from_ref(key),
             Clock::OfCluster { keys, .. } => keys,
@@ -114,7 +124,7 @@ impl Store {
         let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
         let prelude = PRELUDE.replace("CLOCKS", &clocks) + scripts::PRELUDE;
         let epoch = epoch(policies);
-        let limiter = RedisLimiter::builder(self.connection.clone(), policies[0].clone())
+        let limiter = RedisLimiter::builder(self.client.clone(), policies[0].clone())
             .prefix(&unique())
             .prelude(&prelude)
             .deadline(Duration::from_secs(10))
@@ -150,16 +160,16 @@ impl Store {
 }
 
 /// A limiter on a server whose clock the test sets.
-pub(super) struct InRedis {
-    store: Arc<Store>,
+pub(super) struct InRedis<C = Connection> {
+    store: Arc<Store<C>>,
     /// The server's time at the test's zero.
     epoch: Duration,
-    limiter: RedisLimiter,
+    limiter: RedisLimiter<C>,
     /// The handle in use.
-    handle: RedisLimiter,
+    handle: RedisLimiter<C>,
 }
 
-impl InRedis {
+impl<C: ScriptClient> InRedis<C> {
     /// Makes checks at the same moment: in one task, which the one that sends them waits for.
     pub(super) fn decide_together(
         &self,
@@ -179,13 +189,13 @@ impl InRedis {
     }
 
     /// Sets the clock, and awaits an answer.
-    fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter) -> Answer<T>) -> T {
+    fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter<C>) -> Answer<T>) -> T {
         self.store.set_clock(now.saturating_add(self.epoch));
         self.store.runtime.block_on(ask(&self.handle)).unwrap()
     }
 }
 
-impl Subject for InRedis {
+impl<C: ScriptClient> Subject for InRedis<C> {
     fn tick(&self) -> Duration {
         Duration::from_micros(1)
     }
@@ -199,7 +209,7 @@ impl Subject for InRedis {
     }
 }
 
-impl Operations for InRedis {
+impl<C: ScriptClient> Operations for InRedis<C> {
     fn policy(&self) -> Policy {
         self.handle.policy().clone()
     }
@@ -245,6 +255,11 @@ fn epoch(policies: &[Policy]) -> Duration {
 
 fn gcd(one: u128, other: u128) -> u128 {
     if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Returns options for a connection on `runtime`.
+pub(super) fn on(runtime: &Runtime) -> ConnectOptions {
+    ConnectOptions::new().with_runtime(runtime.handle().clone())
 }
 
 /// Returns a name that no one else has.

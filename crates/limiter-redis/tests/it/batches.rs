@@ -8,9 +8,11 @@ use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::Server;
 use tokio::time::timeout;
 
-use crate::{builder, faults::recover, patient};
+use crate::{builder, builder_here, faults::recover, patient};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
+
+const LONG: Duration = Duration::from_secs(5);
 
 /// Checks all keys at the same moment: in one task, which those who send wait for.
 async fn check(limiter: &RedisLimiter, keys: &[&str]) -> Vec<Result<Decision, Error>> {
@@ -58,10 +60,10 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn those_who_ask_at_the_same_moment_share_a_call() {
     let server = Server::start();
-    let limiter = patient(&server.url(), 3).await;
+    let limiter = builder_here(&server.url(), 3).await.deadline(LONG).build().unwrap();
     for result in check(&limiter, &["a"; 32]).await {
         let _ = result.unwrap();
     }

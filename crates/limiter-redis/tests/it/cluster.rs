@@ -11,11 +11,11 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind};
-use limiter_redis::{RedisLimiter, ScriptCall, ScriptClient, ScriptName, connect};
+use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::{Cluster, Server};
 use tokio::time::sleep;
 
-use crate::{builder, daily, limiter, patient, words::serve_all_slots};
+use crate::{builder, daily, limiter, patient};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_millis(500);
@@ -224,37 +224,4 @@ async fn a_server_that_is_no_cluster_is_named_as_such() {
     let error = check(&limiter, "key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("cluster support disabled"), "{error}");
-}
-
-/// Once no one asked for the slots any more, after the runtime on which someone did was shut down.
-#[test]
-fn slots_are_learned_although_a_runtime_ended_that_asked_for_them() {
-    let server = Server::start_with(&["--cluster-enabled", "yes"]);
-    let url = format!("redis-cluster://127.0.0.1:{}", server.port());
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut call = ScriptCall::new(ScriptName::Source("return 1".into()), vec!["key".into()]);
-    call.read_only = true;
-
-    let first = runtime();
-    let client = first.block_on(async {
-        let client = connect(&url).await.unwrap();
-        server.pause();
-        // It is asked for the slots at most every tenth of a second, and given a quarter.
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(200) {
-            assert!(client.run(&call, LONG).await.is_err());
-            sleep(Duration::from_millis(1)).await;
-        }
-        client
-    });
-    drop(first);
-    server.resume();
-    serve_all_slots(&server);
-    runtime().block_on(async {
-        let start = Instant::now();
-        while client.run(&call, LONG).await.is_err() {
-            assert!(start.elapsed() < Duration::from_secs(10), "the slots are not learned");
-            sleep(Duration::from_millis(5)).await;
-        }
-    });
 }

@@ -17,13 +17,13 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{faults::recover, limiter, patient};
+use crate::{faults::recover, limiter, limiter_here, patient};
 
 /// Connections once ended for good when the server died while the client's queue was full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     let mut server = Server::start();
-    let limiter = limiter(&server.url(), 5).await;
+    let limiter = limiter_here(&server.url(), 5).await;
     let _ = recover(&limiter).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();

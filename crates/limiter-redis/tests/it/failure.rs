@@ -11,7 +11,7 @@ use limiter_redis::{FailurePolicy, RedisLimiter};
 use limiter_test::{log::Log, server::Server};
 use tokio::time::sleep;
 
-use crate::{builder, faults::recover};
+use crate::{builder, builder_here, faults::recover};
 
 /// Returns a limiter of `limit` permits that has taken one of them, and its server, stopped.
 async fn stopped(limit: u64, policy: FailurePolicy) -> (RedisLimiter, Server) {
@@ -131,7 +131,7 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     let server = Server::start();
     let told = Arc::new(Mutex::new(Vec::new()));
     let observer = Arc::clone(&told);
-    let limiter = builder(&server.url(), 1_000_000).await;
+    let limiter = builder_here(&server.url(), 1_000_000).await;
     let limiter = limiter.observer(move |event| {
         assert_eq!((event.policy(), event.node()), ("test", None));
         observer.lock().unwrap().push(event.name());

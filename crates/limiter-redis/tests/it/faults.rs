@@ -12,7 +12,7 @@ use limiter_core::{Decision, Error, ErrorKind};
 use limiter_redis::RedisLimiter;
 use limiter_test::{log::Log, server::Server};
 
-use crate::limiter;
+use crate::{limiter, limiter_here};
 
 /// Far beyond the deadline of 50 ms: what else runs on the machine must not matter here. The exact
 /// bound has a test binary of its own, `outage` of `limiter-test`.
@@ -83,7 +83,9 @@ async fn an_absent_server_is_an_error_in_time_from_the_first_check() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let limiter = limiter(&format!("redis://{nobody}"), 1).await;
     for _ in 0..5 {
-        assert!(check(&limiter).await.is_err());
+        let error = check(&limiter).await.unwrap_err().to_string();
+        let refused = error.ends_with(": Connection refused");
+        assert!(refused || error.contains("is not called for"), "{error}");
     }
 }
 
@@ -182,7 +184,7 @@ async fn an_outage_is_logged_once_with_its_cause() {
     let log = Log::start();
     let mut server = Server::start();
     let url = server.url();
-    let reaching = limiter(&url, 1).await;
+    let reaching = limiter_here(&url, 1).await;
     assert_eq!(log.lines(), [""; 0]);
     // Without those of the circuit breaker.
     let lines = || {
@@ -191,7 +193,7 @@ async fn an_outage_is_logged_once_with_its_cause() {
     };
 
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
-    let locked_out = limiter(&url, 1).await;
+    let locked_out = limiter_here(&url, 1).await;
     let start = Instant::now();
     while lines().is_empty() && start.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(5)).await;

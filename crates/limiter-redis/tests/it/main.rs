@@ -9,12 +9,16 @@
 
 mod acl;
 mod batches;
+mod brought;
+mod busy;
 mod changes;
 mod cluster;
 mod connections;
 mod exactness;
 mod failure;
 mod faults;
+#[cfg(feature = "serde")]
+mod file;
 mod holes;
 mod nodes;
 mod operations;
@@ -31,7 +35,8 @@ mod words;
 use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
-use limiter_redis::{Builder, Connection, RedisLimiter, connect};
+use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect, connect_with};
+use tokio::runtime::Handle;
 
 /// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
 fn daily(limit: u64) -> Policy {
@@ -41,6 +46,23 @@ fn daily(limit: u64) -> Policy {
 /// Returns a builder of a limiter of `limit` permits a day on the server at `url`.
 async fn builder(url: &str, limit: u64) -> Builder<Connection> {
     RedisLimiter::builder(connect(url).await.unwrap(), daily(limit))
+}
+
+/// Returns a connection on the test's own runtime. With one thread, the test sees what it logs, and a
+/// batch has all checks that are ready.
+async fn connect_here(url: &str) -> Connection {
+    let options = ConnectOptions::new().with_runtime(Handle::current());
+    connect_with(url, &options).await.unwrap()
+}
+
+/// Returns a builder as [`builder`] does, on the test's own runtime.
+async fn builder_here(url: &str, limit: u64) -> Builder<Connection> {
+    RedisLimiter::builder(connect_here(url).await, daily(limit))
+}
+
+/// Returns a limiter as [`limiter`] does, on the test's own runtime.
+async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
+    builder_here(url, limit).await.build().unwrap()
 }
 
 /// Returns a limiter of `limit` permits a day on the server at `url`.

@@ -10,14 +10,19 @@ use tokio::time::sleep;
 
 use crate::{
     cluster::{admit, check, key_on, stored},
-    daily,
+    connect_here, daily,
 };
 
 async fn connected(cluster: &Cluster) -> (Connection, RedisLimiter) {
     let client = connect(&cluster.url()).await.unwrap();
+    let limiter = patient(&client);
+    (client, limiter)
+}
+
+fn patient(client: &Connection) -> RedisLimiter {
     let policy = daily(1_000_000);
     let limiter = RedisLimiter::builder(client.clone(), policy).deadline(Duration::from_secs(5));
-    (client, limiter.build().unwrap())
+    limiter.build().unwrap()
 }
 
 /// Checks a key, which fails, until the node is not asked any more, and returns why.
@@ -87,7 +92,8 @@ async fn a_slot_that_no_node_serves_is_missed_by_its_own_keys_alone() {
 async fn what_goes_wrong_at_a_node_names_it() {
     let log = Log::start();
     let mut cluster = Cluster::start();
-    let (client, limiter) = connected(&cluster).await;
+    let client = connect_here(&cluster.url()).await;
+    let limiter = patient(&client);
     let [key, other] = [2, 1].map(|node| key_on(&cluster, node));
     let node = format!("127.0.0.1:{}", cluster.node(2).port());
     admit(&limiter, &key).await;

@@ -18,7 +18,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{builder, daily, limiter};
+use crate::{connect_here, daily, limiter, limiter_here, patient};
 
 /// What the server replies to a script call, after how long.
 #[derive(Clone)]
@@ -129,10 +129,10 @@ async fn check(limiter: &RedisLimiter, number: usize) -> Vec<Error> {
 }
 
 /// Once each of the five counted as a slow call, which is as many as open the breaker.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn one_slow_reply_to_five_checks_does_not_open_the_breaker() {
     let server = Scripted::start().await;
-    let limiter = limiter(&server.url(), 1_000).await;
+    let limiter = limiter_here(&server.url(), 1_000).await;
     assert_eq!(check(&limiter, 1).await.len(), 0);
     server.replies(Duration::from_millis(30), Reply::Admit);
     let before = server.calls();
@@ -154,7 +154,7 @@ async fn one_slow_reply_to_five_checks_does_not_open_the_breaker() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_error_replies_keep_the_connection() {
     let server = Scripted::start().await;
-    let limiter = builder(&server.url(), 1_000).await.denial_cache(0).build().unwrap();
+    let limiter = patient(&server.url(), 1_000).await;
     assert_eq!(check(&limiter, 1).await.len(), 0);
     server.replies(Duration::ZERO, Reply::Bytes("-EXOTIC words\r\n"));
     let start = Instant::now();
@@ -174,7 +174,7 @@ async fn unknown_error_replies_keep_the_connection() {
 async fn garbage_opens_the_breaker_and_is_logged_once() {
     let log = Log::start();
     let server = Scripted::start().await;
-    let limiter = limiter(&server.url(), 1_000).await;
+    let limiter = limiter_here(&server.url(), 1_000).await;
     assert!(limiter.check("key").await.is_ok());
     server.replies(Duration::ZERO, Reply::Bytes("garbage\r\n"));
     let start = Instant::now();
@@ -191,7 +191,7 @@ async fn garbage_opens_the_breaker_and_is_logged_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_of_the_wrong_type_replaces_the_connection() {
     let server = Scripted::start().await;
-    let limiter = limiter(&server.url(), 1_000).await;
+    let limiter = patient(&server.url(), 1_000).await;
     assert_eq!(check(&limiter, 1).await.len(), 0);
     server.replies(Duration::ZERO, Reply::Bytes("_\r\n"));
     for _ in 0..3 {
@@ -246,7 +246,7 @@ async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
     let log = Log::start();
     let server = limiter_test::server::Server::start_with(&["--cluster-enabled", "yes"]);
     crate::words::serve_all_slots(&server);
-    let client = limiter_redis::connect(&server.url()).await.unwrap();
+    let client = connect_here(&server.url()).await;
     let limiter = RedisLimiter::builder(client, daily(10)).deadline(Duration::from_secs(5));
     let limiter = limiter.build().unwrap();
     // Its cluster is not up at once.
@@ -270,7 +270,7 @@ async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
 #[tokio::test]
 async fn a_check_that_there_is_no_time_to_send_says_so_and_opens_no_breaker() {
     let server = Scripted::start().await;
-    let limiter = limiter(&server.url(), 1_000).await;
+    let limiter = limiter_here(&server.url(), 1_000).await;
     assert!(limiter.check("key").await.is_ok());
     let before = server.calls();
     for _ in 0..10 {
@@ -293,7 +293,7 @@ async fn a_check_that_there_is_no_time_to_send_says_so_and_opens_no_breaker() {
 async fn connections_that_are_killed_all_the_time_are_logged_seldom() {
     let log = Log::start();
     let server = limiter_test::server::Server::start();
-    let limiter = limiter(&server.url(), 1_000_000).await;
+    let limiter = limiter_here(&server.url(), 1_000_000).await;
     for _ in 0..50 {
         server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
         let _ = limiter.check("key").await;
@@ -301,4 +301,18 @@ async fn connections_that_are_killed_all_the_time_are_logged_seldom() {
         let _ = limiter.check("key").await;
     }
     assert!(log.lines().len() <= 6, "{:?}", log.lines());
+}
+
+/// The client library's decoder is recursive, and has no bound.
+#[tokio::test]
+async fn a_reply_that_is_nested_deeply_is_an_error_and_not_the_end_of_the_process() {
+    let server = Scripted::start().await;
+    let limiter = patient(&server.url(), 1_000).await;
+    assert!(limiter.check("key").await.is_ok());
+    for depth in [20, 2_000] {
+        let nested = format!("{}:1\r\n", "*1\r\n".repeat(depth));
+        server.replies(Duration::ZERO, Reply::Bytes(nested.leak()));
+        let error = limiter.reset("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
+    }
 }

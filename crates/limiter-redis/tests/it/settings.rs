@@ -11,7 +11,7 @@ use crate::{builder, limiter};
 #[tokio::test]
 async fn a_bad_address_is_refused_without_its_password() {
     const SCHEMES: &str = "it must begin with redis://, redis-sentinel:// or redis-cluster://, or \
-                           the same with rediss or valkey";
+                           the same with rediss or valkey, or redis+unix://";
 
     for (url, message) in [
         ("nonsense", &*format!("invalid server address \"nonsense\": {SCHEMES}")),
@@ -43,17 +43,9 @@ async fn a_bad_address_is_refused_without_its_password() {
 }
 
 #[test]
-fn there_has_to_be_a_runtime() {
-    let error = futures::executor::block_on(connect("redis://127.0.0.1:1")).unwrap_err();
-    let message =
-        "can't connect to \"redis://127.0.0.1:1\": there is no Tokio runtime; call this from one";
-    assert_eq!(error.to_string(), message);
-}
-
-#[test]
 fn an_answer_has_to_be_awaited_on_a_runtime() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let limiter = runtime.block_on(limiter(&server::shared_url(), 1));
+    // Connecting needs none.
+    let limiter = futures::executor::block_on(limiter(&server::shared_url(), 1));
     let check = futures::executor::block_on(limiter.check("key"));
     let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE, None));
     for error in [check.unwrap_err(), acquire.unwrap_err()] {
@@ -90,4 +82,31 @@ async fn a_policy_of_other_families_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().starts_with("invalid policy \"other\": "), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_breaker_out_of_range_is_refused() {
+    let url = server::shared_url();
+    for (failures, open, message) in [
+        (0, 100, "invalid breaker with 0 failures: use 1 to 10"),
+        (11, 100, "invalid breaker with 11 failures: use 1 to 10"),
+        (5, 0, "invalid breaker that opens for 0ns: use 1ms to 200ms"),
+        (5, 201, "invalid breaker that opens for 201ms: use 1ms to 200ms"),
+    ] {
+        let builder = builder(&url, 1).await.breaker(failures, Duration::from_millis(open));
+        assert_eq!(builder.build().unwrap_err().to_string(), message);
+    }
+}
+
+#[tokio::test]
+async fn a_breaker_opens_after_the_number_of_failures_that_was_set() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limiter = builder(&format!("redis://{nobody}"), 1).await;
+    let limiter = limiter.breaker(2, Duration::from_millis(200)).build().unwrap();
+    let mut opened = Vec::new();
+    for _ in 0..2 {
+        assert!(limiter.peek("key").await.is_err());
+        opened.push(limiter.counters().breaker_opened);
+    }
+    assert_eq!(opened, [0, 1]);
 }

@@ -118,6 +118,17 @@ async fn a_server_behind_a_proxy_that_is_not_trusted_is_not_connected_to() {
 }
 
 #[tokio::test]
+async fn a_port_that_does_not_encrypt_is_named_as_such() {
+    let server = Server::start();
+    let url = server.url().replace("redis://", "rediss://");
+    let error = refusal(&url, &trusting(&Issuer::new())).await.to_string();
+    assert!(
+        error.ends_with("If the port has no TLS, use redis:// instead of rediss://"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_server_that_is_slow_to_encrypt_is_waited_for() {
     let server = Server::start();
     let encrypted = Encrypted::start_slow(server.port(), Duration::from_millis(550)).await;

@@ -18,7 +18,7 @@ impl<'a> Parts<'a> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (encrypted, kind) = scheme_of(scheme).ok_or(
             "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with \
-             rediss or valkey",
+             rediss or valkey, or redis+unix://",
         )?;
         let (before_fragment, fragment) = split(rest, '#');
         let (before_query, query) = split(before_fragment, '?');

@@ -17,8 +17,9 @@ pub(super) fn redacted(url: &str) -> String {
         }
     }
     // Without a scheme, all text before the host may be a user and a password.
-    let is_word =
-        |scheme: &str| scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let is_word = |scheme: &str| {
+        scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'+'))
+    };
     let scheme = shown.split_once("://").filter(|(scheme, _)| is_word(scheme));
     let begin = scheme.map_or(0, |(scheme, _)| scheme.len() + "://".len());
     if let Some(at) = shown.rfind('@')
@@ -41,6 +42,7 @@ mod tests {
             "redis-sentinel://u:secret@host?sentinelServiceName=x&sentinelPassword=secret",
             "redis-sentinel://host?sentinelPassword=a@secret&sentinelUsername=secret",
             "redis-sentinel://host?sentinelPassword=secret&sentinelPassword=secret",
+            "redis+unix://u:secret@host/path",
             "u:secret@host",
             "redis:/u:secret@host",
             "u:secret://secret@host",

@@ -11,6 +11,8 @@ use fred::types::{
     config::{Config, Server, ServerConfig},
 };
 
+use tokio::runtime::Handle;
+
 use super::slots::{self, Range};
 use crate::client::{
     command::{self, Command},
@@ -25,6 +27,7 @@ pub(crate) struct Member {
     /// The smallest number from one that no other node had when this one was added.
     pub(crate) number: usize,
     server: Server,
+    runtime: Handle,
     config: Config,
     pub(crate) node: Node,
     /// The connection for commands that need `ASKING`, made for the first of them.
@@ -33,6 +36,7 @@ pub(crate) struct Member {
 
 /// All nodes in use, so that each has one connection.
 pub(crate) struct Members {
+    runtime: Handle,
     /// The settings of all nodes, without the address.
     config: Config,
     /// The nodes of the address, whose connections are kept even if they serve no slot.
@@ -41,8 +45,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    pub(crate) fn new(config: Config, seeds: Vec<Server>) -> Self {
-        Self { config, seeds, known: Mutex::default() }
+    pub(crate) fn new(runtime: Handle, config: Config, seeds: Vec<Server>) -> Self {
+        Self { runtime, config, seeds, known: Mutex::default() }
     }
 
     /// Returns the nodes of the address. Each is connected when it is returned.
@@ -58,7 +62,8 @@ impl Members {
         }
         let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
         let number = (1..).find(is_free).unwrap_or_default();
-        let member = Arc::new(Member::new(number, server.clone(), self.config.clone()));
+        let (runtime, config) = (self.runtime.clone(), self.config.clone());
+        let member = Arc::new(Member::new(number, server.clone(), runtime, config));
         known.push(Arc::clone(&member));
         member
     }
@@ -82,15 +87,17 @@ impl Members {
 }
 
 impl Member {
-    fn new(number: usize, server: Server, mut config: Config) -> Self {
+    fn new(number: usize, server: Server, runtime: Handle, mut config: Config) -> Self {
         config.server = ServerConfig::Centralized { server: server.clone() };
-        let node = start(&server, config.clone(), Purpose::Serving);
-        Self { number, server, config, node, asking: OnceLock::new() }
+        let node = start(runtime.clone(), &server, config.clone(), Purpose::Serving);
+        Self { number, server, runtime, config, node, asking: OnceLock::new() }
     }
 
     /// Returns the connection for the commands that need `ASKING`.
     pub(crate) fn asking(&self) -> &Node {
-        self.asking.get_or_init(|| start(&self.server, self.config.clone(), Purpose::Asking))
+        self.asking.get_or_init(|| {
+            start(self.runtime.clone(), &self.server, self.config.clone(), Purpose::Asking)
+        })
     }
 
     /// Returns which nodes serve which slots, or why this node does not say.
@@ -113,9 +120,9 @@ impl fmt::Display for Member {
     }
 }
 
-fn start(server: &Server, config: Config, purpose: Purpose) -> Node {
+fn start(runtime: Handle, server: &Server, config: Config, purpose: Purpose) -> Node {
     let url = url(server);
-    Node::start(config, purpose, format!("Redis at {url}"), url)
+    Node::start(runtime, config, purpose, format!("Redis at {url}"), url)
 }
 
 fn url(server: &Server) -> String {

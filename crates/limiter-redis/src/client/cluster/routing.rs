@@ -12,6 +12,7 @@ use fred::{
     types::config::{Config, Server},
     util::redis_keyslot,
 };
+use tokio::runtime::Handle;
 
 use super::{
     member::{Member, Members},
@@ -44,6 +45,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The nodes of a cluster, and which slots they serve.
 pub(crate) struct Cluster {
+    runtime: Handle,
     members: Members,
     replica_reads: bool,
     map: RwLock<Map>,
@@ -55,17 +57,9 @@ pub(crate) struct Cluster {
     turn: AtomicUsize,
 }
 
-/// A refresh of the slots. When it is dropped, for example with its runtime, another may begin.
-struct Refresh(Arc<Cluster>);
-
-impl Drop for Refresh {
-    fn drop(&mut self) {
-        self.0.is_refreshing.store(false, Ordering::Release);
-    }
-}
-
 impl Cluster {
     pub(crate) fn new(
+        runtime: Handle,
         config: Config,
         seeds: Vec<Server>,
         replica_reads: bool,
@@ -73,7 +67,8 @@ impl Cluster {
     ) -> Arc<Self> {
         Arc::new(Self {
             log: OutageLog::new(url),
-            members: Members::new(config, seeds),
+            members: Members::new(runtime.clone(), config, seeds),
+            runtime,
             replica_reads,
             map: RwLock::default(),
             is_refreshing: AtomicBool::new(false),
@@ -213,13 +208,13 @@ impl Cluster {
         {
             return;
         }
-        let refresh = Refresh(Arc::clone(self));
-        drop(tokio::spawn(async move {
-            let Refresh(cluster) = &refresh;
+        let cluster = Arc::clone(self);
+        drop(self.runtime.spawn(async move {
             match cluster.refresh().await {
                 Ok(()) => cluster.log.ends(),
                 Err(why) => cluster.log.begins(&why),
             }
+            cluster.is_refreshing.store(false, Ordering::Release);
         }));
     }
 

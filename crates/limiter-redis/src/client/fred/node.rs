@@ -14,7 +14,7 @@ use fred::{
         config::{Config, ServerConfig},
     },
 };
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     reply::classify,
@@ -45,6 +45,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) struct Node {
     /// The server's name in errors.
     name: String,
+    /// Runs the library's tasks.
+    runtime: Handle,
     config: Config,
     purpose: Purpose,
     log: Arc<OutageLog>,
@@ -70,10 +72,16 @@ struct Current {
 
 impl Node {
     /// Starts to connect. Errors contain `name`, and log lines `url`.
-    pub(crate) fn start(config: Config, purpose: Purpose, name: String, url: String) -> Self {
+    pub(crate) fn start(
+        runtime: Handle,
+        config: Config,
+        purpose: Purpose,
+        name: String,
+        url: String,
+    ) -> Self {
         let log = Arc::new(OutageLog::new(url));
-        let current = Mutex::new(Current::start(&config, purpose, &log, 0));
-        Self { name, config, purpose, log, current }
+        let current = Mutex::new(Current::start(&runtime, &config, purpose, &log, 0));
+        Self { name, runtime, config, purpose, log, current }
     }
 
     /// Waits for the connection, at most a second.
@@ -143,7 +151,8 @@ impl Node {
             || self.is_lost(&mut current);
         if is_silent || (is_useless && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
-            *current = Current::start(&self.config, self.purpose, &self.log, number);
+            let (runtime, config) = (&self.runtime, &self.config);
+            *current = Current::start(runtime, config, self.purpose, &self.log, number);
         }
         // Its state may still be `Connected`.
         if current.task.is_finished() {
@@ -194,7 +203,14 @@ impl Node {
 }
 
 impl Current {
-    fn start(config: &Config, purpose: Purpose, log: &Arc<OutageLog>, number: u64) -> Self {
+    fn start(
+        runtime: &Handle,
+        config: &Config,
+        purpose: Purpose,
+        log: &Arc<OutageLog>,
+        number: u64,
+    ) -> Self {
+        let _context = runtime.enter();
         let (client, task) = start::start(config.clone(), purpose, number, Arc::clone(log));
         let now = Instant::now();
         Self {

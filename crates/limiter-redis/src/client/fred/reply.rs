@@ -1,5 +1,7 @@
 //! What an error of `fred` means.
 
+use std::{borrow::Cow, io::ErrorKind};
+
 use fred::error::{Error as FredError, ErrorKind as FredErrorKind};
 
 use crate::call::faults::{CallError, Fault, first_word};
@@ -17,9 +19,47 @@ pub(super) fn classify(error: FredError, server: &str) -> CallError {
             replied
         }
     } else {
-        CallError::new(fault_of(error.kind()), format!("{server}: {details}"))
+        CallError::new(fault_of(error.kind()), format!("{server}: {}", readable(&details)))
     };
     call_error.with_source(error)
+}
+
+/// Returns why a connection can't be made. `encrypted` is whether it uses TLS.
+pub(super) fn why_unreachable(error: &FredError, encrypted: bool) -> String {
+    let why = readable(error.details());
+    // A server without TLS waits for the rest of a command, or replies with text.
+    let may_be_plain =
+        *error.kind() == FredErrorKind::Timeout || why.contains("InvalidContentType");
+    if encrypted && may_be_plain {
+        return format!("{why} If the port has no TLS, use redis:// instead of rediss://");
+    }
+    why.into_owned()
+}
+
+/// Returns the message of an I/O error, which the library formats for debugging, such as
+/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }`.
+fn readable(details: &str) -> Cow<'_, str> {
+    let within = |begin, end| details.strip_prefix(begin)?.strip_suffix(end);
+    let kinds = [
+        ErrorKind::BrokenPipe,
+        ErrorKind::ConnectionAborted,
+        ErrorKind::ConnectionRefused,
+        ErrorKind::ConnectionReset,
+        ErrorKind::NotConnected,
+        ErrorKind::TimedOut,
+        ErrorKind::UnexpectedEof,
+    ];
+    if let Some((_, message)) = within("Os { ", "\" }").and_then(|os| os.split_once("message: \""))
+    {
+        return message.into();
+    }
+    if let Some((_, error)) = within("Custom { ", " }").and_then(|own| own.split_once("error: ")) {
+        return error.trim_matches('"').into();
+    }
+    let kind = within("Kind(", ")");
+    let kind =
+        kinds.into_iter().find(|known| kind.is_some_and(|kind| format!("{known:?}") == kind));
+    kind.map_or(details.into(), |kind| kind.to_string().into())
 }
 
 /// Returns whether the text is a server's: its error replies begin with a word in capitals, and the
@@ -66,6 +106,23 @@ mod tests {
         }
         let error = classify(FredError::new(FredErrorKind::Unknown, "EXOTIC words"), "Redis");
         assert_eq!(error.to_string(), "Redis: EXOTIC words");
+    }
+
+    #[test]
+    fn errors_of_the_system_are_readable() {
+        use std::io::Error;
+
+        for (error, expected) in [
+            (Error::from_raw_os_error(2), "No such file or directory"),
+            (Error::from(ErrorKind::UnexpectedEof), "unexpected end of file"),
+            (Error::other("why"), "why"),
+        ] {
+            let error = FredError::from(error);
+            assert_eq!(why_unreachable(&error, false), expected);
+            assert_eq!(classify(error, "Redis").to_string(), format!("Redis: {expected}"));
+        }
+        let other = FredError::new(FredErrorKind::Unknown, "Kind(Strange)");
+        assert_eq!(why_unreachable(&other, false), "Kind(Strange)");
     }
 
     #[test]

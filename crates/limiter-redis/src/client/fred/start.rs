@@ -16,7 +16,10 @@ use fred::{
 };
 use tokio::task::JoinHandle;
 
-use super::node::{PATIENCE, RECONNECT_DELAY};
+use super::{
+    node::{PATIENCE, RECONNECT_DELAY},
+    reply::why_unreachable,
+};
 use crate::client::{command::Command, outage_log::OutageLog};
 
 /// How long a server may take to accept a connection, and to reply to the first commands. The kernel
@@ -58,7 +61,8 @@ pub(crate) fn start(
     attempt: u64,
     log: Arc<OutageLog>,
 ) -> (Client, JoinHandle<Result<(), FredError>>) {
-    let handshake = if config.uses_tls() { HANDSHAKE } else { Duration::ZERO };
+    let encrypted = config.uses_tls();
+    let handshake = if encrypted { HANDSHAKE } else { Duration::ZERO };
     if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
         // The library uses the first one that replies, which may be the one that is partitioned.
         let first = usize::try_from(attempt).unwrap_or_default() % hosts.len().max(1);
@@ -82,7 +86,7 @@ pub(crate) fn start(
     let client = Client::new(config, Some(performance), Some(connection), reconnect);
     if purpose == Purpose::Serving {
         drop(client.on_error(move |(error, _)| {
-            log.begins(error.details());
+            log.begins(&why_unreachable(&error, encrypted));
             async { Ok(()) }
         }));
     }

@@ -1,0 +1,43 @@
+//! Addresses of Unix sockets, such as `redis+unix:///run/redis.sock?db=3`.
+
+use fred::types::config::Config;
+
+/// Returns the settings for the address of a Unix socket, or what is wrong with it. Returns `None` for an
+/// address of another kind.
+pub(super) fn config(url: &str) -> Option<Result<Config, String>> {
+    let (scheme, rest) = url.split_once("://")?;
+    matches!(scheme, "redis+unix" | "valkey+unix" | "unix").then(|| read(rest))
+}
+
+fn read(rest: &str) -> Result<Config, String> {
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if !path.starts_with('/') {
+        return Err(
+            "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set \
+                    the user in the options"
+                .to_owned(),
+        );
+    }
+    let database = match query.split_once('=') {
+        None if query.is_empty() => None,
+        Some(("db", number)) => Some(
+            number
+                .parse()
+                .map_err(|_| format!("the database {number:?} is not a number to 255"))?,
+        ),
+        _ => return Err(format!("unknown parameter {query:?}; expected db")),
+    };
+    of_socket(path).map(|config| Config { database, ..config })
+}
+
+#[cfg(feature = "unix-sockets")]
+#[expect(clippy::unnecessary_wraps, reason = "without the feature it is an error")]
+fn of_socket(path: &str) -> Result<Config, String> {
+    let server = fred::types::config::ServerConfig::Unix { path: path.into() };
+    Ok(Config { server, ..Config::default() })
+}
+
+#[cfg(not(feature = "unix-sockets"))]
+fn of_socket(_: &str) -> Result<Config, String> {
+    Err("Unix sockets need the feature `unix-sockets` of limiter-redis; enable it".to_owned())
+}

@@ -1,0 +1,118 @@
+//! A client of `fred` that the caller brings.
+
+use std::{fmt, time::Duration};
+
+use fred::{
+    clients::{Client, Pool},
+    interfaces::ClientLike,
+    types::ClientState,
+};
+use limiter_core::{Error, ErrorKind};
+use tokio::runtime::Handle;
+
+use super::{
+    reply::classify,
+    start::{self, First},
+};
+use crate::{
+    call::faults::{CallError, Fault},
+    client::{
+        ScriptCall, ScriptClient, ScriptReply,
+        command::{self, Command},
+    },
+};
+
+/// A client or a pool of the library `fred` that the program has already.
+///
+/// It stays on the runtime on which it was connected, so checks may wait for a worker thread that another
+/// task keeps busy. A connection that hangs is not replaced. [`connect`](crate::connect) has neither
+/// drawback. Calls are not queued while the client is disconnected.
+///
+/// ```no_run
+/// use limiter_core::{Policy, Quota};
+/// use limiter_redis::{FredClient, RedisLimiter, fred::prelude::*};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?)
+///     .with_connection_config(|connection| connection.max_command_attempts = 1)
+///     .build()?;
+/// client.init().await?;
+/// let policy = Policy::gcra("api", Quota::per_second(100));
+/// let limiter = RedisLimiter::builder(FredClient::of_client(client)?, policy).build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FredClient {
+    pool: Pool,
+    runtime: Handle,
+}
+
+impl FredClient {
+    /// Returns a client of limiters that uses `client`, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if the client may send a command twice
+    /// (`max_command_attempts` above 1), if it is one for a cluster, because such a client returns replies
+    /// to the wrong callers while slots are migrated, or if there is no Tokio runtime.
+    pub fn of_client(client: Client) -> Result<Self, Error> {
+        let pool = Pool::from_clients(vec![client]).map_err(|error| invalid(error.details()))?;
+        Self::of_pool(pool)
+    }
+
+    /// Returns a client of limiters that uses the clients of `pool` in turn, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`FredClient::of_client`].
+    pub fn of_pool(pool: Pool) -> Result<Self, Error> {
+        for client in pool.clients() {
+            let attempts = client.connection_config().max_command_attempts;
+            if attempts > 1 {
+                return Err(invalid(&format!(
+                    "max_command_attempts is {attempts}, so a check could be charged twice; set it to 1"
+                )));
+            }
+            if client.is_clustered() {
+                return Err(invalid(
+                    "it is for a cluster, and returns replies to the wrong callers while slots are \
+                     migrated; use limiter_redis::connect with redis-cluster://",
+                ));
+            }
+        }
+        let runtime = Handle::try_current()
+            .map_err(|_| invalid("there is no Tokio runtime; call this from the client's"))?;
+        Ok(Self { pool, runtime })
+    }
+}
+
+fn invalid(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidSetting, format!("invalid fred client: {why}"))
+}
+
+impl ScriptClient for FredClient {
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
+        let client = self.pool.next_connected();
+        if client.state() != ClientState::Connected {
+            // The library would queue the command, and might send it after its caller has left.
+            return Err(CallError::new(Fault::NotSent, "the fred client is not connected"));
+        }
+        let reply = start::send(client, First::Nothing, Command::from(call), within).await;
+        command::reply(reply.map_err(|error| classify(error, "Redis"))?)
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for FredClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FredClient").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}

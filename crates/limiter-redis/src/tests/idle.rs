@@ -1,0 +1,34 @@
+//! The memory of a limiter that is not used.
+
+use allocation_counter::{AllocationInfo, measure};
+use limiter_core::{Policy, Quota};
+use limiter_test::server;
+use tokio::runtime::Builder;
+
+use super::store::on;
+use crate::{RedisLimiter, connect_with};
+
+// On this thread instead of one of its own, because allocations are counted by thread.
+#[test]
+fn an_idle_limiter_and_its_runtime_allocate_less_than_64_kib() {
+    let url = server::shared_url();
+    let (mut runtime, mut connection, mut limiter) = (None, None, None);
+    let of_runtime = measure(|| {
+        runtime = Some(Builder::new_current_thread().enable_all().build().unwrap());
+    });
+    let runtime = runtime.unwrap();
+    let of_connection = measure(|| {
+        let connected = runtime.block_on(connect_with(&url, &on(&runtime)));
+        connection = Some(connected.unwrap());
+    });
+    let of_limiter = measure(|| {
+        let policy = Policy::gcra("test", Quota::per_second(1));
+        let builder = RedisLimiter::builder(connection.take().unwrap(), policy);
+        limiter = Some(builder.denial_cache(0).build().unwrap());
+    });
+    let kib = |allocated: AllocationInfo| allocated.bytes_current / 1024;
+    let (runtime, connection, limiter) = (kib(of_runtime), kib(of_connection), kib(of_limiter));
+    assert!(runtime + limiter < 64, "{runtime} KiB and {limiter} KiB");
+    // The client library's own.
+    assert!(connection < 128, "{connection} KiB");
+}

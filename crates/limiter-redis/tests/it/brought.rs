@@ -1,0 +1,117 @@
+//! Clients that the caller brings: which are accepted, and what their faults mean.
+
+use std::time::{Duration, Instant};
+
+use fred::{
+    clients::{Client, Pool},
+    interfaces::ClientLike,
+    types::config::{Config, ConnectionConfig, ReconnectPolicy},
+};
+use limiter_core::{Error, ErrorKind};
+use limiter_redis::{FredClient, RedisLimiter, ScriptClient, fred};
+use limiter_test::server::Server;
+use tokio::time::sleep;
+
+use crate::daily;
+
+fn attempts(number: u32) -> ConnectionConfig {
+    ConnectionConfig { max_command_attempts: number, ..ConnectionConfig::default() }
+}
+
+#[tokio::test]
+async fn a_fred_client_that_could_charge_twice_is_refused() {
+    let one = Config::from_url("redis://127.0.0.1:1").unwrap();
+    let cluster = Config::from_url("redis-cluster://127.0.0.1:1").unwrap();
+    for (config, connection, message) in [
+        (
+            one.clone(),
+            ConnectionConfig::default(),
+            "invalid fred client: max_command_attempts is 3, so a check could be charged twice; set it \
+             to 1",
+        ),
+        (
+            cluster,
+            attempts(1),
+            "invalid fred client: it is for a cluster, and returns replies to the wrong callers while \
+             slots are migrated; use limiter_redis::connect with redis-cluster://",
+        ),
+    ] {
+        let client = Client::new(config, None, Some(connection), None);
+        let error = FredClient::of_client(client).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::InvalidSetting, message)
+        );
+    }
+    let pool = Pool::new(one, None, Some(attempts(2)), None, 3).unwrap();
+    assert!(FredClient::of_pool(pool).unwrap_err().to_string().contains("attempts is 2, "));
+}
+
+#[test]
+fn a_fred_client_needs_the_runtime_that_serves_it() {
+    let config = Config::from_url("redis://127.0.0.1:1").unwrap();
+    let client = Client::new(config, None, Some(attempts(1)), None);
+    let error = FredClient::of_client(client).unwrap_err();
+    assert!(error.to_string().contains("there is no Tokio runtime; "), "{error}");
+}
+
+/// Shows that faults mean the same as by a connection of this crate, and that nothing is charged twice.
+async fn survives_faults(server: &mut Server, client: impl ScriptClient) {
+    let limiter = RedisLimiter::builder(client, daily(1_000)).denial_cache(0).build().unwrap();
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
+
+    server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();
+    let error = limiter.check("foreign").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
+    assert!(error.to_string().contains("WRONGTYPE "), "{error}");
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("OOM "), "{error}");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    server.command(&["SCRIPT", "FLUSH"]).unwrap();
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 998);
+
+    server.pause();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Undetermined, "{error}");
+    server.resume();
+    let found = |result: Result<limiter_core::Usage, Error>| result.map(|usage| usage.remaining());
+    let start = Instant::now();
+    let left = loop {
+        if let Ok(left) = found(limiter.peek("key").await) {
+            break left;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10));
+        sleep(Duration::from_millis(5)).await;
+    };
+    assert!((997..=998).contains(&left), "{left}");
+
+    server.restart();
+    while limiter.check("key").await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not connect again");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn faults_of_a_fred_client_mean_the_same() {
+    let mut server = Server::start();
+    let config = Config::from_url(&server.url()).unwrap();
+    let reconnect = ReconnectPolicy::new_constant(0, 10);
+    let client = Client::new(config, None, Some(attempts(1)), Some(reconnect));
+    drop(client.init().await.unwrap());
+    survives_faults(&mut server, FredClient::of_client(client).unwrap()).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn faults_of_a_connection_manager_mean_the_same() {
+    use limiter_redis::{RedisClient, redis};
+
+    let mut server = Server::start();
+    let client = redis::Client::open(server.url()).unwrap();
+    let manager = client.get_connection_manager().await.unwrap();
+    survives_faults(&mut server, RedisClient::of_manager(manager).unwrap()).await;
+}

@@ -1,0 +1,84 @@
+//! Busy workers of the caller's runtime, and the thread on which a connection runs instead.
+
+use std::{
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Policy};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::{self, Server};
+
+use crate::builder;
+
+/// Long enough that other work on the machine does not matter.
+const DEADLINE: Duration = Duration::from_millis(400);
+
+/// The same beside the default deadline of 50 ms would be 75 ms.
+const BUSY: Duration = Duration::from_millis(600);
+
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < BUSY {
+        std::hint::spin_loop();
+    }
+}
+
+/// The task that makes a call was once on the worker's own queue, behind the task that computes, with
+/// the checks of all workers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_computes_beside_its_check_delays_no_other_check() {
+    let limiter = builder(&server::shared_url(), 1_000_000).await;
+    let limiter = limiter.prefix("busy").deadline(DEADLINE).build().unwrap();
+    let _ = crate::faults::recover(&limiter).await;
+    for operation in ["check", "reserve"] {
+        let one = limiter.clone();
+        let busy = tokio::spawn(async move {
+            let compute = async { compute() };
+            match operation {
+                "check" => drop(tokio::join!(one.check("busy"), compute)),
+                _ => drop(tokio::join!(one.reserve("busy", Cost::ONE, BUSY), compute)),
+            }
+        });
+        let mut others = Vec::new();
+        while !busy.is_finished() {
+            let limiter = limiter.clone();
+            others.push(tokio::spawn(async move { limiter.check("other").await.map(drop) }));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(others.len() > 5, "{} checks meanwhile", others.len());
+        for other in join_all(others).await {
+            other.unwrap().unwrap();
+        }
+    }
+    assert_eq!(limiter.counters().undetermined, 0);
+}
+
+/// Returns how many connections have run a script last.
+fn connections(server: &Server) -> usize {
+    server.command(&["CLIENT", "LIST"]).unwrap().matches(" cmd=eval").count()
+}
+
+#[tokio::test]
+async fn a_connection_and_its_thread_end_with_the_last_handle() {
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let limiter = RedisLimiter::builder(client, Policy::parse("test", "3/day").unwrap());
+    let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+    let handle = limiter.with_policy(&Policy::parse("other", "5/day").unwrap()).unwrap();
+    drop(limiter);
+    // A handle keeps it, and a call that was begun is not cut off by its end.
+    assert!(handle.check("key").await.unwrap().is_admitted());
+    assert_eq!(connections(&server), 1);
+    let mut check = handle.reserve("key", Cost::ONE, Duration::ZERO);
+    let polled = futures::poll!(&mut check);
+    drop(handle);
+    let check = if let Poll::Ready(done) = polled { done } else { check.await };
+    assert!(check.unwrap().is_admitted());
+    let start = Instant::now();
+    while connections(&server) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "the connection stays");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

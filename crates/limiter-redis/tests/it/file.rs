@@ -1,0 +1,103 @@
+//! Settings from a configuration file.
+
+use limiter_core::Policy;
+use limiter_redis::RedisSettings;
+use limiter_test::server::{self, Server};
+
+fn read(text: &str) -> Result<RedisSettings, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn settings_of_a_file_are_those_of_the_limiter() {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "alice", "on", ">p@ss/word", "~*", "+@all"]).unwrap();
+    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
+    let text = r#"
+        username = "alice"
+        password = "p@ss/word"
+        prefix = "shop"
+        deadline_ms = 5_000
+        on_failure = { local = { processes = 4 } }
+        breaker = { failures = 3 }
+        batching = false
+        denial_cache = 7
+    "#;
+    let settings = read(&format!("url = {:?}\n{text}", server.url())).unwrap();
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("p@ss/word") && shown.contains("shop"), "{shown}");
+    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 2);
+    let shown = format!("{limiter:?}");
+    for part in [
+        "prefix: \"shop\"",
+        "deadline: 5s",
+        "failure_policy: Local { processes: 4 }",
+        "batching: false",
+        "failures: 3",
+        "open: 100ms",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_needs_an_address_alone() {
+    let settings = read(&format!("url = {:?}", server::shared_url())).unwrap();
+    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
+    assert!(format!("{limiter:?}").contains("prefix: \"limiter\", deadline: 50ms"));
+    for choice in ["report", "allow", "deny"] {
+        let text = format!("url = \"redis://a\"\non_failure = {choice:?}");
+        let shown = format!("{:?}", read(&text).unwrap());
+        assert!(shown.to_lowercase().contains(&format!("on_failure: {choice}")), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_file_names_the_field() {
+    let url = "url = \"redis://127.0.0.1:1\"\n";
+    for (text, part) in [
+        ("prefix = \"a\"", "missing field `url`"),
+        (&*format!("{url}timeout = 5"), "unknown field `timeout`, expected one of `url`, "),
+        (&*format!("{url}deadline_ms = \"50ms\""), "deadline_ms: invalid type: string \"50ms\""),
+        (&*format!("{url}on_failure = \"explode\""), "on_failure: unknown variant `explode`"),
+        (&*format!("{url}on_failure = {{ local = {{ processes = 0 }} }}"), "on_failure: "),
+        (&*format!("{url}breaker = {{ opened = 5 }}"), "breaker: unknown field `opened`"),
+        ("url = 5", "url: invalid type: integer `5`, expected a string"),
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let json = r#"{ "url": "redis://a", "batching": 1 }"#;
+    let error = serde_json::from_str::<RedisSettings>(json).unwrap_err().to_string();
+    assert!(error.contains("batching: invalid type: integer `1`, expected a boolean"), "{error}");
+
+    for (text, message) in [
+        ("deadline_ms = 0", "invalid deadline 0ns: use 1ms to 60s"),
+        ("prefix = \"\"", "invalid key prefix \"\": use 1 to 64 bytes"),
+        ("breaker = { open_ms = 900 }", "invalid breaker that opens for 900ms: use 1ms to 200ms"),
+        (
+            "sentinel_password = \"a\"",
+            "invalid server address \"redis://127.0.0.1:1\": the options have sentinel credentials; use \
+             redis-sentinel:// or remove them",
+        ),
+    ] {
+        let settings = read(&format!("{url}{text}")).unwrap();
+        let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[cfg(feature = "unix-sockets")]
+#[tokio::test]
+async fn a_server_behind_a_unix_socket_is_served() {
+    let socket = std::env::temp_dir().join(format!("limiter-{}.sock", std::process::id()));
+    let socket = socket.to_str().unwrap();
+    let server = Server::start_with(&["--unixsocket", socket]);
+    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
+    let text = format!("url = \"redis+unix://{socket}?db=3\"\npassword = \"secret\"");
+    let settings = read(&text).unwrap();
+    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
+    assert_eq!(crate::faults::recover(&limiter).await.0.remaining(), 2);
+    drop(std::fs::remove_file(socket));
+}
