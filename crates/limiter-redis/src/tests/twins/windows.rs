@@ -91,7 +91,12 @@ impl Numbers for Counts {
         let Self { end, window, reach, current, previous } = *self;
         let times = [end, window, reach].map(micros);
         let numbers = times.into_iter().chain([current.into(), previous.into()]).collect();
-        (end > 0).then(|| (numbers, micros(end + window)))
+        let until = match (current, previous) {
+            (0, 0) => end.saturating_sub(window),
+            (0, _) => end,
+            _ => end + window,
+        };
+        (end > 0).then(|| (numbers, micros(until)))
     }
 }
 
