@@ -41,7 +41,7 @@ local function ledger_entry(state, elements, key, i)
   elseif i < 0 then
     element = #elements + i > 0 and elements[#elements + 1 + i]
   elseif key and not element and #elements > 2 and not elements.is_all then
-    local n, more = #elements, redis.call('LRANGE', key, #elements, 3 * #elements)
+    local n, more = #elements, redis.call('LRANGE', key, #elements, math.min(3 * #elements, #elements + 1000))
     for k = 1, #more do
       elements[n + k] = more[k]
     end

@@ -7,6 +7,9 @@
 --          if there was one, which is the time until its entry; the entry that is no longer the newest, if any; and
 --          whether the state was impossible
 local function ledger(state, elements, key, now, limit, cost, latest, at)
+  if state and state.newest - state.newest % state.slot + state.span <= now then
+    state = nil
+  end
   local is_impossible = state == false or state and state.newest > now + math.max(state.horizon, state.slot)
   if is_impossible then
     -- Full, as long and as much as the quotas count that wrote it. A loose window counts the present slot for
@@ -40,12 +43,8 @@ local function ledger(state, elements, key, now, limit, cost, latest, at)
       i = i + 1
       when, count = ledger_entry(state, elements, key, i)
     end
-    if state.newest - state.newest % state.slot + state.span > now then
-      -- Behind what was promised for later.
-      fits = math.max(fits, state.newest - state.newest % limit.slot)
-    else
-      state, present = nil, 0
-    end
+    -- Behind what was promised for later.
+    fits = math.max(fits, state.newest - state.newest % limit.slot)
   end
   local room_in_slot, mark, older = math.huge, nil, nil
   if limit.paced > 0 then
