@@ -10,7 +10,7 @@ use crate::state::Value;
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
 /// Defines `read(key, elements)`, which returns the type, the milliseconds until a key expires, and its
-/// value: of a list the first three elements, and so many of the last ones.
+/// value: of a list the first element, and so many after it.
 pub(crate) const READ: &str = "
 local function read(key, elements)
   local kind = redis.call('TYPE', key).ok
@@ -18,11 +18,7 @@ local function read(key, elements)
   if kind == 'string' then
     value = { redis.call('GET', key) }
   elseif kind == 'list' then
-    local length = redis.call('LLEN', key)
-    value = redis.call('LRANGE', key, 0, 2)
-    for _, element in ipairs(redis.call('LRANGE', key, math.max(3, length - elements), -1)) do
-      value[#value + 1] = element
-    end
+    value = redis.call('LRANGE', key, 0, elements)
   end
   for _, element in ipairs(value) do
     read[#read + 1] = element

@@ -40,7 +40,7 @@ pub(crate) struct Field {
 #[derive(Debug)]
 pub(crate) enum Value {
     Text(String),
-    /// The first elements of a list, and the last ones.
+    /// The first elements of a list.
     List(Vec<String>),
 }
 

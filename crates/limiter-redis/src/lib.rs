@@ -68,11 +68,11 @@
 //!
 //! # Servers
 //!
-//! Redis 6.2 and later, and Valkey: one server, the primary that sentinels name, or a cluster.
+//! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
 //! [`connect`] distinguishes them by the address; [`connect_with`] takes further options. Scripts need
 //! no installation: they are sent when the server does not have them. A user of the server needs
 //! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
-//! `+llen +lrange +lpush +lset +ltrim +lrem`, on the keys `~limiter:*`, and in a cluster
+//! `+lrange +llen +lindex +lset +lpush +rpush +rpop +ltrim`, on the keys `~limiter:*`, and in a cluster
 //! `+cluster|slots`.
 //!
 //! In a cluster each key has a slot of its own, so keys spread over the nodes. A slot can be migrated

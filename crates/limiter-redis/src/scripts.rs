@@ -25,7 +25,6 @@ const MANY: &str = include_str!("scripts/many.lua");
 const RESET: &str = include_str!("scripts/reset.lua");
 
 const FAMILIES: &str = include_str!("scripts/several/families.lua");
-const LIMITS: &str = include_str!("scripts/several/limits.lua");
 const CHECK: &str = include_str!("scripts/several/check.lua");
 const REFUND: &str = include_str!("scripts/several/refund.lua");
 
@@ -60,10 +59,10 @@ impl Scripts {
 /// Returns the functions of all algorithms that the limits have, and those over several limits.
 fn general(limits: &[Single], functions: fn(Form) -> &'static [&'static str]) -> String {
     let mut source = [SCALED, FAMILIES].concat();
-    for form in [Form::Gcra, Form::FixedWindow, Form::SlidingCounter, Form::Ledger] {
+    for form in [Form::Gcra, Form::Window, Form::Ledger] {
         if limits.iter().any(|limit| functions(limit.form()) == functions(form)) {
             source += &functions(form).concat();
         }
     }
-    source + LIMITS
+    source
 }

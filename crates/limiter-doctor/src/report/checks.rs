@@ -32,8 +32,8 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, findings: &mu
             Err(error) => {
                 let text = error.to_string();
                 let advice = if NOT_PERMITTED.iter().any(|words| text.contains(words)) {
-                    "allow the user +evalsha +eval +time +get +set +del +pttl +pexpire +llen +lrange \
-                     +lpush +lset +ltrim +lrem, on the keys ~PREFIX:*"
+                    "allow the user +evalsha +eval +time +get +set +del +pttl +pexpire +lrange \
+                     +llen +lindex +lset +lpush +rpush +rpop +ltrim, on the keys ~PREFIX:*"
                 } else {
                     "until this succeeds, limiters decide by their failure policy"
                 };

@@ -106,8 +106,8 @@ fn the_permissions_in_the_readme_suffice() {
         assert_eq!(printed.code, code, "{printed:?}");
     }
     // As a limiter's user.
-    let writes = ["evalsha", "set", "del", "pexpire", "lpush", "lset", "ltrim", "lrem"];
-    let writes: Vec<String> = writes.iter().map(|command| format!("+{command}")).collect();
+    let writes = "evalsha set del pexpire llen lindex lset lpush rpush rpop ltrim".split(' ');
+    let writes: Vec<String> = writes.map(|command| format!("+{command}")).collect();
     let user = ["ACL", "SETUSER", "web"].into_iter().chain(writes.iter().map(String::as_str));
     server.command(&user.collect::<Vec<_>>()).unwrap();
     let printed = run(&["reset", keys[0], "--url", &url], &[], "");

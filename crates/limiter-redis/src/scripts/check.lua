@@ -1,25 +1,22 @@
 -- Checks, reserves or peeks by a window or a counter.
 --
 -- KEYS[1]  the key of one subject
--- ARGV     the quota `window reach`, the window, the limit; the cost, 1 if there is none, 0 to peek; for a
---          reservation, within how many microseconds
+-- ARGV     the quota ` length reach `, the length, the limit, the kind; the cost, 1 if there is none, 0 to peek;
+--          for a reservation, within how many microseconds
 -- Reply    admitted: the time until the limit is fresh and the permits that remain; for a reservation, also
 --          its delay, `now`, and the mark of the charge
 --          else: 0, the wait or -1 for ever, the time until the limit is fresh, the permits that remain
 -- Costs    TIME, GET and SET; a refusal or a peek has PTTL in place of SET
-local text, cost, within = call('GET', KEYS[1]), tonumber(ARGV[4] or 1), ARGV[5]
+local text, cost, within = redis.call('GET', KEYS[1]), (ARGV[5] or 1) + 0, ARGV[6]
 local latest = cost > 0 and now + (within or 0) or -1
 local fits, written, lasts, remaining, mark =
-  take(text, ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), cost, latest)
+  take(text, now, ARGV[1], ARGV[2] + 0, ARGV[3] + 0, cost, latest, nil, ARGV[4])
 if written then
-  call('SET', KEYS[1], written, 'PX', format('%.0f', ceil(lasts / 1000) + 1))
-elseif text and call('PTTL', KEYS[1]) == -1 then
-  call('PEXPIRE', KEYS[1], format('%.0f', ceil(lasts / 1000) + 1))
+  redis.call('SET', KEYS[1], written, 'PX', math.ceil(lasts / 1000) + 1)
+elseif text and redis.call('PTTL', KEYS[1]) == -1 then
+  redis.call('PEXPIRE', KEYS[1], math.ceil(lasts / 1000) + 1)
 end
 if not mark then
   return { 0, fits < math.huge and fits - now or -1, lasts, remaining }
 end
-if within then
-  return { lasts, remaining, fits - now, now, mark }
-end
-return { lasts, remaining }
+return within and { lasts, remaining, fits - now, now, mark } or { lasts, remaining }

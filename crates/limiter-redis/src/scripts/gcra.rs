@@ -61,23 +61,15 @@ impl Gcra {
         format!("{}.{:04}", ticks / self.scale, ticks % self.scale)
     }
 
-    /// Returns the quota, as a state names it.
-    pub(super) fn quota(&self) -> String {
-        format!("{} {}", self.text(self.increment), self.text(self.reach()))
-    }
-
+    /// Returns the quota as a state ends with it, the increment and the capacity.
     pub(super) fn arguments(&self) -> Vec<String> {
-        vec![self.quota(), self.text(self.increment), self.text(self.capacity())]
+        let [increment, reach] = [self.increment, self.reach()].map(|ticks| self.text(ticks));
+        vec![format!(" {increment} {reach}"), increment, self.text(self.capacity())]
     }
 
     /// Returns the quota as one of several.
-    pub(super) fn general(&self) -> String {
-        format!(
-            "gcra {} {} {}",
-            self.quota(),
-            self.text(self.increment),
-            self.text(self.capacity())
-        )
+    pub(super) fn general(&self) -> Vec<String> {
+        self.arguments().into_iter().chain(["gcra".to_owned()]).collect()
     }
 
     /// Returns how far ahead permits may be promised.

@@ -7,12 +7,16 @@ use limiter_core::{Algorithm, Cost, Limit, Usage};
 use super::{Gcra, SCALED};
 
 const GCRA: &str = concat!(include_str!("gcra/state.lua"), include_str!("gcra/take.lua"));
-const WINDOW: &str = concat!(include_str!("window/state.lua"), include_str!("window/take.lua"));
-const FIXED: &str = include_str!("window/fixed.lua");
-const ALIGNED: &str = include_str!("window/aligned.lua");
-const COUNTER: &str = concat!(include_str!("counter/state.lua"), include_str!("counter/take.lua"));
-const LEDGER: &str = include_str!("ledger/limit.lua");
-const LEDGER_LIST: &str = include_str!("ledger/list.lua");
+const WINDOW_STATE: &str = include_str!("window/state.lua");
+const WINDOW: &str = include_str!("window/take.lua");
+const COUNTER: &str = include_str!("window/counter.lua");
+const LEDGER: &str = concat!(
+    include_str!("ledger/state.lua"),
+    include_str!("ledger/pace.lua"),
+    include_str!("ledger/take.lua")
+);
+const LEDGER_GIVE: &str = include_str!("ledger/give.lua");
+const LEDGER_TEXT: &str = include_str!("ledger/text.lua");
 const CHECK: &str = include_str!("check.lua");
 
 /// A limit as scripts apply it.
@@ -23,8 +27,8 @@ pub(crate) struct Single {
     pub(super) gcra: Option<Gcra>,
     /// The quota as arguments, for a limit that is alone at its key.
     pub(super) arguments: Vec<String>,
-    /// The quota as one of several.
-    pub(super) general: String,
+    /// The quota as one of several: its text in a state, two numbers, and the kind.
+    pub(super) general: Vec<String>,
     /// The most permits at once.
     pub(super) largest: u64,
     pub(super) longest_delay: Duration,
@@ -34,8 +38,7 @@ pub(crate) struct Single {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Gcra,
-    FixedWindow,
-    AlignedWindow,
+    Window,
     SlidingCounter,
     Ledger,
 }
@@ -45,17 +48,18 @@ impl Form {
     pub(super) fn check(self) -> String {
         let files: &[&str] = match self {
             Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua")],
-            Self::FixedWindow => &[WINDOW, FIXED, CHECK],
-            Self::AlignedWindow => &[WINDOW, ALIGNED, CHECK],
-            Self::SlidingCounter => &[SCALED, COUNTER, CHECK],
-            Self::Ledger => &[LEDGER, LEDGER_LIST, include_str!("ledger/check.lua")],
+            Self::Window => &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
+            Self::SlidingCounter => {
+                &[SCALED, WINDOW_STATE, COUNTER, include_str!("window/check_counter.lua"), CHECK]
+            }
+            Self::Ledger => &[LEDGER, include_str!("ledger/check.lua")],
         };
         files.concat()
     }
 
     /// Returns the script of refunds, if the general one can't read the form.
     pub(super) fn refund(self) -> Option<String> {
-        let files = [LEDGER, LEDGER_LIST, include_str!("ledger/refund.lua")];
+        let files = [LEDGER, LEDGER_GIVE, include_str!("ledger/refund.lua")];
         (self == Self::Ledger).then(|| files.concat())
     }
 
@@ -63,11 +67,10 @@ impl Form {
     pub(super) const fn takes(self) -> &'static [&'static str] {
         match self {
             Self::Gcra => &[GCRA, include_str!("gcra/family.lua")],
-            Self::FixedWindow | Self::AlignedWindow => {
-                &[WINDOW, FIXED, ALIGNED, include_str!("window/family.lua")]
+            Self::Window | Self::SlidingCounter => {
+                &[WINDOW_STATE, WINDOW, COUNTER, include_str!("window/family.lua")]
             }
-            Self::SlidingCounter => &[COUNTER, include_str!("counter/family.lua")],
-            Self::Ledger => &[LEDGER, include_str!("ledger/text.lua")],
+            Self::Ledger => &[LEDGER, LEDGER_TEXT, include_str!("ledger/family.lua")],
         }
     }
 
@@ -75,10 +78,11 @@ impl Form {
     pub(super) const fn refunds(self) -> &'static [&'static str] {
         match self {
             Self::Gcra => &[GCRA, include_str!("gcra/refund.lua")],
-            Self::FixedWindow | Self::AlignedWindow => &[WINDOW, include_str!("window/refund.lua")],
-            Self::SlidingCounter => &[COUNTER, include_str!("counter/refund.lua")],
+            Self::Window | Self::SlidingCounter => {
+                &[WINDOW_STATE, include_str!("window/refund.lua")]
+            }
             Self::Ledger => {
-                &[LEDGER, include_str!("ledger/text.lua"), include_str!("ledger/text_refund.lua")]
+                &[LEDGER, LEDGER_GIVE, LEDGER_TEXT, include_str!("ledger/text_refund.lua")]
             }
         }
     }
@@ -88,39 +92,47 @@ impl Single {
     pub(super) fn new(limit: &Limit) -> Self {
         let (quota, horizon) = (limit.quota(), micros(limit.horizon()));
         let (window, permits) = (micros(quota.window()), quota.permits());
-        let windows = |form, word: &str| Self {
-            form,
-            gcra: None,
-            arguments: [
-                format!("{window} {}", window + horizon),
+        let windows = |form, kind: &str| {
+            let arguments = vec![
+                format!(" {window} {} ", window + horizon),
                 window.to_string(),
                 permits.to_string(),
-            ]
-            .into(),
-            general: format!("{word} {window} {} {window} {permits}", window + horizon),
-            largest: permits,
-            longest_delay: Duration::from_micros(horizon),
-        };
-        let ledger = |slot: u64, span: u64, loose: bool, paced: u64| {
-            let numbers = [slot, span, horizon, permits, u64::from(loose), paced];
-            let arguments: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+                kind.to_owned(),
+            ];
             Self {
-                general: format!("ledger {}", arguments.join(" ")),
+                form,
+                gcra: None,
+                general: arguments.clone(),
+                arguments,
+                largest: permits,
+                longest_delay: Duration::from_micros(horizon),
+            }
+        };
+        let ledger = |slot: u64, span: u64, kind: &str, paced: u64| {
+            let arguments = vec![
+                format!(" {slot} {span} {horizon}"),
+                paced.to_string(),
+                permits.to_string(),
+                kind.to_owned(),
+            ];
+            Self {
+                general: arguments.clone(),
                 arguments,
                 largest: if paced > 0 { permits.div_ceil(paced) } else { permits },
-                ..windows(Form::Ledger, "ledger")
+                ..windows(Form::Ledger, "")
             }
         };
         match limit.algorithm() {
-            Algorithm::FixedWindow => windows(Form::FixedWindow, "fixed"),
-            Algorithm::AlignedWindow => windows(Form::AlignedWindow, "aligned"),
+            Algorithm::FixedWindow => windows(Form::Window, "fixed"),
+            Algorithm::AlignedWindow => windows(Form::Window, "aligned"),
             Algorithm::SlidingCounter => windows(Form::SlidingCounter, "counter"),
-            Algorithm::SlidingLog => ledger(1, window, true, 0),
+            Algorithm::SlidingLog => ledger(1, window, "loose", 0),
             Algorithm::SubWindows(slots) => {
                 let number = u64::from(slots.number());
                 let slot = window.div_ceil(number);
                 let span = slot * (number + u64::from(!slots.is_loose()));
-                ledger(slot, span, slots.is_loose(), if slots.is_paced() { number } else { 0 })
+                let kind = if slots.is_loose() { "loose" } else { "strict" };
+                ledger(slot, span, kind, if slots.is_paced() { number } else { 0 })
             }
             // GCRA and the leaky queue.
             _ => {

@@ -59,8 +59,10 @@ impl Charged {
 impl Plan {
     pub(crate) fn new(prelude: &str, policy: &Policy) -> Self {
         let limits: Vec<_> = policy.limits().iter().map(Single::new).collect();
-        let general: Vec<_> = limits.iter().map(|limit| limit.general.as_str()).collect();
-        let general = Arc::from([Arc::from(general.join(", "))]);
+        let count = limits.len().to_string();
+        let general = limits.iter().flat_map(|limit| &limit.general);
+        let general: Arc<[_]> =
+            [&count].into_iter().chain(general).map(|text| Arc::from(text.as_str())).collect();
         let (mut quotas, mut refunded) = (Arc::clone(&general), general);
         if let [limit] = limits.as_slice() {
             quotas = limit.arguments.iter().map(|text| Arc::from(text.as_str())).collect();
@@ -137,10 +139,9 @@ impl Plan {
         u64::try_from(permits).ok()
     }
 
-    /// Returns the quotas as scripts over several limits read them.
+    /// Returns the limits as scripts over several limits read them.
     #[cfg(test)]
-    pub(crate) fn general(&self) -> String {
-        let general: Vec<_> = self.limits.iter().map(|limit| limit.general.as_str()).collect();
-        general.join(", ")
+    pub(crate) fn general(&self) -> impl Iterator<Item = &[String]> {
+        self.limits.iter().map(|limit| limit.general.as_slice())
     }
 }

@@ -1,5 +1,5 @@
 //! Law 8: each script and its twin give the same reply, and leave the same state for as long: GCRA in
-//! `gcra/`, the windows in `window/` and `counter/`, sub-windows and the log in `ledger/`, and several
+//! `gcra/`, the windows and the sliding counter in `window/`, sub-windows and the log in `ledger/`, and several
 //! limits in `several/`.
 //!
 //! Up to three policies with other quotas take turns on one key, over a clock that also steps back.

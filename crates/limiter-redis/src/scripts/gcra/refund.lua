@@ -1,32 +1,24 @@
 
 -- Gives permits of a charge back. Returns how many, the state after it, and for how long that matters; nothing
 -- if the state is impossible.
-local function gcra_refund(text, quota, increment, capacity, permits, taken_at, mark, _, cost, at)
+function refunds.gcra(text, now, quota, increment, capacity, permits, cost, taken_at, at, mark)
   local debt, _, scale, is_impossible = gcra_parse(text, now)
   if not debt or is_impossible then
     return
   end
-  local is_own = string.match(text, ' (.*)') == quota
-  local unit = floor(increment * scale + 0.5)
-  local given = 0
-  if is_own then
+  local unit, given = math.floor(increment * scale + 0.5), 0
+  if string.match(text, ' .*') == quota then
     -- The charge drains from the moment it was made for. What was owed before may have come back since,
     -- so its mark may be too late.
-    local left = unit * cost - math.max(now - at, 0) * scale
-    given = math.min(unit * permits, left, debt)
-    if debt > floor(capacity * scale + 0.5) then
+    given = math.min(unit * permits, unit * cost - math.max(now - at, 0) * scale, debt)
+    if debt > math.floor(capacity * scale + 0.5) then
       -- What was reserved behind the charge keeps its moment.
-      local behind = debt - (mark - (now - taken_at) * scale)
-      given = math.min(given, unit * permits - behind)
+      given = math.min(given, unit * permits - (debt - mark + (now - taken_at) * scale))
     end
-    given = math.max(given, 0)
   end
   if given > 0 then
-    debt = debt - given
-    text = format('%.0f', now + floor(debt / scale)) .. (scale > 1 and format('.%04.0f', debt % scale) or '') .. ' ' .. quota
+    debt, text = debt - given, gcra_text(now, debt - given, scale, quota)
   end
   -- A permit that has partly recovered counts as one.
-  return ceil(given / unit), debt > 0 and text or '-', ceil(debt / scale)
+  return math.max(math.ceil(given / unit), 0), debt > 0 and text or '-', math.ceil(debt / scale)
 end
-
-refunds.gcra = gcra_refund

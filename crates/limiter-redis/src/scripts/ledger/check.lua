@@ -1,31 +1,39 @@
 -- Checks, reserves or peeks.
 --
 -- KEYS[1]  the key of one subject
--- ARGV     the quota's slot, span, horizon, limit, loose and slots; the cost, 1 if there is none, 0 to peek;
---          for a reservation, within how many microseconds
+-- ARGV     the quota as of `ledger_limit`; the cost, 1 if there is none, 0 to peek; for a reservation, within how
+--          many microseconds
 -- Reply    admitted: the time until nothing counts and the permits that remain; for a reservation, also its
 --          delay, `now`, and how far from it the time of the entry is
 --          else: 0, the wait or -1 for ever, the time until nothing counts, the permits that remain
--- Costs    TIME, LRANGE, LSET, LPUSH and PEXPIRE; LTRIM and one more LRANGE if entries are over; a refusal or
---          a peek has PTTL in place of writes
-local limit = ledger.open(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
-local cost, within = tonumber(ARGV[7] or 1), tonumber(ARGV[8] or 0)
-local is_found, is_possible = ledger_load(limit, KEYS[1])
-local at, mark = ledger.fits(limit, cost, now), nil
-local is_admitted = cost > 0 and at <= now + within
-if is_admitted then
-  mark = ledger.charge(limit, cost, at)
+-- Costs    TIME, LRANGE, LSET and PEXPIRE; RPUSH in a new slot; LTRIM if entries are over, and LRANGE if many are;
+--          a refusal or a peek has PTTL in place of writes
+local elements, cost, within = redis.call('LRANGE', KEYS[1], 0, 2), (ARGV[5] or 1) + 0, ARGV[6]
+local limit, found = ledger_limit(ARGV[1], ARGV[2], ARGV[3], ARGV[4]), nil
+if elements[1] then
+  found = ledger_parse(elements[1], limit)
 end
-if is_admitted or not is_possible then
-  ledger_store(limit)
-elseif is_found and call('PTTL', KEYS[1]) == -1 then
-  call('PEXPIRE', KEYS[1], ledger_expiry(limit))
+local fits, state, lasts, remaining, mark, older, is_impossible =
+  ledger(found, elements, KEYS[1], now, limit, cost, cost > 0 and now + (within or 0) or -1)
+local is_written = mark or is_impossible
+if is_written then
+  if elements[1] and state.dropped ~= 0 then
+    redis.call('LTRIM', KEYS[1], state.dropped, -1)
+  end
+  if elements[1] then
+    redis.call('LSET', KEYS[1], 0, ledger_text(state))
+  else
+    redis.call('LPUSH', KEYS[1], ledger_text(state))
+  end
+  if older then
+    redis.call('RPUSH', KEYS[1], older)
+  end
 end
-local reset, remaining = ledger.usage(limit)
-if not is_admitted then
-  return { 0, at < math.huge and at - now or -1, reset, remaining }
+if is_written or elements[1] and redis.call('PTTL', KEYS[1]) == -1 then
+  local over = state and state.newest - state.newest % state.slot + state.span or now
+  redis.call('PEXPIRE', KEYS[1], math.ceil((over - now) / 1000) + 1)
 end
-if ARGV[8] then
-  return { reset, remaining, at - now, now, mark }
+if not mark then
+  return { 0, fits < math.huge and fits - now or -1, lasts, remaining }
 end
-return { reset, remaining }
+return within and { lasts, remaining, fits - now, now, mark } or { lasts, remaining }

@@ -1,8 +1,19 @@
 
-function refunds.ledger(text, quota, horizon, most, permits, taken_at, mark, rest)
-  local limit = ledger_of(quota, horizon, most, rest)
-  if not ledger_read(limit, text) then
+function refunds.strict(text, now, quota, paced, most, permits, _, taken_at, _, mark, kind)
+  local limit = ledger_limit(quota, paced, most, kind)
+  local found, elements = ledger_split(text, limit)
+  local _, state, _, _, _, _, is_impossible = ledger(found, elements, nil, now, limit, 0, -1)
+  if is_impossible then
     return
   end
-  return (ledger.refund(limit, permits, taken_at, mark)), ledger_text(limit)
+  local given, older = 0, state and #elements - 1 - state.dropped
+  if state then
+    given = ledger_give(state, elements, nil, older, limit, permits, taken_at + mark)
+  end
+  if not state or state.total == 0 then
+    return given, '-', 0
+  end
+  return given, ledger_join(state, now, elements)
 end
+
+refunds.loose = refunds.strict

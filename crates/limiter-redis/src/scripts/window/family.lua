@@ -1,1 +1,1 @@
-takes.fixed, takes.aligned = fixed, aligned
+takes.fixed, takes.aligned, takes.counter = window, window, counter

@@ -1,22 +1,23 @@
 
--- Gives permits of a charge back. Returns how many, the state after it, and for how long that matters; nothing
--- if the state is impossible.
-local function window_refund(text, quota, window, _, permits, taken_at, mark)
-  local ends, old_window, count, reach = window_parse(text, now)
+-- Gives permits of a charge back, and returns the same as `refunds.gcra`.
+function refunds.fixed(text, now, _, length, _, permits, _, taken_at, _, mark, kind)
+  local ends, count, old_length, reach, previous = window_parse(text, now, kind)
   if not ends or ends > now + reach then
     return
   end
-  if ends ~= taken_at + mark or old_window ~= window then
-    permits = 0
+  local given = 0
+  if old_length == length and taken_at + mark == ends then
+    given = math.min(permits, count)
+    count = count - given
+  elseif old_length == length and taken_at + mark + length == ends then
+    given = math.min(permits, previous)
+    previous = previous - given
   end
-  permits = math.min(permits, count)
-  count = count - permits
   -- A window that has not begun replaced the present one, which was full.
-  if ends == 0 or permits > 0 and count == 0 and ends - window <= now then
-    return permits, '-', 0
-  end
-  return permits, format('%.0f %.0f %.0f %.0f', ends, old_window, reach, count),
-    (count > 0 and ends or ends - old_window) - now
+  local is_counter, over = kind == 'counter', count + previous > 0 and ends or ends - old_length
+  over = is_counter and count > 0 and ends + old_length or over
+  text = string.format(is_counter and '%d %d %d %d %d' or '%d %d %d %d', ends, old_length, reach, count, previous)
+  return given, over > now and text or '-', math.max(over - now, 0)
 end
 
-refunds.fixed, refunds.aligned = window_refund, window_refund
+refunds.aligned, refunds.counter = refunds.fixed, refunds.fixed

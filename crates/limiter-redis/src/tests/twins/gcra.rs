@@ -1,4 +1,4 @@
-//! The twin of GCRA, in the words of `gcra/limit.lua`.
+//! The twin of GCRA, in the words of `gcra/take.lua`.
 
 use super::model::{Charge, Twin, digits};
 
@@ -51,12 +51,12 @@ fn text_of(now: i128, debt: i128, scale: i128, quota: &str) -> String {
 }
 
 impl Gcra {
-    /// Makes a limit of the words of its quota.
-    pub(super) fn open(words: &[&str]) -> Self {
-        let [increment, reach, _, capacity] = words.try_into().unwrap();
+    /// Makes a limit of its arguments.
+    pub(super) fn open(arguments: &[&str]) -> Self {
+        let [quota, increment, capacity, _] = arguments.try_into().unwrap();
         let (ticks_of, places) = ticks(increment).unwrap();
         Self {
-            quota: format!("{increment} {reach}"),
+            quota: quota.trim_start().to_owned(),
             increment: ticks_of,
             capacity: ticks(capacity).unwrap().0,
             scale: 10_i128.pow(u32::try_from(places).unwrap()),

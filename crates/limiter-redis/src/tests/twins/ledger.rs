@@ -1,4 +1,4 @@
-//! The twin of sub-windows and the exact log, in the words of `ledger/limit.lua`.
+//! The twin of sub-windows and the exact log, in the words of `ledger/take.lua`.
 
 use super::{
     gcra::up,
@@ -26,7 +26,12 @@ pub(super) struct Ledger {
     header: Header,
     /// Time and count, the oldest first.
     entries: Vec<(i128, i128)>,
+    /// The permits of all entries.
+    total: i128,
 }
+
+/// The numbers of a state: the header, the entries and the total.
+type Parsed = (Header, Vec<(i128, i128)>, i128);
 
 impl Header {
     fn of(numbers: [i128; 3]) -> Option<Self> {
@@ -51,63 +56,45 @@ impl Header {
 }
 
 impl Ledger {
-    /// Makes a limit of the words of its quota.
-    pub(super) fn open(words: &[&str]) -> Self {
-        let numbers: Vec<_> = words.iter().map(|word| digits(word).unwrap()).collect();
-        let [slot, span, horizon, most, loose, slots] = numbers.try_into().unwrap();
+    /// Makes a limit of its arguments.
+    pub(super) fn open(arguments: &[&str]) -> Self {
+        let [quota, slots, most, kind] = arguments.try_into().unwrap();
+        let numbers: Vec<_> = quota.split_whitespace().map(|word| digits(word).unwrap()).collect();
+        let [slot, span, horizon] = numbers.try_into().unwrap();
         let own = Header { slot, span, horizon };
         Self {
             own,
-            most,
-            loose: loose == 1,
-            slots,
+            most: digits(most).unwrap(),
+            loose: kind == "loose",
+            slots: digits(slots).unwrap(),
             now: 0,
             found: None,
             header: own,
             entries: Vec::new(),
+            total: 0,
         }
     }
 
-    /// Takes the elements of a list in place of a text: the head, and the entries, the newest first.
-    pub(super) fn text_of(list: &str) -> Option<String> {
-        let mut words = list.split(',');
-        let head: Vec<_> = words.next()?.split(' ').collect();
-        let mut entries: Vec<_> = words.collect();
-        entries.reverse();
-        let entries = entries.chunks(2).flat_map(|entry| entry.iter().rev());
-        Some([&head[..3], &entries.copied().collect::<Vec<_>>()].concat().join(" "))
-    }
-
-    /// Returns the elements of a list.
-    pub(super) fn list(&self) -> Option<String> {
-        let Header { slot, span, horizon } = self.header;
-        let (oldest, _) = self.entries.first()?;
-        let total: i128 = self.entries.iter().map(|(_, count)| count).sum();
-        let head = format!("{slot} {span} {horizon} {total} {oldest}");
-        let entries = self.entries.iter().rev().map(|(at, count)| format!(",{at},{count}"));
-        Some(head + &entries.collect::<String>())
-    }
-
-    fn parse(&self, text: &str) -> Option<(Header, Vec<(i128, i128)>)> {
-        let numbers = text.split(' ').map(|word| digits(word).filter(|_| word.len() <= 16));
-        let numbers = numbers.collect::<Option<Vec<_>>>()?;
-        let (head, rest) = numbers.split_first_chunk::<3>()?;
-        let (pairs, []) = rest.as_chunks::<2>() else { return None };
-        let entries: Vec<_> = pairs.iter().map(|&[at, count]| (at, count)).collect();
-        let is_sorted = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let counts = entries.iter().all(|(_, count)| *count > 0);
-        Some((Header::of(*head).filter(|_| is_sorted && counts)?, entries))
+    fn parse(text: &str) -> Option<Parsed> {
+        let words: Vec<_> = text.split(' ').collect();
+        let numbers = words.iter().map(|word| digits(word)).collect::<Option<Vec<_>>>()?;
+        let (&[newest, count, total, slot, span, horizon], older) =
+            numbers.split_first_chunk::<6>()?;
+        let (pairs, []) = older.as_chunks::<2>() else { return None };
+        let has_lengths = |pair: &&[&str]| pair[0].len() == 16 && pair[1].len() <= 16;
+        let are_possible = has_lengths(&&words[..2])
+            && words[2].len() <= 16
+            && words[6..].chunks(2).all(|pair| has_lengths(&pair));
+        let entries = pairs.iter().map(|&[at, count]| (at, count)).chain([(newest, count)]);
+        let header = Header::of([slot, span, horizon]).filter(|_| are_possible)?;
+        Some((header, entries.collect(), total))
     }
 
     /// Returns how many permits count at a moment, and the first entry that does.
     fn sum(&self, at: i128) -> (i128, usize) {
-        let mut first = 0;
-        if !self.header.has_slots_of(&self.own) {
-            let counts = |entry: &(i128, i128)| self.counts_until(entry.0) > at;
-            first =
-                self.entries.len() - self.entries.iter().rev().take_while(|it| counts(it)).count();
-        }
-        (self.entries[first..].iter().map(|(_, count)| count).sum(), first)
+        let is_over = |(taken, _): &&(i128, i128)| self.counts_until(*taken) <= at;
+        let over: Vec<_> = self.entries.iter().take_while(is_over).collect();
+        (self.total - over.iter().map(|(_, count)| count).sum::<i128>(), over.len())
     }
 
     /// Returns until when an entry counts: by the quota, or until those that wrote forget it.
@@ -169,26 +156,32 @@ impl Ledger {
 impl Twin for Ledger {
     fn read(&mut self, text: Option<&str>, now: i128) -> bool {
         (self.now, self.header, self.entries) = (now, self.own, Vec::new());
-        self.found = None;
+        (self.found, self.total) = (None, 0);
         let Some(text) = text else { return true };
-        let found = self.parse(text);
-        let possible = found.clone().filter(|(header, entries)| {
+        let found = Self::parse(text);
+        let possible = found.clone().filter(|(header, entries, _)| {
             let latest = now + header.horizon.max(header.slot);
             entries.last().is_none_or(|(at, _)| *at <= latest)
         });
-        let Some((header, entries)) = possible else {
+        let Some((header, entries, total)) = possible else {
             let at = if self.loose { up(now, self.own.slot) * self.own.slot } else { now };
-            let (header, entries) = found.unwrap_or((self.own, Vec::new()));
-            let total: i128 = entries.iter().map(|(_, count)| count).sum();
+            let (header, _, total) = found.unwrap_or((self.own, Vec::new(), 0));
             self.header = self.join(header);
             self.header.horizon = self.header.horizon.max(at - now);
-            self.entries = vec![(at, total.max(self.most))];
+            self.total = total.max(self.most);
+            self.entries = vec![(at, self.total)];
             return false;
         };
+        if entries.last().is_none_or(|(at, _)| header.end_of(*at) <= now) {
+            return true;
+        }
+        let is_over = |(at, _): &&(i128, i128)| header.end_of(*at) <= now;
+        let over: i128 = entries.iter().take_while(is_over).map(|(_, count)| count).sum();
+        self.total = total - over;
         self.entries =
             entries.into_iter().skip_while(|(at, _)| header.end_of(*at) <= now).collect();
-        self.header = if self.entries.is_empty() { self.own } else { header };
-        self.found = Some(text.to_owned()).filter(|_| !self.entries.is_empty());
+        self.header = header;
+        self.found = Some(text.to_owned());
         true
     }
 
@@ -215,6 +208,7 @@ impl Twin for Ledger {
     fn charge(&mut self, cost: i128, at: i128) -> i128 {
         self.found = None;
         self.header = self.join(self.header);
+        self.total += cost;
         match self.entries.last_mut() {
             Some(last) if self.own.slot_of(last.0) >= self.own.slot_of(at) => {
                 *last = (last.0.max(at), last.1 + cost);
@@ -234,7 +228,10 @@ impl Twin for Ledger {
         }
         let permits = charge.permits.min(entry.1);
         entry.1 -= permits;
-        self.entries.retain(|(_, count)| *count > 0);
+        self.total -= permits;
+        while self.entries.last().is_some_and(|(_, count)| *count == 0) {
+            self.entries.pop();
+        }
         permits
     }
 
@@ -247,9 +244,13 @@ impl Twin for Ledger {
 
     fn text(&self) -> (String, i128) {
         let Header { slot, span, horizon } = self.header;
-        let Some((last, _)) = self.entries.last() else { return ("-".to_owned(), 0) };
-        let entries = self.entries.iter().map(|(at, count)| format!(" {at} {count}"));
-        let text = format!("{slot} {span} {horizon}") + &entries.collect::<String>();
+        let Some(((last, count), older)) = self.entries.split_last().filter(|_| self.total > 0)
+        else {
+            return ("-".to_owned(), 0);
+        };
+        let older = older.iter().map(|(at, count)| format!(" {at} {count}"));
+        let text = format!("{last} {count} {} {slot} {span} {horizon}", self.total)
+            + &older.collect::<String>();
         (self.found.clone().unwrap_or(text), self.header.end_of(*last) - self.now)
     }
 }

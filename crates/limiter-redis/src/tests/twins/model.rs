@@ -80,20 +80,19 @@ pub(super) struct Outcome {
 }
 
 impl Model {
-    /// Makes the limits of a policy, whose quotas scripts over several limits read so.
-    pub(super) fn new(policy: &Policy, general: &str) -> Self {
-        let quotas = general.split(", ").enumerate();
+    /// Makes the limits of a policy, with the arguments of each in scripts over several limits.
+    pub(super) fn new<'a>(policy: &Policy, limits: impl Iterator<Item = &'a [String]>) -> Self {
         let windows = |index, kind| Any::Windows(Windows::new(policy, index, kind));
-        let limits = quotas.map(|(index, quota)| {
-            let words: Vec<_> = quota.split(' ').collect();
+        let limits = limits.enumerate().map(|(index, arguments)| {
+            let words: Vec<_> = arguments.iter().map(String::as_str).collect();
             match policy.limits()[index].algorithm() {
                 Algorithm::FixedWindow => windows(index, WindowKind::Fixed),
                 Algorithm::AlignedWindow => windows(index, WindowKind::Aligned),
                 Algorithm::SlidingCounter => windows(index, WindowKind::Sliding),
                 Algorithm::SubWindows(_) | Algorithm::SlidingLog => {
-                    Any::Ledger(Ledger::open(&words[1..]))
+                    Any::Ledger(Ledger::open(&words))
                 }
-                _ => Any::Gcra(Gcra::open(&words[1..])),
+                _ => Any::Gcra(Gcra::open(&words)),
             }
         });
         Self { limits: limits.collect(), now: 0 }
@@ -102,9 +101,11 @@ impl Model {
     fn read(&mut self, value: Option<&str>, now: i128) -> bool {
         self.now = now;
         if let [limit] = self.limits.as_mut_slice() {
-            if let Any::Ledger(ledger) = limit {
-                return ledger.read(value.and_then(Ledger::text_of).as_deref(), now);
-            }
+            // The elements of a list are the words of a text.
+            let is_list = matches!(limit, Any::Ledger(_));
+            let value =
+                value.map(|value| if is_list { value.replace(',', " ") } else { value.to_owned() });
+            let value = value.as_deref();
             return limit.twin_mut().read(value, now);
         }
         let states: Vec<_> = value.map(|value| value.split(',').collect()).unwrap_or_default();
@@ -196,11 +197,19 @@ impl Model {
             return (None, None);
         }
         let value = match self.limits.as_slice() {
-            [Any::Ledger(ledger)] => ledger.list(),
+            [Any::Ledger(_)] => Some(as_list(&texts[0].0)),
             _ => Some(texts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(", ")),
         };
         (value, Some(super::gcra::up(lasts, 1_000) + 1))
     }
+}
+
+/// Returns the elements of the list that a log's text is.
+fn as_list(text: &str) -> String {
+    let words: Vec<_> = text.split(' ').collect();
+    let (head, older) = words.split_at(6);
+    let older = older.chunks(2).map(|entry| format!(",{}", entry.join(" ")));
+    head.join(" ") + &older.collect::<String>()
 }
 
 /// Returns the number that digits are, the largest if they are too many; `None` if they are none.

@@ -6,7 +6,8 @@
 -- Reply    of each step: the reply or the error, the expiry that was set or '', how many commands wrote, what
 --          is at the key, and its time to live
 local server, clock, life, writes = redis, nil, nil, nil
-local writing = { SET = true, DEL = true, LPUSH = true, LSET = true, LTRIM = true, LREM = true, PEXPIRE = true }
+local writing = { SET = true, DEL = true, LPUSH = true, RPUSH = true, RPOP = true, LSET = true, LTRIM = true,
+  PEXPIRE = true }
 local redis = { call = function(command, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }

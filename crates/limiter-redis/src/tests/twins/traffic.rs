@@ -46,7 +46,7 @@ impl Pair {
     pub(in crate::tests) fn new(policies: &[Policy]) -> Self {
         let side = |policy: &Policy| {
             let plan = Plan::new(PRELUDE, policy);
-            let model = Model::new(policy, &plan.general());
+            let model = Model::new(policy, plan.general());
             Side { plan, model, window: policy.limits()[0].quota().window() }
         };
         Self {

@@ -48,9 +48,10 @@ impl Windows {
         let Counts { end, window, reach, current, previous } = self.state;
         let mut numbers = vec![micros(end), micros(window), micros(reach), current.into()];
         numbers.extend(self.fades.then_some(i128::from(previous)));
-        let until = match current {
+        let until = match (current, previous) {
+            (0, 0) => end.saturating_sub(window),
+            (0, _) => end,
             _ if self.fades => end + window,
-            0 => end.saturating_sub(window),
             _ => end,
         };
         (end > 0).then(|| (numbers, micros(until)))

@@ -1,1 +1,0 @@
-takes.counter = counter
