@@ -16,6 +16,7 @@ use redis::{
     io::tcp::TcpSettings,
 };
 use throttled::{RateLimiter, RedisRateLimiter};
+use tokio::runtime::Handle;
 
 use crate::{
     capture::Captured,
@@ -56,7 +57,8 @@ pub(super) async fn all(url: &str, keys: &[String], admits: bool) -> Result<[Con
         .build()?;
 
     let client = fred_client::connect(url).await?;
-    let call = Captured::new(&policy, &format!("{letter}01"))?.call("key").await?;
+    let captured = Captured::new(&Handle::current(), &policy, &format!("{letter}01"))?;
+    let call = captured.call("key").await?;
     let digest = client.script_load(call.source).await?;
     let arguments =
         call.arguments.into_iter().map(|argument| Value::Bytes(argument.into())).collect();

@@ -18,7 +18,6 @@ use crate::{
 ///     url = "rediss://10.0.0.1:6379"
 ///     username = "limiter"          # "default" if there is only a password
 ///     password = "secret"           # none
-///     # sentinel_username and sentinel_password, for redis-sentinel://
 ///     replica_reads = false
 ///     prefix = "limiter"
 ///     deadline_ms = 50
@@ -31,7 +30,8 @@ use crate::{
 /// ```
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
-/// range. `on_failure` is [`Builder::failure_policy`].
+/// range. `on_failure` is [`Builder::failure_policy`]. With `redis-sentinel://`, `sentinel_username` and
+/// `sentinel_password` are for the sentinels.
 ///
 /// # Errors
 ///

@@ -41,7 +41,8 @@ use crate::{
 /// at INFO.
 ///
 /// The connection runs on a thread of its own, which ends when the last clone and the last limiter on it
-/// are dropped. So no check waits for a worker of the caller's runtime that is busy.
+/// are dropped. So no check waits for a worker of the caller's runtime that is busy. Its log lines come from
+/// that thread, so a subscriber has to be the global one to receive them.
 ///
 /// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
 /// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
