@@ -13,8 +13,8 @@ use crate::{
     words,
 };
 
-/// How many of a list's last elements are read.
-const ELEMENTS: i64 = 2_000;
+/// How many older entries of a list are read.
+const ELEMENTS: i64 = 1_000;
 
 /// Reads one key.
 const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], tonumber(ARGV[1])) }";

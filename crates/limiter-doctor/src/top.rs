@@ -16,9 +16,9 @@ use crate::{
     words,
 };
 
-/// How many keys are asked for at once, and how many of a list's last elements.
+/// How many keys are asked for at once, and how many older entries of a list.
 const PAGE: &str = "100";
-const ELEMENTS: &str = "200";
+const ELEMENTS: &str = "100";
 
 /// The time between two pages, for other clients of the server.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -20,7 +20,9 @@ impl Header {
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let (newest, count, total) = (reader.whole()?, reader.whole()?, reader.whole()?);
         let (slot, span, horizon) = (reader.whole()?, reader.whole()?, reader.whole()?);
-        let is_header = slot > 0 && slot <= span && count <= total;
+        // A time has 16 digits.
+        let is_header =
+            newest >= 1_000_000_000_000_000 && slot > 0 && slot <= span && count <= total;
         is_header.then_some(Self { newest, count, total, slot, span, horizon })
     }
 

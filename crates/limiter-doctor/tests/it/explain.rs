@@ -121,11 +121,11 @@ fn a_long_log_is_read_in_part_and_says_so() {
     let now = seconds.parse::<u64>().unwrap() * 1_000_000;
     let key = "limiter:{salice}:api:sliding-log";
     // 3,000 entries of a log of a minute, the older half of which no longer counts.
-    let head = format!("1 60000000 60000000 3000 {}", now - 90_000_000);
+    let head = format!("{now} 1 3000 1 60000000 60000000");
     let mut words = vec!["RPUSH".to_owned(), key.to_owned(), head];
-    for number in 0..3_000 {
+    for number in (1..3_000).rev() {
         let at = if number < 1_500 { now - number } else { now - 90_000_000 - number };
-        words.extend([at.to_string(), "1".to_owned()]);
+        words.push(format!("{at} 1"));
     }
     server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     server.command(&["PEXPIRE", key, "60000"]).unwrap();

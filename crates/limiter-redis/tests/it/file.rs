@@ -45,7 +45,8 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
 async fn a_file_needs_an_address_alone() {
     let settings = read(&format!("url = {:?}", server::shared_url())).unwrap();
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-    assert!(format!("{limiter:?}").contains("prefix: \"limiter\", deadline: 50ms"));
+    let shown = format!("{limiter:?}");
+    assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
     for choice in ["report", "allow", "deny"] {
         let text = format!("url = \"redis://a\"\non_failure = {choice:?}");
         let shown = format!("{:?}", read(&text).unwrap());

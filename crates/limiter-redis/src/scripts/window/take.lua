@@ -48,7 +48,7 @@ local function window(text, now, quota, length, limit, cost, latest, at, kind)
     count = 0
   end
   -- A charge under another length keeps the count.
-  if ends <= at or old_length ~= length then
+  if count == 0 or old_length ~= length then
     ends = at + length - (kind == 'aligned' and at % length or 0)
   end
   count = count + cost
