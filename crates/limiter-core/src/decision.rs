@@ -180,7 +180,7 @@ enum Figures {
     /// The permits that remain, and the time until the key has recovered, in nanoseconds.
     Known { remaining: u64, reset_after: u64 },
     /// A debt of GCRA, from which the figures are computed when they are read: otherwise a check
-    /// takes half as long again (`cargo xtask bench memory`).
+    /// takes a third longer (`cargo xtask bench memory`).
     Debt { ends: u64, now: u64, scale: Scale },
 }
 

@@ -170,8 +170,8 @@ impl Gcra {
     /// Returns when the debt is drained after a refund, and how many permits it gives back. A permit
     /// that has partly recovered counts as one.
     ///
-    /// A charge drains from the moment it was made for. The mark is no measure of what is left of it,
-    /// because earlier debts may have been refunded since. Reservations behind the charge keep their
+    /// A charge drains from the moment it was made for. The mark does not show how much of it is
+    /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
     /// moments, so a refund gives back only the part of the charge that they don't overlap.
     pub(crate) fn refunded(&self, view: &View<'_>, charge: &Charge, permits: u64) -> (u64, u64) {
         if view.writer.is_some() || view.debt == 0 {

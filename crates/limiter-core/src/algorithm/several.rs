@@ -19,7 +19,7 @@ impl<T: Transition> Several<T> {
         waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(Duration::ZERO))
     }
 
-    /// Returns each limit with its index and its state, which is fresh if there is none.
+    /// Returns each limit with its index and its state. A limit without a stored state is fresh.
     fn each<'a>(
         &'a self,
         states: &'a [T::State],

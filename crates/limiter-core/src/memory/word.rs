@@ -150,7 +150,7 @@ impl Numbered {
         }
         let end = self.gcra.charged(&view, cost);
         let new = word(end, self.number);
-        // Releases the scale of the number to whoever reads the word.
+        // Release, so that a thread that reads the word reads its number's scale too.
         let swap = cell.compare_exchange_weak(found, new, Ordering::AcqRel, Ordering::Relaxed);
         swap.ok().map(|_| (self.gcra.after(&view, end), true))
     }
@@ -203,7 +203,7 @@ impl Numbered {
             Step::Keep(result) => Some(result),
             Step::Write(end, result) => {
                 let new = word(end, self.number);
-                // Releases the scale of the number to whoever reads the word.
+                // Release, so that a thread that reads the word reads its number's scale too.
                 let swap = cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
                 swap.ok().map(|_| result)
             }

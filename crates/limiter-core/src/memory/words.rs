@@ -186,7 +186,8 @@ impl Words {
         }
     }
 
-    /// Charges the word that keys without a slot share, at the slowest pace of those who did.
+    /// Charges the word that keys without a slot share. It keeps the slowest pace of the quotas that
+    /// charged it.
     fn take_from_overflow(
         &self,
         hash: u64,

@@ -30,7 +30,7 @@ const MAX_BATCH: usize = 32;
 
 /// The checks through one handle that wait for a task to send them.
 ///
-/// The first check starts the task; without checks there is none.
+/// The first check starts the task, which ends when no checks are queued.
 #[derive(Default)]
 pub(crate) struct BatchQueue(Mutex<Vec<Check>>);
 
