@@ -31,6 +31,12 @@ pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
 
+    /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another
+    /// store.
+    fn store(&self) -> &'static str {
+        "other"
+    }
+
     /// Charges one permit to `key` if it fits now: [`check_n`](Self::check_n) with a cost of one.
     fn check(&self, key: &Key<'_>) -> Answer<Decision> {
         self.check_n(key, Cost::ONE)
@@ -98,6 +104,14 @@ macro_rules! forward {
         impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
             fn policy(&self) -> &Policy {
                 (**self).policy()
+            }
+
+            fn store(&self) -> &'static str {
+                (**self).store()
+            }
+
+            fn check(&self, key: &Key<'_>) -> Answer<Decision> {
+                (**self).check(key)
             }
 
             fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {

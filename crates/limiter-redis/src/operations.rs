@@ -23,6 +23,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         &self.handle.policy
     }
 
+    fn store(&self) -> &'static str {
+        "redis"
+    }
+
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
         let key = match self.shared.keys.of(key) {
             Ok(key) => key,

@@ -208,6 +208,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         self.handle.policy()
     }
 
+    fn store(&self) -> &'static str {
+        "memory"
+    }
+
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
         Answer::ready(Ok(self.handle.check(self.hash(key), cost)))
     }
