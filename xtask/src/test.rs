@@ -59,6 +59,11 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
              `cargo xtask servers` fetches one"
         ),
     }
+    // Without it, the test that needs it fails.
+    match servers::nginx(shell) {
+        Ok(path) => tests = tests.env("LIMITER_NGINX", path),
+        Err(error) => eprintln!("{error:#}"),
+    }
     let status = Command::from(tests).status()?;
     ensure!(status.success(), Failed(status.code().unwrap_or(1)));
     Ok(())

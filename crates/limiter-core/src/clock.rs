@@ -80,7 +80,7 @@ pub trait Clock: Send + Sync {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't wake tasks, so a limiter with this clock has no `acquire`",
     label = "this clock is not a `Timer`",
-    note = "`SystemClock` is a `Timer` with the feature `tokio` of limiter-core",
+    note = "`SystemClock` is a `Timer` with the feature `tokio` of limiter-core or limiter-tower",
     note = "without a runtime, use `acquire_blocking`; for another runtime, implement `Timer`"
 )]
 pub trait Timer: Clock {

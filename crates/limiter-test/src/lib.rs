@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod conformance;
+pub mod deferred;
 pub mod fake;
 pub mod laws;
 pub mod log;

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::{machine::Machine, server::Server};
-use limiter_tower::{FixedKey, OnStoreFailure, RateLimitLayer};
+use limiter_tower::{FixedKey, OnMissing, OnStoreFailure, RateLimitLayer};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -32,8 +32,7 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         // A cached denial would be refused without the server.
         let limiter = RedisLimiter::builder(client, policy).deadline(DEADLINE).denial_cache(0);
         let limiter = limiter.build().unwrap();
-        let layer = RateLimitLayer::new(limiter)
-            .with_key(FixedKey::new("everyone"))
+        let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
             .on_store_failure(choice);
         let service = layer.layer(service_fn(async |_: Request<Body>| {
             Ok::<_, Infallible>(Response::new(Body::from("hello")))

@@ -15,7 +15,7 @@ use axum::{Router, routing::get};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::server::Server;
-use limiter_tower::{FixedKey, OnStoreFailure, RateLimitLayer};
+use limiter_tower::{FixedKey, OnMissing, OnStoreFailure, RateLimitLayer};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 const LIMIT: usize = 100;
@@ -51,8 +51,7 @@ async fn serve(redis: &str) {
     // The machine is busy, and the deadline is not what is tested.
     let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10));
     let limiter = limiter.build().unwrap();
-    let layer = RateLimitLayer::new(limiter)
-        .with_key(FixedKey::new("everyone"))
+    let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
         .on_store_failure(OnStoreFailure::Deny);
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

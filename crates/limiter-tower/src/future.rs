@@ -1,8 +1,9 @@
-//! The response on its way.
+//! The future of a response.
 
 use std::{
     fmt,
     future::Future,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -10,82 +11,167 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use limiter_core::{Answer, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    body::ResponseBody,
-    responder::{Judgement, Responder},
+    Charge, Decisions, Head,
+    charge::Charges,
+    config::Config,
+    inquiry::{Inquiry, Verdict},
+    respond::{ResponseHead, body::ResponseBody, describe, insert},
 };
 
 pin_project! {
     /// The future of [`RateLimit`](crate::RateLimit).
+    ///
+    /// If it is dropped before the inner service has the request, charges are refunded.
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<S, Q>
+    pub struct ResponseFuture<S, B>
     where
-        S: Service<Q>,
+        S: Service<Request<B>>,
     {
         #[pin]
-        state: State<S, Q, S::Future>,
+        state: State<S, B, S::Future>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    #[project_replace = TakenState]
-    enum State<S, Q, F> {
-        /// Waits for the decision, with the service that was polled ready and the request.
-        Deciding { check: Answer<Decision>, ready: S, request: Q, responder: Arc<Responder> },
+    enum State<S, B, F> {
+        /// Waits for the limiters, and after a delay for the inner service to be ready. In a box,
+        /// because a limiter in memory decides at once: then this state is not reached.
+        Deciding { deciding: Option<Box<Deciding<S, B>>> },
         /// Waits for the inner service.
-        Calling {
-            #[pin]
-            inner: F,
-            // None for a request that goes uncounted.
-            decision: Option<Decision>,
-            responder: Arc<Responder>,
-        },
-        /// Has an answer without the inner service.
-        Answered { answer: Response<Bytes> },
-        /// Has completed.
-        Done,
+        Calling { #[pin] calling: Calling<F> },
+        /// Has a response without the inner service.
+        Answered { response: Response<Bytes> },
     }
 }
 
-impl<S: Service<Q>, Q> ResponseFuture<S, Q> {
-    pub(crate) const fn deciding(
-        check: Answer<Decision>,
-        ready: S,
-        request: Q,
-        responder: Arc<Responder>,
-    ) -> Self {
-        Self { state: State::Deciding { check, ready, request, responder } }
-    }
-
-    pub(crate) const fn calling(
-        inner: S::Future,
-        decision: Option<Decision>,
-        responder: Arc<Responder>,
-    ) -> Self {
-        Self { state: State::Calling { inner, decision, responder } }
-    }
-
-    pub(crate) const fn answered(answer: Response<Bytes>) -> Self {
-        Self { state: State::Answered { answer } }
-    }
+/// A request that is not decided yet.
+struct Deciding<S, B> {
+    inquiry: Inquiry,
+    service: S,
+    request: Request<B>,
+    stage: Stage,
 }
 
-/// Lets handlers see the decision.
-pub(crate) fn with_decision<B>(mut request: Request<B>, decision: Option<Decision>) -> Request<B> {
-    if let Some(decision) = decision {
-        request.extensions_mut().insert(decision);
-    }
-    request
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// The service was polled ready.
+    Checking,
+    /// The service was not polled ready: a ready one may hold a permit of an inner concurrency limit,
+    /// or of a pool, while the request waits for its own.
+    Waiting,
+    /// The request is admitted, and the service was not polled ready.
+    Readying,
 }
 
-impl<S, B, R> Future for ResponseFuture<S, Request<B>>
+impl<S, B> Deciding<S, B>
 where
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<B>> + Clone,
+{
+    /// Returns the response to a request that is not admitted, or nothing once it is admitted and the
+    /// service is ready.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response<Bytes>>, S::Error>> {
+        if self.stage != Stage::Readying {
+            match self.inquiry.poll(Head::from(&self.request), cx) {
+                Poll::Ready(Verdict::Answer(response)) => return Poll::Ready(Ok(Some(response))),
+                Poll::Ready(Verdict::Forward) if self.stage == Stage::Checking => {
+                    return Poll::Ready(Ok(None));
+                }
+                Poll::Ready(Verdict::Forward) => self.stage = Stage::Readying,
+                Poll::Pending => {
+                    if self.stage == Stage::Checking && self.inquiry.is_waiting() {
+                        self.service = self.service.clone();
+                        self.stage = Stage::Waiting;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.service.poll_ready(cx).map_ok(|()| None)
+    }
+}
+
+impl<S, B> Deciding<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn call(self) -> Calling<S::Future> {
+        let Self { inquiry, mut service, request, .. } = self;
+        let config = Arc::clone(inquiry.config());
+        let (decisions, charges) = inquiry.admit();
+        Calling::new(&config, &mut service, request, decisions, charges)
+    }
+}
+
+pin_project! {
+    /// The inner service's future, and what is to be done with its response.
+    pub(crate) struct Calling<F> {
+        #[pin]
+        inner: F,
+        after: Option<After>,
+    }
+}
+
+/// What is to be done with the inner service's response.
+struct After {
+    config: Arc<Config>,
+    decisions: Decisions,
+    charge: Option<Charge>,
+}
+
+impl<F> Calling<F> {
+    pub(crate) const fn plain(inner: F) -> Self {
+        Self { inner, after: None }
+    }
+
+    /// Hands an admitted request over to the inner service, which is ready.
+    pub(crate) fn new<S, B>(
+        config: &Arc<Config>,
+        service: &mut S,
+        mut request: Request<B>,
+        decisions: Decisions,
+        charges: Charges,
+    ) -> Self
+    where
+        S: Service<Request<B>, Future = F>,
+    {
+        if !config.describes() {
+            return Self::plain(service.call(request));
+        }
+        if config.has_decisions {
+            insert(config, decisions.clone(), request.extensions_mut());
+        }
+        let charge = config.has_charge().then(|| Charge::new(charges));
+        if let Some(charge) = &charge {
+            request.extensions_mut().insert(charge.clone());
+        }
+        let after = After { config: Arc::clone(config), decisions, charge };
+        Self { inner: service.call(request), after: Some(after) }
+    }
+}
+
+impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
+    pub(crate) fn deciding(inquiry: Inquiry, ready: S, request: Request<B>) -> Self {
+        let deciding = Deciding { inquiry, service: ready, request, stage: Stage::Checking };
+        Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
+    }
+
+    pub(crate) const fn calling(calling: Calling<S::Future>) -> Self {
+        Self { state: State::Calling { calling } }
+    }
+
+    pub(crate) const fn answered(response: Response<Bytes>) -> Self {
+        Self { state: State::Answered { response } }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
 {
     type Output = Result<Response<ResponseBody<R>>, S::Error>;
 
@@ -93,48 +179,62 @@ where
         let mut state = self.project().state;
         loop {
             match state.as_mut().project() {
-                StateProjection::Deciding { check, .. } => {
-                    let result = ready!(Pin::new(check).poll(cx));
-                    let taken = state.as_mut().project_replace(State::Done);
-                    let TakenState::Deciding { mut ready, request, responder, .. } = taken else {
+                StateProjection::Deciding { deciding } => {
+                    let Some(undecided) = deciding else {
+                        // Like any future, pending for ever when polled after it has completed.
                         return Poll::Pending;
                     };
-                    state.set(match responder.judge(result) {
-                        Judgement::Forward(decision) => {
-                            let inner = ready.call(with_decision(request, decision));
-                            State::Calling { inner, decision, responder }
-                        }
-                        Judgement::Answer(answer) => State::Answered { answer },
-                    });
-                }
-                StateProjection::Calling { inner, decision, responder } => {
-                    let mut response = ready!(inner.poll(cx))?;
-                    if let Some(decision) = decision {
-                        responder.describe(*decision, &mut response);
+                    let decided = ready!(undecided.poll(cx));
+                    let Some(admitted) = deciding.take() else {
+                        return Poll::Pending;
+                    };
+                    match decided? {
+                        Some(response) => state.set(State::Answered { response }),
+                        None => state.set(State::Calling { calling: admitted.call() }),
                     }
-                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }
-                StateProjection::Answered { .. } => {
-                    let TakenState::Answered { answer } = state.project_replace(State::Done) else {
-                        return Poll::Pending;
-                    };
-                    return Poll::Ready(Ok(answer.map(ResponseBody::answer)));
+                StateProjection::Calling { calling } => return calling.poll(cx),
+                StateProjection::Answered { response } => {
+                    let response = mem::take(response);
+                    state.set(State::Deciding { deciding: None });
+                    return Poll::Ready(Ok(response.map(ResponseBody::answer)));
                 }
-                // Like any future, pending for ever when polled after it has completed.
-                StateProjection::Done => return Poll::Pending,
             }
         }
     }
 }
 
-impl<S: Service<Q>, Q> fmt::Debug for ResponseFuture<S, Q> {
+impl<F, R, E> Future for Calling<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+{
+    type Output = Result<Response<ResponseBody<R>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut response = ready!(this.inner.poll(cx))?;
+        if let Some(After { config, decisions, charge }) = this.after.take() {
+            if let (Some(charge), Some(settle)) = (charge, &config.settle) {
+                charge.settle(settle(ResponseHead::from(&response)));
+            }
+            describe(&config, decisions, &mut response);
+        }
+        Poll::Ready(Ok(response.map(ResponseBody::inner)))
+    }
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            State::Deciding { .. } => "Deciding",
+        let state = match &self.state {
+            State::Deciding { deciding: Some(deciding) } => match deciding.stage {
+                Stage::Checking => "Checking",
+                Stage::Waiting => "Waiting",
+                Stage::Readying => "Readying",
+            },
+            State::Deciding { deciding: None } => "Done",
             State::Calling { .. } => "Calling",
             State::Answered { .. } => "Answered",
-            State::Done => "Done",
         };
-        f.debug_tuple("ResponseFuture").field(&state).finish()
+        f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
     }
 }

@@ -1,40 +1,53 @@
-//! Under which key a request is counted.
+//! The key under which a request is counted.
 
+mod client_ip;
 mod closure;
+mod combined;
+mod extension;
 mod fixed;
 mod header;
-mod peer;
+mod missing;
+mod route;
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::sync::Arc;
 
-use http::request::Parts;
 use limiter_core::Key;
 
-pub use closure::{KeyFn, key_fn};
-pub use fixed::FixedKey;
-pub use header::HeaderKey;
-pub use peer::PeerAddress;
+#[cfg(feature = "axum")]
+pub use self::route::MatchedPathKey;
+pub use self::{
+    client_ip::{ClientIp, Networks, PeerAddr},
+    closure::{KeyFn, key_fn},
+    combined::{Or, Secret},
+    extension::ExtensionKey,
+    fixed::FixedKey,
+    header::HeaderKey,
+    missing::{MissingKey, MissingKind},
+    route::{MethodKey, PathKey},
+};
+use crate::Head;
 
-/// Finds the key under which a request is counted.
+/// Returns the key under which a request is counted.
 ///
-/// [`PeerAddress`], [`HeaderKey`], [`FixedKey`] and any closure by way of [`key_fn`] are extractors;
-/// an `Arc<dyn KeyExtractor>` is one that is chosen at run time.
+/// [`ClientIp`] is the client's address. [`ExtensionKey`], [`HeaderKey`], [`MatchedPathKey`],
+/// [`PathKey`], [`MethodKey`], [`FixedKey`] and closures, by [`key_fn`], are others. A tuple of
+/// extractors combines their keys, and [`or`](Self::or) falls back.
 ///
 /// ```
-/// use http::request::Parts;
 /// use limiter_core::Key;
-/// use limiter_tower::{KeyExtractor, MissingKey};
+/// use limiter_tower::{Head, KeyExtractor, MissingKey};
 ///
-/// /// The user that an authentication layer has put into the request.
+/// /// An authentication layer has inserted it into the request's extensions.
+/// #[derive(Clone)]
 /// struct User(u64);
 ///
 /// struct ByUser;
 ///
 /// impl KeyExtractor for ByUser {
-///     fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey> {
-///         match request.extensions.get::<User>() {
+///     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+///         match head.extensions.get::<User>() {
 ///             Some(User(id)) => Ok((*id).into()),
-///             None => Err(MissingKey::server("no authentication ran before the rate limit")),
+///             None => Err(MissingKey::absent("no user is logged in")),
 ///         }
 ///     }
 /// }
@@ -44,43 +57,42 @@ pub trait KeyExtractor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`MissingKey`] if the request has none, whose fault that is, and why.
-    fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey>;
+    /// [`MissingKey`] if the request has none: its kind tells whose fault that is.
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey>;
+
+    /// Returns whether a client can send any key that it likes, because nothing has verified it.
+    ///
+    /// Such a key limits nobody by itself, so a layer requires another rule beside it. The default is
+    /// `false`.
+    fn is_client_chosen(&self) -> bool {
+        false
+    }
+
+    /// Returns an extractor that asks `fallback` if the key is [absent](MissingKind::Absent). An
+    /// invalid key, and a fault of the server, do not fall back.
+    fn or<F: KeyExtractor>(self, fallback: F) -> Or<Self, F>
+    where
+        Self: Sized,
+    {
+        Or::new(self, fallback)
+    }
+
+    /// Returns an extractor that marks the key as a [secret](Key::secret), such as an API key: it is
+    /// redacted in `Debug`, and stores outside of the process hold a keyed digest of it.
+    fn secret(self) -> Secret<Self>
+    where
+        Self: Sized,
+    {
+        Secret::new(self)
+    }
 }
 
 impl<K: KeyExtractor + ?Sized> KeyExtractor for Arc<K> {
-    fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey> {
-        (**self).extract(request)
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        (**self).key(head)
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        (**self).is_client_chosen()
     }
 }
-
-/// A request has no key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingKey {
-    reason: Cow<'static, str>,
-    by_server: bool,
-}
-
-impl MissingKey {
-    /// The client left out what makes the key.
-    pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { reason: reason.into(), by_server: false }
-    }
-
-    /// The server is not set up so that there is a key.
-    pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { reason: reason.into(), by_server: true }
-    }
-
-    pub(crate) const fn is_by_server(&self) -> bool {
-        self.by_server
-    }
-}
-
-impl fmt::Display for MissingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl std::error::Error for MissingKey {}

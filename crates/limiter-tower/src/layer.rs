@@ -1,107 +1,286 @@
-//! The layer.
+//! The layer and its configuration.
 
 use std::{fmt, sync::Arc};
 
-use limiter_core::Limiter;
+use bytes::Bytes;
+use http::Response;
+use limiter_core::{Cost, Limiter, WaitingLimiter};
 use tower_layer::Layer;
 
 use crate::{
-    key::{KeyExtractor, PeerAddress},
-    options::{OnMissingKey, OnStoreFailure},
-    responder::Responder,
-    service::RateLimit,
+    Disclosure, Event, GrpcStatus, Handle, Head, Headers, Keep, KeyExtractor, Mode, OnMissing,
+    OnStoreFailure, Plan, RateLimit, Refusal, ResponseHead, Wait,
+    config::Config,
+    rule::{LiveMode, Rule},
 };
 
 /// Limits the requests to a service.
 ///
-/// All clones, and all services that they make, share one limiter and one state.
+/// A layer has one or more rules. Each has a limiter, a key under which requests are counted, and a
+/// choice for requests without a key. All clones, and all services that they make, share the
+/// limiters' states.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{HeaderKey, OnMissingKey, OnStoreFailure, RateLimitLayer};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(50)));
-/// let layer = RateLimitLayer::new(limiter)
-///     .with_key(HeaderKey::new(http::HeaderName::from_static("x-api-key")))
-///     .on_missing_key(OnMissingKey::Reject)
-///     .on_store_failure(OnStoreFailure::Deny);
-/// # Ok::<(), limiter_core::Error>(())
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject);
 /// ```
-pub struct RateLimitLayer<L, K = PeerAddress> {
-    shared: Arc<Shared<L, K>>,
+///
+/// # Several rules
+///
+/// [`and`](Self::and) adds a rule. The rules are asked in order, so put the narrowest first. A
+/// request is admitted if all rules admit it. If a rule refuses it, fails, or the client goes away
+/// meanwhile, the charges of the rules before it are refunded. So no limit is ever exceeded, but the
+/// rules are not one atomic step: between a charge and its refund, the permits are missing to other
+/// requests. Each rule is a call of its own, one round trip each with a store. Limits for the *same*
+/// key are one atomic step with `Policy::several`.
+///
+/// # Configuration
+///
+/// These methods configure the rule that was added last: [`policy`](Self::policy),
+/// [`cost`](Self::cost), [`mode`](Self::mode), [`disclose`](Self::disclose) and
+/// [`on_store_failure`](Self::on_store_failure). The others configure the layer. Configuring a clone
+/// does not change the original.
+#[derive(Clone)]
+pub struct RateLimitLayer {
+    config: Arc<Config>,
 }
 
-/// What all clones share, behind one counter.
-pub(crate) struct Shared<L, K> {
-    pub(crate) limiter: Arc<L>,
-    pub(crate) key: Arc<K>,
-    pub(crate) responder: Arc<Responder>,
-}
-
-impl<L: Limiter> RateLimitLayer<L> {
-    /// Returns a layer that asks `limiter` about each request, under its [`PeerAddress`].
-    pub fn new(limiter: L) -> Self {
-        let responder = Arc::new(Responder::new(limiter.policy()));
-        let (limiter, key) = (Arc::new(limiter), Arc::new(PeerAddress::new()));
-        Self { shared: Arc::new(Shared { limiter, key, responder }) }
+impl RateLimitLayer {
+    /// Returns a layer with one rule, which counts requests under `key`.
+    pub fn new(
+        limiter: impl Limiter + 'static,
+        key: impl KeyExtractor + 'static,
+        missing: OnMissing,
+    ) -> Self {
+        Self::of(Rule::new(Plan::new(limiter), Arc::new(key), missing, None))
     }
-}
 
-impl<L, K> RateLimitLayer<L, K> {
-    /// Counts requests under the keys that `key` finds.
+    /// Returns a layer with one rule, which delays requests within the bounds of `wait` and refuses
+    /// the others.
+    pub fn waiting(
+        limiter: impl WaitingLimiter + 'static,
+        key: impl KeyExtractor + 'static,
+        missing: OnMissing,
+        wait: Wait,
+    ) -> Self {
+        Self::of(Rule::new(Plan::waiting(limiter), Arc::new(key), missing, Some(wait)))
+    }
+
+    fn of(rule: Rule) -> Self {
+        Self { config: Arc::new(Config::new(rule)) }
+    }
+
+    /// Adds a rule, which is asked after the others.
+    ///
+    /// # Panics
+    ///
+    /// If another rule's policy has the same name: header fields, metrics and the [`Handle`] tell
+    /// rules apart by it.
     #[must_use]
-    pub fn with_key<N: KeyExtractor>(self, key: N) -> RateLimitLayer<L, N> {
-        let Shared { limiter, responder, .. } = Arc::unwrap_or_clone(self.shared);
-        RateLimitLayer { shared: Arc::new(Shared { limiter, key: Arc::new(key), responder }) }
+    pub fn and(
+        self,
+        limiter: impl Limiter + 'static,
+        key: impl KeyExtractor + 'static,
+        missing: OnMissing,
+    ) -> Self {
+        self.and_rule(Rule::new(Plan::new(limiter), Arc::new(key), missing, None))
     }
 
-    /// Says what to do with a request that has no key.
+    /// Adds a rule that delays requests, as [`waiting`](Self::waiting) does.
+    ///
+    /// # Panics
+    ///
+    /// As [`and`](Self::and).
     #[must_use]
-    pub fn on_missing_key(self, choice: OnMissingKey) -> Self {
-        self.with_responder(|responder| responder.on_missing_key = choice)
+    pub fn and_waiting(
+        self,
+        limiter: impl WaitingLimiter + 'static,
+        key: impl KeyExtractor + 'static,
+        missing: OnMissing,
+        wait: Wait,
+    ) -> Self {
+        self.and_rule(Rule::new(Plan::waiting(limiter), Arc::new(key), missing, Some(wait)))
     }
 
-    /// Says what to do with a request while the limiter's store can't decide.
+    fn and_rule(self, rule: Rule) -> Self {
+        let Rule { name, .. } = &rule;
+        let is_taken = self.config.rules.iter().any(|other| other.name == *name);
+        assert!(!is_taken, "two rules have a policy named {name:?}; give each a name of its own");
+        self.with(|config| config.rules.push(rule))
+    }
+
+    /// Sets the policy of each request: `select` returns it, or `None` for the rule's own.
+    ///
+    /// [`Plans`](crate::Plans) selects by tier, route or method. The returned plans should be prepared
+    /// beforehand and share the limiter's states. A rule that delays requests refuses those whose plan
+    /// can't wait.
+    #[must_use]
+    pub fn policy(self, select: impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static) -> Self {
+        self.with_rule(|rule| rule.select = Some(Arc::new(select)))
+    }
+
+    /// Sets the cost of each request. The default is one permit.
+    ///
+    /// ```
+    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
+    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// use limiter_core::Cost;
+    ///
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+    /// const EXPORT: Cost = Cost::of(10);
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    ///     .cost(|head| if head.path() == "/export" { EXPORT } else { Cost::ONE });
+    /// ```
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
+        self.with_rule(|rule| rule.cost = Some(Arc::new(cost)))
+    }
+
+    /// Sets for which keys the rule is enforced. The default is all.
+    #[must_use]
+    pub fn mode(self, mode: Mode) -> Self {
+        self.with_rule(|rule| rule.mode = LiveMode::new(mode))
+    }
+
+    /// Sets how much of the rule's decisions clients see. The default is all.
+    #[must_use]
+    pub fn disclose(self, disclosure: Disclosure) -> Self {
+        self.with_rule(|rule| rule.disclosure = disclosure)
+    }
+
+    /// Sets what follows while the limiter's store fails. The default is to forward requests.
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with_responder(|responder| responder.on_store_failure = choice)
+        self.with_rule(|rule| rule.on_store_failure = choice)
     }
 
-    fn with_responder(self, change: impl FnOnce(&mut Responder)) -> Self {
-        let mut shared = Arc::unwrap_or_clone(self.shared);
-        change(Arc::make_mut(&mut shared.responder));
-        Self { shared: Arc::new(shared) }
+    /// Forwards requests for which `skip` returns true, without counting them.
+    ///
+    /// ```
+    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
+    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    ///     .skip(|head| head.path() == "/health" || head.is_preflight());
+    /// ```
+    #[must_use]
+    pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|config| config.skip = Some(Arc::new(skip)))
+    }
+
+    /// Settles each charge when the inner service has responded: `settle` returns how much is kept.
+    ///
+    /// Without a response, because the inner service failed, panicked or the client went away, the
+    /// full charge stays.
+    ///
+    /// ```
+    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
+    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// use limiter_tower::Keep;
+    ///
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(5)));
+    /// // Only failed logins count.
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    ///     .settle(|response| if response.status == 401 { Keep::All } else { Keep::None });
+    /// ```
+    #[must_use]
+    pub fn settle(self, settle: impl Fn(ResponseHead<'_>) -> Keep + Send + Sync + 'static) -> Self {
+        self.with(|config| config.settle = Some(Arc::new(settle)))
+    }
+
+    /// Inserts a [`Charge`](crate::Charge) into the extensions of admitted requests, for handlers that
+    /// settle it themselves. [`settle`](Self::settle) does this, too.
+    #[must_use]
+    pub fn chargeable(self) -> Self {
+        self.with(|config| config.is_chargeable = true)
+    }
+
+    /// Sets the response to requests that are not admitted, for HTTP clients. The default is
+    /// [`text`](crate::text); another one is [`problem_json`](crate::problem_json).
+    ///
+    /// The layer adds `Cache-Control: no-store` and `Retry-After`, unless the response has them, and
+    /// the fields of [`headers`](Self::headers). gRPC clients receive a gRPC status instead.
+    #[must_use]
+    pub fn refuse_with(
+        self,
+        refuse: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| config.refuse = Arc::new(refuse))
+    }
+
+    /// Sets which header fields report the decisions.
+    #[must_use]
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|config| config.headers = headers)
+    }
+
+    /// Sets the status that gRPC clients receive when a limit refuses their call.
+    #[must_use]
+    pub fn grpc_status(self, status: GrpcStatus) -> Self {
+        self.with(|config| config.grpc_status = status)
+    }
+
+    /// Leaves [`Decisions`](crate::Decisions) out of the extensions, which saves a few allocations per
+    /// request (`cargo xtask bench layer`).
+    #[must_use]
+    pub fn without_decisions(self) -> Self {
+        self.with(|config| config.has_decisions = false)
+    }
+
+    /// Calls `observer` with what each rule did with each request, in place of an earlier observer. It
+    /// is called on the request's path, so it must not block.
+    #[must_use]
+    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.with(|config| config.observer = Some(Arc::new(observer)))
+    }
+
+    /// Ends the configuration. Returns the layer, and a handle that changes it while requests are
+    /// served.
+    #[must_use]
+    pub fn build(self) -> (Self, Handle) {
+        let handle = Handle::new(Arc::clone(&self.config));
+        (self, handle)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(Arc::make_mut(&mut self.config));
+        self
+    }
+
+    /// Changes the rule that was added last.
+    fn with_rule(self, change: impl FnOnce(&mut Rule)) -> Self {
+        self.with(|config| {
+            if let Some(rule) = config.rules.last_mut() {
+                change(rule);
+            }
+        })
     }
 }
 
-impl<S, L, K> Layer<S> for RateLimitLayer<L, K> {
-    type Service = RateLimit<S, L, K>;
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
 
-    fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.shared))
+    /// Returns the limited service.
+    ///
+    /// # Panics
+    ///
+    /// If all rules count requests by keys that clients choose: see
+    /// [`HeaderKey`](crate::HeaderKey).
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        assert!(
+            self.config.rules.iter().any(|rule| !rule.key.is_client_chosen()),
+            "a client can choose its key, so it has any number of allowances: add a rule by \
+             address with `and`, or call `verified` on the key if an outer layer verifies it"
+        );
+        RateLimit::new(inner, Arc::clone(&self.config))
     }
 }
 
-impl<L, K> Clone for RateLimitLayer<L, K> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
-
-impl<L, K> Clone for Shared<L, K> {
-    fn clone(&self) -> Self {
-        Self {
-            limiter: Arc::clone(&self.limiter),
-            key: Arc::clone(&self.key),
-            responder: Arc::clone(&self.responder),
-        }
-    }
-}
-
-impl<L, K> fmt::Debug for RateLimitLayer<L, K> {
+impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer")
-            .field("responder", &self.shared.responder)
-            .finish_non_exhaustive()
+        self.config.fmt(f)
     }
 }

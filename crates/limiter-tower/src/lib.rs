@@ -1,77 +1,114 @@
-//! Rate limiting for axum, hyper and any tower stack: one layer, exact answers.
+//! Rate limiting for axum, tonic, hyper and any tower stack.
 //!
 //! ```
 //! use axum::{Router, routing::get};
-//! use limiter_core::{MemoryLimiter, Policy, Quota};
-//! use limiter_tower::RateLimitLayer;
+//! use limiter_tower::{ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer};
 //!
-//! # fn app() -> Result<Router, limiter_core::Error> {
-//! let policy = Policy::gcra("default", Quota::per_minute(100));
-//! let app = Router::new()
+//! let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_minute(100)));
+//! let app: Router = Router::new()
 //!     .route("/", get(|| async { "hello" }))
-//!     .layer(RateLimitLayer::new(MemoryLimiter::new(policy)));
-//! # Ok(app)
-//! # }
-//! # app()?;
-//! # Ok::<(), limiter_core::Error>(())
+//!     .layer(RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject));
 //! ```
 //!
-//! Each request is counted under its key, by default its peer's address; see [`KeyExtractor`] for
-//! others. What happens next is one of these:
+//! [`RateLimitLayer`] asks a limiter about each request, under a [key](KeyExtractor). It has no type
+//! parameters, so a struct can hold it. The [`guide`] has a short program for each common case, and
+//! shows how to test, roll out and observe limits.
 //!
-//! | outcome | what the client gets |
+//! | outcome | what the client receives |
 //! |---|---|
 //! | admitted | the inner service's response, with `RateLimit-Policy` and `RateLimit` |
-//! | refused | 429 with `Retry-After`, `RateLimit-Policy` and `RateLimit`, and no inner call |
-//! | no key | what [`OnMissingKey`] says: by default, all such requests share one key |
-//! | the store failed | what [`OnStoreFailure`] says: by default, as if there were no limit |
+//! | refused | 429 with `Retry-After`, `RateLimit-Policy` and `RateLimit`; the inner service is not called |
+//! | no key | what [`OnMissing`] says, a required argument: 400 or 500, or forwarded, or counted together |
+//! | the store failed | what [`OnStoreFailure`] says: forwarded by default, else 503 |
 //!
-//! The fields are those of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After` is that of
-//! RFC 9110, section 10.2.3, rounded up to whole seconds: a client that comes back then is admitted.
-//! In `RateLimit-Policy`, `q` and `w` are the quota's permits and window; the burst has no parameter
-//! of its own, so `r` in `RateLimit` starts from the burst, and `t` is how long the quota takes to
-//! give out `r` permits. The [`Decision`](limiter_core::Decision) stands in the extensions of
-//! the response, for layers further out, and in those of an admitted request, for handlers. Each
-//! request costs one permit.
+//! A gRPC client receives HTTP status 200 and a gRPC status instead: `RESOURCE_EXHAUSTED` with
+//! `RetryInfo`, `QuotaFailure` and `grpc-retry-pushback-ms`; `INVALID_ARGUMENT` or `INTERNAL` without a
+//! key; `UNAVAILABLE` if the store failed. A gRPC-Web client receives the same in header fields. The
+//! request's `Content-Type` decides.
+//!
+//! # Header fields
+//!
+//! `Retry-After` (RFC 9110, section 10.2.3) is rounded up to whole seconds, at least one: a client that
+//! returns then is admitted, unless others were faster. It is absent if the cost can never be admitted.
+//!
+//! The other fields are those of [draft-ietf-httpapi-ratelimit-headers-11]; [`Headers`] chooses others.
+//! `RateLimit-Policy: "api";q=10;w=60;limiter-burst=5` announces 10 permits in 60 seconds, at most 5 at
+//! once. `RateLimit: "api";r=4;t=24` means that 4 permits remain now, and that the quota recovers as many
+//! in 24 seconds. If fewer remain than the same request costs, `t` is the time until it is admitted;
+//! under a window, the time until the window has ended. [`Disclosure`] hides them for a rule.
 //!
 //! # Where to put the layer
 //!
-//! From outside to inside: tracing, CORS, authentication, rate limit, time-out. The layer decides
-//! in `call`, so an idle connection that waits in `poll_ready` holds nothing. All clones of a layer
-//! and of the services that it made share one state, so one layer put on several routes is one
-//! limit.
+//! From outside to inside: tracing, CORS, authentication, rate limit, time-out. A CORS layer must expose
+//! [`EXPOSED_HEADERS`], and preflights are not counted if the layer [skips](RateLimitLayer::skip) them.
 //!
-//! Of two layers, one inside the other, the outer one has charged a request that the inner one
-//! then refuses, and each may wait for its own store as long as its deadline allows.
+//! The layer decides in `call`, so an idle connection that waits in `poll_ready` holds nothing. All
+//! clones of a layer share one state: one layer on several routes is one limit. Of two layers, one
+//! inside the other, the outer one has charged a request that the inner one refuses; two rules of one
+//! layer, by [`and`](RateLimitLayer::and), refund each other.
 //!
-//! # The peer's address
+//! # Features
 //!
-//! [`PeerAddress`] reads the address of the socket, which the server has to put into the request:
-//! axum does it with the feature `axum` of this crate and
-//! `app.into_make_service_with_connect_info::<SocketAddr>()`; other servers insert a
-//! [`SocketAddr`](std::net::SocketAddr) into the request's extensions. Behind a proxy that is the
-//! proxy's address, so use a key of your own there ([`key_fn`]). No address header is ever trusted
-//! by itself.
+//! - `axum` (default): the peer's address from axum's `ConnectInfo` and `MockConnectInfo`, keys and plans
+//!   by matched route, and [`Refused`] as a response.
+//! - `metrics`: metrics by the facade `metrics`, [listed in the guide](guide::metrics).
+//! - `tokio`: [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store. Enable it
+//!   with a limiter of `limiter-redis`.
+//! - `tonic`: the peer's address from tonic's `TcpConnectInfo`.
+//! - `tracing`: log lines.
+//!
+//! [draft-ietf-httpapi-ratelimit-headers-11]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod body;
-mod fields;
+mod asking;
+mod charge;
+mod config;
+mod decisions;
 mod future;
+pub mod guide;
+mod handle;
+mod head;
+mod inquiry;
 mod key;
 mod layer;
-mod options;
-mod responder;
+mod observe;
+mod plan;
+mod respond;
+mod rule;
 mod service;
-mod watch;
+mod wait;
 
-pub use body::ResponseBody;
-pub use future::ResponseFuture;
-pub use key::{FixedKey, HeaderKey, KeyExtractor, KeyFn, MissingKey, PeerAddress, key_fn};
-pub use layer::RateLimitLayer;
-pub use options::{OnMissingKey, OnStoreFailure};
-pub use service::RateLimit;
+pub use limiter_core;
+#[doc(no_inline)]
+pub use limiter_core::{
+    Cost, Decision, Error, Key, Limiter, ManualClock, MemoryLimiter, Policy, Quota, WaitingLimiter,
+};
 
-#[cfg(doctest)]
+#[cfg(feature = "axum")]
+pub use self::key::MatchedPathKey;
+pub use self::{
+    charge::{Charge, Keep},
+    decisions::{Decided, Decisions},
+    future::ResponseFuture,
+    handle::{Handle, Refused, RuleHandle},
+    head::Head,
+    key::{
+        ClientIp, ExtensionKey, FixedKey, HeaderKey, KeyExtractor, KeyFn, MethodKey, MissingKey,
+        MissingKind, Networks, Or, PathKey, PeerAddr, Secret, key_fn,
+    },
+    layer::RateLimitLayer,
+    observe::{Event, Outcome},
+    plan::{Plan, Plans},
+    respond::{
+        Draft, EXPOSED_HEADERS, GrpcStatus, Headers, Protocol, Reason, Refusal, Reset,
+        ResponseHead, body::ResponseBody, problem_json, text,
+    },
+    rule::{Disclosure, Mode, OnMissing, OnStoreFailure},
+    service::RateLimit,
+    wait::Wait,
+};
+
+#[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

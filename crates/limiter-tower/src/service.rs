@@ -1,34 +1,37 @@
 //! The service that the layer makes.
 
 use std::{
-    fmt, mem,
+    mem,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use http::{Request, Response, request::Parts};
-use limiter_core::{Answer, Decision, Key, Limiter};
+use http::{Request, Response};
 use tower_service::Service;
 
 use crate::{
-    body::ResponseBody,
-    future::{ResponseFuture, with_decision},
-    key::KeyExtractor,
-    layer::Shared,
-    responder::Judgement,
+    Head,
+    charge::Charges,
+    config::Config,
+    future::{Calling, ResponseFuture},
+    inquiry::{AtOnce, Verdict},
+    respond::body::ResponseBody,
 };
 
-/// Asks a limiter about each request before the inner service gets it.
+/// A service whose requests are limited.
 ///
-/// Errors are the inner service's: a refusal is a response.
-pub struct RateLimit<S, L, K> {
+/// A refusal is a response, so errors are the inner service's. A request that can't be decided at once
+/// needs a clone of the inner service; put a service that can't be cloned behind a
+/// `tower::buffer::Buffer`.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
     inner: S,
-    shared: Arc<Shared<L, K>>,
+    config: Arc<Config>,
 }
 
-impl<S, L, K> RateLimit<S, L, K> {
-    pub(crate) const fn new(inner: S, shared: Arc<Shared<L, K>>) -> Self {
-        Self { inner, shared }
+impl<S> RateLimit<S> {
+    pub(crate) const fn new(inner: S, config: Arc<Config>) -> Self {
+        Self { inner, config }
     }
 
     /// Returns the inner service.
@@ -42,77 +45,49 @@ impl<S, L, K> RateLimit<S, L, K> {
     }
 }
 
-impl<S, L, K, B, R> Service<Request<B>> for RateLimit<S, L, K>
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
-    L: Limiter,
-    K: KeyExtractor,
 {
     type Response = Response<ResponseBody<R>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, Request<B>>;
+    type Future = ResponseFuture<S, B>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let asked = self.shared.ask(&parts);
-        let request = Request::from_parts(parts, body);
-        let responder = Arc::clone(&self.shared.responder);
-        let judgement = match asked {
-            Asked::Judged(judgement) => judgement,
-            Asked::Checking(mut check) => match check.take_ready() {
-                Some(result) => responder.judge(result),
-                None => {
-                    // Only the service that was polled ready may be called, so it goes with the
-                    // request, and a clone, which is yet to be polled, stays.
-                    let clone = self.inner.clone();
-                    let ready = mem::replace(&mut self.inner, clone);
-                    return ResponseFuture::deciding(check, ready, request, responder);
-                }
-            },
-        };
-        match judgement {
-            Judgement::Forward(decision) => {
-                let inner = self.inner.call(with_decision(request, decision));
-                ResponseFuture::calling(inner, decision, responder)
-            }
-            Judgement::Answer(answer) => ResponseFuture::answered(answer),
+        let head = Head::from(&request);
+        let (config, inner) = (&self.config, &mut self.inner);
+        if config.passes(head) {
+            return ResponseFuture::calling(Calling::plain(inner.call(request)));
         }
-    }
-}
-
-/// What came of looking for a key and asking about it.
-enum Asked {
-    Checking(Answer<Decision>),
-    /// Without the limiter.
-    Judged(Judgement),
-}
-
-impl<L: Limiter, K: KeyExtractor> Shared<L, K> {
-    fn ask(&self, request: &Parts) -> Asked {
-        let key = match self.key.extract(request) {
-            Ok(key) => key,
-            Err(missing) => match self.responder.judge_missing(&missing) {
-                Some(judgement) => return Asked::Judged(judgement),
-                // The key of no parts: an extractor would have nothing to tell apart by it.
-                None => Key::tuple([]),
-            },
+        let asked = match config.only_rule() {
+            Some(rule) => AtOnce::ask(config, rule, head),
+            None => AtOnce::ask_all(config, head),
         };
-        Asked::Checking(self.limiter.check(&key))
-    }
-}
-
-impl<S: Clone, L, K> Clone for RateLimit<S, L, K> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
-    }
-}
-
-impl<S: fmt::Debug, L, K> fmt::Debug for RateLimit<S, L, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
+        let (inquiry, verdict) = match asked {
+            AtOnce::Other(inquiry, verdict) => (inquiry, verdict),
+            AtOnce::Admitted(decisions) => {
+                let charges = Charges::default();
+                let calling = Calling::new(config, inner, request, decisions, charges);
+                return ResponseFuture::calling(calling);
+            }
+        };
+        match verdict {
+            Poll::Ready(Verdict::Forward) => {
+                let (decisions, charges) = inquiry.admit();
+                ResponseFuture::calling(Calling::new(config, inner, request, decisions, charges))
+            }
+            Poll::Ready(Verdict::Answer(response)) => ResponseFuture::answered(response),
+            Poll::Pending => {
+                // The service that was polled ready goes with the request, because only it may be
+                // called. A clone, which is yet to be polled, stays.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                ResponseFuture::deciding(inquiry, ready, request)
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The server of Debian and its kin, unpacked from their packages and not installed.
+//! Servers of Debian and its kin, unpacked from their packages and not installed.
 
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ pub(super) fn installed() -> Option<PathBuf> {
     limiter_test::server::on_path("redis-server".as_ref())
 }
 
-/// Downloads the packages and makes `server` a script that runs the server in them.
-pub(super) fn fetch(shell: &Shell, server: &Path) -> Result<()> {
+/// Downloads the packages and makes `server` a script that runs the `binary` in them.
+pub(super) fn fetch(shell: &Shell, names: &[&str], binary: &str, server: &Path) -> Result<()> {
     let root = server.parent().context("the server has no folder")?;
     let _inside = shell.push_dir(root);
-    download(shell, &["redis-server", "redis-tools"])?;
+    download(shell, names)?;
 
     let libraries = libraries(shell)?;
     let libraries: Vec<&str> = libraries.iter().map(String::as_str).collect();
@@ -30,7 +30,7 @@ pub(super) fn fetch(shell: &Shell, server: &Path) -> Result<()> {
         "#!/bin/sh\n\
          root=$(dirname \"$0\")\n\
          export LD_LIBRARY_PATH=\"$root/usr/lib/{ARCH}-linux-gnu\"\n\
-         exec \"$root/usr/bin/redis-server\" \"$@\"\n"
+         exec \"$root/{binary}\" \"$@\"\n"
     );
     shell.write_file(server, script)?;
     cmd!(shell, "chmod +x {server}").quiet().run()?;

@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-use http::request::Parts;
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
+use crate::Head;
 
-/// Returns an extractor that asks `find`, which returns `None` where there is no key.
+/// Returns an extractor that calls `find`, which returns `None` if the key is absent.
 ///
-/// Write the closure in the call: one that was bound to a variable before has no lifetimes to
-/// borrow the key from the request with.
+/// Write the closure in the call: the compiler does not infer a lifetime for a closure that was bound
+/// to a variable before.
 ///
 /// ```
 /// use limiter_core::Key;
 /// use limiter_tower::key_fn;
 ///
-/// let by_path = key_fn(|request| Some(request.uri.path().into()));
+/// let by_path = key_fn(|head| Some(head.path().into()));
 ///
-/// let by_path_and_tenant = key_fn(|request| {
-///     let tenant = request.headers.get("x-tenant")?;
-///     Some(Key::tuple([request.uri.path().into(), tenant.as_bytes().into()]))
+/// let by_path_and_tenant = key_fn(|head| {
+///     let tenant = head.headers.get("x-tenant")?;
+///     Some(Key::tuple([head.path().into(), tenant.as_bytes().into()]))
 /// });
 /// ```
 pub const fn key_fn<F>(find: F) -> KeyFn<F>
 where
-    F: for<'r> Fn(&'r Parts) -> Option<Key<'r>> + Send + Sync,
+    F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
     KeyFn(find)
 }
@@ -36,10 +36,10 @@ pub struct KeyFn<F>(F);
 
 impl<F> KeyExtractor for KeyFn<F>
 where
-    F: for<'r> Fn(&'r Parts) -> Option<Key<'r>> + Send + Sync,
+    F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
-    fn extract<'r>(&self, request: &'r Parts) -> Result<Key<'r>, MissingKey> {
-        (self.0)(request).ok_or_else(|| MissingKey::client("the request has no rate limit key"))
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        (self.0)(head).ok_or_else(|| MissingKey::absent("the request has no rate limit key"))
     }
 }
 

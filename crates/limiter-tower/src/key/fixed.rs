@@ -1,9 +1,9 @@
 //! One key for all requests.
 
-use http::request::Parts;
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
+use crate::Head;
 
 /// Counts all requests under one key: a limit of the whole service.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl FixedKey {
 }
 
 impl KeyExtractor for FixedKey {
-    fn extract<'r>(&self, _: &'r Parts) -> Result<Key<'r>, MissingKey> {
+    fn key<'r>(&self, _: Head<'r>) -> Result<Key<'r>, MissingKey> {
         Ok(self.0.clone())
     }
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http_body_util::BodyExt;
-use limiter_core::{Decision, Quota};
-use limiter_tower::RateLimitLayer;
+use limiter_core::{Policy, Quota};
 use tower::{Layer, service_fn};
 
-use crate::{header, hello, layer, limiter, request_from, send};
+use crate::{decision, header, hello, layer, limiter, limiter_of, per_address, request_from, send};
 
 #[tokio::test]
 async fn the_limit_is_admitted_and_the_rest_refused() {
@@ -34,7 +33,7 @@ async fn the_limit_is_admitted_and_the_rest_refused() {
         assert_eq!(header(headers, "cache-control"), Some("no-store"));
         assert_eq!(header(headers, "content-type"), Some("text/plain; charset=utf-8"));
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(body, "too many requests\n");
+        assert_eq!(body, "rate limit exceeded\n");
     }
 }
 
@@ -49,7 +48,7 @@ async fn a_retry_after_the_wait_is_admitted_once() {
     let refusal = send(&service, request_from("192.0.2.1")).await;
     // 5.999 s, rounded up.
     assert_eq!(header(refusal.headers(), "retry-after"), Some("6"));
-    let wait = refusal.extensions().get::<Decision>().unwrap().retry_after().unwrap();
+    let wait = decision(refusal.extensions()).retry_after().unwrap();
     assert_eq!(wait, Duration::from_millis(5_999));
 
     clock.advance(wait - Duration::from_nanos(1));
@@ -66,7 +65,7 @@ async fn a_retry_after_the_wait_is_admitted_once() {
 #[tokio::test]
 async fn retry_after_is_never_zero() {
     let (limiter, _) = limiter(Quota::per_second(1_000).with_burst(1));
-    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    let service = per_address(limiter).layer(service_fn(hello));
     send(&service, request_from("192.0.2.1")).await;
     let refusal = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(header(refusal.headers(), "retry-after"), Some("1"));
@@ -89,8 +88,8 @@ async fn a_refusal_never_calls_the_inner_service() {
 #[tokio::test]
 async fn an_inner_limits_fields_are_kept() {
     let (layer, _) = layer();
-    let (stricter, _) = limiter(Quota::per_minute(5));
-    let inner = RateLimitLayer::new(stricter).layer(service_fn(hello));
+    let (stricter, _) = limiter_of(Policy::gcra("strict", Quota::per_minute(5)));
+    let inner = per_address(stricter).layer(service_fn(hello));
     let outer = layer.layer(service_fn(move |request| {
         let inner = inner.clone();
         async move {
@@ -100,8 +99,8 @@ async fn an_inner_limits_fields_are_kept() {
     }));
     let response = send(&outer, request_from("192.0.2.1")).await;
     let fields = |name| response.headers().get_all(name).iter().collect::<Vec<_>>();
-    assert_eq!(fields("ratelimit"), ["\"default\";r=4;t=48", "\"default\";r=9;t=54"]);
-    let policies = ["\"default\";q=5;w=60", "\"default\";q=10;w=60"];
+    assert_eq!(fields("ratelimit"), ["\"strict\";r=4;t=48", "\"default\";r=9;t=54"]);
+    let policies = ["\"strict\";q=5;w=60", "\"default\";q=10;w=60"];
     assert_eq!(fields("ratelimit-policy"), policies);
 }
 
@@ -109,16 +108,16 @@ async fn an_inner_limits_fields_are_kept() {
 async fn the_decision_is_in_the_extensions() {
     let (layer, _) = layer();
     let inner = service_fn(async |request: http::Request<crate::Body>| {
-        let seen = request.extensions().get::<Decision>().unwrap().remaining();
+        let seen = decision(request.extensions()).remaining();
         Ok(http::Response::new(crate::Body::from(seen.to_string())))
     });
     let service = layer.layer(inner);
     for remaining in (0..10).rev() {
         let response = send(&service, request_from("192.0.2.1")).await;
-        assert_eq!(response.extensions().get::<Decision>().unwrap().remaining(), remaining);
+        assert_eq!(decision(response.extensions()).remaining(), remaining);
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body, remaining.to_string());
     }
     let refusal = send(&service, request_from("192.0.2.1")).await;
-    assert!(!refusal.extensions().get::<Decision>().unwrap().is_admitted());
+    assert!(!decision(refusal.extensions()).is_admitted());
 }

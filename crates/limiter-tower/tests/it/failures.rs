@@ -10,11 +10,13 @@ use std::{
 
 use http::StatusCode;
 use limiter_core::{Answer, Decision, Error, ErrorKind, Limiter, Policy, Quota, Source, Usage};
-use limiter_test::{fake::Fake, log::Log};
-use limiter_tower::{OnStoreFailure, RateLimitLayer};
+use limiter_test::fake::Fake;
+#[cfg(feature = "tracing")]
+use limiter_test::log::Log;
+use limiter_tower::OnStoreFailure;
 use tower::{Layer, service_fn};
 
-use crate::{header, hello, request_from, send};
+use crate::{header, hello, per_address, request_from, send};
 
 /// Returns a limiter whose store fails while the flag is set, at once or after a while.
 fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
@@ -46,7 +48,7 @@ async fn the_choice_for_a_failing_store_is_followed() {
             (OnStoreFailure::Deny, StatusCode::SERVICE_UNAVAILABLE),
         ];
         for (choice, status) in rows {
-            let layer = RateLimitLayer::new(failing(at_once).0).on_store_failure(choice);
+            let layer = per_address(failing(at_once).0).on_store_failure(choice);
             let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
             assert_eq!(response.status(), status);
             assert_eq!(header(response.headers(), "ratelimit"), None);
@@ -71,28 +73,30 @@ async fn a_decision_without_a_state_has_no_fields() {
         let decision = decision.with_source(source);
         let limiter = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
         // The setting for errors does not apply to decisions.
-        let layer = RateLimitLayer::new(limiter).on_store_failure(OnStoreFailure::Allow);
+        let layer = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
         let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
         assert_eq!(response.status(), status);
         assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields);
     }
 }
 
+#[cfg(feature = "tracing")]
 #[tokio::test]
 async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
     let log = Log::start();
     let (limiter, fails) = failing(true);
-    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+    let service = per_address(limiter).layer(service_fn(hello));
     for round in 0..100 {
         fails.store(round % 2 == 0, Ordering::Relaxed);
         send(&service, request_from("192.0.2.1")).await;
     }
     // The end of the outage depends on time; `watch` has a test of it.
-    let begun = "WARN limiter_tower::responder: the rate limit's store fails: \
-                 no connection policy=\"default\" then=Allow";
+    let begun = "WARN limiter_tower: rate limit store failed: no connection \
+                 policy=\"default\" then=Allow";
     assert_eq!(log.lines(), [begun]);
 }
 
+#[cfg(feature = "tracing")]
 #[tokio::test]
 async fn a_missing_address_is_logged_once_with_the_remedy() {
     let log = Log::start();

@@ -1,79 +1,247 @@
-//! The structured fields, read back by an independent parser.
+//! `RateLimit-Policy` and `RateLimit`, as draft-ietf-httpapi-ratelimit-headers-11 defines them.
 
 use std::time::Duration;
 
-use limiter_core::{MemoryLimiter, Policy, Quota};
-use limiter_tower::RateLimitLayer;
-use sfv::{BareItem, List, ListEntry, Parser};
+use http::{HeaderMap, StatusCode};
+use limiter_core::{Answer, Cost, Decision, Policy, Quota, Slots, Source, Usage};
+use limiter_test::fake::Fake;
+use limiter_tower::{FixedKey, OnMissing};
 use tower::{Layer, service_fn};
 
-use crate::{hello, request_from, send};
+use crate::{
+    header, hello, limiter, limiter_of, nested, per_address, request_from, send,
+    structured::{Member, member, members},
+};
 
-/// A field's only member: its name and its integer parameters, in order.
-type Member = (String, Vec<(String, i64)>);
-
-fn parse(field: &http::HeaderValue) -> Member {
-    let list: List = Parser::new(field.as_bytes()).parse().unwrap();
-    let [ListEntry::Item(item)] = list.as_slice() else { panic!("one item: {field:?}") };
-    let BareItem::String(name) = &item.bare_item else { panic!("a string: {field:?}") };
-    let parameters = item.params.iter().map(|(key, value)| {
-        let BareItem::Integer(value) = value else { panic!("an integer: {field:?}") };
-        (key.as_str().to_owned(), (*value).into())
-    });
-    (name.as_str().to_owned(), parameters.collect())
-}
-
-async fn fields(name: &str, quota: Quota) -> (Member, Member) {
-    let limiter = MemoryLimiter::new(Policy::gcra(name, quota));
-    let service = RateLimitLayer::new(limiter).layer(service_fn(hello));
+/// Returns the only member of both fields of a response to the first request.
+async fn first(policy: Policy) -> (Member, Member) {
+    let service = per_address(limiter_of(policy).0).layer(service_fn(hello));
     let response = send(&service, request_from("192.0.2.1")).await;
-    let field = |name| parse(response.headers().get(name).unwrap());
-    (field("ratelimit-policy"), field("ratelimit"))
+    both(response.headers())
 }
 
-fn member(name: &str, parameters: [(&str, i64); 2]) -> Member {
-    (name.to_owned(), parameters.map(|(key, value)| (key.to_owned(), value)).into())
+fn both(headers: &HeaderMap) -> (Member, Member) {
+    let only = |field| {
+        let members = members(headers, field);
+        let [member] = members.as_slice() else { panic!("one member: {members:?}") };
+        member.clone()
+    };
+    (only("ratelimit-policy"), only("ratelimit"))
+}
+
+async fn by_gcra(quota: Quota) -> (Member, Member) {
+    first(Policy::gcra("p", quota)).await
 }
 
 #[tokio::test]
 async fn every_policy_name_is_carried() {
     for name in ["default", "a b", r#"quoted " and \"#, "~!,;="] {
-        let (policy, limit) = fields(name, Quota::per_hour(100)).await;
+        let (policy, limit) = first(Policy::gcra(name, Quota::per_hour(100))).await;
         assert_eq!(policy, member(name, [("q", 100), ("w", 3_600)]));
         assert_eq!(limit, member(name, [("r", 99), ("t", 3_564)]));
     }
 }
 
 #[tokio::test]
+async fn members_are_joined_by_a_comma_and_a_space_and_parameters_by_semicolons() {
+    let (limiter, _) = limiter(Quota::per_minute(10).with_burst(5));
+    let (other, _) = limiter_of(Policy::gcra("other", Quota::per_hour(100)));
+    let service = per_address(limiter).and(other, FixedKey::new("all"), OnMissing::Reject);
+    let response = send(&service.layer(service_fn(hello)), request_from("192.0.2.1")).await;
+    let expected = "\"default\";q=10;w=60;limiter-burst=5, \"other\";q=100;w=3600";
+    assert_eq!(header(response.headers(), "ratelimit-policy"), Some(expected));
+    let expected = "\"default\";r=4;t=24, \"other\";r=99;t=3564";
+    assert_eq!(header(response.headers(), "ratelimit"), Some(expected));
+}
+
+#[tokio::test]
 async fn a_window_of_a_fraction_of_a_second_is_given_in_whole_seconds() {
-    let rows = [(5, 100, 50, 1), (3, 1_500, 4, 2), (1, 1, 1_000, 1), (7, 2_000, 7, 2)];
+    let rows = [(5, 100, 50, 1), (3, 1_500, 4, 2), (1, 1, 1_000, 1)];
     for (permits, milliseconds, q, w) in rows {
         let quota = Quota::new(permits, Duration::from_millis(milliseconds)).unwrap();
-        let (policy, _) = fields("p", quota).await;
-        assert_eq!(policy, member("p", [("q", q), ("w", w)]), "{quota}");
+        let (policy, _) = by_gcra(quota).await;
+        let burst = quota.burst().try_into().unwrap();
+        assert_eq!(policy, member("p", [("q", q), ("w", w), ("limiter-burst", burst)]), "{quota}");
     }
+    let quota = Quota::new(7, Duration::from_secs(2)).unwrap();
+    assert_eq!(by_gcra(quota).await.0, member("p", [("q", 7), ("w", 2)]));
 }
 
 #[tokio::test]
 async fn large_numbers_stay_within_the_range_of_a_field() {
     let quota = Quota::new(1_000_000 * 86_400 * 366, Quota::MAX_WINDOW).unwrap();
-    let quota = quota.with_burst(quota.permits() * 5);
-    let (policy, limit) = fields("p", quota).await;
-    assert_eq!(policy, member("p", [("q", 31_622_400_000_000), ("w", 31_622_400)]));
+    let burst = 158_112_000_000_000;
+    let quota = quota.with_burst(burst);
+    let (policy, limit) = by_gcra(quota).await;
+    let parameters =
+        [("q", 31_622_400_000_000), ("w", 31_622_400), ("limiter-burst", 158_112_000_000_000)];
+    assert_eq!(policy, member("p", parameters));
     assert_eq!(limit, member("p", [("r", 158_111_999_999_999), ("t", 158_112_000)]));
+
+    // More than the range of an integer, from a limiter that counts otherwise.
+    let usage = Usage::new(u64::MAX, u64::MAX, Duration::MAX);
+    let policy = Policy::gcra("p", Quota::per_second(1));
+    let fake = Fake::new(policy, move || Answer::ready(Ok(Decision::admitted(usage))));
+    let service = per_address(fake).layer(service_fn(hello));
+    let response = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(both(response.headers()).1.get("r"), Some(999_999_999_999_999));
 }
 
 #[tokio::test]
 async fn a_fraction_of_a_second_is_rounded_up() {
     // 9 permits at 7 a minute: 77.1 s.
     let quota = Quota::per_minute(7).with_burst(10);
-    assert_eq!(fields("p", quota).await.1, member("p", [("r", 9), ("t", 78)]));
+    assert_eq!(by_gcra(quota).await.1, member("p", [("r", 9), ("t", 78)]));
+    assert_eq!(by_gcra(Quota::per_second(1_000)).await.1, member("p", [("r", 999), ("t", 1)]));
 }
 
 #[tokio::test]
-async fn a_burst_above_the_quota_gives_the_same_rate() {
-    let quota = Quota::per_second(10).with_burst(100);
-    let (policy, limit) = fields("p", quota).await;
-    assert_eq!(policy, member("p", [("q", 10), ("w", 1)]));
-    assert_eq!(limit, member("p", [("r", 99), ("t", 10)]));
+async fn a_burst_that_differs_from_the_quota_is_a_parameter_and_r_starts_there() {
+    for (quota, q, w, burst, r, t) in [
+        (Quota::per_second(10).with_burst(100), 10, 1, 100, 99, 10),
+        (Quota::per_minute(10).with_burst(5), 10, 60, 5, 4, 24),
+    ] {
+        let (policy, limit) = by_gcra(quota).await;
+        assert_eq!(policy, member("p", [("q", q), ("w", w), ("limiter-burst", burst)]));
+        assert_eq!(limit, member("p", [("r", r), ("t", t)]));
+    }
+    let queue = Policy::leaky_queue("p", 50, Quota::per_second(10).with_burst(1));
+    let (policy, limit) = first(queue).await;
+    assert_eq!(policy, member("p", [("q", 10), ("w", 1), ("limiter-burst", 1)]));
+    assert_eq!(limit, member("p", [("r", 0), ("t", 1)]));
+    // At most 2 of the 100 in each of 60 slots.
+    let slots = Slots::strict(60).unwrap().paced();
+    let (policy, limit) = first(Policy::sub_windows("p", Quota::per_minute(100), slots)).await;
+    assert_eq!(policy, member("p", [("q", 100), ("w", 60), ("limiter-burst", 2)]));
+    assert!(limit.get("r") <= Some(1), "{limit:?}");
+}
+
+#[tokio::test]
+async fn without_enough_left_t_is_the_wait_until_the_same_cost_is_admitted() {
+    let (limiter, clock) = limiter(Quota::per_minute(10));
+    let service = per_address(limiter).cost(|_| Cost::of(4)).layer(service_fn(hello));
+    // 6, then 2 of 4 are left: two more recover in 12 s.
+    for (status, r, t) in [(200, 6, 36), (200, 2, 12), (429, 2, 12)] {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), status);
+        assert_eq!(both(response.headers()).1, member("default", [("r", r), ("t", t)]));
+    }
+    clock.advance(Duration::from_secs(12));
+    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn of_a_fixed_window_t_is_the_time_to_its_end() {
+    let (limiter, clock) = limiter_of(Policy::fixed_window("default", Quota::per_minute(2)));
+    let service = per_address(limiter).layer(service_fn(hello));
+    for (status, r, t) in [(200, 1, 60), (200, 0, 50), (429, 0, 40)] {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), status);
+        assert_eq!(both(response.headers()).1, member("default", [("r", r), ("t", t)]));
+        clock.advance(Duration::from_secs(10));
+    }
+}
+
+#[tokio::test]
+async fn of_a_refusal_t_is_retry_after() {
+    let (limiter, clock) = limiter(Quota::per_minute(10).with_burst(1));
+    let service = per_address(limiter).layer(service_fn(hello));
+    send(&service, request_from("192.0.2.1")).await;
+    for (passed, t) in [(0, "6"), (1, "6"), (999, "5"), (4_999, "1")] {
+        clock.advance(Duration::from_millis(passed));
+        let refusal = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(header(refusal.headers(), "retry-after"), Some(t));
+        let expected = format!("\"default\";r=0;t={t}");
+        assert_eq!(header(refusal.headers(), "ratelimit"), Some(expected.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_policy_of_several_limits_lists_all_and_reports_the_one_that_decided() {
+    let burst = Policy::gcra("burst", Quota::per_second(2));
+    let daily = Policy::fixed_window("daily", Quota::per_day(3));
+    let (limiter, clock) = limiter_of(Policy::several("api", [burst, daily]).unwrap());
+    let service = per_address(limiter).layer(service_fn(hello));
+    let rows = [
+        (StatusCode::OK, "\"burst\";r=1;t=1"),
+        (StatusCode::OK, "\"burst\";r=0;t=1"),
+        (StatusCode::TOO_MANY_REQUESTS, "\"burst\";r=0;t=1"),
+        (StatusCode::OK, "\"daily\";r=0;t=86399"),
+        (StatusCode::TOO_MANY_REQUESTS, "\"daily\";r=0;t=86398"),
+    ];
+    for (index, (status, limit)) in rows.into_iter().enumerate() {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(response.status(), status);
+        assert_eq!(header(response.headers(), "ratelimit"), Some(limit));
+        let policies = "\"burst\";q=2;w=1, \"daily\";q=3;w=86400";
+        assert_eq!(header(response.headers(), "ratelimit-policy"), Some(policies));
+        clock.advance(if index < 2 { Duration::ZERO } else { Duration::from_secs(1) });
+    }
+}
+
+#[tokio::test]
+async fn an_inner_layers_members_are_kept_and_outer_ones_are_appended() {
+    let (outer, _) = limiter(Quota::per_minute(10));
+    let (inner, _) = limiter_of(Policy::gcra("strict", Quota::per_minute(1)));
+    let service = nested(per_address(inner), per_address(outer));
+    for r in [0, 0] {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        let limits = members(response.headers(), "ratelimit");
+        assert_eq!(limits.first(), Some(&member("strict", [("r", r), ("t", 60)])));
+        let names = |field| {
+            let members = members(response.headers(), field);
+            members.into_iter().map(|member| member.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("ratelimit"), ["strict", "default"]);
+        assert_eq!(names("ratelimit-policy"), ["strict", "default"]);
+    }
+}
+
+#[tokio::test]
+async fn while_a_local_share_decides_q_is_the_share() {
+    let policy = Policy::gcra("default", Quota::per_minute(100).with_burst(20));
+    let (share, wait) = (Usage::new(5, 4, Duration::from_secs(3)), Duration::from_secs(3));
+    let spent = Usage::new(5, 0, Duration::from_secs(12));
+    let rows = [
+        // A quarter of the quota: 25 a minute, so 4 permits in 9.6 s.
+        (Decision::admitted(share), Source::Local, 25, 5, 4, 10),
+        (Decision::refused(spent, Some(wait)), Source::Local, 25, 5, 0, 3),
+        (Decision::admitted(Usage::new(20, 4, wait)), Source::Store, 100, 20, 4, 3),
+        (Decision::refused(spent, Some(wait)), Source::Cache, 100, 20, 0, 3),
+    ];
+    for (decision, source, q, burst, r, t) in rows {
+        let decision = decision.with_source(source);
+        let fake = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        let service = per_address(fake).layer(service_fn(hello));
+        let response = send(&service, request_from("192.0.2.1")).await;
+        let (policy, limit) = both(response.headers());
+        let parameters = [("q", q), ("w", 60), ("limiter-burst", burst)];
+        assert_eq!(policy, member("default", parameters), "{decision:?}");
+        assert_eq!(limit, member("default", [("r", r), ("t", t)]), "{decision:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_decision_without_a_state_has_no_fields() {
+    let policy = Policy::gcra("default", Quota::per_minute(100));
+    let usage = Usage::new(100, 0, Duration::ZERO);
+    for decision in [Decision::admitted(usage), Decision::refused(usage, None)] {
+        let decision = decision.with_source(Source::Failure);
+        let fake = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        let service = per_address(fake).layer(service_fn(hello));
+        let response = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(header(response.headers(), "ratelimit"), None);
+        assert_eq!(header(response.headers(), "ratelimit-policy"), None);
+    }
+}
+
+#[tokio::test]
+async fn an_admitted_cost_above_the_limit_is_reported() {
+    // A limiter of an application's own may admit it, into debt.
+    let usage = Usage::new(10, 0, Duration::from_secs(90));
+    let policy = Policy::gcra("default", Quota::per_minute(10));
+    let fake = Fake::new(policy, move || Answer::ready(Ok(Decision::admitted(usage))));
+    let service = per_address(fake).cost(|_| Cost::of(15)).layer(service_fn(hello));
+    let response = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(both(response.headers()).1, member("default", [("r", 0), ("t", 90)]));
 }

@@ -1,25 +1,39 @@
-//! The key of a request.
+//! The key of a request. Addresses have a file of their own.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use http::{HeaderName, Request};
+use axum::{Router, routing::get};
+use http::{HeaderName, Method, Request};
 use limiter_core::{Key, Quota};
 use limiter_tower::{
-    FixedKey, HeaderKey, KeyExtractor, OnMissingKey, PeerAddress, RateLimitLayer, key_fn,
+    ClientIp, ExtensionKey, FixedKey, HeaderKey, KeyExtractor, MatchedPathKey, MethodKey,
+    MissingKey, MissingKind, OnMissing, PathKey, RateLimitLayer, key_fn,
 };
-use tower::{Layer, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, hello, limiter, request_from, send};
+use crate::{Body, hello, limiter, limiter_of, request_from, send};
 
-/// Sends the requests one after another to a limit of one, and returns their statuses.
-async fn admitted<K: KeyExtractor>(
-    key: K,
-    choice: OnMissingKey,
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// An authentication layer would insert it.
+#[derive(Clone)]
+struct User(u64);
+
+fn head(request: &Request<Body>) -> limiter_tower::Head<'_> {
+    request.into()
+}
+
+/// Sends the requests one after another to a limit of one, and returns their status codes.
+async fn statuses(
+    key: impl KeyExtractor + 'static,
+    choice: OnMissing,
     requests: impl IntoIterator<Item = Request<Body>>,
 ) -> Vec<u16> {
     let (limiter, _) = limiter(Quota::per_hour(1));
-    let layer = RateLimitLayer::new(limiter).with_key(key).on_missing_key(choice);
-    let service = layer.layer(service_fn(hello));
+    let service = RateLimitLayer::new(limiter, key, choice).layer(service_fn(hello));
     let mut statuses = Vec::new();
     for request in requests {
         statuses.push(send(&service, request).await.status().as_u16());
@@ -31,93 +45,155 @@ fn with_header(name: &'static str, value: &str) -> Request<Body> {
     Request::builder().header(name, value).body(Body::default()).unwrap()
 }
 
-#[tokio::test]
-async fn addresses_are_counted_apart_and_ports_are_not() {
-    let mut other_port = request_from("192.0.2.1");
-    other_port.extensions_mut().insert(std::net::SocketAddr::from(([192, 0, 2, 1], 9)));
-    let requests = [request_from("192.0.2.1"), request_from("192.0.2.2"), other_port];
-    let statuses = admitted(PeerAddress::new(), OnMissingKey::Reject, requests).await;
-    assert_eq!(statuses, [200, 200, 429]);
+fn of_user(id: u64) -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    request.extensions_mut().insert(User(id));
+    request
 }
 
 #[tokio::test]
-async fn an_address_mapped_into_ipv6_is_the_ipv4_address() {
-    let requests = [request_from("192.0.2.1"), request_from("::ffff:192.0.2.1")];
-    let statuses = admitted(PeerAddress::new(), OnMissingKey::Reject, requests).await;
-    assert_eq!(statuses, [200, 429]);
-}
-
-#[tokio::test]
-async fn addresses_of_one_ipv6_network_are_one_key() {
-    let same = || [request_from("2001:db8:0:1::1"), request_from("2001:db8:0:1:ffff::2")];
-    let neighbours = || [request_from("2001:db8:0:1::1"), request_from("2001:db8:0:2::1")];
-    let wider = || PeerAddress::new().with_ipv6_prefix(56).unwrap();
-    let exact = || PeerAddress::new().with_ipv6_prefix(128).unwrap();
-    let reject = OnMissingKey::Reject;
-    assert_eq!(admitted(PeerAddress::new(), reject, same()).await, [200, 429]);
-    assert_eq!(admitted(PeerAddress::new(), reject, neighbours()).await, [200, 200]);
-    assert_eq!(admitted(wider(), reject, neighbours()).await, [200, 429]);
-    assert_eq!(admitted(exact(), reject, same()).await, [200, 200]);
+async fn a_verified_header_is_a_key() {
+    let requests = ["one", "two", "one", "ONE"].map(|value| with_header("x-api-key", value));
+    let key = HeaderKey::new(API_KEY).verified();
+    assert_eq!(statuses(key, OnMissing::Reject, requests).await, [200, 200, 429, 200]);
 }
 
 #[test]
-fn an_impossible_prefix_is_refused() {
-    for bits in [0, 129] {
-        let error = PeerAddress::new().with_ipv6_prefix(bits).unwrap_err();
-        assert_eq!(error.to_string(), format!("an IPv6 prefix of {bits} bits: use 1 to 128"));
+fn several_header_lines_are_invalid_and_an_empty_one_is_absent() {
+    let key = HeaderKey::new(API_KEY);
+    let kind = |request: &Request<Body>| key.key(head(request)).unwrap_err().kind();
+    assert_eq!(kind(&with_header("x-api-key", "")), MissingKind::Absent);
+    assert_eq!(kind(&Request::new(Body::default())), MissingKind::Absent);
+    let mut two = with_header("x-api-key", "one");
+    two.headers_mut().append(API_KEY, "two".parse().unwrap());
+    assert_eq!(kind(&two), MissingKind::Invalid);
+}
+
+#[test]
+fn a_header_that_nobody_verified_is_not_a_key_by_itself() {
+    let alone = [
+        Arc::new(HeaderKey::new(API_KEY)) as Arc<dyn KeyExtractor>,
+        Arc::new(HeaderKey::new(API_KEY).secret()),
+        Arc::new(HeaderKey::new(API_KEY).or(ClientIp::peer())),
+        Arc::new((ClientIp::peer(), HeaderKey::new(API_KEY))),
+    ];
+    for key in alone {
+        let layer = RateLimitLayer::new(limiter(Quota::per_hour(1)).0, key, OnMissing::Reject);
+        let result = catch_unwind(AssertUnwindSafe(|| drop(layer.layer(service_fn(hello)))));
+        assert!(result.is_err());
     }
 }
 
 #[tokio::test]
-async fn a_forwarded_address_is_ignored() {
-    let mut requests = [request_from("192.0.2.1"), request_from("192.0.2.1")];
-    requests[0].headers_mut().insert("x-forwarded-for", "198.51.100.1".parse().unwrap());
-    requests[1].headers_mut().insert("x-forwarded-for", "198.51.100.2".parse().unwrap());
-    assert_eq!(admitted(PeerAddress::new(), OnMissingKey::Reject, requests).await, [200, 429]);
-}
-
-#[tokio::test]
-async fn a_header_is_a_key() {
-    let requests = ["one", "two", "one", "ONE"].map(|value| with_header("x-api-key", value));
-    let key = HeaderKey::new(HeaderName::from_static("x-api-key"));
-    assert_eq!(admitted(key, OnMissingKey::Reject, requests).await, [200, 200, 429, 200]);
+async fn a_thousand_invented_api_keys_from_one_address_are_limited() {
+    let (by_key, _) = limiter_of(limiter_core::Policy::gcra("key", Quota::per_hour(5)));
+    let (by_address, _) = limiter_of(limiter_core::Policy::gcra("address", Quota::per_hour(20)));
+    let service = RateLimitLayer::new(by_key, HeaderKey::new(API_KEY), OnMissing::Allow)
+        .and(by_address, ClientIp::peer(), OnMissing::Reject)
+        .layer(service_fn(hello));
+    let mut admitted = 0;
+    for invented in 0..1_000 {
+        let mut request = request_from("192.0.2.1");
+        request.headers_mut().insert(API_KEY, invented.into());
+        admitted += u32::from(send(&service, request).await.status() == 200);
+    }
+    assert_eq!(admitted, 20);
 }
 
 #[tokio::test]
 async fn a_fixed_key_counts_everyone() {
     let requests = [request_from("192.0.2.1"), request_from("192.0.2.2")];
-    assert_eq!(admitted(FixedKey::new("all"), OnMissingKey::Reject, requests).await, [200, 429]);
+    assert_eq!(statuses(FixedKey::new("all"), OnMissing::Reject, requests).await, [200, 429]);
 }
 
 #[tokio::test]
 async fn a_closure_can_combine_and_own() {
-    let key = key_fn(|request| {
-        let tenant = request.headers.get("x-tenant")?.to_str().ok()?;
-        Some(Key::tuple([request.uri.path().into(), tenant.to_lowercase().into()]))
+    let key = key_fn(|head| {
+        let tenant = head.headers.get("x-tenant")?.to_str().ok()?;
+        Some(Key::tuple([head.path().into(), tenant.to_lowercase().into()]))
     });
     let requests = ["a", "b", "A"].map(|value| with_header("x-tenant", value));
-    assert_eq!(admitted(key, OnMissingKey::Reject, requests).await, [200, 200, 429]);
+    assert_eq!(statuses(key, OnMissing::Reject, requests).await, [200, 200, 429]);
 }
 
 #[tokio::test]
-async fn a_missing_key_is_shared_allowed_or_rejected() {
-    let keyless = || (0..2).map(|_| Request::new(Body::default()));
-    let by_header = || HeaderKey::new(HeaderName::from_static("x-api-key"));
-    let rows = [(OnMissingKey::Share, [200, 429]), (OnMissingKey::Allow, [200, 200])];
-    for (choice, statuses) in rows {
-        assert_eq!(admitted(PeerAddress::new(), choice, keyless()).await, statuses);
-        assert_eq!(admitted(by_header(), choice, keyless()).await, statuses);
+async fn a_user_counts_alone_and_everyone_else_by_address() {
+    let key = ExtensionKey::new(|user: &User| user.0.into()).or(ClientIp::peer());
+    let requests = [of_user(1), of_user(2), request_from("192.0.2.1"), of_user(1)];
+    assert_eq!(statuses(key, OnMissing::Reject, requests).await, [200, 200, 200, 429]);
+}
+
+#[test]
+fn only_an_absent_key_falls_back() {
+    struct Failing(MissingKey);
+    impl KeyExtractor for Failing {
+        fn key<'r>(&self, _: limiter_tower::Head<'r>) -> Result<Key<'r>, MissingKey> {
+            Err(self.0.clone())
+        }
     }
-    let reject = OnMissingKey::Reject;
-    assert_eq!(OnMissingKey::default(), OnMissingKey::Share);
-    // A client error, and a server error.
-    assert_eq!(admitted(by_header(), reject, keyless()).await, [400, 400]);
-    assert_eq!(admitted(PeerAddress::new(), reject, keyless()).await, [500, 500]);
+    let rows = [
+        (MissingKey::absent("a"), None),
+        (MissingKey::invalid("b"), Some(MissingKind::Invalid)),
+        (MissingKey::server("c"), Some(MissingKind::Server)),
+    ];
+    for (missing, expected) in rows {
+        let request = request_from("192.0.2.1");
+        let result = Failing(missing).or(FixedKey::new("fallback")).key(head(&request));
+        assert_eq!(result.err().map(|missing| missing.kind()), expected);
+    }
+}
+
+#[test]
+fn a_tuple_has_the_keys_of_its_parts_and_a_secret_is_redacted() {
+    let mut request = with_header("x-api-key", "sk-1234");
+    *request.uri_mut() = "/search?q=1".parse().unwrap();
+    let key = (PathKey, MethodKey, HeaderKey::new(API_KEY).secret());
+    let key = key.key(head(&request)).unwrap();
+    assert_eq!(format!("{key:?}"), r#"["/search", "GET", [secret]]"#);
+    assert!(key.is_secret());
+    let missing = Request::new(Body::default());
+    assert!((PathKey, HeaderKey::new(API_KEY)).key(head(&missing)).is_err());
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_does_not_share_with_one_that_has() {
+async fn routes_are_told_apart_by_their_pattern() {
+    let (limiter, _) = limiter(Quota::per_hour(1));
+    let layer = RateLimitLayer::new(limiter, MatchedPathKey, OnMissing::Reject);
+    let app = Router::new()
+        .route("/users/{id}", get(|| async { "user" }))
+        .route("/files/{id}", get(|| async { "file" }))
+        .layer(layer);
+    let mut statuses = Vec::new();
+    for path in ["/users/1", "/users/2", "/files/1"] {
+        let request = Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
+        statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429, 200]);
+}
+
+#[tokio::test]
+async fn methods_are_told_apart() {
+    let requests = [Method::GET, Method::POST, Method::GET]
+        .map(|method| Request::builder().method(method).body(Body::default()).unwrap());
+    assert_eq!(statuses(MethodKey, OnMissing::Reject, requests).await, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn a_missing_key_is_rejected_allowed_or_shared() {
+    let keyless = || (0..2).map(|_| Request::new(Body::default()));
+    let by_header = || HeaderKey::new(API_KEY).verified();
+    for (choice, expected) in [(OnMissing::Shared, [200, 429]), (OnMissing::Allow, [200, 200])] {
+        assert_eq!(statuses(ClientIp::peer(), choice, keyless()).await, expected);
+        assert_eq!(statuses(by_header(), choice, keyless()).await, expected);
+    }
+    // The client's fault, and the server's.
+    assert_eq!(statuses(by_header(), OnMissing::Reject, keyless()).await, [400, 400]);
+    assert_eq!(statuses(ClientIp::peer(), OnMissing::Reject, keyless()).await, [500, 500]);
+}
+
+#[tokio::test]
+async fn requests_without_a_key_share_with_no_request_that_has_one() {
     let requests = ["one", "", ""].map(|value| with_header("x-api-key", value));
-    let key: Arc<dyn KeyExtractor> = Arc::new(HeaderKey::new(HeaderName::from_static("x-api-key")));
-    assert_eq!(admitted(key, OnMissingKey::Share, requests).await, [200, 200, 429]);
+    let key: Arc<dyn KeyExtractor> = Arc::new(HeaderKey::new(API_KEY).verified());
+    assert_eq!(statuses(key, OnMissing::Shared, requests).await, [200, 200, 429]);
 }

@@ -10,10 +10,10 @@ use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use limiter_core::{Answer, Decision, Limiter, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
-use limiter_tower::{RateLimit, RateLimitLayer, ResponseBody};
+use limiter_tower::{RateLimit, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
 
-use crate::{Body, layer, request_from};
+use crate::{Body, layer, per_address, request_from};
 
 /// Returns a limiter whose admissions are not ready at once.
 fn slow(policy: Policy) -> impl Limiter {
@@ -59,9 +59,8 @@ impl Service<Request<Body>> for Particular {
     }
 }
 
-async fn three_calls_and_an_error<L: Limiter>(limiter: L) {
-    let mut service: RateLimit<Particular, L, _> =
-        RateLimitLayer::new(limiter).layer(Particular::default());
+async fn three_calls_and_an_error(limiter: impl Limiter + 'static) {
+    let mut service: RateLimit<Particular> = per_address(limiter).layer(Particular::default());
     for _ in 0..3 {
         let response = service.ready().await.unwrap().call(request_from("192.0.2.1")).await;
         assert_eq!(response.unwrap().status(), StatusCode::OK);
@@ -80,7 +79,7 @@ async fn only_the_service_that_was_polled_ready_is_called() {
 #[tokio::test]
 async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
-    let mut service = RateLimitLayer::new(slow(policy)).layer(Particular::default());
+    let mut service = per_address(slow(policy)).layer(Particular::default());
     let future = service.ready().await.unwrap().call(request_from("192.0.2.1"));
     {
         let mut future = pin!(future);
@@ -101,7 +100,7 @@ async fn an_inner_error_is_passed_on_as_it_is() {
 #[tokio::test]
 async fn bodies_have_an_exact_length_and_an_end() {
     let service = layer().0.layer(tower::service_fn(crate::hello));
-    for (requests, length) in [(1, "hello".len()), (10, "too many requests\n".len())] {
+    for (requests, length) in [(1, "hello".len()), (10, "rate limit exceeded\n".len())] {
         let mut last = None;
         for _ in 0..requests {
             last = Some(crate::send(&service, request_from("192.0.2.1")).await.into_body());

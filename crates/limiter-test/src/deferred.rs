@@ -1,0 +1,147 @@
+//! A limiter in memory that answers as a store does: not at once.
+
+use std::{
+    future::{Future, poll_fn},
+    mem::replace,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use limiter_core::{
+    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, ManualClock, MemoryLimiter, Policy,
+    Receipt, Reservation, Usage, WaitingLimiter,
+};
+
+/// A limiter whose operations are executed when their answers are polled for the second time, and
+/// which fails on request.
+#[derive(Clone, Debug)]
+pub struct Deferred {
+    inner: MemoryLimiter<ManualClock>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    fails: AtomicBool,
+    checks: AtomicU64,
+    refunds: AtomicU64,
+}
+
+impl Deferred {
+    /// Returns a limiter with the states of `inner`.
+    #[must_use]
+    pub fn new(inner: MemoryLimiter<ManualClock>) -> Self {
+        Self { inner, shared: Arc::default() }
+    }
+
+    /// Sets whether operations fail from now on.
+    pub fn set_failing(&self, fails: bool) {
+        self.shared.fails.store(fails, Ordering::Relaxed);
+    }
+
+    /// Returns how many checks were executed.
+    #[must_use]
+    pub fn checks(&self) -> u64 {
+        self.shared.checks.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many refunds were executed.
+    #[must_use]
+    pub fn refunds(&self) -> u64 {
+        self.shared.refunds.load(Ordering::Relaxed)
+    }
+
+    fn later<T, F>(&self, operation: impl FnOnce(Self) -> F + Send + 'static) -> Answer<T>
+    where
+        T: 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let this = self.clone();
+        Answer::pending(async move {
+            let mut polled = false;
+            poll_fn(|cx| match replace(&mut polled, true) {
+                true => Poll::Ready(()),
+                false => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            })
+            .await;
+            if this.shared.fails.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Unavailable, "no connection"));
+            }
+            operation(this).await
+        })
+    }
+}
+
+impl Limiter for Deferred {
+    fn policy(&self) -> &Policy {
+        self.inner.policy()
+    }
+
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+        let key = owned(key);
+        self.later(move |this| {
+            this.shared.checks.fetch_add(1, Ordering::Relaxed);
+            Limiter::check_n(&this.inner, &key, cost)
+        })
+    }
+
+    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+        let key = owned(key);
+        self.later(move |this| Limiter::peek(&this.inner, &key))
+    }
+
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+        let key = owned(key);
+        self.later(move |this| {
+            this.shared.checks.fetch_add(1, Ordering::Relaxed);
+            Limiter::reserve(&this.inner, &key, cost, within)
+        })
+    }
+
+    fn refund(&self, receipt: Receipt) -> Answer<u64> {
+        self.later(move |this| {
+            this.shared.refunds.fetch_add(1, Ordering::Relaxed);
+            Limiter::refund(&this.inner, receipt)
+        })
+    }
+
+    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+        let key = owned(key);
+        self.later(move |this| Limiter::reset(&this.inner, &key))
+    }
+
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(self.under(policy)?))
+    }
+}
+
+impl WaitingLimiter for Deferred {
+    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+        WaitingLimiter::acquire(&self.inner, key, cost, within)
+    }
+
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        Ok(Arc::new(self.under(policy)?))
+    }
+}
+
+impl Deferred {
+    fn under(&self, policy: &Policy) -> Result<Self, Error> {
+        let inner = self.inner.with_policy(policy)?;
+        Ok(Self { inner, shared: Arc::clone(&self.shared) })
+    }
+}
+
+/// Returns a key that borrows nothing. Its encoding is as good as itself, within one limiter.
+fn owned(key: &Key<'_>) -> Key<'static> {
+    let mut bytes = Vec::new();
+    key.encode(&mut bytes);
+    bytes.into()
+}

@@ -1,0 +1,189 @@
+//! Asks the limiter of one rule.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::Response;
+use limiter_core::{Answer, Cost, Decision, Error, Key, Receipt, Reservation, Source};
+
+use crate::{
+    Decided, Head, Outcome, Plan,
+    config::{Config, Found},
+    observe::log,
+    respond::{Refusal, respond},
+    rule::Rule,
+    wait::Place,
+};
+
+/// What a rule's limiter is asked about a request.
+pub(crate) struct Question {
+    pub(crate) plan: Plan,
+    cost: Cost,
+    is_shadow: bool,
+    /// When it was asked, if that is to be reported.
+    started: Option<Instant>,
+    /// How long the limiter took to decide.
+    elapsed: Option<Duration>,
+    /// Since when the request has waited for permits.
+    waits_since: Option<Instant>,
+}
+
+/// The answer that is awaited.
+pub(crate) enum Stage {
+    Check(Answer<Decision>),
+    /// As `Check`, with a receipt.
+    Reserve(Answer<Reservation>),
+    /// After a refusal.
+    Wait(Answer<Reservation>, #[expect(dead_code, reason = "dropping it frees the place")] Place),
+}
+
+/// What a limiter returned.
+pub(crate) type Asked = Result<(Decision, Option<Receipt>), Error>;
+
+/// What follows from what a limiter returned.
+pub(crate) enum Concluded {
+    /// The request is admitted; without a decision if the store failed.
+    Admitted(Option<Decided>),
+    /// It is not, and this is the response to it.
+    Denied { response: Response<Bytes>, decided: Option<Decided> },
+}
+
+impl Question {
+    /// Asks the limiter.
+    pub(crate) fn ask(
+        config: &Config,
+        rule: &Rule,
+        head: Head<'_>,
+        key: &Key<'_>,
+        cost: Cost,
+        needs_receipt: bool,
+    ) -> (Self, Stage) {
+        let plan = rule.plan(head);
+        let is_shadow = !rule.enforces(key);
+        let started = config.is_observed().then(Instant::now);
+        let stage = if needs_receipt {
+            Stage::Reserve(plan.limiter().reserve(key, cost, Duration::ZERO))
+        } else {
+            Stage::Check(plan.limiter().check_n(key, cost))
+        };
+        (Self { plan, cost, is_shadow, started, elapsed: None, waits_since: None }, stage)
+    }
+
+    pub(crate) const fn of(plan: Plan, cost: Cost, is_shadow: bool) -> Self {
+        Self { plan, cost, is_shadow, started: None, elapsed: None, waits_since: None }
+    }
+
+    /// Joins the queue after a refusal, if the rule has one and there is a place. Returns what to wait
+    /// for.
+    pub(crate) fn wait<'k>(
+        &mut self,
+        rule: &Rule,
+        asked: &Asked,
+        key: impl FnOnce() -> Option<Key<'k>>,
+    ) -> Option<Stage> {
+        self.elapsed = self.elapsed.or_else(|| self.started.map(|started| started.elapsed()));
+        let wait = rule.wait.as_ref()?;
+        let Ok((decision, _)) = asked else {
+            return None;
+        };
+        let is_final = decision.is_admitted()
+            || decision.source() == Source::Failure
+            || decision.retry_after().is_none_or(|retry| retry > wait.within());
+        if is_final || self.is_shadow || self.waits_since.is_some() {
+            return None;
+        }
+        let limiter = self.plan.waiting_limiter()?;
+        let key = key()?;
+        let place = wait.enter(self.plan.policy().name(), &key)?;
+        self.waits_since = Some(Instant::now());
+        Some(Stage::Wait(limiter.acquire(&key, self.cost, Some(wait.within())), place))
+    }
+
+    /// Draws the consequences of what the limiter returned, and reports them.
+    pub(crate) fn conclude(
+        self,
+        config: &Config,
+        rule: &Rule,
+        decision: Result<Decision, Error>,
+        head: Head<'_>,
+    ) -> Concluded {
+        let Self { plan, cost, is_shadow, elapsed, waits_since, .. } = self;
+        let decision = match decision {
+            Ok(decision) => decision,
+            Err(error) => {
+                let is_admitted = rule.store_failed(&plan, &error) || is_shadow;
+                let outcome =
+                    if is_admitted { Outcome::ErrorAllowed } else { Outcome::ErrorDenied };
+                config.report(&plan, outcome, Found::error(&error, elapsed), head);
+                if is_admitted {
+                    return Concluded::Admitted(None);
+                }
+                let response = respond(config, rule, &Refusal::unavailable(head, &plan));
+                return Concluded::Denied { response, decided: None };
+            }
+        };
+        if decision.source() != Source::Failure {
+            rule.store_decided(&plan);
+        }
+        let waited = waits_since.map(|since| since.elapsed());
+        let outcome = outcome_of(&decision, is_shadow, waited.is_some());
+        config.report(&plan, outcome, Found::decision(&decision, elapsed), head);
+        let disclosure = rule.disclosure;
+        let decided = Decided { plan, cost, decision, is_shadow, waited, disclosure };
+        let refusal = match outcome {
+            Outcome::Denied => Refusal::quota(head, &decided),
+            Outcome::ErrorDenied => Refusal::unavailable(head, &decided.plan),
+            _ => return Concluded::Admitted(Some(decided)),
+        };
+        log::refused(decided.policy(), decision.retry_after());
+        let response = respond(config, rule, &refusal);
+        Concluded::Denied { response, decided: Some(decided) }
+    }
+}
+
+fn outcome_of(decision: &Decision, is_shadow: bool, was_delayed: bool) -> Outcome {
+    match (decision.is_admitted(), decision.source()) {
+        (true, Source::Failure) => Outcome::ErrorAllowed,
+        (true, _) if was_delayed => Outcome::Delayed,
+        (true, _) => Outcome::Allowed,
+        (false, Source::Failure) if is_shadow => Outcome::ErrorAllowed,
+        (false, Source::Failure) => Outcome::ErrorDenied,
+        (false, _) if is_shadow => Outcome::ShadowDenied,
+        (false, _) => Outcome::Denied,
+    }
+}
+
+impl Stage {
+    /// Returns whether it waits for permits, and not for a decision.
+    pub(crate) const fn is_wait(&self) -> bool {
+        matches!(self, Self::Wait(..))
+    }
+
+    /// Returns what the limiter returned, if it did so at once.
+    pub(crate) fn take_ready(&mut self) -> Option<Asked> {
+        Some(match self {
+            Self::Check(answer) => answer.take_ready()?.map(|decision| (decision, None)),
+            Self::Reserve(answer) | Self::Wait(answer, _) => answer.take_ready()?.map(with_receipt),
+        })
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
+        Poll::Ready(match self {
+            Self::Check(answer) => {
+                ready!(Pin::new(answer).poll(cx)).map(|decision| (decision, None))
+            }
+            Self::Reserve(answer) | Self::Wait(answer, _) => {
+                ready!(Pin::new(answer).poll(cx)).map(with_receipt)
+            }
+        })
+    }
+}
+
+fn with_receipt(reservation: Reservation) -> (Decision, Option<Receipt>) {
+    (reservation.decision(), reservation.into_receipt())
+}

@@ -1,0 +1,181 @@
+//! What a request was charged, and settling it afterwards.
+
+use std::{
+    fmt, mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use limiter_core::{Answer, Receipt};
+
+use crate::Plan;
+
+/// How much of a charge is kept when a response is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// All of it.
+    All,
+    /// None of it: the request was free.
+    None,
+    /// So many permits, at most the charge. The rest is refunded.
+    Only(u64),
+}
+
+/// The permits that a request was charged, for a handler to settle.
+///
+/// A layer with [`settle`](crate::RateLimitLayer::settle) or
+/// [`chargeable`](crate::RateLimitLayer::chargeable) inserts it into the extensions of admitted
+/// requests. Clones are handles on one charge: the first settlement wins. Without any settlement the
+/// full charge stays.
+///
+/// ```
+/// use limiter_tower::Charge;
+///
+/// /// The request was charged 1,000 permits, the most that a completion can have.
+/// fn completed(charge: &Charge, tokens: u64) {
+///     charge.keep(tokens);
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Charge(Arc<Mutex<State>>);
+
+struct State {
+    charges: Charges,
+    /// Whether a handler settles it, and not the layer.
+    is_taken: bool,
+}
+
+impl Charge {
+    pub(crate) fn new(charges: Charges) -> Self {
+        Self(Arc::new(Mutex::new(State { charges, is_taken: false })))
+    }
+
+    /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest. Does nothing if
+    /// the charge was settled before.
+    ///
+    /// The refund is sent now, without waiting for it.
+    pub fn keep(&self, permits: u64) {
+        self.take_charges(|_| true).refund_above(permits);
+    }
+
+    /// Makes the caller responsible for settling the charge, so that the layer's
+    /// [`settle`](crate::RateLimitLayer::settle) does not apply: for a stream that ends after the
+    /// response's head was sent.
+    #[must_use = "the charge stays unless it is settled"]
+    pub fn take(&self) -> Self {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        self.clone()
+    }
+
+    /// Settles the charge for the layer, unless a handler does.
+    pub(crate) fn settle(&self, keep: Keep) {
+        let charges = self.take_charges(|state| !state.is_taken);
+        match keep {
+            Keep::All => drop(charges),
+            Keep::None => charges.refund_above(0),
+            Keep::Only(permits) => charges.refund_above(permits),
+        }
+    }
+
+    fn take_charges(&self, may_take: impl FnOnce(&State) -> bool) -> Charges {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if may_take(&state) { mem::take(&mut state.charges) } else { Charges::default() }
+    }
+}
+
+impl fmt::Debug for Charge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charge").finish_non_exhaustive()
+    }
+}
+
+/// The charges of one request. Dropping them keeps them.
+#[derive(Default)]
+pub(crate) struct Charges(Vec<Charged>);
+
+struct Charged {
+    plan: Plan,
+    receipt: Receipt,
+    unsent: Arc<Unsent>,
+}
+
+/// How many refunds could not be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent(AtomicU64);
+
+impl Unsent {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Charges {
+    fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<Unsent>) {
+        self.0.push(Charged { plan, receipt, unsent: Arc::clone(unsent) });
+    }
+
+    /// Refunds each charge but for `permits`.
+    fn refund_above(self, permits: u64) {
+        for Charged { plan, receipt, unsent } in self.0 {
+            let receipt = receipt.keep(permits);
+            if receipt.permits() > 0 {
+                send(plan.limiter().refund(receipt), unsent);
+            }
+        }
+    }
+}
+
+/// Executes a refund, whether or not anything polls it. Counts it if that fails.
+fn send(mut refund: Answer<u64>, unsent: Arc<Unsent>) {
+    match refund.take_ready() {
+        Some(Ok(_)) => {}
+        Some(Err(_)) => unsent.count(),
+        None => spawn(refund, unsent),
+    }
+}
+
+/// Polls the refund in a task of its own.
+#[cfg(feature = "tokio")]
+fn spawn(refund: Answer<u64>, unsent: Arc<Unsent>) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(async move {
+            if refund.await.is_err() {
+                unsent.count();
+            }
+        })),
+        Err(_) => unsent.count(),
+    }
+}
+
+#[cfg(not(feature = "tokio"))]
+fn spawn(_: Answer<u64>, unsent: Arc<Unsent>) {
+    unsent.count();
+}
+
+/// The charges of a request that was not admitted yet. Dropping them refunds them: a later rule has
+/// refused, or the client has gone away.
+#[derive(Default)]
+pub(crate) struct Provisional(Charges);
+
+impl Provisional {
+    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<Unsent>) {
+        self.0.push(plan, receipt, unsent);
+    }
+
+    /// The request was admitted, so the charges stay.
+    pub(crate) fn commit(mut self) -> Charges {
+        mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Provisional {
+    fn drop(&mut self) {
+        mem::take(&mut self.0).refund_above(0);
+    }
+}

@@ -1,0 +1,139 @@
+//! All that a layer, its services and its handles share.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use limiter_core::{Decision, Error};
+
+use crate::{
+    Event, Head, Keep, Outcome, Plan,
+    charge::Unsent,
+    respond::{GrpcStatus, Headers, RefuseFn, ResponseHead, text},
+    rule::{Flag, Rule},
+};
+
+pub(crate) type SkipFn = Arc<dyn Fn(Head<'_>) -> bool + Send + Sync>;
+pub(crate) type SettleFn = Arc<dyn Fn(ResponseHead<'_>) -> Keep + Send + Sync>;
+pub(crate) type ObserveFn = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Config {
+    /// At least one; asked in this order.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) skip: Option<SkipFn>,
+    pub(crate) settle: Option<SettleFn>,
+    /// Whether handlers get a `Charge`.
+    pub(crate) is_chargeable: bool,
+    pub(crate) refuse: RefuseFn,
+    pub(crate) headers: Headers,
+    pub(crate) grpc_status: GrpcStatus,
+    /// Whether the decisions are inserted into the extensions.
+    pub(crate) has_decisions: bool,
+    pub(crate) observer: Option<ObserveFn>,
+    pub(crate) is_off: Flag,
+    pub(crate) unsent: Arc<Unsent>,
+}
+
+impl Config {
+    pub(crate) fn new(rule: Rule) -> Self {
+        Self {
+            rules: vec![rule],
+            skip: None,
+            settle: None,
+            is_chargeable: false,
+            refuse: Arc::new(text),
+            headers: Headers::default(),
+            grpc_status: GrpcStatus::default(),
+            has_decisions: true,
+            observer: None,
+            is_off: Flag::default(),
+            unsent: Arc::default(),
+        }
+    }
+
+    /// Returns whether a request passes without being counted. Reports it.
+    pub(crate) fn passes(&self, head: Head<'_>) -> bool {
+        let passes = self.is_off.get() || self.skip.as_ref().is_some_and(|skip| skip(head));
+        if passes && self.is_observed() {
+            for rule in &self.rules {
+                self.report(&rule.plan.get(), Outcome::Bypassed, Found::default(), head);
+            }
+        }
+        passes
+    }
+
+    /// Returns whether the charges of the rule at `index` may have to be refunded.
+    pub(crate) fn needs_receipts(&self, index: usize) -> bool {
+        self.has_charge() || index + 1 < self.rules.len()
+    }
+
+    pub(crate) fn has_charge(&self) -> bool {
+        self.is_chargeable || self.settle.is_some()
+    }
+
+    /// Returns the rule of a layer that has one rule, delays no request and settles no charge.
+    pub(crate) fn only_rule(&self) -> Option<&Rule> {
+        match self.rules.as_slice() {
+            [rule] if rule.wait.is_none() && !self.has_charge() && !self.is_observed() => {
+                Some(rule)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether anything is done with the inner service's response.
+    pub(crate) fn describes(&self) -> bool {
+        self.has_decisions || self.has_charge() || self.headers != Headers::None
+    }
+
+    pub(crate) fn is_observed(&self) -> bool {
+        cfg!(feature = "metrics") || self.observer.is_some()
+    }
+
+    pub(crate) fn report(&self, plan: &Plan, outcome: Outcome, found: Found<'_>, head: Head<'_>) {
+        if !self.is_observed() {
+            return;
+        }
+        let event = Event {
+            policy: plan.policy(),
+            store: plan.limiter().store(),
+            outcome,
+            decision: found.decision,
+            error: found.error,
+            elapsed: found.elapsed,
+            head,
+        };
+        #[cfg(feature = "metrics")]
+        crate::observe::metrics::record(&event);
+        if let Some(observer) = &self.observer {
+            observer(&event);
+        }
+    }
+}
+
+/// What a limiter returned, if it was asked.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Found<'a> {
+    decision: Option<&'a Decision>,
+    error: Option<&'a Error>,
+    elapsed: Option<Duration>,
+}
+
+impl<'a> Found<'a> {
+    pub(crate) const fn decision(decision: &'a Decision, elapsed: Option<Duration>) -> Self {
+        Self { decision: Some(decision), error: None, elapsed }
+    }
+
+    pub(crate) const fn error(error: &'a Error, elapsed: Option<Duration>) -> Self {
+        Self { decision: None, error: Some(error), elapsed }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("rules", &self.rules)
+            .field("headers", &self.headers)
+            .field("is_off", &self.is_off)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! What the rules of a layer decided about a request.
+
+use std::time::Duration;
+
+use limiter_core::{Cost, Decision, Policy, Source};
+
+use crate::{Disclosure, Plan};
+
+/// The decisions about one request, by policy, in the order in which the rules were asked.
+///
+/// A layer inserts them into the extensions of an admitted request, for handlers, and of every
+/// response that was decided, for outer layers. An inner layer appends to those of an outer one.
+///
+/// ```
+/// use limiter_tower::Decisions;
+///
+/// fn remaining<B>(request: &http::Request<B>) -> Option<u64> {
+///     let decisions = request.extensions().get::<Decisions>()?;
+///     Some(decisions.get("api")?.decision().remaining())
+/// }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Decisions {
+    /// Beside the others, so that one decision allocates nothing.
+    first: Option<Decided>,
+    others: Vec<Decided>,
+}
+
+/// A decision, and the policy that it was made under.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    pub(crate) plan: Plan,
+    pub(crate) cost: Cost,
+    pub(crate) decision: Decision,
+    pub(crate) is_shadow: bool,
+    pub(crate) waited: Option<Duration>,
+    pub(crate) disclosure: Disclosure,
+}
+
+impl Decided {
+    /// Returns the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.plan.policy()
+    }
+
+    /// Returns the decision.
+    pub const fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Returns the cost of the request.
+    #[must_use]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Returns whether the rule is not enforced for this key: see [`Mode`](crate::Mode). A refusal
+    /// was not acted upon.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
+    /// Returns how long the request waited for its permits, or `None` if it was not delayed.
+    #[must_use]
+    pub const fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
+
+    /// Returns whether header fields report the decision to clients.
+    pub(crate) fn is_public(&self) -> bool {
+        self.disclosure == Disclosure::Full
+            && !self.is_shadow
+            // Made without a state.
+            && self.decision.source() != Source::Failure
+    }
+}
+
+impl Decisions {
+    /// Returns the decision under the policy of that name, the last one if there are several.
+    #[must_use]
+    pub fn get(&self, policy: &str) -> Option<&Decided> {
+        self.iter().rev().find(|decided| decided.policy().name() == policy)
+    }
+
+    /// Returns the decisions in the order in which they were made.
+    #[must_use]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Decided> + Clone {
+        self.first.iter().chain(&self.others)
+    }
+
+    pub(crate) fn push(&mut self, decided: Decided) {
+        match self.first {
+            None => self.first = Some(decided),
+            Some(_) => self.others.push(decided),
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        for decided in other.first.into_iter().chain(other.others) {
+            self.push(decided);
+        }
+    }
+}

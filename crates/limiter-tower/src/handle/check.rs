@@ -1,0 +1,90 @@
+//! Asks a rule inside a handler.
+
+use std::{error, fmt, future::poll_fn};
+
+use bytes::Bytes;
+use http::Response;
+use limiter_core::{Cost, Key};
+
+use super::RuleHandle;
+use crate::{
+    Decided, Head,
+    asking::{Concluded, Question},
+};
+
+impl RuleHandle<'_> {
+    /// Charges `cost` to `key` as the layer does, inside a handler: for a key or a cost that is in the
+    /// request's body, for a message of a WebSocket, or for a job.
+    ///
+    /// It follows the rule's mode, delay and choice for store failures, and reports the outcome.
+    /// Returns the decision, or `None` if the store failed or the layer is switched off.
+    ///
+    /// ```
+    /// use axum::{Json, extract::Request, http::request::Parts};
+    /// use limiter_core::{Cost, Key};
+    /// use limiter_tower::{Handle, Refused};
+    ///
+    /// /// Charges as many permits as the body has items.
+    /// async fn import(handle: Handle, parts: &Parts, items: Vec<u64>) -> Result<String, Refused> {
+    ///     if let (Ok(rule), Ok(cost)) = (handle.rule("import"), Cost::new(items.len() as u64)) {
+    ///         rule.check(parts, &Key::from("tenant"), cost).await?;
+    ///     }
+    ///     Ok(format!("imported {} items", items.len()))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], which is the layer's own response to such a request.
+    pub async fn check(
+        self,
+        head: impl Into<Head<'_>>,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> Result<Option<Decided>, Refused> {
+        let Self { config, rule } = self;
+        let head = head.into();
+        if config.is_off.get() {
+            return Ok(None);
+        }
+        let (mut question, mut stage) = Question::ask(config, rule, head, key, cost, false);
+        let mut asked = poll_fn(|cx| stage.poll(cx)).await;
+        if let Some(mut wait) = question.wait(rule, &asked, || Some(key.into())) {
+            asked = poll_fn(|cx| wait.poll(cx)).await;
+        }
+        let decision = asked.map(|(decision, _)| decision);
+        match question.conclude(config, rule, decision, head) {
+            Concluded::Admitted(decided) => Ok(decided),
+            Concluded::Denied { response, .. } => Err(Refused(Box::new(response))),
+        }
+    }
+}
+
+/// A rule has refused what a handler asked for.
+///
+/// With the feature `axum` it is a response, so handlers can return it as their error.
+#[derive(Debug)]
+pub struct Refused(Box<Response<Bytes>>);
+
+impl Refused {
+    /// Returns the response to the client.
+    #[must_use]
+    pub fn into_response(self) -> Response<Bytes> {
+        *self.0
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rate limit refused the request")
+    }
+}
+
+impl error::Error for Refused {}
+
+#[cfg(feature = "axum")]
+impl axum::response::IntoResponse for Refused {
+    fn into_response(self) -> axum::response::Response {
+        self.0.map(axum::body::Body::from)
+    }
+}

@@ -1,0 +1,46 @@
+//! Keys by the request line.
+
+use limiter_core::Key;
+
+use super::{KeyExtractor, MissingKey};
+use crate::Head;
+
+/// Counts requests by the path of their target, without the query.
+///
+/// A client can vary the path wherever a route matches many, so prefer
+#[cfg_attr(feature = "axum", doc = "[`MatchedPathKey`].")]
+#[cfg_attr(not(feature = "axum"), doc = "`MatchedPathKey`.")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathKey;
+
+impl KeyExtractor for PathKey {
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        Ok(head.path().into())
+    }
+}
+
+/// Counts requests by their method.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MethodKey;
+
+impl KeyExtractor for MethodKey {
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        Ok(head.method.as_str().into())
+    }
+}
+
+/// Counts requests by the pattern of the axum route that matches, such as `/users/{id}`.
+///
+/// The layer must be added to a `Router`, by `layer` or `route_layer`. Requests that no route matches
+/// have the key `""`, so all of them share one.
+#[cfg(feature = "axum")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MatchedPathKey;
+
+#[cfg(feature = "axum")]
+impl KeyExtractor for MatchedPathKey {
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        let path = head.extensions.get::<axum::extract::MatchedPath>();
+        Ok(path.map_or("", |path| path.as_str()).into())
+    }
+}

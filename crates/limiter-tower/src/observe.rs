@@ -1,0 +1,71 @@
+//! What a layer reports: events, metrics and log lines.
+
+pub(crate) mod log;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+pub(crate) mod watch;
+
+use std::time::Duration;
+
+use limiter_core::{Decision, Error, Policy};
+
+use crate::Head;
+
+/// What one rule did with one request.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Event<'a> {
+    /// The policy that applied, or the rule's own if none was asked about.
+    pub policy: &'a Policy,
+    /// Where the limiter's states are: see [`Limiter::store`](limiter_core::Limiter::store).
+    pub store: &'static str,
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// The decision, if there was one.
+    pub decision: Option<&'a Decision>,
+    /// The failure of the store, if it could not decide.
+    pub error: Option<&'a Error>,
+    /// How long the limiter took to decide, without a delay. `None` if it was not asked.
+    pub elapsed: Option<Duration>,
+    /// The request.
+    pub head: Head<'a>,
+}
+
+/// What became of a request under one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was admitted at once.
+    Allowed,
+    /// It was admitted after a delay.
+    Delayed,
+    /// It was refused.
+    Denied,
+    /// It would have been refused, but the rule is a shadow for its key.
+    ShadowDenied,
+    /// It was not counted: the layer skips it or is switched off, or it has no key.
+    Bypassed,
+    /// It was rejected because it has no key.
+    Rejected,
+    /// It was forwarded although the store failed.
+    ErrorAllowed,
+    /// It was refused because the store failed.
+    ErrorDenied,
+}
+
+impl Outcome {
+    /// Returns the outcome as metrics name it, such as `shadow_denied`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Delayed => "delayed",
+            Self::Denied => "denied",
+            Self::ShadowDenied => "shadow_denied",
+            Self::Bypassed => "bypassed",
+            Self::Rejected => "rejected",
+            Self::ErrorAllowed => "error_allowed",
+            Self::ErrorDenied => "error_denied",
+        }
+    }
+}

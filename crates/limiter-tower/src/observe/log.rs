@@ -1,0 +1,46 @@
+//! Log lines, with the feature `tracing`. Keys are left out of them.
+
+use std::time::Duration;
+
+use limiter_core::{Error, Policy};
+
+use crate::{MissingKey, OnMissing, OnStoreFailure};
+
+macro_rules! log {
+    ($level:ident, $policy:expr, $($rest:tt)+) => {
+        #[cfg(feature = "tracing")]
+        tracing::$level!(target: "limiter_tower", policy = $policy.name(), $($rest)+)
+    };
+}
+
+pub(crate) fn refused(policy: &Policy, retry_after: Option<Duration>) {
+    log!(debug, policy, ?retry_after, "request refused");
+    let _ = (policy, retry_after);
+}
+
+pub(crate) fn store_failed(policy: &Policy, then: OnStoreFailure, error: &Error) {
+    log!(warn, policy, ?then, "rate limit store failed: {error}");
+    let _ = (policy, then, error);
+}
+
+pub(crate) fn store_recovered(policy: &Policy) {
+    log!(info, policy, "rate limit store recovered");
+    let _ = policy;
+}
+
+/// A fault of the server, logged once.
+pub(crate) fn no_key_by_server(policy: &Policy, then: OnMissing, missing: &MissingKey) {
+    log!(error, policy, ?then, "no rate limit key: {missing}");
+    let _ = (policy, then, missing);
+}
+
+pub(crate) fn no_key(policy: &Policy, then: OnMissing, missing: &MissingKey) {
+    log!(debug, policy, ?then, "no rate limit key: {missing}");
+    let _ = (policy, then, missing);
+}
+
+/// A plan that a request named at run time, logged once.
+pub(crate) fn unknown_plan(policy: &Policy, name: &str) {
+    log!(warn, policy, name, "unknown plan; the rule's own policy applies");
+    let _ = (policy, name);
+}

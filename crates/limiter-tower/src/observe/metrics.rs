@@ -1,0 +1,55 @@
+//! Metrics by the facade `metrics`: see `docs/metrics.md`.
+
+use std::sync::Arc;
+
+use limiter_core::{Decision, ErrorKind, Source};
+use metrics::{SharedString, counter, histogram};
+
+use super::Event;
+
+/// A key that has used more of its limit than this is near it.
+const NEAR: f64 = 0.9;
+
+/// Records what one rule did with one request.
+///
+/// The handles are not kept from one request to the next: they would stay bound to the recorder that
+/// was installed when they were made, or to none.
+pub(crate) fn record(event: &Event<'_>) {
+    // One allocation, which all labels share.
+    let policy = SharedString::from_shared(Arc::from(event.policy.name()));
+    counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => event.outcome.name())
+        .increment(1);
+    if let Some(elapsed) = event.elapsed {
+        histogram!("ratelimit_check_duration_seconds", "policy" => policy.clone(), "store" => event.store)
+            .record(elapsed);
+    }
+    if let Some(error) = event.error {
+        counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
+            .increment(1);
+    }
+    // The usage of a decision without a state is a placeholder.
+    if let Some(decision) = event.decision.filter(|it| it.source() != Source::Failure) {
+        record_usage(&policy, decision);
+    }
+}
+
+fn record_usage(policy: &SharedString, decision: &Decision) {
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+    let [used, limit] = [decision.usage().used(), decision.limit()].map(|count| count as f64);
+    let utilization = if limit > 0.0 { used / limit } else { 0.0 };
+    histogram!("ratelimit_window_count", "policy" => policy.clone()).record(used);
+    histogram!("ratelimit_window_utilization", "policy" => policy.clone()).record(utilization);
+    if utilization > NEAR {
+        counter!("ratelimit_near_limit_total", "policy" => policy.clone()).increment(1);
+    }
+}
+
+/// Returns the kind of a store's error, as a label.
+const fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Undetermined => "undetermined",
+        ErrorKind::Unexpected => "unexpected",
+        _ => "invalid",
+    }
+}

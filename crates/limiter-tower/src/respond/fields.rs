@@ -1,0 +1,199 @@
+//! The members of `RateLimit-Policy` and `RateLimit`.
+//!
+//! Both are structured fields (RFC 9651), as draft-ietf-httpapi-ratelimit-headers-11 defines them.
+
+use std::{borrow::Cow, fmt::Write, time::Duration};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use itoa::Buffer;
+use limiter_core::{Algorithm, Decision, Policy, Source};
+
+use super::dialect::Draft;
+use crate::Decided;
+
+/// The largest integer of a structured field: RFC 9651, section 3.3.1.
+pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// One policy's fields, as far as they can be written in advance.
+pub(crate) struct Fields {
+    /// `RateLimit-Policy` by draft.
+    policies: [HeaderValue; Draft::ALL.len()],
+    limits: Box<[Limit]>,
+}
+
+/// One of the policy's limits.
+struct Limit {
+    /// As a structured field's string.
+    name: Box<str>,
+    permits: u64,
+    window: Duration,
+    /// The most permits that a key can take at once, so that `r` starts there.
+    burst: u64,
+    /// Whether permits recover one by one, at the quota's rate.
+    is_continuous: bool,
+}
+
+/// A member of `RateLimit`, before it is written.
+pub(super) struct Member<'f> {
+    draft: Draft,
+    name: &'f str,
+    remaining: u64,
+    /// `None` if no time will help.
+    seconds: Option<u64>,
+}
+
+impl Fields {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let limits: Box<[_]> = policy.limits().iter().map(Limit::new).collect();
+        let policies = Draft::ALL.map(|draft| {
+            let members: Vec<_> = limits.iter().map(|limit| limit.policy(draft, None)).collect();
+            header_value(members.join(", "))
+        });
+        Self { policies, limits }
+    }
+
+    /// Returns the policy's members of `RateLimit-Policy`.
+    pub(super) fn policy(&self, draft: Draft, decision: &Decision) -> Cow<'_, HeaderValue> {
+        let limit = self.limits.get(decision.limit_index());
+        match (decision.source(), limit) {
+            // A share of the quota stands in for the quota.
+            (Source::Local, Some(limit)) => {
+                Cow::Owned(header_value(limit.policy(draft, Some(decision.limit()))))
+            }
+            _ => match self.policies.get(draft as usize) {
+                Some(value) => Cow::Borrowed(value),
+                None => Cow::Owned(HeaderValue::from_static("")),
+            },
+        }
+    }
+
+    /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
+    pub(super) fn member(&self, draft: Draft, decided: &Decided) -> Option<Member<'_>> {
+        let Decided { decision, cost, .. } = decided;
+        let limit = self.limits.get(decision.limit_index())?;
+        Some(Member {
+            draft,
+            name: &limit.name,
+            remaining: decision.remaining().min(MAX_INTEGER),
+            seconds: limit.effective_window(decision, cost.get()),
+        })
+    }
+}
+
+impl Limit {
+    fn new(limit: &limiter_core::Limit) -> Self {
+        let name = limit.name().replace('\\', r"\\").replace('"', r#"\""#);
+        let quota = limit.quota();
+        let burst = match limit.algorithm() {
+            // The highest ceiling of a slot.
+            Algorithm::SubWindows(slots) if slots.is_paced() => {
+                quota.permits().div_ceil(slots.number().into())
+            }
+            _ => quota.burst(),
+        };
+        Self {
+            name: format!("\"{name}\"").into_boxed_str(),
+            permits: quota.permits(),
+            window: quota.window(),
+            burst,
+            is_continuous: limit.algorithm().is_continuous(),
+        }
+    }
+
+    /// Returns the limit as a member of `RateLimit-Policy`; of a share of it, if `share` is the
+    /// share's burst.
+    fn policy(&self, draft: Draft, share: Option<u64>) -> String {
+        let names = draft.parameters();
+        let burst = share.unwrap_or(self.burst);
+        // The field's window is in whole seconds, so the quota is that of as many seconds.
+        let seconds = whole_seconds(self.window);
+        let quota = u128::from(self.permits) * u128::from(seconds) * NANOS_PER_SECOND
+            / self.window.as_nanos().max(1);
+        let quota = quota * u128::from(burst) / u128::from(self.burst.max(1));
+        let quota = saturated(quota.max(1)).min(MAX_INTEGER);
+        let mut member =
+            format!("{};{}={quota};{}={seconds}", self.name, names.quota, names.window);
+        if burst != quota {
+            // Writing to a string can't fail.
+            let _ = write!(member, ";{}={}", names.burst, burst.min(MAX_INTEGER));
+        }
+        member
+    }
+
+    /// Returns for how many seconds the remaining permits have to last, `None` if no time will help.
+    ///
+    /// If the same cost would be refused now, it is the wait until it is admitted. Otherwise, where
+    /// permits recover one by one, it is the time in which the quota recovers as many as remain; else
+    /// it is the time until all have recovered.
+    fn effective_window(&self, decision: &Decision, cost: u64) -> Option<u64> {
+        if !decision.is_admitted() {
+            return decision.retry_after().map(whole_seconds);
+        }
+        if !self.is_continuous {
+            return Some(whole_seconds(decision.reset_after()));
+        }
+        let (limit, remaining) = (decision.limit(), decision.remaining());
+        let time = if remaining < cost {
+            // Rounded down, and at the quota's rate, because a share recovers no faster: so that the
+            // wait is never too short.
+            let fits_at = self.nanos_of(limit.saturating_sub(cost), false);
+            decision.reset_after().saturating_sub(Duration::from_nanos(fits_at))
+        } else if decision.source() == Source::Local {
+            // A share recovers as many permits as the quota recovers of its own, in proportion.
+            let whole = u128::from(remaining) * u128::from(self.burst) / u128::from(limit.max(1));
+            Duration::from_nanos(self.nanos_of(saturated(whole), true))
+        } else {
+            Duration::from_nanos(self.nanos_of(remaining, true))
+        };
+        Some(whole_seconds(time))
+    }
+
+    /// Returns the time in which the quota recovers `permits`, in nanoseconds.
+    fn nanos_of(&self, permits: u64, round_up: bool) -> u64 {
+        let nanos = u128::from(permits) * self.window.as_nanos();
+        let divisor = u128::from(self.permits.max(1));
+        saturated(if round_up { nanos.div_ceil(divisor) } else { nanos / divisor })
+    }
+}
+
+impl Member<'_> {
+    /// Appends the member to a list.
+    pub(super) fn write_to(&self, list: &mut String) {
+        let Self { draft, name, remaining, seconds } = *self;
+        let names = draft.parameters();
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        // In pieces, because `write!` takes several hundred instructions more (`cargo xtask bench layer`).
+        for text in [name, ";", names.remaining, "=", Buffer::new().format(remaining)] {
+            list.push_str(text);
+        }
+        if let Some(seconds) = seconds {
+            for text in [";", names.time, "=", Buffer::new().format(seconds)] {
+                list.push_str(text);
+            }
+        }
+    }
+}
+
+/// Rounds up, to one second at least, so that a client that waits this long has waited enough.
+pub(super) fn whole_seconds(time: Duration) -> u64 {
+    (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
+}
+
+fn saturated(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// Returns the value of a field. Policy names are printable ASCII, and so is all the rest.
+pub(super) fn header_value(value: String) -> HeaderValue {
+    HeaderValue::from_maybe_shared(Bytes::from(value)).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Returns the value of a field that is an integer, with one allocation; `HeaderValue::from` takes two.
+pub(super) fn integer(number: u64) -> HeaderValue {
+    header_value(number.to_string())
+}

@@ -1,0 +1,88 @@
+//! Bodies of refusals for HTTP clients.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, header::CONTENT_TYPE};
+use limiter_core::Limit;
+
+use super::{Reason, Refusal};
+use crate::rule::Disclosure;
+
+/// Returns a refusal as plain text. The default.
+#[must_use]
+pub fn text(refusal: &Refusal<'_>) -> Response<Bytes> {
+    let body = match refusal.message() {
+        std::borrow::Cow::Borrowed(QUOTA) => Bytes::from_static(b"rate limit exceeded\n"),
+        message => format!("{message}\n").into(),
+    };
+    response(refusal, "text/plain; charset=utf-8", body)
+}
+
+const QUOTA: &str = "rate limit exceeded";
+
+/// Returns a refusal as problem details ([RFC 9457]), with the problem types of
+/// [draft-ietf-httpapi-ratelimit-headers-11].
+///
+/// ```
+/// use limiter_core::{MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, problem_json};
+///
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+/// let layer =
+///     RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).refuse_with(problem_json);
+/// ```
+///
+/// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
+/// [draft-ietf-httpapi-ratelimit-headers-11]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
+#[must_use]
+pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
+    const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
+    let status = refusal.status().as_u16();
+    let body = match refusal.reason() {
+        Reason::Quota(decided) => {
+            let policies = match decided.disclosure {
+                Disclosure::Full => {
+                    // The limit that refused has the name of its member in `RateLimit`.
+                    let name = refusal.limit().map_or(refusal.policy().name(), Limit::name);
+                    format!(",\"violated-policies\":[{}]", json_string(name))
+                }
+                _ => String::new(),
+            };
+            format!(
+                "{{\"type\":\"{TYPES}quota-exceeded\",\"title\":\"Quota Exceeded\",\
+                 \"status\":{status}{policies}}}"
+            )
+        }
+        Reason::Unavailable => format!(
+            "{{\"type\":\"{TYPES}temporary-reduced-capacity\",\
+             \"title\":\"Temporary Reduced Capacity\",\"status\":{status}}}"
+        ),
+        Reason::Rejected(_) => {
+            let title = refusal.status().canonical_reason().unwrap_or_default();
+            let detail = json_string(&refusal.message());
+            format!("{{\"title\":{},\"status\":{status},\"detail\":{detail}}}", json_string(title))
+        }
+    };
+    response(refusal, "application/problem+json", body.into())
+}
+
+fn response(refusal: &Refusal<'_>, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = refusal.status();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Returns `text` as a string of JSON (RFC 8259, section 7).
+fn json_string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            control if control < ' ' => json += &format!("\\u{:04x}", u32::from(control)),
+            other => json.push(other),
+        }
+    }
+    json.push('"');
+    json
+}

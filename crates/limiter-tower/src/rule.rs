@@ -1,0 +1,142 @@
+//! One rule of a layer: who is asked about, under which policy, and what follows.
+
+mod choices;
+mod live;
+mod mode;
+
+use std::{fmt, sync::Arc, time::Instant};
+
+use limiter_core::{Cost, Error, Key};
+
+pub(crate) use self::live::{Flag, LiveMode, LivePlan};
+pub use self::{
+    choices::{Disclosure, OnMissing, OnStoreFailure},
+    mode::Mode,
+};
+use crate::{
+    Head, KeyExtractor, MissingKey, MissingKind, Plan, Wait,
+    observe::{log, watch::StoreWatch},
+};
+
+/// Returns the cost of a request.
+pub(crate) type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
+/// Returns the plan that applies to a request, or `None` for the rule's own.
+pub(crate) type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Rule {
+    /// The name that its policy had at first.
+    pub(crate) name: Box<str>,
+    pub(crate) plan: LivePlan,
+    pub(crate) mode: LiveMode,
+    pub(crate) key: Arc<dyn KeyExtractor>,
+    pub(crate) missing: OnMissing,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) cost: Option<CostFn>,
+    pub(crate) select: Option<PlanFn>,
+    pub(crate) disclosure: Disclosure,
+    pub(crate) on_store_failure: OnStoreFailure,
+    /// Whether a fault of the server that leaves requests without a key was logged.
+    pub(crate) missing_key_logged: Flag,
+    pub(crate) store: Arc<StoreWatch>,
+}
+
+impl Rule {
+    pub(crate) fn new(
+        plan: Plan,
+        key: Arc<dyn KeyExtractor>,
+        missing: OnMissing,
+        wait: Option<Wait>,
+    ) -> Self {
+        Self {
+            name: plan.policy().name().into(),
+            plan: LivePlan::new(plan),
+            mode: LiveMode::default(),
+            key,
+            missing,
+            wait,
+            cost: None,
+            select: None,
+            disclosure: Disclosure::default(),
+            on_store_failure: OnStoreFailure::default(),
+            missing_key_logged: Flag::default(),
+            store: Arc::default(),
+        }
+    }
+
+    /// Returns the key under which a request is counted, `None` if it is not counted.
+    pub(crate) fn key<'r>(&self, head: Head<'r>) -> Result<Option<Key<'r>>, MissingKey> {
+        match self.key.key(head) {
+            Ok(key) => Ok(Some(key)),
+            Err(missing) => {
+                self.log_missing_key(&missing);
+                match self.missing {
+                    OnMissing::Reject => Err(missing),
+                    OnMissing::Allow => Ok(None),
+                    // No extractor returns the key of no parts.
+                    OnMissing::Shared => Ok(Some(Key::tuple([]))),
+                }
+            }
+        }
+    }
+
+    /// Lends the plan that applies to a request.
+    pub(crate) fn with_plan<T>(&self, head: Head<'_>, use_: impl FnOnce(&Plan) -> T) -> T {
+        match self.select.as_ref().and_then(|select| select(head)) {
+            Some(plan) => use_(&plan),
+            None => self.plan.with(use_),
+        }
+    }
+
+    pub(crate) fn plan(&self, head: Head<'_>) -> Plan {
+        let selected = self.select.as_ref().and_then(|select| select(head));
+        selected.unwrap_or_else(|| self.plan.get())
+    }
+
+    /// Returns whether the rule is enforced for `key`.
+    pub(crate) fn enforces(&self, key: &Key<'_>) -> bool {
+        self.mode.get().enforces(&self.name, key)
+    }
+
+    pub(crate) fn cost(&self, head: Head<'_>) -> Cost {
+        self.cost.as_ref().map_or(Cost::ONE, |cost| cost(head))
+    }
+
+    fn log_missing_key(&self, missing: &MissingKey) {
+        let plan = self.plan.get();
+        if missing.kind() == MissingKind::Server && self.missing_key_logged.turn_on() {
+            log::no_key_by_server(plan.policy(), self.missing, missing);
+        } else {
+            log::no_key(plan.policy(), self.missing, missing);
+        }
+    }
+
+    /// Notes that the store failed, and returns whether the request is forwarded.
+    pub(crate) fn store_failed(&self, plan: &Plan, error: &Error) -> bool {
+        if self.store.failed(Instant::now()) {
+            log::store_failed(plan.policy(), self.on_store_failure, error);
+        }
+        self.on_store_failure == OnStoreFailure::Allow
+    }
+
+    /// Notes that the store returned a decision.
+    pub(crate) fn store_decided(&self, plan: &Plan) {
+        if self.store.answered(Instant::now) {
+            log::store_recovered(plan.policy());
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("name", &self.name)
+            .field("plan", &self.plan.get())
+            .field("mode", &self.mode.get())
+            .field("missing", &self.missing)
+            .field("wait", &self.wait)
+            .field("disclosure", &self.disclosure)
+            .field("on_store_failure", &self.on_store_failure)
+            .finish_non_exhaustive()
+    }
+}

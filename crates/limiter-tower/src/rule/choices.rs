@@ -1,0 +1,42 @@
+//! What follows when there is no key or no decision, and what clients may see.
+
+/// What follows for a request that has no key. A required argument of a rule, because each choice
+/// surprises someone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnMissing {
+    /// The layer responds 400 or gRPC `INVALID_ARGUMENT`; or, if the fault is the server's own, 500
+    /// or gRPC `INTERNAL`.
+    Reject,
+    /// The request is forwarded and not counted: only requests with a key are limited.
+    Allow,
+    /// All requests without a key share one key.
+    Shared,
+}
+
+/// What follows for a request while the store can't decide.
+///
+/// A limiter may have a failure policy of its own, which decides first: then the layer sees a
+/// decision, and no error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// The request is forwarded and not counted, so that an outage of the store is not an outage of
+    /// the service. The default.
+    #[default]
+    Allow,
+    /// The layer responds 503 or gRPC `UNAVAILABLE`, so that no request is forwarded without being
+    /// counted.
+    Deny,
+}
+
+/// How much of a rule's decisions clients see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Disclosure {
+    /// The quota and what remains of it, with each response. The default.
+    #[default]
+    Full,
+    /// Only when to retry, with a refusal.
+    RetryAfterOnly,
+    /// Nothing but the refusal. For instance, the client of a login route does not learn which limit
+    /// it has reached.
+    None,
+}

@@ -1,0 +1,94 @@
+//! Settings that a handle changes while requests are served. A clone has the values of that moment,
+//! and changes on its own from then on.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU8, Ordering},
+};
+
+use arc_swap::ArcSwap;
+
+use super::Mode;
+use crate::Plan;
+
+/// The plan of a rule.
+pub(crate) struct LivePlan(ArcSwap<Plan>);
+
+impl LivePlan {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self(ArcSwap::from_pointee(plan))
+    }
+
+    pub(crate) fn get(&self) -> Plan {
+        Plan::clone(&self.0.load())
+    }
+
+    /// Lends the plan, without counting a reference.
+    pub(crate) fn with<T>(&self, use_: impl FnOnce(&Plan) -> T) -> T {
+        use_(&self.0.load())
+    }
+
+    pub(crate) fn set(&self, plan: Plan) {
+        self.0.store(Arc::new(plan));
+    }
+}
+
+impl Clone for LivePlan {
+    fn clone(&self) -> Self {
+        Self(ArcSwap::new(Arc::clone(&self.0.load())))
+    }
+}
+
+/// The mode of a rule.
+pub(crate) struct LiveMode(AtomicU8);
+
+impl LiveMode {
+    pub(crate) const fn new(mode: Mode) -> Self {
+        Self(AtomicU8::new(mode.to_percent()))
+    }
+
+    pub(crate) fn get(&self) -> Mode {
+        Mode::of_percent(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, mode: Mode) {
+        self.0.store(mode.to_percent(), Ordering::Relaxed);
+    }
+}
+
+impl Default for LiveMode {
+    fn default() -> Self {
+        Self::new(Mode::ENFORCE)
+    }
+}
+
+impl Clone for LiveMode {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
+/// Something that is on or off.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, on: bool) {
+        self.0.store(on, Ordering::Relaxed);
+    }
+
+    /// Turns it on, and returns whether it was off. Writes only then, because all requests share it.
+    pub(crate) fn turn_on(&self) -> bool {
+        !self.get() && !self.0.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Clone for Flag {
+    fn clone(&self) -> Self {
+        Self(AtomicBool::new(self.get()))
+    }
+}

@@ -1,0 +1,102 @@
+//! For which keys a rule is enforced.
+
+use limiter_core::{Error, ErrorKind, Key};
+
+/// For which keys a rule is enforced. For the others it is a shadow.
+///
+/// A shadow charges its limiter and reports its decisions, to observers and in the extensions, but it
+/// neither refuses, delays nor adds header fields. A new limit is rolled out as a shadow, then for a
+/// percentage of keys, then for all.
+///
+/// ```
+/// use limiter_tower::Mode;
+///
+/// let a_tenth = Mode::sample(10)?;
+/// let error = Mode::sample(101).unwrap_err();
+/// assert_eq!(error.to_string(), "invalid percentage 101: it must be at most 100");
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mode {
+    /// At most 100.
+    enforced_percent: u8,
+}
+
+impl Mode {
+    /// Enforces the rule for all keys. The default.
+    pub const ENFORCE: Self = Self { enforced_percent: 100 };
+
+    /// Enforces the rule for no key.
+    pub const SHADOW: Self = Self { enforced_percent: 0 };
+
+    /// Enforces the rule for `percent` of all keys: the same ones in every process, and more of them
+    /// as the percentage rises.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if `percent` is above 100.
+    pub fn sample(percent: u8) -> Result<Self, Error> {
+        if percent > 100 {
+            let message = format!("invalid percentage {percent}: it must be at most 100");
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        Ok(Self { enforced_percent: percent })
+    }
+
+    pub(super) const fn to_percent(self) -> u8 {
+        self.enforced_percent
+    }
+
+    pub(super) const fn of_percent(enforced_percent: u8) -> Self {
+        Self { enforced_percent }
+    }
+
+    /// Returns whether a rule of this name is enforced for `key`.
+    pub(crate) fn enforces(self, rule: &str, key: &Key<'_>) -> bool {
+        match self {
+            Self::ENFORCE => true,
+            Self::SHADOW => false,
+            // The name, so that each rule has other keys in its sample.
+            _ => hash(rule, key) % 100 < u64::from(self.enforced_percent),
+        }
+    }
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self::ENFORCE
+    }
+}
+
+/// Returns a hash that is the same in all processes and versions: FNV-1a, and the finalizer of
+/// MurmurHash3, because FNV alone spreads short texts badly.
+fn hash(rule: &str, key: &Key<'_>) -> u64 {
+    let mut text = Vec::new();
+    Key::tuple([rule.into(), key.into()]).encode(&mut text);
+    let fnv = text.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (fnv ^ (fnv >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ (mixed >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_stable_grows_with_the_percentage_and_has_its_share() {
+        let enforced = |percent, key: u32| Mode::of_percent(percent).enforces("api", &key.into());
+        // Not to be changed: processes of other versions must choose the same keys.
+        assert_eq!(hash("api", &"alice".into()), 4_803_858_012_651_085_260);
+        for percent in [0, 1, 10, 50, 99, 100] {
+            let share = (0..10_000).filter(|key| enforced(percent, *key)).count();
+            let expected = usize::from(percent) * 100;
+            assert!(share.abs_diff(expected) <= 200, "{share} of 10,000 keys at {percent} %");
+        }
+        for key in (0..1_000).filter(|key| enforced(10, *key)) {
+            assert!(enforced(11, key) && enforced(50, key));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Bounds for requests that wait instead of being refused.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use limiter_core::Key;
+
+/// How long requests wait for permits, and how many.
+///
+/// A request that fits is admitted at once. Another one waits, unless it would wait too long or there
+/// are too many waiters; then it is refused at once. Waiters for one key are admitted in the order in
+/// which they came. With nginx's words: `burst=20 delay=8` is a quota with a burst of 8 and a queue
+/// of 12.
+///
+/// Clones share the number of waiters, so one value given to several rules bounds them together.
+///
+/// ```
+/// use std::time::Duration;
+/// use limiter_core::{MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, Wait};
+///
+/// # #[cfg(feature = "tokio")] {
+/// // 10/s from each address: 8 at once, 12 more delayed by up to 2 s, the rest refused.
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(10).with_burst(8)));
+/// let wait = Wait::up_to(Duration::from_secs(2)).queue(12);
+/// let layer = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Wait {
+    within: Duration,
+    per_key: usize,
+    total: usize,
+    waiters: Arc<Mutex<Waiters>>,
+}
+
+#[derive(Default)]
+struct Waiters {
+    by_key: HashMap<Box<[u8]>, usize>,
+    total: usize,
+}
+
+impl Wait {
+    /// Returns bounds of `within` for each request's wait, 100 waiters for each key, and 1,000 in
+    /// total.
+    #[must_use]
+    pub fn up_to(within: Duration) -> Self {
+        Self { within, per_key: 100, total: 1_000, waiters: Arc::default() }
+    }
+
+    /// Sets how many requests may wait for one key. With zero, nothing waits.
+    #[must_use]
+    pub fn queue(self, per_key: usize) -> Self {
+        Self { per_key, ..self }
+    }
+
+    /// Sets how many requests may wait in total, in this process.
+    #[must_use]
+    pub fn total(self, waiters: usize) -> Self {
+        Self { total: waiters, ..self }
+    }
+
+    pub(crate) const fn within(&self) -> Duration {
+        self.within
+    }
+
+    /// Returns a place in the queue of `key` under the named policy, or `None` if there are too many
+    /// waiters.
+    pub(crate) fn enter(&self, policy: &str, key: &Key<'_>) -> Option<Place> {
+        let mut name = Vec::new();
+        Key::tuple([policy.into(), key.into()]).encode(&mut name);
+        let name = name.into_boxed_slice();
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_key = waiters.by_key.get(&name).copied().unwrap_or(0);
+        if of_key >= self.per_key || waiters.total >= self.total {
+            return None;
+        }
+        waiters.by_key.insert(name.clone(), of_key + 1);
+        waiters.total += 1;
+        Some(Place { name, waiters: Arc::clone(&self.waiters) })
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { within, per_key, total, .. } = self;
+        f.debug_struct("Wait")
+            .field("within", within)
+            .field("per_key", per_key)
+            .field("total", total)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A waiter's place, which is free again once this is dropped.
+pub(crate) struct Place {
+    name: Box<[u8]>,
+    waiters: Arc<Mutex<Waiters>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.total -= 1;
+        if let Some(of_key) = waiters.by_key.get_mut(&self.name) {
+            *of_key -= 1;
+            if *of_key == 0 {
+                waiters.by_key.remove(&self.name);
+            }
+        }
+    }
+}

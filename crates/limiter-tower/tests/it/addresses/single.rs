@@ -1,0 +1,71 @@
+//! Header fields with one address.
+
+use http::HeaderName;
+use limiter_tower::ClientIp;
+
+use super::{PROXIES, assert_clients, real_ip};
+
+const NAME: &str = "x-real-ip";
+
+#[test]
+fn an_untrusted_peer_is_the_client() {
+    assert_clients(
+        &real_ip(),
+        NAME,
+        &[
+            ("203.0.113.7", &["198.51.100.1"], "203.0.113.7"),
+            ("2001:db8:b::7", &["198.51.100.1"], "2001:db8:b::7"),
+        ],
+    );
+}
+
+#[test]
+fn a_trusted_peer_names_the_client() {
+    assert_clients(
+        &real_ip(),
+        NAME,
+        &[
+            ("10.0.0.1", &["203.0.113.7"], "203.0.113.7"),
+            ("10.0.0.1", &[" 203.0.113.7:80 "], "203.0.113.7"),
+            ("10.0.0.1", &["[2001:db8:b::7]:80"], "2001:db8:b::7"),
+            ("::ffff:10.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
+        ],
+    );
+    let header = HeaderName::from_static("cf-connecting-ip");
+    let cloudflare = ClientIp::header(header, PROXIES).unwrap();
+    assert_clients(
+        &cloudflare,
+        "cf-connecting-ip",
+        &[("10.0.0.1", &["203.0.113.7"], "203.0.113.7")],
+    );
+    assert_clients(&cloudflare, NAME, &[("10.0.0.1", &["198.51.100.1"], "10.0.0.1")]);
+}
+
+#[test]
+fn several_lines_or_a_value_that_is_not_one_address_mean_the_peer() {
+    assert_clients(
+        &real_ip(),
+        NAME,
+        &[
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &[""], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.1", "203.0.113.7"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.7", "203.0.113.7"], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], "10.0.0.1"),
+            ("10.0.0.1", &["unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["\u{e9}"], "10.0.0.1"),
+        ],
+    );
+}
+
+#[test]
+fn a_list_is_refused() {
+    for (name, remedy) in
+        [("x-forwarded-for", "use ClientIp::behind"), ("forwarded", "use ClientIp::forwarded")]
+    {
+        let error = ClientIp::header(HeaderName::from_static(name), PROXIES).unwrap_err();
+        let expected =
+            format!("invalid header field {name:?}: it is a list of addresses; {remedy}");
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,181 @@
+//! The header fields of each dialect, and what clients may see.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName};
+use limiter_core::{Answer, Cost, Decision, Policy, Quota, Usage};
+use limiter_test::fake::Fake;
+use limiter_tower::{
+    Disclosure, EXPOSED_HEADERS, FixedKey, Headers, OnMissing, RateLimitLayer, Reset, problem_json,
+};
+use tower::{Layer, service_fn};
+
+use crate::{header, hello, limiter, limiter_of, nested, per_address, request_from, send};
+
+const X_DELTA: Headers = Headers::XRateLimit(Reset::Delta);
+
+/// Returns a layer of a GCRA policy.
+fn gcra(name: &str, quota: Quota) -> RateLimitLayer {
+    per_address(limiter_of(Policy::gcra(name, quota)).0)
+}
+
+/// Returns a layer whose only decision is this one.
+fn deciding(decision: Decision) -> RateLimitLayer {
+    let policy = Policy::gcra("default", Quota::per_minute(10));
+    per_address(Fake::new(policy, move || Answer::ready(Ok(decision))))
+}
+
+async fn headers(layer: &RateLimitLayer) -> HeaderMap {
+    let service = layer.layer(service_fn(hello));
+    send(&service, request_from("192.0.2.1")).await.headers().clone()
+}
+
+/// Returns the values of the three single-valued fields with this prefix.
+fn triple<'h>(headers: &'h HeaderMap, prefix: &str) -> [Option<&'h str>; 3] {
+    ["limit", "remaining", "reset"]
+        .map(|name| header(headers, &format!("{prefix}ratelimit-{name}")))
+}
+
+/// Returns the names of all fields about rate limits.
+fn names(headers: &HeaderMap) -> Vec<&str> {
+    let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+    names.retain(|name| name.contains("ratelimit") || *name == "retry-after");
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn each_dialect_has_its_fields_and_exposes_them() {
+    for (dialect, expected) in [
+        (Headers::default(), &["ratelimit", "ratelimit-policy"][..]),
+        (Headers::RateLimitReset, &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"]),
+        (X_DELTA, &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]),
+        (Headers::None, &[]),
+    ] {
+        let layer = gcra("default", Quota::per_minute(1)).headers(dialect);
+        assert_eq!(names(&headers(&layer).await), expected, "{dialect:?}");
+        let refusal = headers(&layer).await;
+        let mut exposed: Vec<_> = dialect.exposed().iter().map(HeaderName::as_str).collect();
+        exposed.sort_unstable();
+        assert_eq!(names(&refusal), exposed, "{dialect:?}");
+    }
+    assert_eq!(EXPOSED_HEADERS, Headers::default().exposed());
+}
+
+#[tokio::test]
+async fn drafts_3_to_6_give_the_reset_in_seconds_from_now() {
+    for (dialect, prefix) in [(Headers::RateLimitReset, ""), (X_DELTA, "x-")] {
+        let layer = gcra("default", Quota::per_minute(10).with_burst(2)).headers(dialect);
+        for (remaining, reset) in [("1", "6"), ("0", "12"), ("0", "6")] {
+            let headers = headers(&layer).await;
+            assert_eq!(triple(&headers, prefix), [Some("2"), Some(remaining), Some(reset)]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_epoch_reset_is_a_time_that_is_not_too_early() {
+    let layer = gcra("default", Quota::per_minute(10)).headers(Headers::XRateLimit(Reset::Epoch));
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let wait = Duration::from_secs(6);
+    let earliest = now() + wait;
+    let headers = headers(&layer).await;
+    let [limit, remaining, reset] = triple(&headers, "x-");
+    assert_eq!((limit, remaining), (Some("10"), Some("9")));
+    let reset = Duration::from_secs(reset.unwrap().parse().unwrap());
+    assert!(earliest <= reset && reset <= now() + wait + Duration::from_secs(1), "{reset:?}");
+}
+
+#[tokio::test]
+async fn single_valued_fields_report_the_most_restrictive_of_several_rules() {
+    let quotas = [Quota::per_minute(10), Quota::per_hour(5), Quota::per_second(5)];
+    for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1]] {
+        let [first, second, third] = order.map(|index| {
+            let name = ["minute", "hour", "second"][index];
+            limiter_of(Policy::gcra(name, quotas[index])).0
+        });
+        let layer = per_address(first)
+            .and(second, FixedKey::new("second"), OnMissing::Reject)
+            .and(third, FixedKey::new("third"), OnMissing::Reject)
+            .headers(Headers::RateLimitReset);
+        // Of an hour and a second, 4 are left; the hour recovers last.
+        let headers = headers(&layer).await;
+        assert_eq!(triple(&headers, ""), [Some("5"), Some("4"), Some("720")], "{order:?}");
+    }
+}
+
+#[tokio::test]
+async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
+    let strict = || gcra("strict", Quota::per_hour(5)).headers(X_DELTA);
+    let loose = || gcra("loose", Quota::per_minute(10)).headers(X_DELTA);
+    let same_but_sooner = || gcra("sooner", Quota::per_second(5)).headers(X_DELTA);
+    for (inner, outer) in [
+        (strict(), loose()),
+        (loose(), strict()),
+        (strict(), same_but_sooner()),
+        (same_but_sooner(), strict()),
+    ] {
+        let response = send(&nested(inner, outer), request_from("192.0.2.1")).await;
+        assert_eq!(triple(response.headers(), "x-"), [Some("5"), Some("4"), Some("720")]);
+    }
+}
+
+#[tokio::test]
+async fn an_inner_refusal_is_more_restrictive_than_an_outer_admission() {
+    // The cost of 4 leaves 2 of the inner layer's permits, and then 0 of the outer one's.
+    let inner = gcra("inner", Quota::per_hour(6)).cost(|_| Cost::of(4)).headers(X_DELTA);
+    let outer = gcra("outer", Quota::per_second(2)).headers(X_DELTA);
+    let service = nested(inner, outer);
+    send(&service, request_from("192.0.2.1")).await;
+    let refusal = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(refusal.status(), 429);
+    assert_eq!(header(refusal.headers(), "retry-after"), Some("1200"));
+    assert_eq!(triple(refusal.headers(), "x-"), [Some("6"), Some("2"), Some("1200")]);
+}
+
+#[tokio::test]
+async fn a_cost_that_never_fits_has_no_reset() {
+    let decision = Decision::refused(Usage::new(10, 10, Duration::ZERO), None);
+    let headers = headers(&deciding(decision).headers(X_DELTA)).await;
+    assert_eq!(triple(&headers, "x-"), [Some("10"), Some("10"), None]);
+    assert_eq!(header(&headers, "retry-after"), None);
+}
+
+#[tokio::test]
+async fn disclosure_decides_what_clients_see() {
+    let rows = [
+        (Disclosure::Full, &["ratelimit", "ratelimit-policy"][..], Some("60"), true),
+        (Disclosure::RetryAfterOnly, &[], Some("60"), false),
+        (Disclosure::None, &[], None, false),
+    ];
+    for (disclosure, fields, retry_after, has_policy) in rows {
+        let (limiter, _) = limiter(Quota::per_minute(1));
+        let layer = per_address(limiter).refuse_with(problem_json).disclose(disclosure);
+        let service = layer.layer(service_fn(hello));
+        let admitted = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(names(admitted.headers()), fields, "{disclosure:?}");
+
+        let refusal = send(&service, request_from("192.0.2.1")).await;
+        assert_eq!(refusal.status(), 429);
+        assert_eq!(header(refusal.headers(), "retry-after"), retry_after, "{disclosure:?}");
+        assert_eq!(header(refusal.headers(), "ratelimit").is_some(), has_policy);
+        assert_eq!(header(refusal.headers(), "cache-control"), Some("no-store"));
+        let body = http_body_util::BodyExt::collect(refusal.into_body()).await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert_eq!(body.contains("default"), has_policy, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn disclosure_is_a_choice_of_each_rule() {
+    let (public, _) = limiter_of(Policy::gcra("public", Quota::per_minute(10)));
+    let (secret, _) = limiter_of(Policy::gcra("secret", Quota::per_minute(1)));
+    let layer = per_address(public)
+        .and(secret, FixedKey::new("all"), OnMissing::Reject)
+        .disclose(Disclosure::None);
+    for _ in 0..2 {
+        let headers = headers(&layer).await;
+        assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
+        assert_eq!(header(&headers, "retry-after"), None);
+    }
+}

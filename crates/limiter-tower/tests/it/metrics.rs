@@ -1,0 +1,182 @@
+//! The metrics of each outcome.
+
+#![cfg(feature = "metrics")]
+
+use std::{collections::BTreeMap, future::Future, time::Duration};
+
+use http::Request;
+use limiter_core::{Answer, Decision, Error, ErrorKind, Policy, Quota, Source, Usage};
+use limiter_test::fake::Fake;
+use limiter_tower::{
+    FixedKey, HeaderKey, Mode, OnMissing, OnStoreFailure, PathKey, RateLimitLayer, Wait,
+};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tower::{Layer, service_fn};
+
+use crate::{Body, hello, limiter_of, per_address, request_from, send};
+
+/// What was recorded: names with labels, and counts or values.
+type Recorded = BTreeMap<String, Vec<f64>>;
+
+fn record(work: impl Future<Output = ()>) -> Recorded {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    metrics::with_local_recorder(&recorder, || runtime.block_on(work));
+    let entry = |(key, _, _, value): (metrics_util::CompositeKey, _, _, _)| {
+        let key = key.key();
+        let mut labels: Vec<_> =
+            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        labels.sort();
+        #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
+        let values = match value {
+            DebugValue::Counter(count) => vec![count as f64],
+            DebugValue::Gauge(value) => vec![value.into_inner()],
+            DebugValue::Histogram(values) => values.into_iter().map(Into::into).collect(),
+        };
+        (format!("{} {}", key.name(), labels.join(" ")), values)
+    };
+    snapshotter.snapshot().into_vec().into_iter().map(entry).collect()
+}
+
+/// Records so many requests through one layer.
+fn requests(layer: &RateLimitLayer, count: usize) -> Recorded {
+    record(async {
+        let service = layer.layer(service_fn(hello));
+        for _ in 0..count {
+            send(&service, request_from("192.0.2.1")).await;
+        }
+    })
+}
+
+fn results(recorded: &Recorded) -> Vec<(&str, f64)> {
+    let prefix = "ratelimit_requests_total policy=default result=";
+    let own =
+        recorded.iter().filter_map(|(name, values)| Some((name.strip_prefix(prefix)?, values)));
+    own.map(|(name, values)| (name, values.iter().sum())).collect()
+}
+
+fn policy(permits: u64) -> Policy {
+    Policy::gcra("default", Quota::per_hour(permits))
+}
+
+fn keyed(policy: Policy) -> RateLimitLayer {
+    RateLimitLayer::new(limiter_of(policy).0, FixedKey::new("all"), OnMissing::Reject)
+}
+
+/// Returns a layer whose limiter returns this.
+fn returning(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
+    let limiter = Fake::new(policy(10), move || {
+        Answer::ready(result.map_err(|kind| Error::new(kind, "no connection")))
+    });
+    RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+}
+
+#[test]
+fn each_outcome_is_counted_by_its_name() {
+    let failed = || returning(Err(ErrorKind::Unavailable));
+    let by_key = |missing| {
+        let key = HeaderKey::new(http::HeaderName::from_static("x-api-key")).verified();
+        RateLimitLayer::new(limiter_of(policy(2)).0, key, missing)
+    };
+    let rows = [
+        (keyed(policy(2)), &[("allowed", 2.0), ("denied", 3.0)][..]),
+        (keyed(policy(2)).mode(Mode::SHADOW), &[("allowed", 2.0), ("shadow_denied", 3.0)]),
+        (keyed(policy(2)).skip(|_| true), &[("bypassed", 5.0)]),
+        (by_key(OnMissing::Allow), &[("bypassed", 5.0)]),
+        (by_key(OnMissing::Reject), &[("rejected", 5.0)]),
+        (failed().on_store_failure(OnStoreFailure::Allow), &[("error_allowed", 5.0)]),
+        (failed().on_store_failure(OnStoreFailure::Deny), &[("error_denied", 5.0)]),
+    ];
+    for (layer, expected) in rows {
+        assert_eq!(results(&requests(&layer, 5)), expected);
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_delayed_request_is_counted_as_such() {
+    let quota = Quota::new(1, Duration::from_millis(10)).unwrap();
+    let limiter = limiter_core::MemoryLimiter::new(Policy::gcra("default", quota));
+    let layer = RateLimitLayer::waiting(
+        limiter,
+        FixedKey::new("all"),
+        OnMissing::Reject,
+        Wait::up_to(Duration::from_secs(5)),
+    );
+    assert_eq!(results(&requests(&layer, 2)), [("allowed", 1.0), ("delayed", 1.0)]);
+}
+
+#[test]
+fn rules_are_counted_one_by_one() {
+    let other = limiter_of(Policy::gcra("other", Quota::per_hour(1))).0;
+    let layer = keyed(policy(2)).and(other, FixedKey::new("other"), OnMissing::Reject);
+    let recorded = requests(&layer, 3);
+    // The first rule's charge is refunded when the other one refuses.
+    assert_eq!(results(&recorded), [("allowed", 3.0)]);
+    let of_other =
+        |result| &recorded[&format!("ratelimit_requests_total policy=other result={result}")];
+    assert_eq!((of_other("allowed"), of_other("denied")), (&vec![1.0], &vec![2.0]));
+}
+
+#[test]
+fn usage_is_recorded_for_each_decision() {
+    let recorded = requests(&keyed(policy(10)), 11);
+    let counts: Vec<_> = (1..=10).chain([10]).map(f64::from).collect();
+    assert_eq!(recorded["ratelimit_window_count policy=default"], counts);
+    let parts: Vec<_> = counts.iter().map(|count| count / 10.0).collect();
+    assert_eq!(recorded["ratelimit_window_utilization policy=default"], parts);
+    assert_eq!(recorded["ratelimit_near_limit_total policy=default"], [2.0]);
+    let durations = &recorded["ratelimit_check_duration_seconds policy=default store=memory"];
+    assert_eq!(durations.len(), 11);
+    assert!(durations.iter().all(|seconds| (0.0..60.0).contains(seconds)), "{durations:?}");
+}
+
+#[test]
+fn a_decision_without_a_state_has_no_usage() {
+    let usage = Usage::new(10, 0, Duration::ZERO);
+    let decision = Decision::admitted(usage).with_source(Source::Failure);
+    let recorded = requests(&returning(Ok(decision)), 3);
+    assert_eq!(results(&recorded), [("error_allowed", 3.0)]);
+    let names: Vec<_> = recorded.keys().map(String::as_str).collect();
+    let duration = "ratelimit_check_duration_seconds policy=default store=other";
+    let requests = "ratelimit_requests_total policy=default result=error_allowed";
+    assert_eq!(names, [duration, requests]);
+}
+
+#[test]
+fn errors_of_the_store_are_counted_by_kind() {
+    for (kind, label) in [
+        (ErrorKind::Unavailable, "unavailable"),
+        (ErrorKind::Undetermined, "undetermined"),
+        (ErrorKind::Unexpected, "unexpected"),
+        (ErrorKind::InvalidSetting, "invalid"),
+    ] {
+        let recorded = requests(&returning(Err(kind)), 2);
+        let name = format!("ratelimit_store_errors_total kind={label} policy=default");
+        assert_eq!(recorded[&name], [2.0]);
+    }
+}
+
+#[test]
+fn no_label_depends_on_a_request() {
+    let layer = per_address(limiter_of(policy(2)).0).and(
+        limiter_of(Policy::gcra("path", Quota::per_hour(2))).0,
+        PathKey,
+        OnMissing::Reject,
+    );
+    let series = |clients: u8| {
+        let recorded = record(async {
+            let service = layer.clone().layer(service_fn(hello));
+            for client in 0..clients {
+                for _ in 0..3 {
+                    let mut request: Request<Body> = request_from(&format!("192.0.2.{client}"));
+                    *request.uri_mut() = format!("/{client}").parse().unwrap();
+                    send(&service, request).await;
+                }
+            }
+        });
+        recorded.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(series(1).len(), series(100).len());
+}

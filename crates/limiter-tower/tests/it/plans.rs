@@ -1,0 +1,164 @@
+//! The policy of each request.
+
+use std::sync::Arc;
+
+use axum::{Router, body, routing::get};
+use http::{Method, Request};
+use limiter_core::{ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
+#[cfg(feature = "tracing")]
+use limiter_test::log::Log;
+use limiter_tower::{ClientIp, Decisions, FixedKey, OnMissing, Plan, Plans, RateLimitLayer};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::{Body, header, hello, limiter, request_from, send};
+
+/// An authentication layer would insert it.
+#[derive(Clone)]
+struct Tier(&'static str);
+
+fn of_tier(tier: &'static str) -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    request.extensions_mut().insert(Tier(tier));
+    request
+}
+
+fn gcra(name: &str, permits: u64) -> Policy {
+    Policy::gcra(name, Quota::per_hour(permits))
+}
+
+/// Returns a limiter of one permit, and plans of two and three permits over its states.
+fn plans() -> (MemoryLimiter<ManualClock>, Plans) {
+    let (limiter, _) = limiter(Quota::per_hour(1));
+    let plans = Plans::new(limiter.clone(), [gcra("silver", 2), gcra("gold", 3)]).unwrap();
+    (limiter, plans)
+}
+
+#[tokio::test]
+async fn a_tier_has_its_own_quota_over_the_same_states() {
+    let (limiter, plans) = plans();
+    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .policy(plans.by_extension(|tier: &Tier| tier.0))
+        .layer(service_fn(hello));
+    let mut seen = Vec::new();
+    for tier in ["gold", "gold", "silver", "gold", "gold"] {
+        let response = send(&service, of_tier(tier)).await;
+        seen.push((tier, response.status().as_u16()));
+    }
+    // The debt of two permits fills the silver tier; gold has one more.
+    let expected = [("gold", 200), ("gold", 200), ("silver", 429), ("gold", 200), ("gold", 429)];
+    assert_eq!(seen, expected);
+    let refusal = send(&service, of_tier("gold")).await;
+    assert_eq!(header(refusal.headers(), "ratelimit-policy"), Some("\"gold\";q=3;w=3600"));
+    assert!(refusal.extensions().get::<Decisions>().unwrap().get("gold").is_some());
+}
+
+#[cfg(feature = "tracing")]
+#[tokio::test]
+async fn an_unknown_tier_has_the_rules_own_policy_and_is_logged_once() {
+    let log = Log::start();
+    let (limiter, plans) = plans();
+    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .policy(plans.by_extension(|tier: &Tier| tier.0))
+        .layer(service_fn(hello));
+    for status in [200, 429, 429] {
+        assert_eq!(send(&service, of_tier("platinum")).await.status(), status);
+    }
+    // Without a tier nothing is unknown.
+    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 429);
+    let line = "WARN limiter_tower: unknown plan; the rule's own policy applies \
+                policy=\"default\" name=\"platinum\"";
+    assert_eq!(log.lines(), [line]);
+}
+
+#[tokio::test]
+async fn a_reloaded_table_applies_to_the_next_request() {
+    let (limiter, plans) = plans();
+    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .policy(plans.by_extension(|tier: &Tier| tier.0))
+        .layer(service_fn(hello));
+    for status in [200, 200, 200, 429] {
+        assert_eq!(send(&service, of_tier("gold")).await.status(), status);
+    }
+    plans.replace([gcra("gold", 100)]).unwrap();
+    assert_eq!(send(&service, of_tier("gold")).await.status(), 200);
+    assert!(plans.get("silver").is_none());
+}
+
+#[test]
+fn names_are_checked_when_the_table_is_built() {
+    let (limiter, plans) = plans();
+    let error = plans.by_method(&[(Method::POST, "bronze")]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    let expected = "unknown plan \"bronze\"; expected one of \"gold\", \"silver\"";
+    assert_eq!(error.to_string(), expected);
+    assert!(plans.by_route(&[("/a", "gold"), ("/b", "bronze")]).is_err());
+
+    let error = Plans::new(limiter.clone(), [gcra("gold", 1), gcra("gold", 2)]).unwrap_err();
+    assert_eq!(error.to_string(), "two plans are named \"gold\"; give each a name of its own");
+    let other = Policy::fixed_window("window", Quota::per_hour(1));
+    assert_eq!(Plans::new(limiter, [other]).unwrap_err().kind(), ErrorKind::InvalidSetting);
+    // A failed replacement changes nothing.
+    plans.replace([gcra("a", 1), gcra("a", 2)]).unwrap_err();
+    assert!(plans.get("gold").is_some());
+}
+
+#[tokio::test]
+async fn methods_have_their_plans() {
+    let (limiter, plans) = plans();
+    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .policy(plans.by_method(&[(Method::GET, "gold")]).unwrap())
+        .layer(service_fn(hello));
+    let mut statuses = Vec::new();
+    for method in [Method::GET, Method::POST, Method::GET, Method::GET] {
+        let request = Request::builder().method(method).body(Body::default()).unwrap();
+        statuses.push(send(&service, request).await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429, 200, 200]);
+}
+
+#[tokio::test]
+async fn routes_have_their_plans() {
+    let (limiter, plans) = plans();
+    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .policy(plans.by_route(&[("/files/{id}", "gold")]).unwrap());
+    let app = Router::new()
+        .route("/files/{id}", get(|| async { "file" }))
+        .route("/users/{id}", get(|| async { "user" }))
+        .layer(layer);
+    let mut statuses = Vec::new();
+    for path in ["/files/1", "/users/1", "/files/2", "/files/3", "/files/4"] {
+        let request = Request::builder().uri(path).body(body::Body::empty()).unwrap();
+        statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn a_closure_returns_the_quota_of_each_customer() {
+    let (limiter, _) = limiter(Quota::per_hour(1));
+    // As many quotas as customers: a real program would fill a cache from its database.
+    let own = Plan::new(limiter.clone());
+    let acme = own.with_policy(&gcra("acme", 3)).unwrap();
+    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .policy(move |head| head.headers.contains_key("acme").then(|| acme.clone()))
+        .layer(service_fn(hello));
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        let mut request = request_from("192.0.2.1");
+        request.headers_mut().insert("acme", "yes".parse().unwrap());
+        statuses.push(send(&service, request).await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn a_plan_through_a_pointer_has_the_same_states() {
+    let (limiter, _) = limiter(Quota::per_hour(2));
+    let shared: Arc<dyn limiter_core::Limiter> = Arc::new(limiter.clone());
+    let plans = Plans::new(shared, [gcra("gold", 5)]).unwrap();
+    let gold = plans.get("gold").unwrap();
+    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .policy(move |_| Some(gold.clone()))
+        .layer(service_fn(hello));
+    assert_eq!(crate::statuses(&service, 6).await, [200, 200, 200, 200, 200, 429]);
+}

@@ -1,0 +1,204 @@
+//! Responses to HTTP requests that are not admitted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt;
+use limiter_core::{Answer, Decision, Error, ErrorKind, Policy, Quota, Usage};
+use limiter_test::fake::Fake;
+use limiter_tower::{
+    FixedKey, MissingKey, OnMissing, OnStoreFailure, Protocol, RateLimitLayer, Reason, key_fn,
+    problem_json,
+};
+use serde_json::{Value, json};
+use tower::{Layer, service_fn};
+
+use crate::{Body, header, hello, limiter_of, request_from, send};
+
+const TEN: Quota = Quota::per_minute(10);
+
+/// A key that no request has, because of the client or of the server.
+#[derive(Debug)]
+struct NoKey(MissingKey);
+
+impl limiter_tower::KeyExtractor for NoKey {
+    fn key<'r>(&self, _: limiter_tower::Head<'r>) -> Result<limiter_core::Key<'r>, MissingKey> {
+        Err(self.0.clone())
+    }
+}
+
+fn layer_of(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
+    let policy = Policy::gcra("default", TEN);
+    let limiter = Fake::new(policy, move || {
+        Answer::ready(result.map_err(|kind| Error::new(kind, "no connection")))
+    });
+    RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .on_store_failure(OnStoreFailure::Deny)
+}
+
+/// Returns a layer that refuses requests, and makes them wait so long.
+fn refusing(wait: Option<Duration>) -> RateLimitLayer {
+    layer_of(Ok(Decision::refused(Usage::new(10, 0, Duration::from_secs(60)), wait)))
+}
+
+fn rejecting(missing: MissingKey) -> RateLimitLayer {
+    let (limiter, _) = limiter_of(Policy::gcra("default", TEN));
+    RateLimitLayer::new(limiter, NoKey(missing), OnMissing::Reject)
+}
+
+/// Returns a layer for each status of a refusal.
+fn each() -> [(u16, RateLimitLayer); 4] {
+    [
+        (429, refusing(Some(Duration::from_millis(1_500)))),
+        (503, layer_of(Err(ErrorKind::Unavailable))),
+        (400, rejecting(MissingKey::absent("the header \"x-api-key\" is missing"))),
+        (500, rejecting(MissingKey::server("insert the internal ConnectInfo"))),
+    ]
+}
+
+async fn refusal(layer: &RateLimitLayer) -> (StatusCode, HeaderMap, String) {
+    let service = layer.layer(service_fn(hello));
+    let (parts, body) = send(&service, request_from("192.0.2.1")).await.into_parts();
+    let body = body.collect().await.unwrap().to_bytes().to_vec();
+    (parts.status, parts.headers, String::from_utf8(body).unwrap())
+}
+
+#[tokio::test]
+async fn a_quota_is_429_a_failed_store_503_and_none_is_cached() {
+    for (status, layer) in each() {
+        let (found, headers, _) = refusal(&layer).await;
+        assert_eq!(found, status);
+        assert_eq!(header(&headers, "cache-control"), Some("no-store"), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_the_wait_in_seconds_rounded_up_and_at_least_one() {
+    for (wait, expected) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2"), (86_400_000, "86400")]
+    {
+        let (_, headers, _) = refusal(&refusing(Some(Duration::from_millis(wait)))).await;
+        assert_eq!(header(&headers, "retry-after"), Some(expected), "{wait} ms");
+    }
+    for (status, layer) in each() {
+        let expected = [(429, "2"), (503, "1")].into_iter().find(|row| row.0 == status);
+        let (_, headers, _) = refusal(&layer).await;
+        assert_eq!(header(&headers, "retry-after"), expected.map(|row| row.1), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_cost_that_never_fits_has_no_retry_after() {
+    let (status, headers, body) = refusal(&refusing(None)).await;
+    assert_eq!(status, 429);
+    assert_eq!(header(&headers, "retry-after"), None);
+    assert_eq!(header(&headers, "ratelimit"), Some("\"default\";r=0"));
+    assert_eq!(body, "the request costs more than the rate limit can admit\n");
+}
+
+#[tokio::test]
+async fn the_body_is_plain_text_by_default() {
+    let bodies = [
+        "rate limit exceeded\n",
+        "the rate limit can't be checked now\n",
+        "the header \"x-api-key\" is missing\n",
+        // How the server is set up is not for clients.
+        "the rate limit is not set up\n",
+    ];
+    for ((status, layer), expected) in each().into_iter().zip(bodies) {
+        let (_, headers, body) = refusal(&layer).await;
+        assert_eq!(header(&headers, "content-type"), Some("text/plain; charset=utf-8"));
+        assert_eq!(body, expected, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn problem_details_are_those_of_the_registered_types() {
+    let golden = [
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["default"]}"#,
+        r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503}"#,
+        r#"{"title":"Bad Request","status":400,"detail":"the header \"x-api-key\" is missing"}"#,
+        r#"{"title":"Internal Server Error","status":500,"detail":"the rate limit is not set up"}"#,
+    ];
+    for ((status, layer), golden) in each().into_iter().zip(golden) {
+        let (found, headers, body) = refusal(&layer.refuse_with(problem_json)).await;
+        assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
+        assert_eq!(body, golden);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((found.as_u16(), &body["status"]), (status, &json!(status)));
+    }
+}
+
+#[tokio::test]
+async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
+    let name = r#"a "quoted" \ name"#;
+    let limits =
+        [Policy::gcra(name, Quota::per_minute(1)), Policy::gcra("daily", Quota::per_day(9))];
+    for (policy, expected) in [
+        (Policy::gcra(name, Quota::per_minute(1)), name),
+        (Policy::several("api", limits).unwrap(), name),
+    ] {
+        let (limiter, _) = limiter_of(policy);
+        let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
+        let layer = layer.refuse_with(problem_json);
+        refusal(&layer).await;
+        let (_, headers, body) = refusal(&layer).await;
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["violated-policies"], json!([expected]));
+        assert_eq!(crate::structured::members(&headers, "ratelimit")[0].name, expected);
+    }
+}
+
+#[tokio::test]
+async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
+    let reason = "a \"tab\"\t, a \\, a line\n, \u{1}, \u{7f} and \u{fc}";
+    let layer = rejecting(MissingKey::invalid(reason)).refuse_with(problem_json);
+    let (_, _, body) = refusal(&layer).await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["detail"], json!(reason));
+}
+
+#[tokio::test]
+async fn a_closure_returns_any_response() {
+    let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_minute(1)));
+    let by_path = key_fn(|head| Some(head.path().into()));
+    let layer = RateLimitLayer::new(limiter, by_path, OnMissing::Reject).refuse_with(|refusal| {
+        let limit = refusal.limit().unwrap();
+        let decision = refusal.decision().unwrap();
+        assert!(matches!(refusal.reason(), Reason::Quota(_)));
+        assert_eq!(refusal.protocol(), Protocol::Http);
+        let body = format!(
+            "{} {}: {} of {} left in {:?}, {}",
+            refusal.head().path(),
+            refusal.policy().name(),
+            decision.remaining(),
+            limit.quota(),
+            refusal.retry_after().unwrap(),
+            refusal.status(),
+        );
+        let response = Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE);
+        response.header("x-own", "yes").body(Bytes::from(body)).unwrap()
+    });
+    let service = layer.layer(service_fn(hello));
+    send(&service, http::Request::new(Body::default())).await;
+    let refusal = send(&service, http::Request::new(Body::default())).await;
+    assert_eq!(refusal.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(header(refusal.headers(), "x-own"), Some("yes"));
+    assert_eq!(header(refusal.headers(), "retry-after"), Some("60"));
+    assert_eq!(header(refusal.headers(), "cache-control"), Some("no-store"));
+    let body = refusal.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, "/ default: 0 of 1/min left in 60s, 429 Too Many Requests");
+}
+
+#[tokio::test]
+async fn a_closures_own_fields_are_kept() {
+    let layer = refusing(Some(Duration::from_secs(6))).refuse_with(|_| {
+        let response = Response::builder().header("retry-after", "100");
+        response.header("cache-control", "private").body(Bytes::new()).unwrap()
+    });
+    let (status, headers, _) = refusal(&layer).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(header(&headers, "retry-after"), Some("100"));
+    assert_eq!(headers.get_all("retry-after").iter().count(), 1);
+    assert_eq!(header(&headers, "cache-control"), Some("private"));
+}

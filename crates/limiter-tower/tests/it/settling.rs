@@ -1,0 +1,142 @@
+//! What is refunded after the response.
+
+use std::{
+    convert::Infallible,
+    future::{Future, ready},
+    task::{Context, Waker},
+};
+
+use http::{Request, Response};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_tower::{Charge, FixedKey, Keep, OnMissing, RateLimitLayer, ResponseHead};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::{Body, limiter_of, request_from, send, statuses};
+
+const TEN: Cost = Cost::of(10);
+
+/// Returns a layer that charges ten permits for a request, and the limiter behind it.
+fn layer() -> (RateLimitLayer, MemoryLimiter<ManualClock>) {
+    let (limiter, _) = limiter_of(Policy::gcra("tokens", Quota::per_hour(1_000)));
+    let layer =
+        RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject).cost(|_| TEN);
+    (layer, limiter)
+}
+
+fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
+    limiter.peek("all").used()
+}
+
+/// Keeps the charge of failures only.
+fn failures(response: ResponseHead<'_>) -> Keep {
+    if response.status.is_success() { Keep::None } else { Keep::All }
+}
+
+async fn respond(status: u16) -> Result<Response<Body>, Infallible> {
+    Ok(Response::builder().status(status).body(Body::default()).unwrap())
+}
+
+#[tokio::test]
+async fn a_charge_is_settled_by_the_responses_status() {
+    for (status, left) in [(200, 0), (401, 10), (500, 10)] {
+        let (layer, limiter) = layer();
+        let service = layer.settle(failures).layer(service_fn(move |_| respond(status)));
+        assert_eq!(statuses(&service, 1).await, [status]);
+        assert_eq!(used(&limiter), left, "status {status}");
+    }
+}
+
+#[tokio::test]
+async fn only_failed_logins_count() {
+    let (limiter, _) = limiter_of(Policy::gcra("login", Quota::per_hour(3)));
+    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .settle(failures)
+        .layer(service_fn(|request: Request<Body>| {
+            respond(if request.headers().contains_key("wrong") { 401 } else { 200 })
+        }));
+    assert_eq!(statuses(&service, 20).await, [200; 20]);
+    let mut failed = Vec::new();
+    for _ in 0..5 {
+        let mut request = request_from("192.0.2.1");
+        request.headers_mut().insert("wrong", "yes".parse().unwrap());
+        failed.push(send(&service, request).await.status().as_u16());
+    }
+    assert_eq!(failed, [401, 401, 401, 429, 429]);
+}
+
+#[tokio::test]
+async fn a_part_of_a_charge_is_kept_and_at_most_all_of_it() {
+    for (keep, left) in [(Keep::Only(3), 3), (Keep::Only(0), 0), (Keep::Only(u64::MAX), 10)] {
+        let (layer, limiter) = layer();
+        let service = layer.settle(move |_| keep).layer(service_fn(|_| respond(200)));
+        statuses(&service, 1).await;
+        assert_eq!(used(&limiter), left, "{keep:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_settles_its_charge_and_the_first_settlement_wins() {
+    let (layer, limiter) = layer();
+    let service = layer.chargeable().layer(service_fn(|request: Request<Body>| {
+        let charge = request.extensions().get::<Charge>().unwrap();
+        charge.keep(4);
+        charge.clone().keep(0);
+        respond(200)
+    }));
+    statuses(&service, 1).await;
+    assert_eq!(used(&limiter), 4);
+}
+
+#[tokio::test]
+async fn a_handlers_settlement_wins_over_the_layers() {
+    let (layer, limiter) = layer();
+    let layer = layer.settle(|_| Keep::None);
+    let service = layer.layer(service_fn(|request: Request<Body>| {
+        request.extensions().get::<Charge>().unwrap().keep(7);
+        respond(200)
+    }));
+    statuses(&service, 1).await;
+    assert_eq!(used(&limiter), 7);
+}
+
+#[tokio::test]
+async fn a_taken_charge_is_settled_after_the_response() {
+    let (layer, limiter) = layer();
+    let service = layer.settle(|_| Keep::None).layer(service_fn(async |request: Request<Body>| {
+        let charge = request.extensions().get::<Charge>().unwrap().take();
+        let mut response = Response::new(Body::default());
+        response.extensions_mut().insert(charge);
+        Ok::<_, Infallible>(response)
+    }));
+    let response = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(used(&limiter), 10);
+    response.extensions().get::<Charge>().unwrap().keep(2);
+    assert_eq!(used(&limiter), 2);
+}
+
+#[tokio::test]
+async fn without_a_settlement_the_charge_stays() {
+    let (layer, limiter) = layer();
+    let layer = layer.settle(|_| Keep::None);
+    let failing = layer.layer(service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7))));
+    assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), 7);
+    assert_eq!(used(&limiter), 10);
+
+    // A handler that panics, and a client that goes away meanwhile.
+    let panicking =
+        layer.layer(service_fn(async |_: Request<Body>| -> Result<Response<Body>, Infallible> {
+            panic!("a fault in a handler")
+        }));
+    let task = tokio::spawn(panicking.oneshot(request_from("192.0.2.1")));
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(used(&limiter), 20);
+
+    let hanging = layer.layer(service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    }));
+    let mut future = Box::pin(hanging.oneshot(request_from("192.0.2.1")));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    drop(future);
+    assert_eq!(used(&limiter), 30);
+}
