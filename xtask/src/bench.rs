@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: how fast limits in memory and through Redis are, and how much memory they
-//! take.
+//! `cargo xtask bench`: how fast limits in memory, through Redis and in a layer are, and how much
+//! memory they take.
 
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
@@ -12,16 +12,20 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["memory"] | ["memory", "--quick"] | ["flood"] | ["flood", "--keys", _] => {
-            run_in_memory(shell, &words)
+            run_package(shell, "memory", &words)
         }
+        ["layer"] | ["layer", "--quick"] => run_package(shell, "layer", &words),
         _ => run_through_redis(shell, arguments),
     }
 }
 
-fn run_in_memory(shell: &Shell, arguments: &[&str]) -> Result<()> {
-    let target = workspace::target_folder(shell)?.join("bench-memory");
-    let manifest = "bench/memory/Cargo.toml";
-    cmd!(shell, "cargo run --release --manifest-path {manifest} --target-dir {target}")
+/// Runs the package in the folder `name` of `bench/`, which writes its report itself.
+fn run_package(shell: &Shell, name: &str, arguments: &[&str]) -> Result<()> {
+    let target = workspace::target_folder(shell)?.join(format!("bench-{name}"));
+    let options = ["--release", "--manifest-path", &format!("bench/{name}/Cargo.toml")];
+    // `run` builds only the program that it runs, which may run the others.
+    cmd!(shell, "cargo build {options...} --target-dir {target}").quiet().run()?;
+    cmd!(shell, "cargo run {options...} --target-dir {target}")
         .arg("--")
         .args(arguments)
         .quiet()
@@ -74,5 +78,5 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 }
 
 /// What may follow on the command line.
-pub(crate) const OPTIONS: &str =
-    "memory [--quick] | flood [--keys N] | redis [--quick] | redis-memory; redis: [--server NAME]";
+pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | layer [--quick] | \
+                                  redis [--quick] | redis-memory; redis: [--server NAME]";

@@ -51,8 +51,8 @@ pub(crate) fn names() -> String {
 
 fn fmt(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo fmt --all --check").quiet().run()?;
-    for apart in ["fuzz/Cargo.toml", "bench/Cargo.toml"] {
-        cmd!(shell, "cargo fmt --manifest-path {apart} --check").quiet().run()?;
+    for apart in ["fuzz", "bench", "bench/memory", "bench/layer"] {
+        cmd!(shell, "cargo fmt --manifest-path {apart}/Cargo.toml --check").quiet().run()?;
     }
     Ok(())
 }

@@ -88,7 +88,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "bench",
         options: bench::OPTIONS,
-        purpose: "time and memory of checks, in memory and through Redis, beside other crates",
+        purpose: "time and memory of checks, in memory, through Redis and in a layer, beside other crates",
         run: bench::run,
     },
     Task {

@@ -12,8 +12,9 @@ pub(crate) fn resident() -> Result<u64> {
     Ok(kilobytes.context("/proc/self/status has no VmRSS")?.parse::<u64>()? * 1_024)
 }
 
-/// Returns what the figures depend on, as a list in Markdown.
-pub(crate) fn describe() -> String {
+/// Returns what the figures depend on, as a list in Markdown: with the commit of `ours`, and the
+/// versions of `peers` in `lock`, the text of a `Cargo.lock`.
+pub(crate) fn describe(ours: &str, peers: &[&str], lock: &str) -> String {
     let cpu = read("/proc/cpuinfo");
     let field = |name| {
         let value = cpu.lines().find_map(|line| line.strip_prefix(name)?.split(": ").nth(1));
@@ -34,22 +35,21 @@ pub(crate) fn describe() -> String {
         read("/proc/sys/kernel/osrelease").trim(),
         load.split(' ').next().unwrap_or("unknown"),
         output("rustc", &["--version"]),
-        versions(),
+        versions(ours, peers, lock),
     )
 }
 
 /// Returns the versions that this program was built with.
-fn versions() -> String {
-    const LOCK: &str = include_str!("../Cargo.lock");
-    let version = |name: &str| {
+fn versions(ours: &str, peers: &[&str], lock: &str) -> String {
+    let version = |name: &&str| {
         let package = format!("name = \"{name}\"\nversion = \"");
-        let rest = LOCK.split_once(&package).map(|(_, rest)| rest);
+        let rest = lock.split_once(&package).map(|(_, rest)| rest);
         let version = rest.and_then(|rest| rest.split('"').next()).unwrap_or("unknown");
         format!("{name} {version}")
     };
     let commit = output("git", &["rev-parse", "--short", "HEAD"]);
-    let peers = ["governor", "rate-net", "ratelimit", "leaky-bucket"].map(version).join(", ");
-    format!("limiter-core at commit {commit}, {peers}")
+    let peers: Vec<String> = peers.iter().map(version).collect();
+    format!("{ours} at commit {commit}, {}", peers.join(", "))
 }
 
 fn read(path: &str) -> String {

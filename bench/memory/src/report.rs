@@ -19,6 +19,8 @@ const FILE: &str = "BENCHMARKS.md";
 
 const FOLDER: &str = "docs/benchmarks";
 
+const PEERS: &[&str] = &["governor", "rate-net", "ratelimit", "leaky-bucket"];
+
 /// What ours must reach in a cell.
 #[derive(Clone, Copy)]
 enum Target {
@@ -83,7 +85,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
 }
 
 fn measure(effort: &Effort) -> Result<(Vec<Cell>, Vec<Bytes>, String)> {
-    let host = host::describe();
+    let host = host::describe("limiter-core", PEERS, include_str!("../Cargo.lock"));
     let bytes = bytes::measure(effort)?;
     let cells = cells::all(effort)?;
     let text = render(effort, &host, &cells, &bytes)?;

@@ -1,0 +1,80 @@
+//! The layers that are compared. Adding one is a row in [`CONTENDERS`].
+
+use std::time::Duration;
+
+use axum_governor::{extractor::PeerIp, nz};
+use tower::Layer;
+use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
+
+use crate::{
+    cells::Setup,
+    ours,
+    send::{Inner, Subject},
+};
+
+/// A layer, or the inner service alone.
+pub struct Contender {
+    pub name: &'static str,
+    /// Returns the inner service in the layer, or `None` if the layer has no such setting.
+    pub build: fn(Setup) -> Option<Box<dyn Subject>>,
+}
+
+pub const BARE: &str = "bare service";
+pub const OURS: &str = "limiter-tower";
+pub const OURS_WITHOUT_DECISIONS: &str = "limiter-tower, without decisions";
+/// The one that ratios refer to.
+pub const REFERENCE: &str = "tower_governor";
+
+/// The bare service is the first one.
+pub const CONTENDERS: [Contender; 5] = [
+    Contender { name: BARE, build: |setup| Some(Box::new(setup.inner)) },
+    Contender { name: OURS, build: |setup| limiter_tower(setup, true) },
+    Contender { name: OURS_WITHOUT_DECISIONS, build: |setup| limiter_tower(setup, false) },
+    Contender { name: REFERENCE, build: tower_governor },
+    Contender { name: "axum-governor", build: axum_governor },
+];
+
+// Every limiter admits 10,000/s, more than a measurement sends for one address, or 1/h, which the
+// requests before a measurement have used up.
+
+fn limiter_tower(setup: Setup, decisions: bool) -> Option<Box<dyn Subject>> {
+    use limiter_core::Quota;
+    let quota = if setup.refuses { Quota::per_hour(1) } else { Quota::per_second(10_000) };
+    Some(Box::new(ours::layer(quota, setup.headers, decisions).layer(setup.inner)))
+}
+
+fn tower_governor(setup: Setup) -> Option<Box<dyn Subject>> {
+    let mut config = GovernorConfigBuilder::default();
+    if setup.refuses {
+        config.period(Duration::from_secs(3_600)).burst_size(1);
+    } else {
+        config.period(Duration::from_micros(100)).burst_size(10_000);
+    }
+    Some(if setup.headers {
+        Box::new(GovernorLayer::new(config.use_headers().finish()?).layer(setup.inner))
+    } else {
+        Box::new(GovernorLayer::new(config.finish()?).layer(setup.inner))
+    })
+}
+
+/// axum-governor always sends header fields.
+fn axum_governor(setup: Setup) -> Option<Box<dyn Subject>> {
+    use axum_governor::{GovernorConfigBuilder, GovernorLayer, Quota};
+    if !setup.headers {
+        return None;
+    }
+    let quota = if setup.refuses {
+        Quota::requests_per_hour(nz!(1_u32))
+    } else {
+        Quota::requests_per_second(nz!(10_000_u32))
+    };
+    let config = GovernorConfigBuilder::default()
+        .with_extractor(PeerIp::default())
+        .expect_connect_info()
+        .quota_default(quota)
+        // Its sweep needs a tokio runtime.
+        .gc_disable()
+        .finish();
+    let layer = GovernorLayer::new(config.ok()?);
+    Some(Box::new(Layer::<Inner>::layer(&layer, setup.inner)))
+}

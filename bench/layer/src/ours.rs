@@ -1,0 +1,15 @@
+//! The layer of limiter-tower.
+
+use limiter_core::{MemoryLimiter, Policy, Quota};
+use limiter_tower::{ClientIp, Headers, OnMissing, RateLimitLayer};
+
+/// Returns the layer. It inserts decisions into the extensions by default.
+#[must_use]
+pub fn layer(quota: Quota, headers: bool, decisions: bool) -> RateLimitLayer {
+    let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
+    let mut layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject);
+    if !headers {
+        layer = layer.headers(Headers::None);
+    }
+    if decisions { layer } else { layer.without_decisions() }
+}
