@@ -189,7 +189,7 @@ impl AtOnce {
     /// Asks `rule`. A limiter that admits the request at once is the common case, and takes half the
     /// time here (`cargo xtask bench layer`).
     pub(crate) fn ask(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Self {
-        let Ok(Some(key)) = rule.key(head) else {
+        let Ok(key) = rule.key.key(head) else {
             return Self::ask_all(config, head);
         };
         let cost = rule.cost(head);
