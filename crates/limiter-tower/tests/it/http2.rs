@@ -1,0 +1,319 @@
+//! A thousand streams at once on one HTTP/2 connection.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use axum::{Router, extract::Request, routing::get};
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use limiter_core::{ManualClock, MemoryLimiter, Quota};
+use limiter_tower::{FixedKey, Keep, OnMissing, RateLimitLayer, Wait};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+use crate::limiter;
+
+const STREAMS: usize = 1_000;
+const QUOTA: Quota = Quota::per_hour(600);
+/// 600 at once, then ten a second.
+const DELAYED: Quota = Quota::per_second(10).with_burst(600);
+const STEP: Duration = Duration::from_millis(100);
+const AT_MOST: Duration = Duration::from_secs(30);
+
+type Limiter = MemoryLimiter<ManualClock>;
+
+/// One connection.
+struct Client {
+    sender: SendRequest<Empty<Bytes>>,
+    socket: std::net::TcpStream,
+}
+
+fn of_quota() -> (RateLimitLayer, Limiter) {
+    let limiter = limiter(QUOTA).0;
+    (RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject), limiter)
+}
+
+/// Returns a layer with so many places for waiters.
+fn waiting(places: usize) -> (RateLimitLayer, Limiter, ManualClock) {
+    let (limiter, clock) = limiter(DELAYED);
+    let wait = Wait::up_to(STEP * 1_000).queue(places);
+    let key = FixedKey::new("all");
+    let layer = RateLimitLayer::waiting(limiter.clone(), key, OnMissing::Reject, wait);
+    (layer, limiter, clock)
+}
+
+fn used(limiter: &Limiter) -> u64 {
+    limiter.peek("all").used()
+}
+
+/// A server of HTTP/1 and 2 on loopback.
+struct Server {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(app: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let service = TowerToHyperService::new(app.clone());
+                connections.spawn(async move {
+                    let mut builder = auto::Builder::new(TokioExecutor::new());
+                    builder.http2().max_concurrent_streams(2_000);
+                    // A connection that a client breaks off is an error.
+                    drop(builder.serve_connection(TokioIo::new(socket), service).await);
+                });
+            }
+        });
+        Self { address, accepting }
+    }
+
+    async fn connect(&self) -> Client {
+        let socket = TcpStream::connect(self.address).await.unwrap().into_std().unwrap();
+        let io = TokioIo::new(TcpStream::from_std(socket.try_clone().unwrap()).unwrap());
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let (sender, connection) = builder.handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        Client { sender, socket }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Sends a request on a new stream, and returns its status, or 0 if the stream failed.
+fn send(client: &Client, path: &str) -> impl Future<Output = u16> + use<> {
+    let mut client = client.sender.clone();
+    let request = Request::builder().uri(format!("http://test{path}"));
+    let request = request.body(Empty::new()).unwrap();
+    async move {
+        client.ready().await.unwrap();
+        client.send_request(request).await.map_or(0, |response| response.status().as_u16())
+    }
+}
+
+/// Requests in flight, each on its own stream.
+struct Requests {
+    tasks: JoinSet<()>,
+    answered: Arc<Mutex<Vec<u16>>>,
+}
+
+impl Requests {
+    fn start(client: &Client, streams: usize) -> Self {
+        let answered = Arc::new(Mutex::new(Vec::new()));
+        let tasks = (0..streams).map(|_| {
+            let (response, answered) = (send(client, "/"), Arc::clone(&answered));
+            async move {
+                let status = response.await;
+                answered.lock().unwrap().push(status);
+            }
+        });
+        Self { tasks: tasks.collect(), answered }
+    }
+
+    /// Returns how many were answered with 200, and how many with 429.
+    fn answered(&self) -> [usize; 2] {
+        let answered = self.answered.lock().unwrap();
+        [200, 429].map(|status| answered.iter().filter(|&&found| found == status).count())
+    }
+
+    /// Resets the streams that are not answered.
+    fn reset(mut self) {
+        self.tasks.abort_all();
+    }
+}
+
+/// Waits until the `condition` is met. The test's time-out is the bound.
+async fn until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Holds requests in the handler until it is opened, so that they are in flight together.
+#[derive(Clone)]
+struct Gate {
+    entered: Arc<AtomicUsize>,
+    closed: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self { entered: Arc::default(), closed: Arc::new(Semaphore::new(0)) }
+    }
+
+    /// Returns an app whose handler holds requests.
+    fn app(&self) -> Router {
+        let gate = self.clone();
+        let hold = async move || {
+            gate.entered.fetch_add(1, Relaxed);
+            drop(gate.closed.acquire().await);
+            "hello"
+        };
+        Router::new().route("/", get(hold))
+    }
+
+    fn entered(&self) -> usize {
+        self.entered.load(Relaxed)
+    }
+
+    fn open(&self) {
+        self.closed.close();
+    }
+}
+
+/// Returns an app whose handlers respond at once, or panic.
+fn app() -> Router {
+    let panicking = async || -> &'static str { panic!("as the test wants") };
+    Router::new().route("/", get(async || "hello")).route("/panic", get(panicking))
+}
+
+#[tokio::test]
+async fn a_thousand_streams_are_admitted_up_to_the_quota() {
+    let test = async {
+        let ((layer, limiter), gate) = (of_quota(), Gate::new());
+        let server = Server::start(gate.app().layer(layer)).await;
+        let requests = Requests::start(&server.connect().await, STREAMS);
+        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
+        assert_eq!(used(&limiter), 600);
+        gate.open();
+        until(|| requests.answered() == [600, 400]).await;
+        assert_eq!((gate.entered(), used(&limiter)), (600, 600));
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thousand_streams_are_refunded_when_they_are_settled() {
+    let test = async {
+        let ((layer, limiter), gate) = (of_quota(), Gate::new());
+        let (layer, handle) = layer.settle(|_| Keep::None).build();
+        let server = Server::start(gate.app().layer(layer)).await;
+        let client = server.connect().await;
+        let requests = Requests::start(&client, STREAMS);
+        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
+        gate.open();
+        until(|| requests.answered() == [600, 400]).await;
+        assert_eq!((used(&limiter), handle.unsent_refunds()), (0, 0));
+
+        let requests = Requests::start(&client, 600);
+        until(|| requests.answered() == [600, 0]).await;
+        assert_eq!(used(&limiter), 0);
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn streams_reset_in_the_handler_keep_their_charge() {
+    let test = async {
+        let ((layer, limiter), gate) = (of_quota(), Gate::new());
+        let server = Server::start(gate.app().layer(layer.settle(|_| Keep::None))).await;
+        let client = server.connect().await;
+        let requests = Requests::start(&client, STREAMS);
+        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
+        // A handler that is dropped drops its clone of the semaphore.
+        let held = Arc::strong_count(&gate.closed);
+        requests.reset();
+        until(|| Arc::strong_count(&gate.closed) == held - 600).await;
+        assert_eq!(used(&limiter), 600);
+        gate.open();
+        let requests = Requests::start(&client, 1);
+        until(|| requests.answered() == [0, 1]).await;
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn streams_reset_while_they_wait_free_their_places_and_permits() {
+    let test = async {
+        let (layer, limiter, clock) = waiting(100);
+        let server = Server::start(app().layer(layer)).await;
+        let client = server.connect().await;
+        let requests = Requests::start(&client, STREAMS);
+        until(|| requests.answered() == [600, 300]).await;
+        assert!(clock.next_wake().is_some());
+        requests.reset();
+        until(|| clock.next_wake().is_none()).await;
+        assert_eq!(used(&limiter), 600);
+
+        // The place of each is free, and their turns are not used up.
+        let requests = Requests::start(&client, 101);
+        until(|| requests.answered() == [0, 1]).await;
+        for admitted in 1..=100 {
+            clock.advance(STEP);
+            until(|| requests.answered() == [admitted, 1]).await;
+        }
+        assert_eq!((used(&limiter), clock.next_wake()), (600, None));
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_frees_the_places_of_all_its_streams() {
+    let test = async {
+        let (layer, limiter, clock) = waiting(100);
+        let server = Server::start(app().layer(layer)).await;
+        let client = server.connect().await;
+        let requests = Requests::start(&client, STREAMS);
+        until(|| requests.answered() == [600, 300]).await;
+        client.socket.shutdown(std::net::Shutdown::Both).unwrap();
+        until(|| clock.next_wake().is_none()).await;
+        assert_eq!(used(&limiter), 600);
+
+        let requests = Requests::start(&server.connect().await, 101);
+        until(|| requests.answered() == [0, 1]).await;
+        clock.advance(STEP * 100);
+        until(|| requests.answered() == [100, 1]).await;
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_keeps_its_charge_and_frees_its_place() {
+    let test = async {
+        let (layer, limiter, clock) = waiting(1);
+        let server = Server::start(app().layer(layer.settle(|_| Keep::None))).await;
+        let client = server.connect().await;
+        let panicking: Vec<_> = (0..600).map(|_| send(&client, "/panic")).collect();
+        for response in panicking {
+            assert_eq!(response.await, 0);
+        }
+        assert_eq!(used(&limiter), 600);
+
+        // The only place is free again after a request that waits and panics.
+        for (path, status) in [("/panic", 0), ("/panic", 0), ("/", 200)] {
+            let client = server.connect().await;
+            let response = tokio::spawn(send(&client, path));
+            until(|| clock.next_wake().is_some()).await;
+            clock.advance(STEP);
+            assert_eq!(response.await.unwrap(), status, "{path}");
+        }
+        // Only the last one was refunded.
+        assert_eq!(used(&limiter), 599);
+    };
+    timeout(AT_MOST, test).await.unwrap();
+}
