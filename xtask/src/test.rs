@@ -59,9 +59,13 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
              `cargo xtask servers` fetches one"
         ),
     }
-    // Without it, the test that needs it fails.
+    // Without these, the tests that need them fail.
     match servers::nginx(shell) {
         Ok(path) => tests = tests.env("LIMITER_NGINX", path),
+        Err(error) => eprintln!("{error:#}"),
+    }
+    match servers::chromium(shell) {
+        Ok(path) => tests = tests.env("LIMITER_CHROMIUM", path),
         Err(error) => eprintln!("{error:#}"),
     }
     let status = Command::from(tests).status()?;

@@ -20,6 +20,33 @@ pub(super) fn fetch(shell: &Shell, names: &[&str], binary: &str, server: &Path) 
     let libraries = libraries(shell)?;
     let libraries: Vec<&str> = libraries.iter().map(String::as_str).collect();
     download(shell, &libraries)?;
+    unpack(shell, binary, server)
+}
+
+/// Downloads the package and all packages it depends on that the system lacks, and makes `server` a
+/// script that runs the `binary` in them.
+pub(super) fn fetch_missing(shell: &Shell, name: &str, binary: &str, server: &Path) -> Result<()> {
+    let root = server.parent().context("the server has no folder")?;
+    let _inside = shell.push_dir(root);
+    let packages = with_package_lists(shell, || missing(shell, name))?;
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    download(shell, &packages)?;
+    unpack(shell, binary, server)
+}
+
+/// Returns the packages that an installation of `name` would add.
+fn missing(shell: &Shell, name: &str) -> Result<Vec<String>> {
+    let install = "apt-get install --simulate --no-install-recommends";
+    let install = install.split(' ');
+    let plan = cmd!(shell, "{install...} {name}").quiet().ignore_stderr().read()?;
+    let missing = plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+    // The C library must be the one of the system's dynamic loader.
+    Ok(missing.filter(|name| *name != "libc6").map(str::to_owned).collect())
+}
+
+/// Unpacks the packages in the current folder, and makes `server` a script that runs the `binary` in
+/// them.
+fn unpack(shell: &Shell, binary: &str, server: &Path) -> Result<()> {
     for package in packages(shell)? {
         cmd!(shell, "dpkg-deb -x {package} .").quiet().run()?;
         shell.remove_path(package)?;
@@ -29,7 +56,8 @@ pub(super) fn fetch(shell: &Shell, names: &[&str], binary: &str, server: &Path) 
     let script = format!(
         "#!/bin/sh\n\
          root=$(dirname \"$0\")\n\
-         export LD_LIBRARY_PATH=\"$root/usr/lib/{ARCH}-linux-gnu\"\n\
+         libraries=\"$root/usr/lib/{ARCH}-linux-gnu\"\n\
+         export LD_LIBRARY_PATH=\"$libraries:$libraries/pulseaudio:$root/lib/{ARCH}-linux-gnu\"\n\
          exec \"$root/{binary}\" \"$@\"\n"
     );
     shell.write_file(server, script)?;
@@ -42,12 +70,18 @@ fn download(shell: &Shell, packages: &[&str]) -> Result<()> {
     // The user that apt would become has no access to the target folder.
     let user = "APT::Sandbox::User=root";
     let download = || cmd!(shell, "apt-get download -qq -o {user} {packages...}").quiet().run();
-    if download().is_ok() {
-        return Ok(());
+    with_package_lists(shell, || Ok(download()?))
+}
+
+/// Runs `step`, and again with fresh package lists if it fails.
+fn with_package_lists<T>(shell: &Shell, step: impl Fn() -> Result<T>) -> Result<T> {
+    if let Ok(done) = step() {
+        return Ok(done);
     }
     eprintln!("package lists missing or old: apt-get update");
     let update = cmd!(shell, "apt-get update -qq").quiet().run();
-    update.and_then(|()| download()).context("needs apt-get, with package lists or as root")
+    let again = update.map_err(Into::into).and_then(|()| step());
+    again.context("needs apt-get, with package lists or as root")
 }
 
 /// The libraries that the server is linked to, which a small system lacks.

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod answers;
+mod browser;
 mod dialects;
 mod failures;
 mod fields;

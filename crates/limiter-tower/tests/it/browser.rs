@@ -1,0 +1,136 @@
+//! What a page in a browser reads of a response from another origin.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{self, Stdio},
+    time::Duration,
+};
+
+use axum::{Router, response::Html, routing::get};
+use http::HeaderName;
+use limiter_core::Quota;
+use limiter_tower::{EXPOSED_HEADERS, FixedKey, OnMissing, RateLimitLayer};
+use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
+use tower_http::cors::{Any, CorsLayer};
+
+use crate::limiter;
+
+const AT_MOST: Duration = Duration::from_secs(60);
+
+/// Requests the API until it refuses, and writes a line for each response. The request's own header
+/// field makes the browser send a preflight first.
+const PAGE: &str = r#"<!doctype html><pre id="seen"></pre><script type="module">
+const seen = document.getElementById("seen");
+const names = ["Retry-After", "RateLimit", "RateLimit-Policy"];
+for (let status = 0, count = 0; status !== 429 && count < 5; count++) {
+    const response = await fetch("API", {headers: {"x-page": "yes"}, cache: "no-store"});
+    status = response.status;
+    const fields = names.map(name => response.headers.get(name));
+    seen.textContent += [status, ...fields].join(" | ") + "\n";
+}
+</script>"#;
+
+#[tokio::test]
+async fn a_page_of_another_origin_reads_when_to_retry() {
+    let expected = "200 |  | \"default\";r=1;t=1800 | \"default\";q=2;w=3600\n\
+                    200 |  | \"default\";r=0;t=1800 | \"default\";q=2;w=3600\n\
+                    429 | 1800 | \"default\";r=0;t=1800 | \"default\";q=2;w=3600\n";
+    timeout(AT_MOST, assert_seen(&EXPOSED_HEADERS, expected)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_reads_nothing_that_is_not_exposed() {
+    let expected = "200 |  |  | \n200 |  |  | \n429 |  |  | \n";
+    timeout(AT_MOST, assert_seen(&[], expected)).await.unwrap();
+}
+
+/// Asserts what a page reads if an API exposes these header fields.
+async fn assert_seen(exposed: &[HeaderName], expected: &str) {
+    let (limiter, _) = limiter(Quota::per_hour(2));
+    let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject)
+        .skip(|head| head.is_preflight());
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_headers([HeaderName::from_static("x-page")])
+        .expose_headers(exposed.to_vec());
+    // The last layer is the outermost.
+    let api = Router::new().route("/", get(async || "hello")).layer(limits).layer(cors);
+    let (api, api_server) = serve(api).await;
+    let page = PAGE.replace("API", &format!("http://{api}/"));
+    let page = Router::new().route("/", get(async move || Html(page)));
+    let (page, page_server) = serve(page).await;
+
+    let document = browse(page).await;
+    let start = "<pre id=\"seen\">";
+    let (_, seen) = document.split_once(start).unwrap_or_else(|| panic!("{document}"));
+    let (seen, _) = seen.split_once("</pre>").unwrap();
+    assert_eq!(seen, expected);
+    assert_eq!(limiter.peek("all").used(), 2);
+    api_server.abort();
+    page_server.abort();
+}
+
+async fn serve(app: Router) -> (SocketAddr, AbortHandle) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move { axum::serve(listener, app).await });
+    (address, server.abort_handle())
+}
+
+/// Returns the page's document once its script has run.
+async fn browse(page: SocketAddr) -> String {
+    let name = format!("chromium-{}-{}", process::id(), page.port());
+    let folder = Folder(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
+    let mut profile = OsString::from("--user-data-dir=");
+    profile.push(&folder.0);
+    let output = Command::new(binary())
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
+        .arg(profile)
+        // Time stands still in the page while a request is in flight.
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!("http://{page}/"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let document = String::from_utf8(output.stdout).unwrap();
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr);
+        panic!("chromium: {}\n{log}", output.status);
+    }
+    document
+}
+
+/// A folder that is removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Returns the browser that `LIMITER_CHROMIUM` names, or else the one that is installed. Without one
+/// the test fails, it is not skipped.
+fn binary() -> OsString {
+    if let Some(named) = env::var_os("LIMITER_CHROMIUM") {
+        return named;
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut files = env::split_paths(&path)
+        .flat_map(|folder| ["chromium", "google-chrome"].map(|name| folder.join(name)));
+    match files.find(|file| file.is_file()) {
+        Some(file) => file.into(),
+        None => panic!(
+            "no Chromium to test with: run `cargo xtask test`, which fetches one, or install one, \
+             or set LIMITER_CHROMIUM to the path of a binary"
+        ),
+    }
+}
