@@ -36,9 +36,8 @@ pub(super) fn fetch_missing(shell: &Shell, name: &str, binary: &str, server: &Pa
 
 /// Returns the packages that an installation of `name` would add.
 fn missing(shell: &Shell, name: &str) -> Result<Vec<String>> {
-    let install = "apt-get install --simulate --no-install-recommends";
-    let install = install.split(' ');
-    let plan = cmd!(shell, "{install...} {name}").quiet().ignore_stderr().read()?;
+    let plan = cmd!(shell, "apt-get install --simulate --no-install-recommends {name}");
+    let plan = plan.quiet().ignore_stderr().read()?;
     let missing = plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
     // The C library must be the one of the system's dynamic loader.
     Ok(missing.filter(|name| *name != "libc6").map(str::to_owned).collect())
