@@ -31,7 +31,7 @@ impl<'r> Head<'r> {
     ///
     /// [Fetch, section 3.3.2]: https://fetch.spec.whatwg.org/#http-requests
     #[must_use]
-    pub fn is_preflight(self) -> bool {
+    pub fn is_preflight(&self) -> bool {
         use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
         self.method == Method::OPTIONS
             && self.headers.contains_key(ORIGIN)
