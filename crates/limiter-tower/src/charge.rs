@@ -28,7 +28,7 @@ pub enum Keep {
 /// A layer with [`settle`](crate::RateLimitLayer::settle) or
 /// [`chargeable`](crate::RateLimitLayer::chargeable) inserts it into the extensions of admitted
 /// requests. Clones are handles on one charge: the first settlement wins. Without any settlement the
-/// full charge stays.
+/// full charge stays. With nested layers, a handler settles the charges of all of them.
 ///
 /// ```
 /// use limiter_tower::Charge;
@@ -39,7 +39,11 @@ pub enum Keep {
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Charge(Arc<Mutex<State>>);
+pub struct Charge {
+    state: Arc<Mutex<State>>,
+    /// The charge of an outer layer.
+    outer: Option<Arc<Charge>>,
+}
 
 struct State {
     charges: Charges,
@@ -48,8 +52,10 @@ struct State {
 }
 
 impl Charge {
-    pub(crate) fn new(charges: Charges) -> Self {
-        Self(Arc::new(Mutex::new(State { charges, is_taken: false })))
+    /// Returns the charge of a layer within another one, if that has one.
+    pub(crate) fn new(charges: Charges, outer: Option<&Self>) -> Self {
+        let state = Arc::new(Mutex::new(State { charges, is_taken: false }));
+        Self { state, outer: outer.cloned().map(Arc::new) }
     }
 
     /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest. Does nothing if
@@ -58,14 +64,20 @@ impl Charge {
     /// The refund is sent now, without waiting for it.
     pub fn keep(&self, permits: u64) {
         self.take_charges(|_| true).refund_above(permits);
+        if let Some(outer) = &self.outer {
+            outer.keep(permits);
+        }
     }
 
     /// Makes the caller responsible for settling the charge, so that the layer's
     /// [`settle`](crate::RateLimitLayer::settle) does not apply: for a stream that ends after the
-    /// response's head was sent.
+    /// response's head was sent. Does nothing if the charge was settled before.
     #[must_use = "the charge stays unless it is settled"]
     pub fn take(&self) -> Self {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        if let Some(outer) = &self.outer {
+            let _ = outer.take();
+        }
         self.clone()
     }
 
@@ -80,7 +92,7 @@ impl Charge {
     }
 
     fn take_charges(&self, may_take: impl FnOnce(&State) -> bool) -> Charges {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if may_take(&state) { mem::take(&mut state.charges) } else { Charges::default() }
     }
 }
@@ -98,14 +110,14 @@ pub(crate) struct Charges(Vec<Charged>);
 struct Charged {
     plan: Plan,
     receipt: Receipt,
-    unsent: Arc<Unsent>,
+    unsent: Arc<UnsentRefunds>,
 }
 
 /// How many refunds could not be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Unsent(AtomicU64);
+pub(crate) struct UnsentRefunds(AtomicU64);
 
-impl Unsent {
+impl UnsentRefunds {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -116,7 +128,7 @@ impl Unsent {
 }
 
 impl Charges {
-    fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<Unsent>) {
+    fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
         self.0.push(Charged { plan, receipt, unsent: Arc::clone(unsent) });
     }
 
@@ -132,7 +144,7 @@ impl Charges {
 }
 
 /// Executes a refund, whether or not anything polls it. Counts it if that fails.
-fn send(mut refund: Answer<u64>, unsent: Arc<Unsent>) {
+fn send(mut refund: Answer<u64>, unsent: Arc<UnsentRefunds>) {
     match refund.take_ready() {
         Some(Ok(_)) => {}
         Some(Err(_)) => unsent.count(),
@@ -142,19 +154,42 @@ fn send(mut refund: Answer<u64>, unsent: Arc<Unsent>) {
 
 /// Polls the refund in a task of its own.
 #[cfg(feature = "tokio")]
-fn spawn(refund: Answer<u64>, unsent: Arc<Unsent>) {
+fn spawn(refund: Answer<u64>, unsent: Arc<UnsentRefunds>) {
     match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn(async move {
-            if refund.await.is_err() {
-                unsent.count();
-            }
-        })),
+        Ok(runtime) => {
+            let uncertain = RefundGuard(Some(unsent));
+            runtime.spawn(async move {
+                if refund.await.is_ok() {
+                    uncertain.disarm();
+                }
+            });
+        }
         Err(_) => unsent.count(),
     }
 }
 
+/// A refund that counts as unsent when this is dropped: it failed, or the runtime was shut down.
+#[cfg(feature = "tokio")]
+struct RefundGuard(Option<Arc<UnsentRefunds>>);
+
+#[cfg(feature = "tokio")]
+impl RefundGuard {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Drop for RefundGuard {
+    fn drop(&mut self) {
+        if let Some(unsent) = &self.0 {
+            unsent.count();
+        }
+    }
+}
+
 #[cfg(not(feature = "tokio"))]
-fn spawn(_: Answer<u64>, unsent: Arc<Unsent>) {
+fn spawn(_: Answer<u64>, unsent: Arc<UnsentRefunds>) {
     unsent.count();
 }
 
@@ -164,7 +199,7 @@ fn spawn(_: Answer<u64>, unsent: Arc<Unsent>) {
 pub(crate) struct Provisional(Charges);
 
 impl Provisional {
-    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<Unsent>) {
+    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
         self.0.push(plan, receipt, unsent);
     }
 

@@ -1,12 +1,12 @@
 //! All that a layer, its services and its handles share.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, iter, sync::Arc, time::Duration};
 
-use limiter_core::{Decision, Error};
+use limiter_core::{Decision, Error, Policy};
 
 use crate::{
     Event, Head, Keep, Outcome, Plan,
-    charge::Unsent,
+    charge::UnsentRefunds,
     respond::{GrpcStatus, Headers, RefuseFn, ResponseHead, text},
     rule::{Flag, Rule},
 };
@@ -30,7 +30,9 @@ pub(crate) struct Config {
     pub(crate) has_decisions: bool,
     pub(crate) observer: Option<ObserveFn>,
     pub(crate) is_off: Flag,
-    pub(crate) unsent: Arc<Unsent>,
+    /// Whether the configuration has ended.
+    pub(crate) is_built: bool,
+    pub(crate) unsent: Arc<UnsentRefunds>,
 }
 
 impl Config {
@@ -46,6 +48,7 @@ impl Config {
             has_decisions: true,
             observer: None,
             is_off: Flag::default(),
+            is_built: false,
             unsent: Arc::default(),
         }
     }
@@ -55,27 +58,58 @@ impl Config {
         let passes = self.is_off.get() || self.skip.as_ref().is_some_and(|skip| skip(head));
         if passes && self.is_observed() {
             for rule in &self.rules {
-                self.report(&rule.plan.get(), Outcome::Bypassed, Found::default(), head);
+                self.report(
+                    rule,
+                    &rule.plan.get(),
+                    Outcome::Bypassed,
+                    EventDetails::default(),
+                    head,
+                );
             }
         }
         passes
     }
 
+    /// Returns a name that `policy` shares with a rule other than `own`: of a policy, or of a limit,
+    /// because header fields tell decisions apart by it.
+    pub(crate) fn taken_name(&self, policy: &Policy, own: Option<&str>) -> Option<String> {
+        let names = |policy: &Policy| {
+            let limits = policy.limits().iter().map(|limit| limit.name().to_owned());
+            iter::once(policy.name().to_owned()).chain(limits).collect::<Vec<_>>()
+        };
+        let others = self.rules.iter().filter(|rule| own.is_none_or(|own| own != &*rule.name));
+        let taken: Vec<String> = others.flat_map(|rule| names(rule.plan.get().policy())).collect();
+        names(policy).into_iter().find(|name| taken.contains(name))
+    }
+
     /// Returns whether the charges of the rule at `index` may have to be refunded.
     pub(crate) fn needs_receipts(&self, index: usize) -> bool {
-        self.has_charge() || index + 1 < self.rules.len()
+        let (asked_before, _) = self.rules.split_at(index.min(self.rules.len()));
+        self.has_charge()
+            || index + 1 < self.rules.len()
+            // After a delay, the inner service may fail to become ready.
+            || asked_before.iter().any(|rule| rule.wait.is_some())
     }
 
     pub(crate) fn has_charge(&self) -> bool {
         self.is_chargeable || self.settle.is_some()
     }
 
+    /// Returns whether each rule whose key clients choose stands beside another one that is enforced for
+    /// as many keys.
+    pub(crate) fn has_enough_keys(&self) -> bool {
+        let enforced = |is_chosen| {
+            let rules =
+                self.rules.iter().filter(move |rule| rule.key.is_client_chosen() == is_chosen);
+            rules.map(|rule| rule.mode.get().percent()).max()
+        };
+        enforced(true) <= enforced(false)
+    }
+
     /// Returns the rule of a layer that has one rule, delays no request and settles no charge.
     pub(crate) fn only_rule(&self) -> Option<&Rule> {
         match self.rules.as_slice() {
-            [rule] if rule.wait.is_none() && !self.has_charge() && !self.is_observed() => {
-                Some(rule)
-            }
+            [rule] if rule.wait.is_none() && !self.has_charge() => Some(rule),
             _ => None,
         }
     }
@@ -89,11 +123,19 @@ impl Config {
         cfg!(feature = "metrics") || self.observer.is_some()
     }
 
-    pub(crate) fn report(&self, plan: &Plan, outcome: Outcome, found: Found<'_>, head: Head<'_>) {
+    pub(crate) fn report(
+        &self,
+        rule: &Rule,
+        plan: &Plan,
+        outcome: Outcome,
+        found: EventDetails<'_>,
+        head: Head<'_>,
+    ) {
         if !self.is_observed() {
             return;
         }
         let event = Event {
+            rule: &rule.name,
             policy: plan.policy(),
             store: plan.limiter().store(),
             outcome,
@@ -103,7 +145,7 @@ impl Config {
             head,
         };
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::record(&event);
+        crate::observe::metrics::record(&event, &rule.name);
         if let Some(observer) = &self.observer {
             observer(&event);
         }
@@ -112,13 +154,13 @@ impl Config {
 
 /// What a limiter returned, if it was asked.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Found<'a> {
+pub(crate) struct EventDetails<'a> {
     decision: Option<&'a Decision>,
     error: Option<&'a Error>,
     elapsed: Option<Duration>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> EventDetails<'a> {
     pub(crate) const fn decision(decision: &'a Decision, elapsed: Option<Duration>) -> Self {
         Self { decision: Some(decision), error: None, elapsed }
     }

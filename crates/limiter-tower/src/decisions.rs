@@ -8,8 +8,9 @@ use crate::{Disclosure, Plan};
 
 /// The decisions about one request, by policy, in the order in which the rules were asked.
 ///
-/// A layer inserts them into the extensions of an admitted request, for handlers, and of every
-/// response that was decided, for outer layers. An inner layer appends to those of an outer one.
+/// A layer inserts them into the extensions of an admitted request, for handlers, and of the response,
+/// for outer layers. The response to a refused request has only the decision to refuse it, because the
+/// charges of earlier rules are refunded. An inner layer appends to those of an outer one.
 ///
 /// ```
 /// use limiter_tower::Decisions;
@@ -22,13 +23,13 @@ use crate::{Disclosure, Plan};
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     /// Beside the others, so that one decision allocates nothing.
-    first: Option<Decided>,
-    others: Vec<Decided>,
+    first: Option<PolicyDecision>,
+    others: Vec<PolicyDecision>,
 }
 
 /// A decision, and the policy that it was made under.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct PolicyDecision {
     pub(crate) plan: Plan,
     pub(crate) cost: Cost,
     pub(crate) decision: Decision,
@@ -37,7 +38,7 @@ pub struct Decided {
     pub(crate) disclosure: Disclosure,
 }
 
-impl Decided {
+impl PolicyDecision {
     /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -77,20 +78,26 @@ impl Decided {
     }
 }
 
+impl From<PolicyDecision> for Decisions {
+    fn from(only: PolicyDecision) -> Self {
+        Self { first: Some(only), others: Vec::new() }
+    }
+}
+
 impl Decisions {
     /// Returns the decision under the policy of that name, the last one if there are several.
     #[must_use]
-    pub fn get(&self, policy: &str) -> Option<&Decided> {
+    pub fn get(&self, policy: &str) -> Option<&PolicyDecision> {
         self.iter().rev().find(|decided| decided.policy().name() == policy)
     }
 
     /// Returns the decisions in the order in which they were made.
     #[must_use]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Decided> + Clone {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PolicyDecision> + Clone {
         self.first.iter().chain(&self.others)
     }
 
-    pub(crate) fn push(&mut self, decided: Decided) {
+    pub(crate) fn push(&mut self, decided: PolicyDecision) {
         match self.first {
             None => self.first = Some(decided),
             Some(_) => self.others.push(decided),

@@ -18,14 +18,15 @@ use crate::{
     Charge, Decisions, Head,
     charge::Charges,
     config::Config,
-    inquiry::{Inquiry, Verdict},
+    request_check::{RequestCheck, Verdict},
     respond::{ResponseHead, body::ResponseBody, describe, insert},
 };
 
 pin_project! {
     /// The future of [`RateLimit`](crate::RateLimit).
     ///
-    /// If it is dropped before the inner service has the request, charges are refunded.
+    /// If it is dropped before the inner service has the request, charges are refunded. Only a charge
+    /// that a store is making at that moment may stay.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -51,7 +52,7 @@ pin_project! {
 
 /// A request that is not decided yet.
 struct Deciding<S, B> {
-    inquiry: Inquiry,
+    check: RequestCheck,
     service: S,
     request: Request<B>,
     stage: Stage,
@@ -76,14 +77,14 @@ where
     /// service is ready.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response<Bytes>>, S::Error>> {
         if self.stage != Stage::Readying {
-            match self.inquiry.poll(Head::from(&self.request), cx) {
+            match self.check.poll(Head::from(&self.request), cx) {
                 Poll::Ready(Verdict::Answer(response)) => return Poll::Ready(Ok(Some(response))),
                 Poll::Ready(Verdict::Forward) if self.stage == Stage::Checking => {
                     return Poll::Ready(Ok(None));
                 }
                 Poll::Ready(Verdict::Forward) => self.stage = Stage::Readying,
                 Poll::Pending => {
-                    if self.stage == Stage::Checking && self.inquiry.is_waiting() {
+                    if self.stage == Stage::Checking && self.check.is_waiting() {
                         self.service = self.service.clone();
                         self.stage = Stage::Waiting;
                     }
@@ -100,9 +101,9 @@ where
     S: Service<Request<B>>,
 {
     fn call(self) -> Calling<S::Future> {
-        let Self { inquiry, mut service, request, .. } = self;
-        let config = Arc::clone(inquiry.config());
-        let (decisions, charges) = inquiry.admit();
+        let Self { check, mut service, request, .. } = self;
+        let config = Arc::clone(check.config());
+        let (decisions, charges) = check.admit();
         Calling::new(&config, &mut service, request, decisions, charges)
     }
 }
@@ -145,7 +146,8 @@ impl<F> Calling<F> {
         if config.has_decisions {
             insert(config, decisions.clone(), request.extensions_mut());
         }
-        let charge = config.has_charge().then(|| Charge::new(charges));
+        let outer = request.extensions().get::<Charge>();
+        let charge = config.has_charge().then(|| Charge::new(charges, outer));
         if let Some(charge) = &charge {
             request.extensions_mut().insert(charge.clone());
         }
@@ -155,8 +157,10 @@ impl<F> Calling<F> {
 }
 
 impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
-    pub(crate) fn deciding(inquiry: Inquiry, ready: S, request: Request<B>) -> Self {
-        let deciding = Deciding { inquiry, service: ready, request, stage: Stage::Checking };
+    /// `service` was polled ready, unless the check waits for permits.
+    pub(crate) fn deciding(check: RequestCheck, service: S, request: Request<B>) -> Self {
+        let stage = if check.is_waiting() { Stage::Waiting } else { Stage::Checking };
+        let deciding = Deciding { check, service, request, stage };
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 

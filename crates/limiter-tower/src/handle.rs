@@ -57,7 +57,8 @@ impl Handle {
         self.config.rules.iter().map(|rule| RuleHandle { config: &self.config, rule })
     }
 
-    /// Forwards all requests from now on, without counting them.
+    /// Forwards all requests from now on, without counting them. Requests that wait already are not
+    /// released.
     pub fn switch_off(&self) {
         self.config.is_off.set(true);
     }
@@ -98,6 +99,12 @@ pub struct RuleHandle<'h> {
 }
 
 impl RuleHandle<'_> {
+    /// Returns the rule's name: the one that its policy had at first.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.rule.name
+    }
+
     /// Returns the policy that is enforced.
     #[must_use]
     pub fn policy(self) -> Policy {
@@ -109,8 +116,14 @@ impl RuleHandle<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy). The rule stays as it was.
+    /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy), and
+    /// [`ErrorKind::InvalidName`] if another rule has a policy or limit of that name. The rule stays as
+    /// it was.
     pub fn set_policy(self, policy: &Policy) -> Result<(), Error> {
+        if let Some(name) = self.config.taken_name(policy, Some(&self.rule.name)) {
+            let message = format!("another rule has a policy or limit named {name:?}; rename one");
+            return Err(Error::new(ErrorKind::InvalidName, message));
+        }
         self.rule.plan.set(self.rule.plan.get().with_policy(policy)?);
         Ok(())
     }
@@ -126,12 +139,12 @@ impl RuleHandle<'_> {
         self.rule.mode.set(mode);
     }
 
-    /// Returns how far the permits of `key` are used up.
+    /// Returns how far the permits of `key` are used up. With a store, the answer has to be awaited.
     pub fn peek(self, key: &Key<'_>) -> Answer<Usage> {
         self.rule.plan.get().limiter().peek(key)
     }
 
-    /// Makes `key` fresh.
+    /// Makes `key` fresh. With a store, the answer has to be awaited.
     pub fn reset(self, key: &Key<'_>) -> Answer<()> {
         self.rule.plan.get().limiter().reset(key)
     }

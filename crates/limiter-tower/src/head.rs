@@ -1,5 +1,7 @@
 //! A request without its body.
 
+use std::sync::LazyLock;
+
 use http::{Extensions, HeaderMap, Method, Request, Uri, request::Parts};
 
 /// The head of a request: all but its body.
@@ -17,6 +19,16 @@ pub struct Head<'r> {
     pub headers: &'r HeaderMap,
     /// What the server and outer layers have added.
     pub extensions: &'r Extensions,
+}
+
+impl Head<'static> {
+    /// Returns the head of no request: `GET /` without header fields, for jobs and messages that are
+    /// [checked](crate::RuleHandle::check) outside of a request.
+    #[must_use]
+    pub fn empty() -> Self {
+        static EMPTY: LazyLock<Request<()>> = LazyLock::new(Request::default);
+        Head::from(&*EMPTY)
+    }
 }
 
 impl<'r> Head<'r> {

@@ -60,7 +60,7 @@ pub trait KeyExtractor: Send + Sync {
     /// [`MissingKey`] if the request has none: its kind tells whose fault that is.
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey>;
 
-    /// Returns whether a client can send any key that it likes, because nothing has verified it.
+    /// Returns whether clients control the key, because nothing verifies it.
     ///
     /// Such a key limits nobody by itself, so a layer requires another rule beside it. The default is
     /// `false`.
@@ -87,12 +87,17 @@ pub trait KeyExtractor: Send + Sync {
     }
 }
 
-impl<K: KeyExtractor + ?Sized> KeyExtractor for Arc<K> {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        (**self).key(head)
-    }
+macro_rules! forward {
+    ($($pointer:ident)*) => {$(
+        impl<K: KeyExtractor + ?Sized> KeyExtractor for $pointer<K> {
+            fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+                (**self).key(head)
+            }
 
-    fn is_client_chosen(&self) -> bool {
-        (**self).is_client_chosen()
-    }
+            fn is_client_chosen(&self) -> bool {
+                (**self).is_client_chosen()
+            }
+        }
+    )*};
 }
+forward! { Arc Box }

@@ -33,8 +33,8 @@ use crate::{
 /// [`and`](Self::and) adds a rule. The rules are asked in order, so put the narrowest first. A
 /// request is admitted if all rules admit it. If a rule refuses it, fails, or the client goes away
 /// meanwhile, the charges of the rules before it are refunded. So no limit is ever exceeded, but the
-/// rules are not one atomic step: between a charge and its refund, the permits are missing to other
-/// requests. Each rule is a call of its own, one round trip each with a store. Limits for the *same*
+/// rules are not one atomic step: until the refund is applied, other requests may be refused. A refusal
+/// reports the rule that refused. Each rule is a call of its own, one round trip each with a store. Limits for the *same*
 /// key are one atomic step with `Policy::several`.
 ///
 /// # Configuration
@@ -77,8 +77,8 @@ impl RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If another rule's policy has the same name: header fields, metrics and the [`Handle`] tell
-    /// rules apart by it.
+    /// If the policy, or one of its limits, has the name of another rule's: header fields, metrics and
+    /// the [`Handle`] tell rules apart by it.
     #[must_use]
     pub fn and(
         self,
@@ -106,9 +106,9 @@ impl RateLimitLayer {
     }
 
     fn and_rule(self, rule: Rule) -> Self {
-        let Rule { name, .. } = &rule;
-        let is_taken = self.config.rules.iter().any(|other| other.name == *name);
-        assert!(!is_taken, "two rules have a policy named {name:?}; give each a name of its own");
+        let taken = self.config.taken_name(rule.plan.get().policy(), None);
+        let name = taken.as_deref().unwrap_or_default();
+        assert!(taken.is_none(), "two rules have a policy or limit named {name:?}; rename one");
         self.with(|config| config.rules.push(rule))
     }
 
@@ -238,14 +238,22 @@ impl RateLimitLayer {
     }
 
     /// Ends the configuration. Returns the layer, and a handle that changes it while requests are
-    /// served.
+    /// served. Any other method of the returned layer panics, because the handle would not operate
+    /// its result.
     #[must_use]
     pub fn build(self) -> (Self, Handle) {
-        let handle = Handle::new(Arc::clone(&self.config));
-        (self, handle)
+        let built = self.with(|config| config.is_built = true);
+        let handle = Handle::new(Arc::clone(&built.config));
+        (built, handle)
     }
 
+    /// Changes the configuration.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended: the handle would not operate the layer that is changed.
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        assert!(!self.config.is_built, "configure a layer before `build`, which ends it");
         change(Arc::make_mut(&mut self.config));
         self
     }
@@ -267,13 +275,14 @@ impl<S> Layer<S> for RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If all rules count requests by keys that clients choose: see
-    /// [`HeaderKey`](crate::HeaderKey).
+    /// If a rule counts requests by a key that clients choose, such as an unverified
+    /// [`HeaderKey`](crate::HeaderKey), and no other rule is enforced for as many keys.
     fn layer(&self, inner: S) -> RateLimit<S> {
         assert!(
-            self.config.rules.iter().any(|rule| !rule.key.is_client_chosen()),
+            self.config.has_enough_keys(),
             "a client can choose its key, so it has any number of allowances: add a rule by \
-             address with `and`, or call `verified` on the key if an outer layer verifies it"
+             address with `and` and enforce it, or call `verified` on the key if an outer layer \
+             verifies it"
         );
         RateLimit::new(inner, Arc::clone(&self.config))
     }

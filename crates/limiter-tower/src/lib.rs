@@ -33,9 +33,9 @@
 //!
 //! The other fields are those of [draft-ietf-httpapi-ratelimit-headers-11]; [`Headers`] chooses others.
 //! `RateLimit-Policy: "api";q=10;w=60;limiter-burst=5` announces 10 permits in 60 seconds, at most 5 at
-//! once. `RateLimit: "api";r=4;t=24` means that 4 permits remain now, and that the quota recovers as many
-//! in 24 seconds. If fewer remain than the same request costs, `t` is the time until it is admitted;
-//! under a window, the time until the window has ended. [`Disclosure`] hides them for a rule.
+//! once. In `RateLimit: "api";r=4;t=24`, 4 permits remain, and the quota recovers 4 permits in 24 seconds.
+//! If `r` is below the request's cost, `t` is the wait until that cost fits. Under a window, `t` is the
+//! time until its end. [`Disclosure`] hides them for a rule.
 //!
 //! # Where to put the layer
 //!
@@ -43,9 +43,9 @@
 //! [`EXPOSED_HEADERS`], and preflights are not counted if the layer [skips](RateLimitLayer::skip) them.
 //!
 //! The layer decides in `call`, so an idle connection that waits in `poll_ready` holds nothing. All
-//! clones of a layer share one state: one layer on several routes is one limit. Of two layers, one
-//! inside the other, the outer one has charged a request that the inner one refuses; two rules of one
-//! layer, by [`and`](RateLimitLayer::and), refund each other.
+//! clones of a layer share one state: one layer on several routes is one limit. With nested
+//! layers, a refusal by the inner layer does not refund the outer one. Rules joined by
+//! [`and`](RateLimitLayer::and) are refunded.
 //!
 //! # Features
 //!
@@ -61,19 +61,19 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod asking;
 mod charge;
+mod check;
 mod config;
 mod decisions;
 mod future;
 pub mod guide;
 mod handle;
 mod head;
-mod inquiry;
 mod key;
 mod layer;
 mod observe;
 mod plan;
+mod request_check;
 mod respond;
 mod rule;
 mod service;
@@ -89,7 +89,7 @@ pub use limiter_core::{
 pub use self::key::MatchedPathKey;
 pub use self::{
     charge::{Charge, Keep},
-    decisions::{Decided, Decisions},
+    decisions::{Decisions, PolicyDecision},
     future::ResponseFuture,
     handle::{Handle, Refused, RuleHandle},
     head::Head,

@@ -15,6 +15,8 @@ use crate::Head;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Event<'a> {
+    /// The rule, by the name that its policy had at first.
+    pub rule: &'a str,
     /// The policy that applied, or the rule's own if none was asked about.
     pub policy: &'a Policy,
     /// Where the limiter's states are: see [`Limiter::store`](limiter_core::Limiter::store).
@@ -45,7 +47,7 @@ pub enum Outcome {
     ShadowDenied,
     /// It was not counted: the layer skips it or is switched off, or it has no key.
     Bypassed,
-    /// It was rejected because it has no key.
+    /// It was rejected, because it has no key or the limiter is not set up to decide.
     Rejected,
     /// It was forwarded although the store failed.
     ErrorAllowed,

@@ -33,6 +33,7 @@ pub(crate) type RefuseFn = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + 
 
 /// The status that a gRPC client receives when a limit refuses its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GrpcStatus {
     /// `RESOURCE_EXHAUSTED` (8). The default.
     #[default]
@@ -115,10 +116,12 @@ fn grpc_response(
         },
         (Reason::Unavailable, _) => Code::Unavailable,
         (Reason::Rejected(_), StatusCode::BAD_REQUEST) => Code::InvalidArgument,
-        (Reason::Rejected(_), _) => Code::Internal,
+        (Reason::Misconfigured | Reason::Rejected(_), _) => Code::Internal,
     };
     let retry = match (disclosure, refusal.reason(), refusal.retry_after()) {
-        (Disclosure::None, ..) | (_, Reason::Rejected(_), _) => Retry::Unspecified,
+        (Disclosure::None, ..) | (_, Reason::Misconfigured | Reason::Rejected(_), _) => {
+            Retry::Unspecified
+        }
         (_, _, Some(wait)) => Retry::After(wait),
         (_, _, None) => Retry::Never,
     };

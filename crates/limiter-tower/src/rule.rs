@@ -6,7 +6,7 @@ mod mode;
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use limiter_core::{Cost, Error, Key};
+use limiter_core::{Cost, Error, ErrorKind, Key};
 
 pub(crate) use self::live::{Flag, LiveMode, LivePlan};
 pub use self::{
@@ -23,10 +23,21 @@ pub(crate) type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
 /// Returns the plan that applies to a request, or `None` for the rule's own.
 pub(crate) type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
 
+/// What follows when a limiter returns an error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// The request is forwarded: the store failed.
+    Forward,
+    /// The request is refused: the store failed.
+    Deny,
+    /// The request is rejected, because the server is not set up to decide: retries can't help.
+    Reject,
+}
+
 #[derive(Clone)]
 pub(crate) struct Rule {
     /// The name that its policy had at first.
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) plan: LivePlan,
     pub(crate) mode: LiveMode,
     pub(crate) key: Arc<dyn KeyExtractor>,
@@ -37,7 +48,9 @@ pub(crate) struct Rule {
     pub(crate) disclosure: Disclosure,
     pub(crate) on_store_failure: OnStoreFailure,
     /// Whether a fault of the server that leaves requests without a key was logged.
-    pub(crate) missing_key_logged: Flag,
+    missing_key_logged: Flag,
+    /// Whether an error that is no failure of the store was logged.
+    misconfiguration_logged: Flag,
     pub(crate) store: Arc<StoreWatch>,
 }
 
@@ -60,6 +73,7 @@ impl Rule {
             disclosure: Disclosure::default(),
             on_store_failure: OnStoreFailure::default(),
             missing_key_logged: Flag::default(),
+            misconfiguration_logged: Flag::default(),
             store: Arc::default(),
         }
     }
@@ -71,8 +85,9 @@ impl Rule {
             Err(missing) => {
                 self.log_missing_key(&missing);
                 match self.missing {
-                    OnMissing::Reject => Err(missing),
-                    OnMissing::Allow => Ok(None),
+                    OnMissing::Reject if self.mode.get() == Mode::ENFORCE => Err(missing),
+                    // Without a key, a shadow or a sample has nothing to decide by.
+                    OnMissing::Reject | OnMissing::Allow => Ok(None),
                     // No extractor returns the key of no parts.
                     OnMissing::Shared => Ok(Some(Key::tuple([]))),
                 }
@@ -111,12 +126,25 @@ impl Rule {
         }
     }
 
-    /// Notes that the store failed, and returns whether the request is forwarded.
-    pub(crate) fn store_failed(&self, plan: &Plan, error: &Error) -> bool {
+    /// Reports an error, and returns what follows.
+    pub(crate) fn failed(&self, plan: &Plan, error: &Error) -> OnError {
+        let is_of_store = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
+        );
+        if !is_of_store {
+            if self.misconfiguration_logged.turn_on() {
+                log::misconfigured(plan.policy(), error);
+            }
+            return OnError::Reject;
+        }
         if self.store.failed(Instant::now()) {
             log::store_failed(plan.policy(), self.on_store_failure, error);
         }
-        self.on_store_failure == OnStoreFailure::Allow
+        match self.on_store_failure {
+            OnStoreFailure::Allow => OnError::Forward,
+            OnStoreFailure::Deny => OnError::Deny,
+        }
     }
 
     /// Notes that the store returned a decision.

@@ -14,7 +14,7 @@ use crate::{
     charge::Charges,
     config::Config,
     future::{Calling, ResponseFuture},
-    inquiry::{AtOnce, Verdict},
+    request_check::{FastPath, Verdict},
     respond::body::ResponseBody,
 };
 
@@ -63,13 +63,13 @@ where
         if config.passes(head) {
             return ResponseFuture::calling(Calling::plain(inner.call(request)));
         }
-        let asked = match config.only_rule() {
-            Some(rule) => AtOnce::ask(config, rule, head),
-            None => AtOnce::ask_all(config, head),
+        let path = match config.only_rule() {
+            Some(rule) => FastPath::ask(config, rule, head),
+            None => FastPath::check_all(config, head),
         };
-        let (inquiry, verdict) = match asked {
-            AtOnce::Other(inquiry, verdict) => (inquiry, verdict),
-            AtOnce::Admitted(decisions) => {
+        let (check, verdict) = match path {
+            FastPath::Other(check, verdict) => (check, verdict),
+            FastPath::Admitted(decisions) => {
                 let charges = Charges::default();
                 let calling = Calling::new(config, inner, request, decisions, charges);
                 return ResponseFuture::calling(calling);
@@ -77,7 +77,7 @@ where
         };
         match verdict {
             Poll::Ready(Verdict::Forward) => {
-                let (decisions, charges) = inquiry.admit();
+                let (decisions, charges) = check.admit();
                 ResponseFuture::calling(Calling::new(config, inner, request, decisions, charges))
             }
             Poll::Ready(Verdict::Answer(response)) => ResponseFuture::answered(response),
@@ -85,8 +85,11 @@ where
                 // The service that was polled ready goes with the request, because only it may be
                 // called. A clone, which is yet to be polled, stays.
                 let clone = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, clone);
-                ResponseFuture::deciding(inquiry, ready, request)
+                let mut service = mem::replace(&mut self.inner, clone);
+                if check.is_waiting() {
+                    service = service.clone();
+                }
+                ResponseFuture::deciding(check, service, request)
             }
         }
     }

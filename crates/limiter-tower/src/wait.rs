@@ -11,12 +11,13 @@ use limiter_core::Key;
 
 /// How long requests wait for permits, and how many.
 ///
-/// A request that fits is admitted at once. Another one waits, unless it would wait too long or there
-/// are too many waiters; then it is refused at once. Waiters for one key are admitted in the order in
+/// A request that fits is admitted at once. Otherwise it waits, if its wait is at most `within` and the
+/// queue has room; else it is refused at once. Waiters for one key are admitted in the order in
 /// which they came. With nginx's words: `burst=20 delay=8` is a quota with a burst of 8 and a queue
 /// of 12.
 ///
-/// Clones share the number of waiters, so one value given to several rules bounds them together.
+/// Clones share the number of waiters, so one value given to several rules bounds them together. The
+/// waits of several rules add up.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,11 +69,11 @@ impl Wait {
         self.within
     }
 
-    /// Returns a place in the queue of `key` under the named policy, or `None` if there are too many
+    /// Returns a place in the queue of `key` under the named rule, or `None` if there are too many
     /// waiters.
-    pub(crate) fn enter(&self, policy: &str, key: &Key<'_>) -> Option<Place> {
+    pub(crate) fn enter(&self, rule: &str, key: &Key<'_>) -> Option<WaiterGuard> {
         let mut name = Vec::new();
-        Key::tuple([policy.into(), key.into()]).encode(&mut name);
+        Key::tuple([rule.into(), key.into()]).encode(&mut name);
         let name = name.into_boxed_slice();
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = waiters.by_key.get(&name).copied().unwrap_or(0);
@@ -81,7 +82,7 @@ impl Wait {
         }
         waiters.by_key.insert(name.clone(), of_key + 1);
         waiters.total += 1;
-        Some(Place { name, waiters: Arc::clone(&self.waiters) })
+        Some(WaiterGuard { name, waiters: Arc::clone(&self.waiters) })
     }
 }
 
@@ -97,12 +98,12 @@ impl fmt::Debug for Wait {
 }
 
 /// A waiter's place, which is free again once this is dropped.
-pub(crate) struct Place {
+pub(crate) struct WaiterGuard {
     name: Box<[u8]>,
     waiters: Arc<Mutex<Waiters>>,
 }
 
-impl Drop for Place {
+impl Drop for WaiterGuard {
     fn drop(&mut self) {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.total -= 1;

@@ -4,12 +4,14 @@ use std::{error, fmt, future::poll_fn};
 
 use bytes::Bytes;
 use http::Response;
-use limiter_core::{Cost, Key};
+use limiter_core::{Cost, Decision, Key};
 
 use super::RuleHandle;
 use crate::{
-    Decided, Head,
-    asking::{Concluded, Question},
+    Decisions, Head, Outcome, PolicyDecision,
+    check::{RuleCheck, RuleOutcome},
+    config::EventDetails,
+    respond::insert,
 };
 
 impl RuleHandle<'_> {
@@ -17,11 +19,13 @@ impl RuleHandle<'_> {
     /// request's body, for a message of a WebSocket, or for a job.
     ///
     /// It follows the rule's mode, delay and choice for store failures, and reports the outcome.
-    /// Returns the decision, or `None` if the store failed or the layer is switched off.
+    /// Returns the decision, or `None` if the store failed or the layer is switched off. If the layer
+    /// serves the route as well, the request is charged by both. Without a request, use
+    /// [`Head::empty`].
     ///
     /// ```
     /// use axum::{Json, extract::Request, http::request::Parts};
-    /// use limiter_core::{Cost, Key};
+    /// use limiter_core::{Cost, Decision, Key};
     /// use limiter_tower::{Handle, Refused};
     ///
     /// /// Charges as many permits as the body has items.
@@ -41,21 +45,27 @@ impl RuleHandle<'_> {
         head: impl Into<Head<'_>>,
         key: &Key<'_>,
         cost: Cost,
-    ) -> Result<Option<Decided>, Refused> {
+    ) -> Result<Option<PolicyDecision>, Refused> {
         let Self { config, rule } = self;
         let head = head.into();
         if config.is_off.get() {
+            config.report(rule, &rule.plan.get(), Outcome::Bypassed, EventDetails::default(), head);
             return Ok(None);
         }
-        let (mut question, mut stage) = Question::ask(config, rule, head, key, cost, false);
-        let mut asked = poll_fn(|cx| stage.poll(cx)).await;
-        if let Some(mut wait) = question.wait(rule, &asked, || Some(key.into())) {
-            asked = poll_fn(|cx| wait.poll(cx)).await;
+        let (mut rule_check, mut stage) = RuleCheck::ask(config, rule, head, key, cost, false);
+        let mut result = poll_fn(|cx| stage.poll(cx)).await;
+        if let Some(mut wait) = rule_check.wait(rule, &result, || Some(key.into())) {
+            result = poll_fn(|cx| wait.poll(cx)).await;
         }
-        let decision = asked.map(|(decision, _)| decision);
-        match question.conclude(config, rule, decision, head) {
-            Concluded::Admitted(decided) => Ok(decided),
-            Concluded::Denied { response, .. } => Err(Refused(Box::new(response))),
+        let decision = result.map(|(decision, _)| decision);
+        match rule_check.conclude(config, rule, decision, head) {
+            RuleOutcome::Admitted(decided) => Ok(decided),
+            RuleOutcome::Denied { mut response, decided } => {
+                let decision = decided.as_ref().map(|decided| decided.decision);
+                let decisions = decided.map(Decisions::from).unwrap_or_default();
+                insert(config, decisions, response.extensions_mut());
+                Err(Refused { response: Box::new(response), decision })
+            }
         }
     }
 }
@@ -64,13 +74,22 @@ impl RuleHandle<'_> {
 ///
 /// With the feature `axum` it is a response, so handlers can return it as their error.
 #[derive(Debug)]
-pub struct Refused(Box<Response<Bytes>>);
+pub struct Refused {
+    response: Box<Response<Bytes>>,
+    decision: Option<Decision>,
+}
 
 impl Refused {
     /// Returns the response to the client.
     #[must_use]
     pub fn into_response(self) -> Response<Bytes> {
-        *self.0
+        *self.response
+    }
+
+    /// Returns the decision, if a limit has refused.
+    #[must_use]
+    pub const fn decision(&self) -> Option<Decision> {
+        self.decision
     }
 }
 
@@ -85,6 +104,6 @@ impl error::Error for Refused {}
 #[cfg(feature = "axum")]
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> axum::response::Response {
-        self.0.map(axum::body::Body::from)
+        self.response.map(axum::body::Body::from)
     }
 }

@@ -7,7 +7,8 @@ use crate::Head;
 
 /// Counts requests by the path of their target, without the query.
 ///
-/// A client can vary the path wherever a route matches many, so prefer
+/// A client can invent paths, and each has its own allowance. Therefore a layer accepts this key only
+/// beside a rule with another key. Prefer
 #[cfg_attr(feature = "axum", doc = "[`MatchedPathKey`].")]
 #[cfg_attr(not(feature = "axum"), doc = "`MatchedPathKey`.")]
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,15 +18,24 @@ impl KeyExtractor for PathKey {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         Ok(head.path().into())
     }
+
+    fn is_client_chosen(&self) -> bool {
+        true
+    }
 }
 
-/// Counts requests by their method.
+/// Counts requests by their method. All methods that RFC 9110 and RFC 5789 do not define share one
+/// key, because a client can invent others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MethodKey;
 
 impl KeyExtractor for MethodKey {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        Ok(head.method.as_str().into())
+        let is_known = matches!(
+            head.method.as_str(),
+            "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "CONNECT" | "OPTIONS" | "TRACE" | "PATCH"
+        );
+        Ok(if is_known { head.method.as_str() } else { "" }.into())
     }
 }
 

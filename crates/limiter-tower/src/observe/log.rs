@@ -28,6 +28,12 @@ pub(crate) fn store_recovered(policy: &Policy) {
     let _ = policy;
 }
 
+/// A limiter that can't decide because of how the server is set up, logged once.
+pub(crate) fn misconfigured(policy: &Policy, error: &Error) {
+    log!(error, policy, "rate limit misconfigured, so requests are rejected: {error}");
+    let _ = (policy, error);
+}
+
 /// A fault of the server, logged once.
 pub(crate) fn no_key_by_server(policy: &Policy, then: OnMissing, missing: &MissingKey) {
     log!(error, policy, ?then, "no rate limit key: {missing}");

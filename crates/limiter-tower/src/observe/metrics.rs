@@ -14,9 +14,9 @@ const NEAR: f64 = 0.9;
 ///
 /// The handles are not kept from one request to the next: they would stay bound to the recorder that
 /// was installed when they were made, or to none.
-pub(crate) fn record(event: &Event<'_>) {
-    // One allocation, which all labels share.
-    let policy = SharedString::from_shared(Arc::from(event.policy.name()));
+pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
+    // The rule's name, and not that of a customer's own policy: there are only so many rules.
+    let policy = SharedString::from_shared(Arc::clone(rule));
     counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => event.outcome.name())
         .increment(1);
     if let Some(elapsed) = event.elapsed {

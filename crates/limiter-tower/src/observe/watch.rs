@@ -12,7 +12,7 @@ use std::{
 /// would otherwise be reported with each request.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Whether the store fails, as the requests find it.
+/// Whether the last calls of the store failed.
 #[derive(Debug, Default)]
 pub(crate) struct StoreWatch {
     /// When it last failed, in milliseconds since `START` and one more; zero if it has recovered.

@@ -17,7 +17,7 @@ use crate::{Head, observe};
 
 /// Named plans over the states of one limiter: tiers, or policies by route or method.
 ///
-/// A plan's name is its policy's name. Clones share the table, also with the closures that
+/// A plan's name is its policy's name. The limiter's own policy is one of the plans. Clones share the table, also with the closures that
 /// [`by_extension`](Self::by_extension), [`by_route`](Self::by_route) and
 /// [`by_method`](Self::by_method) return, so [`replace`](Self::replace) changes it while requests are
 /// served.
@@ -185,7 +185,8 @@ fn table(
     own: &Plan,
     policies: impl IntoIterator<Item = Policy>,
 ) -> Result<HashMap<Box<str>, Plan>, Error> {
-    let mut table = HashMap::new();
+    let mut table: HashMap<Box<str>, Plan> =
+        HashMap::from([(own.policy().name().into(), own.clone())]);
     for policy in policies {
         let name = policy.name();
         if table.insert(name.into(), own.with_policy(&policy)?).is_some() {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 
 use super::fields::{MAX_INTEGER, header_value, integer, whole_seconds};
-use crate::Decided;
+use crate::PolicyDecision;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -106,6 +106,7 @@ impl Draft {
 
 /// What `X-RateLimit-Reset` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reset {
     /// Seconds from now, as Envoy and most others.
     Delta,
@@ -129,7 +130,7 @@ impl Headers {
     /// Appends the fields of these decisions, after those of inner layers.
     pub(super) fn append<'d>(
         self,
-        decided: impl Iterator<Item = &'d Decided> + Clone,
+        decided: impl Iterator<Item = &'d PolicyDecision> + Clone,
         headers: &mut HeaderMap,
     ) {
         match self {
@@ -144,7 +145,7 @@ impl Headers {
 /// Appends a list with a member for each decision.
 fn append_members<'d>(
     draft: Draft,
-    decided: impl Iterator<Item = &'d Decided> + Clone,
+    decided: impl Iterator<Item = &'d PolicyDecision> + Clone,
     headers: &mut HeaderMap,
 ) {
     let mut members = String::with_capacity(64);
@@ -162,9 +163,10 @@ fn append_members<'d>(
 /// Returns the list of all policies that decided.
 fn policies<'d>(
     draft: Draft,
-    mut decided: impl Iterator<Item = &'d Decided>,
+    mut decided: impl Iterator<Item = &'d PolicyDecision>,
 ) -> Option<HeaderValue> {
-    let policy = |decided: &'d Decided| decided.plan.fields().policy(draft, &decided.decision);
+    let policy =
+        |decided: &'d PolicyDecision| decided.plan.fields().policy(draft, &decided.decision);
     let first = policy(decided.next()?);
     let Some(second) = decided.next() else {
         return Some(first.into_owned());
@@ -181,14 +183,14 @@ fn policies<'d>(
 fn append_strictest<'d>(
     fields: &'static [HeaderName; 4],
     counted: Reset,
-    decided: impl Iterator<Item = &'d Decided>,
+    decided: impl Iterator<Item = &'d PolicyDecision>,
     headers: &mut HeaderMap,
 ) {
-    let strictness = |decided: &&Decided| {
+    let strictness = |decided: &&PolicyDecision| {
         let decision = &decided.decision;
         (decision.is_admitted(), decision.remaining(), Reverse(decision.reset_after()))
     };
-    let Some(Decided { decision, .. }) = decided.min_by_key(strictness) else {
+    let Some(PolicyDecision { decision, .. }) = decided.min_by_key(strictness) else {
         return;
     };
     let remaining = decision.remaining().min(MAX_INTEGER);
@@ -201,7 +203,8 @@ fn append_strictest<'d>(
 
     let [_, limit_field, remaining_field, reset_field] = fields;
     let reported = |name: &HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    if let Some(inner) = reported(remaining_field) {
+    let inner = fields.iter().skip(1).all(|name| headers.contains_key(name));
+    if let Some(inner) = reported(remaining_field).filter(|_| inner) {
         let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
         let is_refusal = headers.contains_key(RETRY_AFTER);
         if is_refusal || key(inner, reported(reset_field)) <= key(remaining, reset) {

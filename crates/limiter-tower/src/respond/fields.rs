@@ -10,7 +10,7 @@ use itoa::Buffer;
 use limiter_core::{Algorithm, Decision, Policy, Source};
 
 use super::dialect::Draft;
-use crate::Decided;
+use crate::PolicyDecision;
 
 /// The largest integer of a structured field: RFC 9651, section 3.3.1.
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -71,8 +71,8 @@ impl Fields {
     }
 
     /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(super) fn member(&self, draft: Draft, decided: &Decided) -> Option<Member<'_>> {
-        let Decided { decision, cost, .. } = decided;
+    pub(super) fn member(&self, draft: Draft, decided: &PolicyDecision) -> Option<Member<'_>> {
+        let PolicyDecision { decision, cost, .. } = decided;
         let limit = self.limits.get(decision.limit_index())?;
         Some(Member {
             draft,
@@ -123,7 +123,7 @@ impl Limit {
         member
     }
 
-    /// Returns for how many seconds the remaining permits have to last, `None` if no time will help.
+    /// Returns `t` in seconds, or `None` if the cost can never be admitted.
     ///
     /// If the same cost would be refused now, it is the wait until it is admitted. Otherwise, where
     /// permits recover one by one, it is the time in which the quota recovers as many as remain; else

@@ -56,7 +56,7 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
             "{{\"type\":\"{TYPES}temporary-reduced-capacity\",\
              \"title\":\"Temporary Reduced Capacity\",\"status\":{status}}}"
         ),
-        Reason::Rejected(_) => {
+        Reason::Misconfigured | Reason::Rejected(_) => {
             let title = refusal.status().canonical_reason().unwrap_or_default();
             let detail = json_string(&refusal.message());
             format!("{{\"title\":{},\"status\":{status},\"detail\":{detail}}}", json_string(title))

@@ -6,7 +6,7 @@ use http::StatusCode;
 use limiter_core::{Decision, Limit, Policy};
 
 use super::Protocol;
-use crate::{Decided, Head, MissingKey, MissingKind, Plan};
+use crate::{Head, MissingKey, MissingKind, Plan, PolicyDecision};
 
 /// A request that is not admitted, and why.
 ///
@@ -24,20 +24,26 @@ pub struct Refusal<'r> {
 #[non_exhaustive]
 pub enum Reason<'r> {
     /// A limit refused it.
-    Quota(&'r Decided),
+    Quota(&'r PolicyDecision),
     /// The store failed, and requests are denied then.
     Unavailable,
+    /// The server is not set up so that its limiter can decide.
+    Misconfigured,
     /// It has no key, and such requests are rejected.
     Rejected(&'r MissingKey),
 }
 
 impl<'r> Refusal<'r> {
-    pub(crate) const fn quota(head: Head<'r>, decided: &'r Decided) -> Self {
+    pub(crate) const fn quota(head: Head<'r>, decided: &'r PolicyDecision) -> Self {
         Self { head, plan: &decided.plan, reason: Reason::Quota(decided) }
     }
 
     pub(crate) const fn unavailable(head: Head<'r>, plan: &'r Plan) -> Self {
         Self { head, plan, reason: Reason::Unavailable }
+    }
+
+    pub(crate) const fn misconfigured(head: Head<'r>, plan: &'r Plan) -> Self {
+        Self { head, plan, reason: Reason::Misconfigured }
     }
 
     pub(crate) const fn rejected(head: Head<'r>, plan: &'r Plan, missing: &'r MissingKey) -> Self {
@@ -89,17 +95,18 @@ impl<'r> Refusal<'r> {
         match self.reason {
             Reason::Quota(decided) => decided.decision.retry_after(),
             Reason::Unavailable => Some(Duration::from_secs(1)),
-            Reason::Rejected(_) => None,
+            Reason::Misconfigured | Reason::Rejected(_) => None,
         }
     }
 
     /// Returns the status code for HTTP: 429 if a limit refused the request, 503 if the store failed,
-    /// 400 without a key, and 500 if that is the server's fault.
+    /// 400 without a key, and 500 for a fault of the server.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
             Reason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
             Reason::Rejected(missing) if missing.kind() == MissingKind::Server => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
@@ -117,6 +124,7 @@ impl<'r> Refusal<'r> {
             Reason::Quota(_) => "rate limit exceeded".into(),
             Reason::Unavailable => "the rate limit can't be checked now".into(),
             // How the server is set up is not for clients.
+            Reason::Misconfigured => "the rate limit is not set up".into(),
             Reason::Rejected(missing) if missing.kind() == MissingKind::Server => {
                 "the rate limit is not set up".into()
             }

@@ -1,8 +1,9 @@
 //! What follows when there is no key or no decision, and what clients may see.
 
-/// What follows for a request that has no key. A required argument of a rule, because each choice
-/// surprises someone.
+/// What follows for a request that has no key. There is no default: `Reject` breaks clients, `Allow`
+/// disables the limit, and `Shared` lets one client block others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnMissing {
     /// The layer responds 400 or gRPC `INVALID_ARGUMENT`; or, if the fault is the server's own, 500
     /// or gRPC `INTERNAL`.
@@ -16,8 +17,10 @@ pub enum OnMissing {
 /// What follows for a request while the store can't decide.
 ///
 /// A limiter may have a failure policy of its own, which decides first: then the layer sees a
-/// decision, and no error.
+/// decision, and no error. An error that is no failure of the store, such as a secret key without a
+/// secret to hide it with, is answered 500 or gRPC `INTERNAL`, and logged once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnStoreFailure {
     /// The request is forwarded and not counted, so that an outage of the store is not an outage of
     /// the service. The default.
@@ -30,6 +33,7 @@ pub enum OnStoreFailure {
 
 /// How much of a rule's decisions clients see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Disclosure {
     /// The quota and what remains of it, with each response. The default.
     #[default]

@@ -1,5 +1,5 @@
-//! Settings that a handle changes while requests are served. A clone has the values of that moment,
-//! and changes on its own from then on.
+//! Settings that a handle changes while requests are served. A clone copies the current values; later
+//! changes are not shared.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ pub(crate) struct LiveMode(AtomicU8);
 
 impl LiveMode {
     pub(crate) const fn new(mode: Mode) -> Self {
-        Self(AtomicU8::new(mode.to_percent()))
+        Self(AtomicU8::new(mode.percent()))
     }
 
     pub(crate) fn get(&self) -> Mode {
@@ -52,7 +52,7 @@ impl LiveMode {
     }
 
     pub(crate) fn set(&self, mode: Mode) {
-        self.0.store(mode.to_percent(), Ordering::Relaxed);
+        self.0.store(mode.percent(), Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,8 @@ use limiter_core::{Error, ErrorKind, Key};
 /// For which keys a rule is enforced. For the others it is a shadow.
 ///
 /// A shadow charges its limiter and reports its decisions, to observers and in the extensions, but it
-/// neither refuses, delays nor adds header fields. A new limit is rolled out as a shadow, then for a
+/// neither refuses, delays nor adds header fields. It rejects no request without a key, nor does a
+/// sample. A new limit is rolled out as a shadow, then for a
 /// percentage of keys, then for all.
 ///
 /// ```
@@ -43,7 +44,9 @@ impl Mode {
         Ok(Self { enforced_percent: percent })
     }
 
-    pub(super) const fn to_percent(self) -> u8 {
+    /// Returns for how many percent of the keys the rule is enforced.
+    #[must_use]
+    pub const fn percent(self) -> u8 {
         self.enforced_percent
     }
 

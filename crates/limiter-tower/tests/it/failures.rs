@@ -61,6 +61,20 @@ async fn the_choice_for_a_failing_store_is_followed() {
 }
 
 #[tokio::test]
+async fn an_error_that_is_no_failure_of_the_store_forwards_nothing() {
+    let policy = Policy::gcra("default", Quota::per_minute(10));
+    // Such as a secret key, for a store that has no secret to hide it with.
+    let limiter = Fake::new(policy, || {
+        Answer::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
+    });
+    let service = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
+    let service = service.layer(service_fn(hello));
+    let response = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(header(response.headers(), "retry-after"), None);
+}
+
+#[tokio::test]
 async fn a_decision_without_a_state_has_no_fields() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let (usage, wait) = (Usage::new(10, 0, Duration::from_secs(6)), Some(Duration::from_secs(6)));

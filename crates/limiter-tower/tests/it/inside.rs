@@ -12,7 +12,9 @@ use http::Request;
 use http_body_util::BodyExt;
 use limiter_core::{Cost, Key, Policy, Quota};
 use limiter_test::deferred::Deferred;
-use limiter_tower::{FixedKey, Handle, Mode, OnMissing, RateLimitLayer, Refused, problem_json};
+use limiter_tower::{
+    Decisions, FixedKey, Handle, Head, Mode, OnMissing, RateLimitLayer, Refused, problem_json,
+};
 use tower::ServiceExt;
 
 use crate::{header, limiter_of};
@@ -89,6 +91,12 @@ async fn a_refusal_is_an_error_and_a_response() {
     let parts = Request::new(()).into_parts().0;
     let rule = handle.rule("bytes").unwrap();
     let refused = rule.check(&parts, &Key::from("user"), Cost::of(101)).await.unwrap_err();
+    assert_eq!(refused.decision().unwrap().retry_after(), None);
+    // A job has no request.
+    let job = rule.check(Head::empty(), &Key::from("user"), Cost::of(100)).await.unwrap();
+    assert_eq!(job.unwrap().decision().remaining(), 0);
     assert_eq!(refused.to_string(), "the rate limit refused the request");
-    assert_eq!(refused.into_response().status(), 429);
+    let response = refused.into_response();
+    assert_eq!(response.status(), 429);
+    assert!(response.extensions().get::<Decisions>().unwrap().get("bytes").is_some());
 }

@@ -10,7 +10,7 @@ use http::{HeaderName, Method, Request};
 use limiter_core::{Key, Quota};
 use limiter_tower::{
     ClientIp, ExtensionKey, FixedKey, HeaderKey, KeyExtractor, MatchedPathKey, MethodKey,
-    MissingKey, MissingKind, OnMissing, PathKey, RateLimitLayer, key_fn,
+    MissingKey, MissingKind, Mode, OnMissing, PathKey, RateLimitLayer, key_fn,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -76,12 +76,28 @@ fn a_header_that_nobody_verified_is_not_a_key_by_itself() {
         Arc::new(HeaderKey::new(API_KEY).secret()),
         Arc::new(HeaderKey::new(API_KEY).or(ClientIp::peer())),
         Arc::new((ClientIp::peer(), HeaderKey::new(API_KEY))),
+        Arc::new(PathKey),
     ];
     for key in alone {
         let layer = RateLimitLayer::new(limiter(Quota::per_hour(1)).0, key, OnMissing::Reject);
         let result = catch_unwind(AssertUnwindSafe(|| drop(layer.layer(service_fn(hello)))));
         assert!(result.is_err());
     }
+}
+
+#[test]
+fn only_a_rule_that_is_enforced_for_as_many_keys_stands_beside_such_a_header() {
+    let layer = |mode, beside: Arc<dyn KeyExtractor>| {
+        let [keyed, other] = ["keyed", "other"]
+            .map(|name| limiter_of(limiter_core::Policy::gcra(name, Quota::per_hour(1))).0);
+        let layer = RateLimitLayer::new(keyed, HeaderKey::new(API_KEY), OnMissing::Allow)
+            .and(other, beside, OnMissing::Reject)
+            .mode(mode);
+        catch_unwind(AssertUnwindSafe(|| drop(layer.layer(service_fn(hello))))).is_ok()
+    };
+    assert!(layer(Mode::ENFORCE, Arc::new(ClientIp::peer())));
+    assert!(!layer(Mode::SHADOW, Arc::new(ClientIp::peer())));
+    assert!(!layer(Mode::ENFORCE, Arc::new(PathKey)));
 }
 
 #[tokio::test]
@@ -172,7 +188,11 @@ async fn routes_are_told_apart_by_their_pattern() {
 }
 
 #[tokio::test]
-async fn methods_are_told_apart() {
+async fn known_methods_are_told_apart_and_invented_ones_are_not() {
+    let invented = ["INVENTED", "OTHER"].map(|name| Method::from_bytes(name.as_bytes()).unwrap());
+    let requests =
+        invented.map(|method| Request::builder().method(method).body(Body::default()).unwrap());
+    assert_eq!(statuses(MethodKey, OnMissing::Reject, requests).await, [200, 429]);
     let requests = [Method::GET, Method::POST, Method::GET]
         .map(|method| Request::builder().method(method).body(Body::default()).unwrap());
     assert_eq!(statuses(MethodKey, OnMissing::Reject, requests).await, [200, 200, 429]);

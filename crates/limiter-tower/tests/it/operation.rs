@@ -95,6 +95,33 @@ async fn exempt_networks_paths_and_preflights_are_not_counted() {
 }
 
 #[tokio::test]
+async fn a_shadow_rejects_no_request_without_a_key() {
+    for mode in [Mode::SHADOW, Mode::sample(99).unwrap()] {
+        let service = per_address(limiter(Quota::per_hour(1)).0).mode(mode);
+        let service = service.layer(service_fn(hello));
+        assert_eq!(send(&service, Request::new(Body::default())).await.status(), 200);
+    }
+}
+
+#[test]
+fn a_built_layer_is_not_configured() {
+    let (layer, _) = per_address(limiter(Quota::per_hour(1)).0).build();
+    let configure = std::panic::AssertUnwindSafe(|| layer.clone().mode(Mode::SHADOW));
+    assert!(std::panic::catch_unwind(configure).is_err());
+}
+
+#[test]
+fn a_policy_does_not_take_the_name_of_another_rules() {
+    let [a, b] = ["a", "b"].map(|name| limiter_of(Policy::gcra(name, Quota::per_hour(5))).0);
+    let (_, handle) = per_address(a).and(b, FixedKey::new("all"), OnMissing::Reject).build();
+    let taken = Policy::gcra("b", Quota::per_hour(20));
+    let error = handle.rule("a").unwrap().set_policy(&taken).unwrap_err();
+    assert_eq!(error.to_string(), "another rule has a policy or limit named \"b\"; rename one");
+    handle.rule("b").unwrap().set_policy(&taken).unwrap();
+    assert_eq!(handle.rules().map(|rule| rule.name().to_owned()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[tokio::test]
 async fn a_handle_changes_the_policy_and_keeps_debts() {
     let (limiter, _) = limiter(Quota::per_hour(2));
     let (layer, handle) = per_address(limiter).build();
@@ -140,8 +167,9 @@ async fn a_handle_peeks_resets_and_switches_off() {
 #[tokio::test]
 async fn a_configured_clone_leaves_the_original_as_it_was() {
     let (limiter, _) = limiter(Quota::per_hour(1));
-    let (layer, handle) = per_address(limiter).build();
+    let layer = per_address(limiter);
     let shadow = layer.clone().mode(Mode::SHADOW).layer(service_fn(hello));
+    let (layer, handle) = layer.build();
     let service = layer.layer(service_fn(hello));
     assert_eq!(statuses(&shadow, 2).await, [200, 200]);
     assert_eq!(statuses(&service, 1).await, [429]);
@@ -181,6 +209,7 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
     send(&service, request("/", None)).await;
     deferred.set_failing(true);
     send(&service, request("/", Some("k"))).await;
+    handle.rule("api").unwrap().set_mode(Mode::ENFORCE);
     send(&service, Request::new(Body::default())).await;
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     let expected = [

@@ -7,7 +7,7 @@ use http::Request;
 use hyper_util::service::TowerToHyperService;
 use limiter_core::Quota;
 use limiter_tower::{
-    Charge, ClientIp, Decided, Decisions, FixedKey, Handle, Head, OnMissing, Plan, Plans,
+    Charge, ClientIp, Decisions, FixedKey, Handle, Head, OnMissing, Plan, Plans, PolicyDecision,
     RateLimit, RateLimitLayer, ResponseBody, ResponseFuture, Wait,
 };
 use tower::{Layer, ServiceBuilder, ServiceExt, layer::util::Identity, service_fn};
@@ -119,7 +119,7 @@ const _: () = {
     can_be_cloned::<Charge>();
     can_be_cloned::<ClientIp>();
     can_be_cloned::<Wait>();
-    can_be_cloned::<Decided>();
+    can_be_cloned::<PolicyDecision>();
     can_be_cloned::<Head<'static>>();
     can_be_shared::<ResponseBody<Body>>();
     // The future is `Sync` if the inner service and its future are.

@@ -89,7 +89,7 @@ fn names_are_checked_when_the_table_is_built() {
     let (limiter, plans) = plans();
     let error = plans.by_method(&[(Method::POST, "bronze")]).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidName);
-    let expected = "unknown plan \"bronze\"; expected one of \"gold\", \"silver\"";
+    let expected = "unknown plan \"bronze\"; expected one of \"default\", \"gold\", \"silver\"";
     assert_eq!(error.to_string(), expected);
     assert!(plans.by_route(&[("/a", "gold"), ("/b", "bronze")]).is_err());
 
@@ -100,6 +100,17 @@ fn names_are_checked_when_the_table_is_built() {
     // A failed replacement changes nothing.
     plans.replace([gcra("a", 1), gcra("a", 2)]).unwrap_err();
     assert!(plans.get("gold").is_some());
+}
+
+#[tokio::test]
+async fn the_limiters_own_policy_is_one_of_the_plans() {
+    let (limiter, plans) = plans();
+    let by_method = plans.by_method(&[(Method::GET, "default"), (Method::PUT, "gold")]).unwrap();
+    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .policy(by_method)
+        .layer(service_fn(hello));
+    assert_eq!(crate::statuses(&service, 2).await, [200, 429]);
+    assert_eq!(plans.get("default").unwrap().policy().name(), "default");
 }
 
 #[tokio::test]

@@ -137,6 +137,21 @@ async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
     assert_eq!((account.refunds(), handle.unsent_refunds()), (2, 1));
 }
 
+#[cfg(feature = "tokio")]
+#[test]
+fn a_refund_that_a_shutdown_interrupts_is_counted() {
+    let (account, global) = (Deferred::new(gcra("account", 9)), gcra("global", 1));
+    let (layer, handle) = RateLimitLayer::new(account.clone(), ClientIp::peer(), OnMissing::Reject)
+        .and(global, FixedKey::new("all"), OnMissing::Reject)
+        .build();
+    let service = layer.layer(service_fn(hello));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let seen = runtime.block_on(statuses(&service, 2));
+    assert_eq!(seen, [200, 429]);
+    drop(runtime);
+    assert_eq!(account.refunds() + handle.unsent_refunds(), 1);
+}
+
 #[tokio::test]
 async fn rules_in_stores_decide_as_those_in_memory() {
     let (address, global) = (gcra("address", 2), gcra("global", 3));
@@ -181,5 +196,5 @@ fn two_rules_of_one_name_are_refused() {
     });
     let message = std::panic::catch_unwind(twice).unwrap_err();
     let message = message.downcast_ref::<String>().unwrap();
-    assert_eq!(message, "two rules have a policy named \"api\"; give each a name of its own");
+    assert_eq!(message, "two rules have a policy or limit named \"api\"; rename one");
 }

@@ -115,6 +115,19 @@ async fn a_taken_charge_is_settled_after_the_response() {
 }
 
 #[tokio::test]
+async fn a_handler_settles_the_charges_of_nested_layers() {
+    let [(outer, outers), (inner, inners)] = [layer(), layer()];
+    let service = inner.chargeable().layer(service_fn(|request: Request<Body>| {
+        request.extensions().get::<Charge>().unwrap().keep(3);
+        respond(200)
+    }));
+    let service = outer.chargeable().layer(service);
+    let response = service.oneshot(request_from("192.0.2.1")).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!((used(&outers), used(&inners)), (3, 3));
+}
+
+#[tokio::test]
 async fn without_a_settlement_the_charge_stays() {
     let (layer, limiter) = layer();
     let layer = layer.settle(|_| Keep::None);

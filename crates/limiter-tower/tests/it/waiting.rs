@@ -209,6 +209,34 @@ async fn a_service_that_fails_after_the_delay_refunds_the_permit() {
 }
 
 #[tokio::test]
+async fn a_service_that_fails_after_the_delay_refunds_the_rules_behind_it() {
+    let (layer, _, clock) = waiting(Wait::up_to(ONE_SECOND));
+    let (global, _) = limiter_of(Policy::gcra("global", Quota::per_hour(9)));
+    let layer = layer.and(global.clone(), FixedKey::new("all"), OnMissing::Reject);
+    let service = layer.layer(Failing { left: Arc::new(Mutex::new(4)) });
+    for _ in 0..2 {
+        service.clone().oneshot(request_from("192.0.2.1")).await.unwrap();
+    }
+    let third = tokio::spawn(service.oneshot(request_from("192.0.2.1")));
+    settle().await;
+    clock.advance(STEP);
+    assert_eq!(third.await.unwrap().map(|_| ()).unwrap_err(), "closed");
+    assert_eq!(global.peek("all").used(), 2);
+}
+
+#[tokio::test]
+async fn plans_share_the_queue_of_their_rule() {
+    let (limiter, _) = limiter(QUOTA);
+    let plans = Plans::waiting(limiter.clone(), [Policy::gcra("other", QUOTA)]).unwrap();
+    let wait = Wait::up_to(ONE_SECOND).queue(1);
+    let service = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait)
+        .policy(plans.by_extension(|_: &limiter_tower::PeerAddr| "other"))
+        .layer(service_fn(hello));
+    let requests = Requests::start(&service, 4).await;
+    assert_eq!(requests.answered(), [(0, 200), (1, 200), (3, 429)]);
+}
+
+#[tokio::test]
 async fn a_shadow_does_not_delay() {
     let (layer, _, _) = waiting(Wait::up_to(ONE_SECOND));
     let service = layer.mode(Mode::SHADOW).layer(service_fn(hello));

@@ -12,20 +12,20 @@ use http::Response;
 use limiter_core::{Answer, Cost, Decision, Error, Key, Receipt, Reservation, Source};
 
 use crate::{
-    Decided, Head, Outcome, Plan,
-    config::{Config, Found},
+    Head, Outcome, Plan, PolicyDecision,
+    config::{Config, EventDetails},
     observe::log,
     respond::{Refusal, respond},
-    rule::Rule,
-    wait::Place,
+    rule::{OnError, Rule},
+    wait::WaiterGuard,
 };
 
-/// What a rule's limiter is asked about a request.
-pub(crate) struct Question {
+/// A check of one rule.
+pub(crate) struct RuleCheck {
     pub(crate) plan: Plan,
     cost: Cost,
     is_shadow: bool,
-    /// When it was asked, if that is to be reported.
+    /// When the limiter was asked, if that is to be reported.
     started: Option<Instant>,
     /// How long the limiter took to decide.
     elapsed: Option<Duration>,
@@ -39,21 +39,24 @@ pub(crate) enum Stage {
     /// As `Check`, with a receipt.
     Reserve(Answer<Reservation>),
     /// After a refusal.
-    Wait(Answer<Reservation>, #[expect(dead_code, reason = "dropping it frees the place")] Place),
+    Wait(
+        Answer<Reservation>,
+        #[expect(dead_code, reason = "dropping it frees the place")] WaiterGuard,
+    ),
 }
 
 /// What a limiter returned.
-pub(crate) type Asked = Result<(Decision, Option<Receipt>), Error>;
+pub(crate) type CheckResult = Result<(Decision, Option<Receipt>), Error>;
 
 /// What follows from what a limiter returned.
-pub(crate) enum Concluded {
+pub(crate) enum RuleOutcome {
     /// The request is admitted; without a decision if the store failed.
-    Admitted(Option<Decided>),
+    Admitted(Option<PolicyDecision>),
     /// It is not, and this is the response to it.
-    Denied { response: Response<Bytes>, decided: Option<Decided> },
+    Denied { response: Response<Bytes>, decided: Option<PolicyDecision> },
 }
 
-impl Question {
+impl RuleCheck {
     /// Asks the limiter.
     pub(crate) fn ask(
         config: &Config,
@@ -74,8 +77,14 @@ impl Question {
         (Self { plan, cost, is_shadow, started, elapsed: None, waits_since: None }, stage)
     }
 
-    pub(crate) const fn of(plan: Plan, cost: Cost, is_shadow: bool) -> Self {
-        Self { plan, cost, is_shadow, started: None, elapsed: None, waits_since: None }
+    /// Returns a check that was sent.
+    pub(crate) const fn of(
+        plan: Plan,
+        cost: Cost,
+        is_shadow: bool,
+        started: Option<Instant>,
+    ) -> Self {
+        Self { plan, cost, is_shadow, started, elapsed: None, waits_since: None }
     }
 
     /// Joins the queue after a refusal, if the rule has one and there is a place. Returns what to wait
@@ -83,12 +92,12 @@ impl Question {
     pub(crate) fn wait<'k>(
         &mut self,
         rule: &Rule,
-        asked: &Asked,
+        result: &CheckResult,
         key: impl FnOnce() -> Option<Key<'k>>,
     ) -> Option<Stage> {
         self.elapsed = self.elapsed.or_else(|| self.started.map(|started| started.elapsed()));
         let wait = rule.wait.as_ref()?;
-        let Ok((decision, _)) = asked else {
+        let Ok((decision, _)) = result else {
             return None;
         };
         let is_final = decision.is_admitted()
@@ -99,50 +108,60 @@ impl Question {
         }
         let limiter = self.plan.waiting_limiter()?;
         let key = key()?;
-        let place = wait.enter(self.plan.policy().name(), &key)?;
+        let place = wait.enter(&rule.name, &key)?;
         self.waits_since = Some(Instant::now());
         Some(Stage::Wait(limiter.acquire(&key, self.cost, Some(wait.within())), place))
     }
 
-    /// Draws the consequences of what the limiter returned, and reports them.
+    /// Converts the limiter's result to an outcome, and reports it.
     pub(crate) fn conclude(
         self,
         config: &Config,
         rule: &Rule,
         decision: Result<Decision, Error>,
         head: Head<'_>,
-    ) -> Concluded {
+    ) -> RuleOutcome {
         let Self { plan, cost, is_shadow, elapsed, waits_since, .. } = self;
         let decision = match decision {
             Ok(decision) => decision,
             Err(error) => {
-                let is_admitted = rule.store_failed(&plan, &error) || is_shadow;
-                let outcome =
-                    if is_admitted { Outcome::ErrorAllowed } else { Outcome::ErrorDenied };
-                config.report(&plan, outcome, Found::error(&error, elapsed), head);
-                if is_admitted {
-                    return Concluded::Admitted(None);
-                }
-                let response = respond(config, rule, &Refusal::unavailable(head, &plan));
-                return Concluded::Denied { response, decided: None };
+                let follows = rule.failed(&plan, &error);
+                let (outcome, refusal) = match follows {
+                    OnError::Forward => (Outcome::ErrorAllowed, None),
+                    _ if is_shadow => (Outcome::ErrorAllowed, None),
+                    OnError::Deny => {
+                        (Outcome::ErrorDenied, Some(Refusal::unavailable(head, &plan)))
+                    }
+                    OnError::Reject => {
+                        (Outcome::Rejected, Some(Refusal::misconfigured(head, &plan)))
+                    }
+                };
+                config.report(rule, &plan, outcome, EventDetails::error(&error, elapsed), head);
+                return match refusal {
+                    None => RuleOutcome::Admitted(None),
+                    Some(refusal) => {
+                        let response = respond(config, rule, &refusal);
+                        RuleOutcome::Denied { response, decided: None }
+                    }
+                };
             }
         };
-        if decision.source() != Source::Failure {
+        if decision.source() == Source::Store {
             rule.store_decided(&plan);
         }
         let waited = waits_since.map(|since| since.elapsed());
         let outcome = outcome_of(&decision, is_shadow, waited.is_some());
-        config.report(&plan, outcome, Found::decision(&decision, elapsed), head);
+        config.report(rule, &plan, outcome, EventDetails::decision(&decision, elapsed), head);
         let disclosure = rule.disclosure;
-        let decided = Decided { plan, cost, decision, is_shadow, waited, disclosure };
+        let decided = PolicyDecision { plan, cost, decision, is_shadow, waited, disclosure };
         let refusal = match outcome {
             Outcome::Denied => Refusal::quota(head, &decided),
             Outcome::ErrorDenied => Refusal::unavailable(head, &decided.plan),
-            _ => return Concluded::Admitted(Some(decided)),
+            _ => return RuleOutcome::Admitted(Some(decided)),
         };
         log::refused(decided.policy(), decision.retry_after());
         let response = respond(config, rule, &refusal);
-        Concluded::Denied { response, decided: Some(decided) }
+        RuleOutcome::Denied { response, decided: Some(decided) }
     }
 }
 
@@ -165,14 +184,14 @@ impl Stage {
     }
 
     /// Returns what the limiter returned, if it did so at once.
-    pub(crate) fn take_ready(&mut self) -> Option<Asked> {
+    pub(crate) fn take_ready(&mut self) -> Option<CheckResult> {
         Some(match self {
             Self::Check(answer) => answer.take_ready()?.map(|decision| (decision, None)),
             Self::Reserve(answer) | Self::Wait(answer, _) => answer.take_ready()?.map(with_receipt),
         })
     }
 
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CheckResult> {
         Poll::Ready(match self {
             Self::Check(answer) => {
                 ready!(Pin::new(answer).poll(cx)).map(|decision| (decision, None))

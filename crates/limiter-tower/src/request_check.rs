@@ -1,9 +1,9 @@
 //! Asks a layer's rules about one request.
 
 use std::{
-    mem,
     sync::Arc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -11,21 +11,21 @@ use http::Response;
 use limiter_core::{Decision, Source};
 
 use crate::{
-    Decided, Decisions, Head, Outcome,
-    asking::{Asked, Concluded, Question, Stage},
+    Decisions, Head, Outcome, PolicyDecision,
     charge::{Charges, Provisional},
-    config::{Config, Found},
+    check::{CheckResult, RuleCheck, RuleOutcome, Stage},
+    config::{Config, EventDetails},
     respond::{Refusal, insert, respond},
     rule::Rule,
 };
 
 /// A request that is being decided. Dropping it refunds what was charged.
-pub(crate) struct Inquiry {
+pub(crate) struct RequestCheck {
     config: Arc<Config>,
-    /// The index of the rule that is asked.
+    /// The index of the rule that is checked.
     rule: usize,
     /// In a box, because a limiter in memory answers at once.
-    pending: Option<Box<(Question, Stage)>>,
+    pending: Option<Box<(RuleCheck, Stage)>>,
     decisions: Decisions,
     charges: Provisional,
 }
@@ -38,7 +38,7 @@ pub(crate) enum Verdict {
     Answer(Response<Bytes>),
 }
 
-impl Inquiry {
+impl RequestCheck {
     fn new(config: &Arc<Config>) -> Self {
         Self {
             config: Arc::clone(config),
@@ -76,16 +76,18 @@ impl Inquiry {
     fn run(
         &mut self,
         head: Head<'_>,
-        mut poll: impl FnMut(&mut Stage) -> Poll<Asked>,
+        mut poll: impl FnMut(&mut Stage) -> Poll<CheckResult>,
     ) -> Poll<Verdict> {
         let config = Arc::clone(&self.config);
         while let Some(rule) = config.rules.get(self.rule) {
-            let (question, mut stage) = match self.pending.take() {
+            let (rule_check, mut stage) = match self.pending.take() {
                 Some(pending) => *pending,
                 None => match self.ask(&config, rule, head) {
-                    Asking::Asked(question, stage) => (question, stage),
-                    Asking::Rejected(response) => return Poll::Ready(Verdict::Answer(response)),
-                    Asking::Uncounted => {
+                    CheckStart::Started(rule_check, stage) => (rule_check, stage),
+                    CheckStart::Rejected(response) => {
+                        return Poll::Ready(Verdict::Answer(response));
+                    }
+                    CheckStart::Uncounted => {
                         self.rule += 1;
                         continue;
                     }
@@ -93,11 +95,11 @@ impl Inquiry {
             };
             match poll(&mut stage) {
                 Poll::Pending => {
-                    self.pending = Some(Box::new((question, stage)));
+                    self.pending = Some(Box::new((rule_check, stage)));
                     return Poll::Pending;
                 }
-                Poll::Ready(asked) => {
-                    if let Some(response) = self.proceed(&config, rule, question, asked, head) {
+                Poll::Ready(result) => {
+                    if let Some(response) = self.proceed(&config, rule, rule_check, result, head) {
                         return Poll::Ready(Verdict::Answer(response));
                     }
                 }
@@ -106,22 +108,32 @@ impl Inquiry {
         Poll::Ready(Verdict::Forward)
     }
 
-    fn ask(&self, config: &Config, rule: &Rule, head: Head<'_>) -> Asking {
+    fn ask(&self, config: &Config, rule: &Rule, head: Head<'_>) -> CheckStart {
         match rule.key(head) {
             Ok(Some(key)) => {
                 let (cost, needs_receipt) = (rule.cost(head), config.needs_receipts(self.rule));
-                let (question, stage) =
-                    Question::ask(config, rule, head, &key, cost, needs_receipt);
-                Asking::Asked(question, stage)
+                let (rule_check, stage) =
+                    RuleCheck::ask(config, rule, head, &key, cost, needs_receipt);
+                CheckStart::Started(rule_check, stage)
             }
             Ok(None) => {
-                config.report(&rule.plan.get(), Outcome::Bypassed, Found::default(), head);
-                Asking::Uncounted
+                config.report(
+                    rule,
+                    &rule.plan.get(),
+                    Outcome::Bypassed,
+                    EventDetails::default(),
+                    head,
+                );
+                CheckStart::Uncounted
             }
             Err(missing) => {
                 let plan = rule.plan.get();
-                config.report(&plan, Outcome::Rejected, Found::default(), head);
-                Asking::Rejected(respond(config, rule, &Refusal::rejected(head, &plan, &missing)))
+                config.report(rule, &plan, Outcome::Rejected, EventDetails::default(), head);
+                CheckStart::Rejected(respond(
+                    config,
+                    rule,
+                    &Refusal::rejected(head, &plan, &missing),
+                ))
             }
         }
     }
@@ -132,35 +144,33 @@ impl Inquiry {
         &mut self,
         config: &Config,
         rule: &Rule,
-        mut question: Question,
-        asked: Asked,
+        mut rule_check: RuleCheck,
+        result: CheckResult,
         head: Head<'_>,
     ) -> Option<Response<Bytes>> {
-        if let Some(wait) = question.wait(rule, &asked, || rule.key(head).ok().flatten()) {
-            self.pending = Some(Box::new((question, wait)));
+        if let Some(wait) = rule_check.wait(rule, &result, || rule.key(head).ok().flatten()) {
+            self.pending = Some(Box::new((rule_check, wait)));
             return None;
         }
-        let decision = match asked {
+        let decision = match result {
             Ok((decision, receipt)) => {
                 if let Some(receipt) = receipt {
-                    self.charges.push(question.plan.clone(), receipt, &config.unsent);
+                    self.charges.push(rule_check.plan.clone(), receipt, &config.unsent);
                 }
                 Ok(decision)
             }
             Err(error) => Err(error),
         };
         self.rule += 1;
-        match question.conclude(config, rule, decision, head) {
-            Concluded::Admitted(None) => None,
-            Concluded::Admitted(Some(decided)) => {
+        match rule_check.conclude(config, rule, decision, head) {
+            RuleOutcome::Admitted(None) => None,
+            RuleOutcome::Admitted(Some(decided)) => {
                 self.decisions.push(decided);
                 None
             }
-            Concluded::Denied { mut response, decided } => {
-                let mut decisions = mem::take(&mut self.decisions);
-                if let Some(decided) = decided {
-                    decisions.push(decided);
-                }
+            RuleOutcome::Denied { mut response, decided } => {
+                // The earlier ones do not stand: their charges are refunded.
+                let decisions = decided.map(Decisions::from).unwrap_or_default();
                 insert(config, decisions, response.extensions_mut());
                 Some(response)
             }
@@ -169,8 +179,8 @@ impl Inquiry {
 }
 
 /// What came of asking a rule.
-enum Asking {
-    Asked(Question, Stage),
+enum CheckStart {
+    Started(RuleCheck, Stage),
     /// The rule does not count the request.
     Uncounted,
     /// The request has no key, and this is the response to it.
@@ -178,32 +188,38 @@ enum Asking {
 }
 
 /// What became of a request whose layer has one rule.
-pub(crate) enum AtOnce {
+pub(crate) enum FastPath {
     /// It is admitted. There is no decision if nothing reads it.
     Admitted(Decisions),
     /// Anything else.
-    Other(Inquiry, Poll<Verdict>),
+    Other(RequestCheck, Poll<Verdict>),
 }
 
-impl AtOnce {
+impl FastPath {
     /// Asks `rule`. A limiter that admits the request at once is the common case, and takes half the
     /// time here (`cargo xtask bench layer`).
     pub(crate) fn ask(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Self {
         let Ok(key) = rule.key.key(head) else {
-            return Self::ask_all(config, head);
+            return Self::check_all(config, head);
         };
         let cost = rule.cost(head);
         let is_shadow = !rule.enforces(&key);
         rule.with_plan(head, |plan| {
+            let started = config.is_observed().then(Instant::now);
             let mut answer = plan.limiter().check_n(&key, cost);
-            let asked = match answer.take_ready() {
+            let result = match answer.take_ready() {
                 Some(Ok(decision)) if is_plain(&decision) => {
                     rule.store_decided(plan);
+                    if config.is_observed() {
+                        let elapsed = started.map(|started| started.elapsed());
+                        let found = EventDetails::decision(&decision, elapsed);
+                        config.report(rule, plan, Outcome::Allowed, found, head);
+                    }
                     let mut decisions = Decisions::default();
                     if config.describes() {
                         let (plan, disclosure) = (plan.clone(), rule.disclosure);
                         let waited = None;
-                        decisions.push(Decided {
+                        decisions.push(PolicyDecision {
                             plan,
                             cost,
                             decision,
@@ -214,30 +230,30 @@ impl AtOnce {
                     }
                     return Self::Admitted(decisions);
                 }
-                asked => asked,
+                result => result,
             };
-            let mut inquiry = Inquiry::new(config);
-            let question = Question::of(plan.clone(), cost, is_shadow);
-            let verdict = match asked {
-                Some(asked) => {
-                    let asked = asked.map(|decision| (decision, None));
-                    let response = inquiry.proceed(config, rule, question, asked, head);
+            let mut check = RequestCheck::new(config);
+            let rule_check = RuleCheck::of(plan.clone(), cost, is_shadow, started);
+            let verdict = match result {
+                Some(result) => {
+                    let result = result.map(|decision| (decision, None));
+                    let response = check.proceed(config, rule, rule_check, result, head);
                     Poll::Ready(response.map_or(Verdict::Forward, Verdict::Answer))
                 }
                 None => {
-                    inquiry.pending = Some(Box::new((question, Stage::Check(answer))));
+                    check.pending = Some(Box::new((rule_check, Stage::Check(answer))));
                     Poll::Pending
                 }
             };
-            Self::Other(inquiry, verdict)
+            Self::Other(check, verdict)
         })
     }
 
     /// Asks all rules.
-    pub(crate) fn ask_all(config: &Arc<Config>, head: Head<'_>) -> Self {
-        let mut inquiry = Inquiry::new(config);
-        let verdict = inquiry.start(head);
-        Self::Other(inquiry, verdict)
+    pub(crate) fn check_all(config: &Arc<Config>, head: Head<'_>) -> Self {
+        let mut check = RequestCheck::new(config);
+        let verdict = check.start(head);
+        Self::Other(check, verdict)
     }
 }
 
