@@ -33,7 +33,7 @@ async fn a_wrong_password_is_named_and_not_shown() {
     let server = Server::start();
     server.command(&["ACL", "SETUSER", "alice", "on", ">right", "~*", "+@all"]).unwrap();
     let url = format!("redis://alice:wrong-secret@127.0.0.1:{}", server.port());
-    let limiter = limiter(&url, 1).await;
+    let limiter = patient(&url, 1).await;
     let error = limiter.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let message = error.to_string();

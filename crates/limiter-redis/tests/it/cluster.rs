@@ -220,7 +220,7 @@ async fn a_cluster_that_is_not_there_is_an_error_in_time() {
 #[tokio::test]
 async fn a_server_that_is_no_cluster_is_named_as_such() {
     let server = Server::start();
-    let limiter = limiter(&format!("redis-cluster://127.0.0.1:{}", server.port()), 1).await;
+    let limiter = patient(&format!("redis-cluster://127.0.0.1:{}", server.port()), 1).await;
     let error = check(&limiter, "key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("cluster support disabled"), "{error}");
