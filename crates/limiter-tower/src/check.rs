@@ -74,7 +74,7 @@ impl RuleCheck {
         } else {
             Stage::Check(plan.limiter().check_n(key, cost))
         };
-        (Self { plan, cost, is_shadow, started, elapsed: None, waits_since: None }, stage)
+        (Self::of(plan, cost, is_shadow, started), stage)
     }
 
     /// Returns a check that was sent.
@@ -125,14 +125,12 @@ impl RuleCheck {
         let decision = match decision {
             Ok(decision) => decision,
             Err(error) => {
-                let follows = rule.failed(&plan, &error);
-                let (outcome, refusal) = match follows {
-                    OnError::Forward => (Outcome::ErrorAllowed, None),
-                    _ if is_shadow => (Outcome::ErrorAllowed, None),
-                    OnError::Deny => {
+                let (outcome, refusal) = match (rule.failed(&plan, &error), is_shadow) {
+                    (OnError::Forward, _) | (_, true) => (Outcome::ErrorAllowed, None),
+                    (OnError::Deny, false) => {
                         (Outcome::ErrorDenied, Some(Refusal::unavailable(head, &plan)))
                     }
-                    OnError::Reject => {
+                    (OnError::Reject, false) => {
                         (Outcome::Rejected, Some(Refusal::misconfigured(head, &plan)))
                     }
                 };

@@ -70,8 +70,8 @@ impl Config {
         passes
     }
 
-    /// Returns a name that `policy` shares with a rule other than `own`: of a policy, or of a limit,
-    /// because header fields tell decisions apart by it.
+    /// Returns a policy or limit name that `policy` shares with a rule other than `own`. Header fields
+    /// identify decisions by these names, so they must be unique.
     pub(crate) fn taken_name(&self, policy: &Policy, own: Option<&str>) -> Option<String> {
         let names = |policy: &Policy| {
             let limits = policy.limits().iter().map(|limit| limit.name().to_owned());
@@ -84,11 +84,10 @@ impl Config {
 
     /// Returns whether the charges of the rule at `index` may have to be refunded.
     pub(crate) fn needs_receipts(&self, index: usize) -> bool {
-        let (asked_before, _) = self.rules.split_at(index.min(self.rules.len()));
         self.has_charge()
             || index + 1 < self.rules.len()
             // After a delay, the inner service may fail to become ready.
-            || asked_before.iter().any(|rule| rule.wait.is_some())
+            || self.rules.iter().take(index).any(|rule| rule.wait.is_some())
     }
 
     pub(crate) fn has_charge(&self) -> bool {
@@ -128,7 +127,7 @@ impl Config {
         rule: &Rule,
         plan: &Plan,
         outcome: Outcome,
-        found: EventDetails<'_>,
+        details: EventDetails<'_>,
         head: Head<'_>,
     ) {
         if !self.is_observed() {
@@ -139,9 +138,9 @@ impl Config {
             policy: plan.policy(),
             store: plan.limiter().store(),
             outcome,
-            decision: found.decision,
-            error: found.error,
-            elapsed: found.elapsed,
+            decision: details.decision,
+            error: details.error,
+            elapsed: details.elapsed,
             head,
         };
         #[cfg(feature = "metrics")]

@@ -41,7 +41,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if there is none.
+    /// [`ErrorKind::InvalidName`] if the layer has no rule of that name. The message lists the rules.
     pub fn rule(&self, name: &str) -> Result<RuleHandle<'_>, Error> {
         let rules = &self.config.rules;
         if let Some(rule) = rules.iter().find(|rule| &*rule.name == name) {

@@ -57,7 +57,8 @@ pub trait KeyExtractor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`MissingKey`] if the request has none: its kind tells whose fault that is.
+    /// [`MissingKey`] if the request has no key. Its kind states whether the client or the server is at
+    /// fault.
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey>;
 
     /// Returns whether clients control the key, because nothing verifies it.

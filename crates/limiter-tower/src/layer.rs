@@ -78,7 +78,7 @@ impl RateLimitLayer {
     /// # Panics
     ///
     /// If the policy, or one of its limits, has the name of another rule's: header fields, metrics and
-    /// the [`Handle`] tell rules apart by it.
+    /// the [`Handle`] identify rules by name.
     #[must_use]
     pub fn and(
         self,

@@ -178,7 +178,7 @@ impl RequestCheck {
     }
 }
 
-/// What came of asking a rule.
+/// The result of starting the check of a rule.
 enum CheckStart {
     Started(RuleCheck, Stage),
     /// The rule does not count the request.
@@ -187,9 +187,9 @@ enum CheckStart {
     Rejected(Response<Bytes>),
 }
 
-/// What became of a request whose layer has one rule.
+/// The result of checking a request of a layer with one rule.
 pub(crate) enum FastPath {
-    /// It is admitted. There is no decision if nothing reads it.
+    /// It is admitted. The decision is left out if no extension or header field reports it.
     Admitted(Decisions),
     /// Anything else.
     Other(RequestCheck, Poll<Verdict>),
@@ -212,8 +212,8 @@ impl FastPath {
                     rule.store_decided(plan);
                     if config.is_observed() {
                         let elapsed = started.map(|started| started.elapsed());
-                        let found = EventDetails::decision(&decision, elapsed);
-                        config.report(rule, plan, Outcome::Allowed, found, head);
+                        let details = EventDetails::decision(&decision, elapsed);
+                        config.report(rule, plan, Outcome::Allowed, details, head);
                     }
                     let mut decisions = Decisions::default();
                     if config.describes() {

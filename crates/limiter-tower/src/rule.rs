@@ -49,7 +49,7 @@ pub(crate) struct Rule {
     pub(crate) on_store_failure: OnStoreFailure,
     /// Whether a fault of the server that leaves requests without a key was logged.
     missing_key_logged: Flag,
-    /// Whether an error that is no failure of the store was logged.
+    /// Whether a configuration error of the limiter was logged.
     misconfiguration_logged: Flag,
     pub(crate) store: Arc<StoreWatch>,
 }

@@ -24,9 +24,8 @@ impl RuleHandle<'_> {
     /// [`Head::empty`].
     ///
     /// ```
-    /// use axum::{Json, extract::Request, http::request::Parts};
-    /// use limiter_core::{Cost, Decision, Key};
-    /// use limiter_tower::{Handle, Refused};
+    /// use http::request::Parts;
+    /// use limiter_tower::{Cost, Handle, Key, Refused};
     ///
     /// /// Charges as many permits as the body has items.
     /// async fn import(handle: Handle, parts: &Parts, items: Vec<u64>) -> Result<String, Refused> {

@@ -8,7 +8,7 @@ use crate::Head;
 
 /// Counts requests by the value of a header field.
 ///
-/// A client can send any value, so whoever makes up a new one gets a new allowance. Therefore a layer
+/// A client can send any value, and each new value has a new allowance. Therefore a layer
 /// accepts this key only beside a rule with another key, such as the address, unless an outer layer
 /// has [verified](Self::verified) the value.
 ///

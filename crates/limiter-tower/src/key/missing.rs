@@ -33,7 +33,7 @@ impl MissingKey {
     }
 
     /// Returns the error that the server is not set up so that requests have this key. The reason
-    /// tells what to change; clients don't see it.
+    /// states what to change. It is logged, and not sent to clients.
     pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
         Self { kind: MissingKind::Server, reason: reason.into() }
     }

@@ -17,10 +17,10 @@ use crate::{Head, observe};
 
 /// Named plans over the states of one limiter: tiers, or policies by route or method.
 ///
-/// A plan's name is its policy's name. The limiter's own policy is one of the plans. Clones share the table, also with the closures that
+/// A plan's name is its policy's name. The limiter's own policy is a plan too, unless another policy of
+/// that name is given. Clones share the table. So do the closures that
 /// [`by_extension`](Self::by_extension), [`by_route`](Self::by_route) and
-/// [`by_method`](Self::by_method) return, so [`replace`](Self::replace) changes it while requests are
-/// served.
+/// [`by_method`](Self::by_method) return, so [`replace`](Self::replace) applies while requests are served.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -130,7 +130,7 @@ impl Plans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if there is no plan of that name.
+    /// [`ErrorKind::InvalidName`] if a pair names an unknown plan. The message lists the known ones.
     #[cfg(feature = "axum")]
     pub fn by_route(
         &self,
@@ -150,7 +150,7 @@ impl Plans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if there is no plan of that name.
+    /// [`ErrorKind::InvalidName`] if a pair names an unknown plan. The message lists the known ones.
     pub fn by_method(
         &self,
         methods: &[(Method, &str)],
@@ -185,8 +185,7 @@ fn table(
     own: &Plan,
     policies: impl IntoIterator<Item = Policy>,
 ) -> Result<HashMap<Box<str>, Plan>, Error> {
-    let mut table: HashMap<Box<str>, Plan> =
-        HashMap::from([(own.policy().name().into(), own.clone())]);
+    let mut table = HashMap::new();
     for policy in policies {
         let name = policy.name();
         if table.insert(name.into(), own.with_policy(&policy)?).is_some() {
@@ -194,5 +193,6 @@ fn table(
             return Err(Error::new(ErrorKind::InvalidName, message));
         }
     }
+    table.entry(own.policy().name().into()).or_insert_with(|| own.clone());
     Ok(table)
 }

@@ -59,7 +59,7 @@ impl Fields {
     pub(super) fn policy(&self, draft: Draft, decision: &Decision) -> Cow<'_, HeaderValue> {
         let limit = self.limits.get(decision.limit_index());
         match (decision.source(), limit) {
-            // A share of the quota stands in for the quota.
+            // The local fallback enforces a share of the quota, so the field announces the share.
             (Source::Local, Some(limit)) => {
                 Cow::Owned(header_value(limit.policy(draft, Some(decision.limit()))))
             }

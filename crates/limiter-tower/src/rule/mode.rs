@@ -5,9 +5,9 @@ use limiter_core::{Error, ErrorKind, Key};
 /// For which keys a rule is enforced. For the others it is a shadow.
 ///
 /// A shadow charges its limiter and reports its decisions, to observers and in the extensions, but it
-/// neither refuses, delays nor adds header fields. It rejects no request without a key, nor does a
-/// sample. A new limit is rolled out as a shadow, then for a
-/// percentage of keys, then for all.
+/// neither refuses, delays nor adds header fields. Shadows and samples forward requests without a key,
+/// even with [`OnMissing::Reject`](crate::OnMissing::Reject). A new limit is rolled out as a shadow, then
+/// for a percentage of keys, then for all.
 ///
 /// ```
 /// use limiter_tower::Mode;

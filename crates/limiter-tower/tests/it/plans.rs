@@ -110,7 +110,9 @@ async fn the_limiters_own_policy_is_one_of_the_plans() {
         .policy(by_method)
         .layer(service_fn(hello));
     assert_eq!(crate::statuses(&service, 2).await, [200, 429]);
-    assert_eq!(plans.get("default").unwrap().policy().name(), "default");
+    // A reload that names it replaces it.
+    plans.replace([gcra("default", 7), gcra("gold", 3)]).unwrap();
+    assert_eq!(plans.get("default").unwrap().policy(), &gcra("default", 7));
 }
 
 #[tokio::test]
