@@ -10,7 +10,7 @@ pub(crate) struct Gcra {
     /// The ticks of a permit.
     pub(super) increment: u64,
     pub(super) burst: u64,
-    /// How far above the capacity a debt may be, in ticks.
+    /// How far above the capacity a debt may be, in ticks: whole microseconds, as delays are.
     pub(super) horizon: u64,
     /// The ticks of a microsecond.
     pub(super) scale: u64,
@@ -33,9 +33,10 @@ impl Gcra {
         let at_scale = |scale: u64| {
             let increment = whole((window * u128::from(scale)).div_ceil(permits));
             let horizon = match limit.algorithm() {
-                Algorithm::LeakyQueue { depth } => depth.saturating_mul(increment),
-                _ => whole(limit.horizon().as_nanos().div_ceil(1_000)).saturating_mul(scale),
+                Algorithm::LeakyQueue { depth } => depth.saturating_mul(increment).div_ceil(scale),
+                _ => whole(limit.horizon().as_nanos().div_ceil(1_000)),
             };
+            let horizon = horizon.saturating_mul(scale);
             Self { increment, burst: quota.burst(), horizon, scale }
         };
         let coarse = at_scale(1);

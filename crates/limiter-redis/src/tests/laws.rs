@@ -2,11 +2,11 @@
 
 use std::slice;
 
-use limiter_core::Policy;
+use limiter_core::{Algorithm, Cost, Policy, Quota};
 use limiter_test::{
     laws::{self, Law},
     policies::{any_alike, any_policy, any_several, any_single, any_window},
-    schedule::{Scenario, Tick, Time, mixed, scenarios, traffic},
+    schedule::{Scenario, Step, Tick, Time, mixed, scenarios, traffic},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -64,6 +64,16 @@ fn law_1_windows_follow_their_definition() {
 #[test]
 fn law_1_reservations_keep_the_bound() {
     holds(laws::reservations_keep_the_bound, Time::Forward, 40);
+}
+
+/// The moments are whole microseconds, so a queue of 1.2 us has debts that are due after 2 us.
+#[test]
+fn law_1_a_queue_shorter_than_a_microsecond_keeps_its_order() {
+    let quota = Quota::per_second(5_000_000).with_burst(2);
+    let policy = Policy::new("test", Algorithm::LeakyQueue { depth: 6 }, quota).unwrap();
+    let steps = [2, 1, 2, 1].map(|cost| Step { gap: 0, cost: Cost::new(cost).unwrap(), turn: 0 });
+    let scenario = Scenario { policy: policy.clone(), others: Vec::new(), steps: steps.to_vec() };
+    laws::reservations_keep_the_bound(&mut Store::new().limiter(policy), &scenario).unwrap();
 }
 
 #[test]
