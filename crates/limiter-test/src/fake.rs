@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
     Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation, Usage,
+    WaitingLimiter,
 };
 
 /// A limiter whose checks return what a function returns. All else returns an error.
@@ -46,6 +47,16 @@ impl<F: Fn() -> Answer<Decision> + Send + Sync> Limiter for Fake<F> {
     }
 
     fn with_policy(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Err(beyond_a_fake())
+    }
+}
+
+impl<F: Fn() -> Answer<Decision> + Send + Sync> WaitingLimiter for Fake<F> {
+    fn acquire(&self, _: &Key<'_>, _: Cost, _: Option<Duration>) -> Answer<Reservation> {
+        Answer::ready(Err(beyond_a_fake()))
+    }
+
+    fn waiting_with_policy(&self, _: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
         Err(beyond_a_fake())
     }
 }

@@ -51,6 +51,7 @@
 //!
 //! - `axum` (default): the peer's address from axum's `ConnectInfo` and `MockConnectInfo`, keys and plans
 //!   by matched route, and [`Refused`] as a response.
+//! - `client`: [`ThrottleLayer`], which sends outgoing requests no faster than their servers allow.
 //! - `metrics`: metrics by the facade `metrics`, [listed in the guide](guide::metrics).
 //! - `tokio`: [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store. Enable it
 //!   with a limiter of `limiter-redis`.
@@ -77,6 +78,8 @@ mod request_check;
 mod respond;
 mod rule;
 mod service;
+#[cfg(feature = "client")]
+mod throttle;
 mod wait;
 
 pub use limiter_core;
@@ -87,6 +90,8 @@ pub use limiter_core::{
 
 #[cfg(feature = "axum")]
 pub use self::key::MatchedPathKey;
+#[cfg(feature = "client")]
+pub use self::throttle::{Throttle, ThrottleError, ThrottleFuture, ThrottleLayer};
 pub use self::{
     charge::{Charge, Keep},
     decisions::{Decisions, PolicyDecision},

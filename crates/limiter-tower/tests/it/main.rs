@@ -26,6 +26,8 @@ mod server;
 mod settling;
 mod sharing;
 mod structured;
+#[cfg(feature = "client")]
+mod throttle;
 mod tower_contract;
 mod waiting;
 

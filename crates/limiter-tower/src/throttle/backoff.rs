@@ -1,0 +1,80 @@
+//! A rate for servers that refuse and announce nothing: additive increase, multiplicative decrease.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::pace::PER_SECOND;
+
+/// How long the rate stays before it is raised.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The requests of the present second, and of the one before.
+#[derive(Debug)]
+pub(super) struct Meter {
+    since: Instant,
+    count: u32,
+    /// `None` if nothing was sent in it.
+    before: Option<u32>,
+}
+
+impl Meter {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { since: now, count: 0, before: None }
+    }
+
+    pub(super) fn count(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        if seconds > 0 {
+            self.before = (seconds == 1).then_some(self.count);
+            (self.since, self.count) = (now, 0);
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Returns about how many requests were sent in a second, if requests were sent for that long.
+    fn rate(&self) -> Option<u64> {
+        self.before.map(|before| u64::from(self.count.max(before)) * PER_SECOND)
+    }
+}
+
+/// A rate that a refusal cuts to three quarters, and that each second with an admission raises by a
+/// twentieth of the rate that was refused. In millionths of a request a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff {
+    pub(super) rate: u64,
+    step: u64,
+    cut_at: Instant,
+    raised_at: Instant,
+}
+
+impl Backoff {
+    /// Returns the rate after the refusal of a request that was sent at `sent_at`, while the pace was
+    /// `pace`.
+    pub(super) fn refused(
+        former: Option<Self>,
+        pace: u64,
+        meter: &Meter,
+        sent_at: Instant,
+        now: Instant,
+    ) -> Self {
+        if let Some(former) = former
+            && sent_at <= former.cut_at
+        {
+            // It was sent at the rate that has been cut since.
+            return former;
+        }
+        let refused = meter.rate().map_or(pace, |sent| pace.min(sent));
+        Self { rate: refused / 4 * 3, step: refused / 20, cut_at: now, raised_at: now }
+    }
+
+    /// Returns the rate after an admission.
+    pub(super) fn admitted(self, now: Instant) -> Self {
+        let seconds = now.saturating_duration_since(self.raised_at).as_secs();
+        if seconds < INTERVAL.as_secs() {
+            return self;
+        }
+        // After a silence by one step, because it proves nothing.
+        Self { rate: self.rate + self.step, raised_at: now, ..self }
+    }
+}

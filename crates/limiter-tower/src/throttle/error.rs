@@ -1,0 +1,59 @@
+//! Why a request was not sent.
+
+use std::{error::Error as StdError, fmt, time::Duration};
+
+use limiter_core::Error;
+
+pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The error of [`Throttle`](super::Throttle).
+///
+/// A refusal by the server is no error: its response is returned as it is.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ThrottleError {
+    /// The request was not sent, because it would have to wait longer than
+    /// [`within`](super::ThrottleLayer::within).
+    WaitTooLong {
+        /// How long the host's pause or the next permit was away, if that is known.
+        retry_after: Option<Duration>,
+    },
+    /// The request was not sent, because [as many as may wait](super::ThrottleLayer::queue) for this
+    /// host do so already.
+    QueueFull,
+    /// The request was not sent, because the limiter's store failed, and the layer was told not to
+    /// send without it.
+    Store(Error),
+    /// The inner service failed, with this error.
+    Inner(BoxError),
+}
+
+impl fmt::Display for ThrottleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitTooLong { retry_after: Some(wait) } => {
+                write!(f, "the request was not sent: its host can be asked in {wait:?}")
+            }
+            Self::WaitTooLong { retry_after: None } => {
+                f.write_str("the request was not sent: too many requests wait for its host")
+            }
+            Self::QueueFull => {
+                f.write_str("the request was not sent: the queue of its host is full")
+            }
+            Self::Store(error) => {
+                write!(f, "the request was not sent: the store of the rate limit failed: {error}")
+            }
+            Self::Inner(error) => error.fmt(f),
+        }
+    }
+}
+
+impl StdError for ThrottleError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Inner(error) => error.source(),
+            Self::WaitTooLong { .. } | Self::QueueFull => None,
+        }
+    }
+}

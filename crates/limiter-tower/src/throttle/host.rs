@@ -1,0 +1,194 @@
+//! What is known of one host, and the queue of the requests to it.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use http::{HeaderMap, StatusCode};
+use limiter_core::{Cost, Error, Key};
+use tokio::{
+    sync::{Mutex as Turn, Notify, OwnedMutexGuard},
+    time::{Instant, sleep},
+};
+
+use super::{
+    announcement::{Announcement, retry_after},
+    state::State,
+};
+use crate::{
+    Plan,
+    charge::{Provisional, UnsentRefunds},
+};
+
+/// One host.
+///
+/// Requests queue for the turn, and only the one that has it asks the limiter. So when the pace
+/// changes, one permit is given back and asked for anew, and not one for each request that waits. The
+/// first request to a host keeps the turn until its response has arrived.
+pub(super) struct Host {
+    name: String,
+    turn: Arc<Turn<()>>,
+    waiting: AtomicUsize,
+    state: Mutex<State>,
+    /// Notified when the pace changes or a pause begins.
+    changed: Notify,
+    unsent: Arc<UnsentRefunds>,
+}
+
+/// Why there is no permit.
+pub(super) enum NoPermit {
+    /// There will be one after this time, which is too late.
+    TooLate(Option<Duration>),
+    Store(Error),
+}
+
+/// A permit to send one request. It is given back if it is dropped before that.
+pub(super) struct Permit {
+    charge: Provisional,
+    /// Of the first request to a host.
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+/// A place among the requests that wait for a host.
+pub(super) struct Place<'h>(&'h AtomicUsize);
+
+impl Host {
+    /// `plan` has the fastest pace that the host may be sent requests at.
+    pub(super) fn new(name: &str, plan: Plan) -> Self {
+        Self {
+            name: name.to_owned(),
+            turn: Arc::default(),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(State::new(plan)),
+            changed: Notify::new(),
+            unsent: Arc::default(),
+        }
+    }
+
+    /// Returns a place in the queue, or `None` if it has `most` requests.
+    pub(super) fn enter(&self, most: usize) -> Option<Place<'_>> {
+        let place = Place(&self.waiting);
+        (self.waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
+    }
+
+    /// Returns for how long no request may be sent.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.state().pause(Instant::now())
+    }
+
+    /// Returns a permit once this request has its turn, no pause is on, and the limiter admits it.
+    pub(super) async fn permit(&self, deadline: Instant) -> Result<Permit, NoPermit> {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Before it queues, because others in front of it may wait for longer than it can.
+        if let Some(pause) = self.pause().filter(|pause| *pause > left()) {
+            return Err(NoPermit::TooLate(Some(pause)));
+        }
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        loop {
+            // From before the state is read, so that no change after that is missed.
+            let changed = self.changed.notified();
+            let (plan, pause) = {
+                let state = self.state();
+                (state.plan(), state.pause(Instant::now()))
+            };
+            if let Some(pause) = pause {
+                if pause > left() {
+                    return Err(NoPermit::TooLate(Some(pause)));
+                }
+                sleep(pause).await;
+                continue;
+            }
+            let Some(limiter) = plan.waiting_limiter() else {
+                return Err(NoPermit::TooLate(None));
+            };
+            let asked = limiter.acquire(&Key::from(self.name.as_str()), Cost::ONE, Some(left()));
+            let Some(reserved) = unless(changed, asked).await else {
+                continue;
+            };
+            let reserved = reserved.map_err(NoPermit::Store)?;
+            let wait = reserved.decision().retry_after();
+            if let Some(receipt) = reserved.into_receipt() {
+                let mut charge = Provisional::default();
+                charge.push(plan, receipt, &self.unsent);
+                let is_first = !self.state().has_answered();
+                return Ok(Permit { charge, turn: is_first.then_some(turn) });
+            }
+            match wait.filter(|wait| *wait <= left()) {
+                // Behind a debt of another pace, which another process may have, nothing is promised.
+                Some(wait) => sleep(wait).await,
+                None => return Err(NoPermit::TooLate(wait)),
+            }
+        }
+    }
+
+    /// Counts a request that is sent now. Returns the moment, and what the first request keeps.
+    pub(super) fn sent(&self, permit: Option<Permit>) -> (Instant, Option<OwnedMutexGuard<()>>) {
+        let now = Instant::now();
+        self.state().count(now);
+        let turn = permit.and_then(|permit| {
+            permit.charge.commit();
+            permit.turn
+        });
+        (now, turn)
+    }
+
+    /// Charges the first request at the pace that its response has announced: at the pace before, the
+    /// charge may have recovered within the round trip.
+    pub(super) async fn charge_first(&self) {
+        let plan = self.state().plan();
+        // If it fails, one request more is sent.
+        let charged = plan.limiter().check(&Key::from(self.name.as_str()));
+        drop(charged.await);
+    }
+
+    /// Follows what a response says, to a request that was sent at `sent_at`.
+    pub(super) fn learn(
+        &self,
+        sent_at: Instant,
+        status: StatusCode,
+        headers: &HeaderMap,
+        longest_pause: Duration,
+    ) {
+        let retry_after = retry_after(headers);
+        let is_refused = status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some();
+        let announcement = Announcement::read(headers);
+        let pause = if is_refused { retry_after } else { None }.max(announcement.pause());
+        let has_changed = self.state().learn(
+            sent_at,
+            is_refused,
+            pause.map(|pause| pause.min(longest_pause)),
+            announcement.pace().map(|pace| pace.at_least_one_in(longest_pause)),
+        );
+        if has_changed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the output of `work`, or `None` if `stop` is ready first.
+async fn unless<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut stop, mut work) = (pin!(stop), pin!(work));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => stop.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}

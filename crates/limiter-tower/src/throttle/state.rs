@@ -1,0 +1,115 @@
+//! The pace of one host, and its pause.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    backoff::{Backoff, Meter},
+    pace::Pace,
+};
+use crate::Plan;
+
+/// The pace of one host, and its pause.
+pub(super) struct State {
+    /// As the limiter was given. Its policy is the fastest pace.
+    own: Plan,
+    own_pace: Pace,
+    /// On the same states, by the present pace.
+    plan: Plan,
+    pace: Pace,
+    paused_until: Option<Instant>,
+    /// Whether a response has arrived, so that the host's limits are known if it announces any.
+    has_answered: bool,
+    announced: Option<Pace>,
+    /// When the request was sent whose response announced it.
+    announced_at: Option<Instant>,
+    /// The rate that refusals have left, if the host announces none.
+    backoff: Option<Backoff>,
+    meter: Meter,
+}
+
+impl State {
+    pub(super) fn new(own: Plan) -> Self {
+        let pace = Pace::of_policy(own.policy());
+        Self {
+            plan: own.clone(),
+            own,
+            own_pace: pace,
+            pace,
+            paused_until: None,
+            has_answered: false,
+            announced: None,
+            announced_at: None,
+            backoff: None,
+            meter: Meter::new(Instant::now()),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        self.plan.clone()
+    }
+
+    pub(super) const fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    /// Returns for how long no request may be sent.
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+        let left = self.paused_until?.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    pub(super) fn count(&mut self, now: Instant) {
+        self.meter.count(now);
+    }
+
+    /// Follows a response, and returns whether the pace has changed or a pause has begun.
+    pub(super) fn learn(
+        &mut self,
+        sent_at: Instant,
+        is_refused: bool,
+        pause: Option<Duration>,
+        announced: Option<Pace>,
+    ) -> bool {
+        let now = Instant::now();
+        self.has_answered = true;
+        let until = pause.map(|pause| now + pause);
+        let is_paused = until > self.paused_until;
+        self.paused_until = self.paused_until.max(until);
+        // Responses may arrive out of order, and an old announcement must not replace a new one.
+        if announced.is_some() && self.announced_at.is_none_or(|latest| latest <= sent_at) {
+            (self.announced, self.announced_at) = (announced, Some(sent_at));
+        }
+        self.backoff = match (self.announced, self.backoff) {
+            (Some(_), _) => None,
+            (None, former) if is_refused => {
+                let pace = self.pace.rate();
+                Some(Backoff::refused(former, pace, &self.meter, sent_at, now))
+            }
+            (None, former) => former.map(|backoff| backoff.admitted(now)),
+        };
+        self.set_pace() || is_paused
+    }
+
+    /// Sets the slowest of the paces, and returns whether it is another one.
+    fn set_pace(&mut self) -> bool {
+        let burst = self.own_pace.burst();
+        let left = self.backoff.and_then(|backoff| Pace::computed(backoff.rate, burst));
+        let slower = [self.announced, left].into_iter().flatten();
+        let pace = slower.fold(self.own_pace, Pace::slower);
+        if pace == self.pace {
+            return false;
+        }
+        let plan = if pace == self.own_pace {
+            Some(self.own.clone())
+        } else {
+            let policy = pace.policy(self.own.policy().name());
+            policy.and_then(|policy| self.own.with_policy(&policy).ok())
+        };
+        // A limiter in memory may have no room for another quota: then the former pace stays.
+        let Some(plan) = plan else { return false };
+        (self.plan, self.pace) = (plan, pace);
+        true
+    }
+}

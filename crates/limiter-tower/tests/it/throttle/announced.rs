@@ -1,0 +1,271 @@
+//! Limits that servers announce.
+
+use std::{
+    convert::Infallible,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::{Request, Response};
+use limiter_core::{Policy, Quota};
+use limiter_tower::{FixedKey, Handle, Headers, OnMissing, RateLimitLayer, Reset, ThrottleLayer};
+use proptest::{collection::vec, prelude::*, sample::select};
+use tokio::time::Instant;
+use tower::{Layer, service_fn};
+
+use super::{Fields, Log, Server, TokioClock, client, limiter, response, send_all, unlimited};
+use crate::{Body, hello, send};
+
+/// Returns how long a server's clients took for 201 requests, at the pace of what it announced.
+async fn time_for_200(fields: Fields<'_>) -> f64 {
+    let fields: Vec<_> = fields.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let log = Log::default();
+    let layer = unlimited().within(Duration::from_secs(86_400));
+    let client = client(&layer, &log, move |_| {
+        let fields: Vec<_> = fields.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        response(200, &fields)
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 201).await;
+    start.elapsed().as_secs_f64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pace_is_what_is_announced() {
+    let in_100_seconds =
+        (SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 100).to_string();
+    // What is announced, and at which rate and burst the client sends.
+    let cases: &[(Fields<'_>, f64, f64)] = &[
+        (&[("ratelimit-policy", r#""api";q=10;w=1"#)], 10.0, 1.0),
+        (&[("ratelimit-policy", r#""api";q=600;w=60;limiter-burst=4"#)], 10.0, 1.0),
+        (
+            &[("ratelimit-policy", r#""api";q=10;w=1"#), ("ratelimit", r#""api";r=9;t=1"#)],
+            10.0,
+            1.0,
+        ),
+        // The slowest of several, on several lines too.
+        (&[("ratelimit-policy", r#""a";q=10;w=1, "b";q=60;w=60"#)], 0.95, 1.0),
+        (
+            &[
+                ("ratelimit-policy", r#""a";q=10;w=1"#),
+                ("ratelimit-policy", r#""b";q=60;w=60;qu="requests""#),
+            ],
+            0.95,
+            1.0,
+        ),
+        // Another unit does not count.
+        (
+            &[("ratelimit-policy", r#""a";q=10;w=1, "bytes";q=1;w=60;qu="content-bytes""#)],
+            10.0,
+            1.0,
+        ),
+        // Less remains than the quota: 50 in 100 s.
+        (&[("ratelimit-policy", "api;q=100;w=100"), ("ratelimit", "api;r=50;t=101")], 0.5, 2.0),
+        // Drafts 07, and 03 to 06.
+        (
+            &[("ratelimit-policy", "100;w=10"), ("ratelimit", "limit=100, remaining=99, reset=10")],
+            9.5,
+            5.0,
+        ),
+        (
+            &[
+                ("ratelimit-limit", "100, 100;w=10"),
+                ("ratelimit-remaining", "50"),
+                ("ratelimit-reset", "101"),
+            ],
+            0.5,
+            2.0,
+        ),
+        (
+            &[
+                ("x-ratelimit-limit", "100"),
+                ("x-ratelimit-remaining", "50"),
+                ("x-ratelimit-reset", &in_100_seconds),
+            ],
+            0.5,
+            2.0,
+        ),
+    ];
+    for (fields, rate, burst) in cases {
+        let seconds = time_for_200(fields).await;
+        let expected = (200.0 - burst) / rate;
+        let ratio = seconds / expected;
+        assert!((0.95..1.15).contains(&ratio), "{fields:?}: {seconds} s, expected {expected}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_until_what_is_used_up_recovers() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |index| match index {
+        0 => response(
+            200,
+            &[("ratelimit-policy", r#""api";q=10;w=60"#), ("ratelimit", r#""api";r=0;t=17"#)],
+        ),
+        _ => response(200, &[]),
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 2).await;
+    let second = log.since(start)[1].as_secs();
+    assert!((17..=18).contains(&second), "{second}");
+}
+
+/// Returns a server by one of our layers.
+fn server(policy: Policy, headers: Headers, log: &Log) -> (impl Server + use<>, Handle) {
+    let limiter =
+        limiter_core::MemoryLimiter::builder(policy).clock(TokioClock::new()).build().unwrap();
+    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
+    let (layer, handle) = layer.headers(headers).build();
+    let (service, log) = (layer.layer(service_fn(hello)), log.clone());
+    let service = service_fn(move |request: Request<Body>| {
+        let (service, log) = (service.clone(), log.clone());
+        async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let response = send(&service, request).await.map(|_| Body::default());
+            log.add(response.status().as_u16());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok::<Response<Body>, Infallible>(response)
+        }
+    });
+    (service, handle)
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_layer_refuses_nothing_and_is_used_in_full() {
+    let quota = Quota::per_second(100).with_burst(10);
+    let slots = limiter_core::Slots::strict(10).unwrap();
+    // Under sliding windows, the fields report when all has recovered, so less is used.
+    let policies = [
+        (Policy::gcra("api", quota), 0.95),
+        (Policy::gcra("api", Quota::per_minute(600).with_burst(1)), 0.95),
+        (Policy::leaky_queue("api", 1, Quota::per_second(50).with_burst(1)), 0.95),
+        (Policy::fixed_window("api", Quota::per_second(100)), 0.9),
+        (Policy::aligned_window("api", Quota::per_minute(600)), 0.8),
+        (Policy::sub_windows("api", Quota::per_minute(600), slots), 0.35),
+        (Policy::sliding_counter("api", Quota::per_minute(600)), 0.35),
+        (Policy::sliding_log("api", Quota::per_minute(600)), 0.35),
+    ];
+    for (policy, least) in policies {
+        for headers in
+            [Headers::default(), Headers::RateLimitReset, Headers::XRateLimit(Reset::Epoch)]
+        {
+            let log = Log::default();
+            let (server, _) = server(policy.clone(), headers, &log);
+            let own = limiter(Quota::per_second(500).with_burst(10));
+            let layer = ThrottleLayer::new(own).unwrap().within(Duration::from_secs(86_400));
+            let client = layer.queue(5_000).layer(server);
+            let start = Instant::now();
+            send_all(&client, "a.example", 600).await;
+            let limit = policy.limits()[0].quota();
+            let rate =
+                f64::from(u32::try_from(limit.permits()).unwrap()) / limit.window().as_secs_f64();
+            let seconds = start.elapsed().as_secs_f64();
+            let used = 600.0 / seconds / rate;
+            let refused = log.count(429);
+            let (algorithm, quota) = (policy.limits()[0].algorithm(), policy.limits()[0].quota());
+            let used_percent = used * 100.0;
+            println!(
+                "{quota} by {algorithm}, {headers:?}: {refused} refused, {used_percent:.0} % used"
+            );
+            if headers == Headers::default() {
+                assert_eq!(refused, 0, "{policy:?}");
+                assert!(used > least, "{policy:?}: {used}");
+            } else {
+                assert!(refused < 150, "{policy:?}: {refused}");
+            }
+        }
+    }
+}
+
+/// At most 16 refusals follow a change of the server's limit, and 95 % of it is used.
+#[tokio::test(start_paused = true)]
+async fn a_changed_limit_is_followed_at_once() {
+    let log = Log::default();
+    let policy = |permits| Policy::gcra("api", Quota::per_second(permits).with_burst(permits / 10));
+    let (server, handle) = server(policy(1_000), Headers::default(), &log);
+    let client = unlimited().within(Duration::from_secs(3_600)).queue(100_000).layer(server);
+    let requests = tokio::spawn(async move { send_all(&client, "a.example", 14_000).await });
+    for permits in [1_000, 200, 500, 50, 1_000] {
+        handle.rule("api").unwrap().set_policy(&policy(permits)).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (admitted, refused) = (log.count(200), log.count(429));
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let used = (log.count(200) - admitted) as f64 / 4.0 / permits as f64;
+        println!("{permits}/s: {refused} refused so far, {used:.2} used");
+        assert!(used > 0.95, "{permits}: {used}");
+    }
+    assert!(log.count(429) <= 4 * 16, "{}", log.count(429));
+    requests.abort();
+}
+
+/// Names and values of which servers make their fields, and others.
+fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
+    let names = vec![
+        "retry-after",
+        "ratelimit",
+        "ratelimit-policy",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    ];
+    let number = || {
+        prop_oneof![
+            (0..100_u64).prop_map(|number| number.to_string()),
+            any::<u64>().prop_map(|number| number.to_string()),
+            "[0-9.-]{1,25}",
+        ]
+    };
+    let member = (number(), number(), "[a-z]{1,3}").prop_map(|(a, b, name)| {
+        [
+            format!("\"{name}\";q={a};w={b}"),
+            format!("\"{name}\";r={a};t={b}"),
+            format!("limit={a}, remaining={b}, reset={a}"),
+            format!("{a};w={b}"),
+        ]
+    });
+    let value = prop_oneof![
+        number(),
+        (vec(member, 1..20), 0..4_usize).prop_map(|(members, form)| {
+            let members: Vec<_> =
+                members.iter().filter_map(|forms| forms.get(form).cloned()).collect();
+            members.join(", ")
+        }),
+        "[ -~]{0,40}",
+    ];
+    vec((select(names).prop_map(str::to_owned), value), 0..6)
+}
+
+proptest! {
+    /// Whatever a server sends, the next request is sent within the longest pause, and no sooner than
+    /// the limiter's own pace.
+    #[test]
+    fn no_fields_stop_a_client_for_longer_than_the_longest_pause(
+        fields in any_fields(),
+        status in select(vec![200, 429, 503]),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async move {
+            let log = Log::default();
+            let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+            let layer = layer.longest_pause(Duration::from_secs(30)).within(Duration::from_secs(300));
+            let client = client(&layer, &log, move |_| {
+                let fields: Vec<_> =
+                    fields.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+                response(status, &fields)
+            });
+            let start = Instant::now();
+            send_all(&client, "a.example", 3).await;
+            let sent = log.since(start);
+            for pair in sent.windows(2) {
+                let gap = pair[1] - pair[0];
+                assert!(gap >= Duration::from_millis(99) && gap < Duration::from_secs(70), "{gap:?}");
+            }
+        });
+    }
+}

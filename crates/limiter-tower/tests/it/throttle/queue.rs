@@ -1,0 +1,212 @@
+//! The queue of the requests to a host.
+
+use std::{convert::Infallible, time::Duration};
+
+use http::{Request, Response};
+use limiter_core::{Answer, Error, ErrorKind, Policy, Quota};
+use limiter_test::fake::Fake;
+use limiter_tower::{OnStoreFailure, ThrottleError, ThrottleLayer};
+use tokio::{task::yield_now, time::Instant};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
+
+use super::{Log, client, get, limiter, request_to, response, send_all, unlimited};
+use crate::Body;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn settle() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_to_a_host_is_sent_alone() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |_| response(200, &[]));
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { get(&client, "a.example").await.unwrap() })
+        })
+        .collect();
+    let start = Instant::now();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), 200);
+    }
+    let sent = log.since(start);
+    assert!(sent[1] >= Duration::from_millis(10), "{sent:?}");
+    assert!(sent[9] < Duration::from_millis(20), "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_first_request_without_a_response_the_next_is_the_first() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |_| response(200, &[]));
+    let gone = tokio::spawn({
+        let client = client.clone();
+        async move { get(&client, "a.example").await.unwrap() }
+    });
+    settle().await;
+    gone.abort();
+    let start = Instant::now();
+    send_all(&client, "a.example", 3).await;
+    assert!(start.elapsed() < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_sent_in_the_order_in_which_they_came() {
+    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = order.clone();
+    let client = layer.layer(service_fn(move |request: Request<Body>| {
+        seen.lock().unwrap().push(request.uri().path().to_owned());
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    }));
+    let mut tasks = Vec::new();
+    for index in 0..5 {
+        let request = Request::get(format!("http://a.example/{index}")).body(Body::default());
+        tasks.push(tokio::spawn(client.clone().oneshot(request.unwrap())));
+        settle().await;
+    }
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), ["/0", "/1", "/2", "/3", "/4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_is_an_error() {
+    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1))).unwrap().queue(2);
+    let log = Log::default();
+    let client = client(&layer.within(600 * SECOND), &log, |_| response(200, &[]));
+    let first: Vec<_> = (0..4)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { get(&client, "a.example").await })
+        })
+        .collect();
+    // The first one is sent at once, two wait.
+    let mut results = Vec::new();
+    for task in first {
+        results.push(task.await.unwrap());
+    }
+    let full = |result: &&Result<_, _>| matches!(result, Err(ThrottleError::QueueFull));
+    assert_eq!(results.iter().filter(full).count(), 1, "{results:?}");
+    let error = results.into_iter().find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("the queue of its host is full"), "{error}");
+}
+
+/// A request that is dropped while it waits gives its permit back, and its place.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_gives_its_permit_back() {
+    let own = limiter(Quota::per_minute(6).with_burst(1));
+    let layer = ThrottleLayer::new(own.clone()).unwrap().queue(1);
+    let log = Log::default();
+    let client = client(&layer, &log, |_| response(200, &[]));
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+    for _ in 0..20 {
+        let client = client.clone();
+        let waiting = tokio::spawn(async move { get(&client, "a.example").await });
+        settle().await;
+        waiting.abort();
+        settle().await;
+    }
+    let start = Instant::now();
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+    assert!(start.elapsed() <= 11 * SECOND, "{:?}", start.elapsed());
+}
+
+/// A connection of the inner service is free while requests wait for permits.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_holds_no_ready_service() {
+    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    }));
+    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1))).unwrap();
+    let client = layer.layer(pool.clone());
+    assert!(get(&client, "a.example").await.is_ok());
+    let waiting = tokio::spawn(async move { get(&client, "a.example").await });
+    settle().await;
+    let mut other = pool;
+    other.ready().await.unwrap().call(request_to("b.example")).await.unwrap();
+    waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_without_a_host_of_the_closure_are_sent_at_once() {
+    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1)))
+        .unwrap()
+        .host(|head| head.headers.get("x-account")?.to_str().map(str::to_owned).ok());
+    let log = Log::default();
+    let client = client(&layer, &log, |_| response(200, &[]));
+    let start = Instant::now();
+    send_all(&client, "a.example", 10).await;
+    for account in ["a", "b", "c"] {
+        let mut request = request_to("a.example");
+        request.headers_mut().insert("x-account", account.parse().unwrap());
+        client.clone().oneshot(request).await.unwrap();
+    }
+    assert!(start.elapsed() < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_store_is_no_outage_of_the_client_unless_it_is_told() {
+    let failing = || {
+        let unused = || Answer::ready(Err(Error::new(ErrorKind::Unavailable, "unused")));
+        Fake::new(Policy::gcra("outgoing", Quota::per_second(1)), unused)
+    };
+    let log = Log::default();
+    let answer = |_| response(200, &[]);
+    let allowing = client(&ThrottleLayer::new(failing()).unwrap(), &log, answer);
+    assert_eq!(get(&allowing, "a.example").await.unwrap(), 200);
+    let denying = ThrottleLayer::new(failing()).unwrap().on_store_failure(OnStoreFailure::Deny);
+    let denying = client(&denying, &log, answer);
+    let error = get(&denying, "a.example").await.unwrap_err();
+    assert!(matches!(&error, ThrottleError::Store(_)), "{error:?}");
+    assert!(error.to_string().contains("a fake limiter serves only checks"), "{error}");
+}
+
+#[test]
+fn a_policy_that_has_no_pace_is_refused_and_quoted() {
+    for policy in [
+        Policy::sliding_log("hourly", Quota::per_hour(10)),
+        Policy::several(
+            "hourly",
+            [Policy::gcra("a", Quota::per_second(10)), Policy::gcra("b", Quota::per_hour(1_000))],
+        )
+        .unwrap(),
+    ] {
+        let limiter = limiter_core::MemoryLimiter::new(policy);
+        let error = ThrottleLayer::new(limiter).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().contains("\"hourly\""), "{error}");
+        assert!(error.to_string().contains("use one limit by gcra"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limiter_s_own_policy_is_the_fastest_pace() {
+    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let log = Log::default();
+    let fields = [("ratelimit-policy", r#""api";q=1000;w=1"#)];
+    let client = client(&layer, &log, move |_| response(200, &fields));
+    let start = Instant::now();
+    send_all(&client, "a.example", 51).await;
+    let seconds = start.elapsed().as_secs_f64();
+    assert!((5.0..5.5).contains(&seconds), "{seconds}");
+}
+
+/// A time-out inside of the layer changes the inner error's type to a box.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_inner_service_is_kept() {
+    let inner =
+        service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let client = ServiceBuilder::new().layer(unlimited()).timeout(SECOND).service(inner);
+    let error =
+        tokio::spawn(
+            async move { client.clone().oneshot(request_to("a.example")).await.unwrap_err() },
+        );
+    let ThrottleError::Inner(error) = error.await.unwrap() else { panic!("another error") };
+    assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
+}

@@ -1,0 +1,136 @@
+//! Pauses that servers ask for, and servers that announce nothing.
+
+use std::time::{Duration, SystemTime};
+
+use limiter_core::Quota;
+use limiter_tower::{FixedKey, Headers, OnMissing, RateLimitLayer, ThrottleError, ThrottleLayer};
+use tokio::time::{Instant, timeout};
+use tower::{Layer, service_fn};
+
+use super::{Log, client, get, limiter, response, send_all, unlimited};
+use crate::hello;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Returns when the second of two requests was sent, after the first was answered like this.
+async fn second_request(layer: &ThrottleLayer, status: u16, retry_after: &str) -> Duration {
+    let (log, start) = (Log::default(), Instant::now());
+    let fields = [("retry-after", retry_after.to_owned())];
+    let client = client(layer, &log, move |index| {
+        let [(name, value)] = &fields;
+        response(if index == 0 { status } else { 200 }, &[(name, value)])
+    });
+    assert_eq!(get(&client, "a.example").await.unwrap(), status);
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+    *log.since(start).get(1).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_is_sent_before_retry_after_has_passed() {
+    for status in [429, 503] {
+        let sent = second_request(&unlimited(), status, "7").await;
+        assert!(sent >= 7 * SECOND && sent < 8 * SECOND, "{status}: {sent:?}");
+    }
+    let date = httpdate::fmt_http_date(SystemTime::now() + 30 * SECOND);
+    let sent = second_request(&unlimited(), 429, &date).await;
+    assert!(sent >= 20 * SECOND && sent <= 31 * SECOND, "{date}: {sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_is_no_time_causes_no_pause() {
+    for field in ["", "soon", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"] {
+        let sent = second_request(&unlimited(), 429, field).await;
+        assert!(sent < 3 * SECOND, "{field}: {sent:?}");
+    }
+    // A status that is no refusal.
+    let sent = second_request(&unlimited(), 301, "100").await;
+    assert!(sent < SECOND, "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hostile_pause_is_capped() {
+    let layer = unlimited().longest_pause(20 * SECOND);
+    for field in ["99999999999", "99999999999999999999999999", "18446744073709551615"] {
+        let sent = second_request(&layer.clone(), 429, field).await;
+        assert!(sent >= 20 * SECOND && sent < 21 * SECOND, "{field}: {sent:?}");
+        tokio::time::sleep(20 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_of_the_whole_host_and_of_no_other() {
+    let (log, layer) = (Log::default(), unlimited());
+    let refusing = client(&layer, &log, |_| response(429, &[("retry-after", "30")]));
+    let other = client(&layer, &log, |_| response(200, &[]));
+    assert_eq!(get(&refusing, "a.example").await.unwrap(), 429);
+    let start = Instant::now();
+    // Another clone of the layer, another path.
+    assert_eq!(get(&other, "b.example").await.unwrap(), 200);
+    assert_eq!(get(&other, "a.example:8080").await.unwrap(), 200);
+    assert!(start.elapsed() < SECOND);
+    assert_eq!(get(&other, "A.example").await.unwrap(), 200);
+    assert!(start.elapsed() > 29 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_are_not_sent_into_a_pause() {
+    let log = Log::default();
+    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let client = client(&layer, &log, |index| match index {
+        5 => response(429, &[("retry-after", "10")]),
+        _ => response(200, &[]),
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 20).await;
+    let sent = log.since(start);
+    assert_eq!(sent.len(), 20);
+    let refused = sent[5] + Duration::from_millis(10);
+    let into_pause = sent.iter().filter(|at| **at > refused && **at < refused + 10 * SECOND);
+    assert_eq!(into_pause.count(), 0, "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_would_wait_too_long_fails_at_once() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |_| response(429, &[("retry-after", "300")]));
+    assert_eq!(get(&client, "a.example").await.unwrap(), 429);
+    let start = Instant::now();
+    let error = get(&client, "a.example").await.unwrap_err();
+    assert!(start.elapsed() < SECOND);
+    let ThrottleError::WaitTooLong { retry_after: Some(wait) } = error else {
+        panic!("{error:?}");
+    };
+    assert!(wait > 299 * SECOND && wait <= 300 * SECOND, "{wait:?}");
+    assert_eq!(log.since(start).len(), 1);
+}
+
+/// The server admits 50/s and announces nothing: neither quotas nor when to retry.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_announces_nothing_is_found_out() {
+    let server = limiter(Quota::per_second(50).with_burst(5));
+    let server = RateLimitLayer::new(server, FixedKey::new("all"), OnMissing::Reject)
+        .headers(Headers::None)
+        .layer(service_fn(hello));
+    let log = Log::default();
+    let own = log.clone();
+    let silent = service_fn(move |request| {
+        let (server, log) = (server.clone(), own.clone());
+        async move {
+            let mut response = crate::send(&server, request).await.map(|_| crate::Body::default());
+            response.headers_mut().clear();
+            log.add(response.status().as_u16());
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let own = limiter(Quota::per_second(500).with_burst(10));
+    let layer = ThrottleLayer::new(own).unwrap().within(Duration::from_secs(3_600));
+    let client = layer.queue(10_000).layer(silent);
+    let start = Instant::now();
+    let all = send_all(&client, "a.example", 6_000);
+    timeout(Duration::from_secs(600), all).await.unwrap();
+    let seconds = start.elapsed().as_secs_f64();
+    let (admitted, refused) = (log.count(200), log.count(429));
+    println!("{admitted} admitted, {refused} refused in {seconds:.1} s");
+    assert!(refused * 10 < admitted, "{refused} of {admitted}");
+    assert!(f64::from(u32::try_from(admitted).unwrap()) / seconds > 0.6 * 50.0, "{seconds}");
+}
