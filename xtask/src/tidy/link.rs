@@ -1,9 +1,12 @@
-//! Relative links in documents lead somewhere.
+//! Links in documents lead somewhere.
+
+use std::collections::HashMap;
 
 use super::{File, Finding, Tree};
 
 /// Each relative link in a Markdown file, or in one that is included as documentation, names a
-/// file or folder of the repository.
+/// file or folder of the repository, and each anchor a heading of its file. Addresses of other sites
+/// are well-formed; nothing asks whether they exist.
 pub(super) fn resolves(tree: &Tree) -> Vec<Finding> {
     let included: Vec<String> = tree.0.iter().flat_map(included).collect();
     let documents = tree.0.iter();
@@ -14,33 +17,119 @@ pub(super) fn resolves(tree: &Tree) -> Vec<Finding> {
 
 fn dead_links(tree: &Tree, file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut in_code = false;
-    for (number, line) in file.lines() {
-        in_code ^= line.trim_start().starts_with("```");
-        for target in links(line).into_iter().filter(|target| !in_code && is_path(target)) {
-            let target = target.split('#').next().unwrap_or_default();
-            let path = resolve(&file.path, target);
-            if !path.is_empty() && tree.get(&path).is_none() && !tree.has_folder(&path) {
-                let message = format!("dead link to {target}; there is no {path}");
-                findings.push(file.finding(number, message));
-            }
-        }
+    for (number, line) in prose(file) {
+        let line = without_code(line);
+        let faults = links(&line).into_iter().filter_map(|target| fault(tree, file, target));
+        findings.extend(faults.map(|message| file.finding(number, message)));
     }
     findings
 }
 
-/// What the links of a line lead to: `[text](target "title")` and `[name]: target`.
+/// What is wrong with a link, if anything is.
+fn fault(tree: &Tree, file: &File, target: &str) -> Option<String> {
+    if let Some((scheme, rest)) = target.split_once("://") {
+        let remedy = "write it as https://host/path";
+        return (!is_address(scheme, rest)).then(|| format!("malformed link {target}; {remedy}"));
+    }
+    if target.starts_with('#') {
+        return anchor_fault(file, target);
+    }
+    if !is_path(target) {
+        return None;
+    }
+    let (name, anchor) = target.find('#').map_or((target, ""), |at| target.split_at(at));
+    let path = resolve(&file.path, name);
+    match tree.get(&path) {
+        Some(document) if !anchor.is_empty() => anchor_fault(document, anchor),
+        None if !path.is_empty() && !tree.has_folder(&path) => {
+            Some(format!("dead link to {name}; there is no {path}"))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with a link to `anchor`, with its `#`, in `document`. Only Markdown has headings.
+fn anchor_fault(document: &File, anchor: &str) -> Option<String> {
+    let known = anchors(document);
+    if document.extension() != "md" || known.iter().any(|known| anchor[1..] == **known) {
+        return None;
+    }
+    let path = &document.path;
+    Some(format!("dead link to {anchor}; {path} has the headings: {}", known.join(", ")))
+}
+
+/// The anchors of a document's headings, as GitHub makes them: in lower case, without punctuation, with
+/// hyphens for spaces, and numbered if two headings are equal.
+fn anchors(document: &File) -> Vec<String> {
+    let mut seen = HashMap::new();
+    let titles = prose(document).into_iter().filter_map(|(_, line)| {
+        let (marks, title) = line.split_once(' ')?;
+        (1..=6).contains(&marks.len()).then_some(())?;
+        marks.bytes().all(|byte| byte == b'#').then_some(title)
+    });
+    let slugs = titles.map(|title| {
+        // Of a link, the text.
+        let parts = title.trim().split("](").enumerate();
+        let parts = parts.map(|(index, part)| match index {
+            0 => part,
+            _ => part.split_once(')').map_or("", |(_, rest)| rest),
+        });
+        let characters = parts.flat_map(str::chars).flat_map(char::to_lowercase);
+        let kept = characters.filter(|char| char.is_alphanumeric() || " -_".contains(*char));
+        kept.map(|char| if char == ' ' { '-' } else { char }).collect::<String>()
+    });
+    let numbered = slugs.map(|slug| {
+        let earlier = seen.entry(slug.clone()).or_insert(0);
+        *earlier += 1;
+        match *earlier {
+            1 => slug,
+            number => format!("{slug}-{}", number - 1),
+        }
+    });
+    numbered.collect()
+}
+
+/// The lines outside of code blocks, with their numbers.
+fn prose(file: &File) -> Vec<(usize, &str)> {
+    let mut in_code = false;
+    let lines = file.lines().filter(|(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    });
+    lines.collect()
+}
+
+/// The line without what is between backticks.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect()
+}
+
+/// What the links of a line lead to: `[text](target "title")`, `[name]: target` and `<https://...>`.
 fn links(line: &str) -> Vec<&str> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
     let definition = definition.and_then(|(_, rest)| rest.split(' ').next());
-    inline.chain(definition).collect()
+    let bare = line.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
+    let bare = bare.map(|(target, _)| target).filter(|target| target.contains("://"));
+    inline.chain(definition).chain(bare).collect()
 }
 
-/// Whether it is a path, and not an address, a place on the same page or an item's name.
+/// Whether `scheme://rest` is the address of a page: a known scheme, a host, and no character that has to
+/// be escaped.
+fn is_address(scheme: &str, rest: &str) -> bool {
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let name = host.split(':').next().unwrap_or_default();
+    let has_name = name.split('.').all(|label| !label.is_empty())
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || ".-".contains(char));
+    let is_escaped =
+        rest.chars().all(|char| char.is_ascii_graphic() && !"<>\"\\^`{|}".contains(char));
+    matches!(scheme, "http" | "https") && has_name && is_escaped
+}
+
+/// Whether it is a path, and not an item's name.
 fn is_path(target: &str) -> bool {
-    let elsewhere = target.contains(':') || target.starts_with('#') || target.contains('@');
-    !elsewhere && target.contains(['/', '.'])
+    !target.contains([':', '@']) && target.contains(['/', '.'])
 }
 
 /// The path from the root that `target` means in the file at `path`.
@@ -73,7 +162,8 @@ mod tests {
     use crate::tidy::found;
 
     fn faults(text: &str) -> usize {
-        let files = [("docs/guide.md", text), ("docs/a/b.md", ""), ("LICENSE", "")];
+        let part = "# A part of it\n# A part, of it!";
+        let files = [("docs/guide.md", text), ("docs/a/b.md", part), ("LICENSE", "")];
         found(&resolves(&Tree::sample(&files))).len()
     }
 
@@ -84,6 +174,45 @@ mod tests {
             "[x](../docs/c.md \"title\")",
             "a [y](./a) [x](a/c.md#part)",
             "[x]: ../NO",
+            "[`x`](b.md) and `[y](c.md)`",
+            "```\n```\n[x](b.md)",
+        ] {
+            assert_eq!(faults(bad), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn dead_anchor_fires() {
+        for bad in [
+            "[x](a/b.md#parts)",
+            "# Part\n[x](#part-1)",
+            "```\n# part\n```\n[x](#part)",
+            "[x](guide.md#)",
+            "#part\n[x](#part)",
+        ] {
+            assert_eq!(faults(bad), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn live_anchor_is_silent() {
+        for good in [
+            "[x](a/b.md#a-part-of-it) [x](./a/b.md#a-part-of-it-1)",
+            "# 2. By `API` key, else (by) user_id\n[x](#2-by-api-key-else-by-user_id)",
+            "## [Text](a/b.md) & more\n[x](#text--more)",
+            "[x](../LICENSE#L3)",
+        ] {
+            assert_eq!(faults(good), 0, "{good}");
+        }
+    }
+
+    #[test]
+    fn malformed_address_fires() {
+        for bad in [
+            "[x](https:///a)",
+            "[x](htps://example.com)",
+            "<https://exa_mple.com>",
+            "[x]: http://a..b",
         ] {
             assert_eq!(faults(bad), 1, "{bad}");
         }
@@ -93,10 +222,11 @@ mod tests {
     fn live_and_foreign_links_are_silent() {
         for good in [
             "[x](a/b.md) [y](a/) [z](../LICENSE)",
-            "[x]: a/b.md#part",
-            "[x](https://example.com/a.md) [y](#part)",
-            "[`Quota`]: crate::Quota\n[x](Quota) [y](struct@a.b)",
+            "[x]: a/b.md",
+            "[x](https://example.com/a.md?b=c#part) <http://127.0.0.1:3000/>",
+            "[`Quota`]: crate::Quota\n[x](Quota) [y](struct@a.b) [z](crate::guide#part)",
             "```\nlet x = [a](b.md);\n```",
+            "`[a](b.md)`",
         ] {
             assert_eq!(faults(good), 0, "{good}");
         }
