@@ -1,4 +1,7 @@
-//! Which algorithm to use when, and how to use a limiter.
+//! Which algorithm to use when, and how to use a limiter. [`choosing`] has the numbers.
+//!
+//! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
+//! other chapters are in `limiter_tower::guide` and `limiter_redis::guide`.
 //!
 #![doc = include_str!("../docs/guide/which-algorithm.md")]
 //!
@@ -56,3 +59,6 @@
 //! [`Limiter`]: crate::Limiter
 //! [`WaitingLimiter`]: crate::WaitingLimiter
 //! [`ManualClock`]: crate::ManualClock
+
+#[doc = include_str!("../docs/guide/choosing.md")]
+pub mod choosing {}

@@ -20,6 +20,8 @@
 //! # }
 //! ```
 //!
+//! The [`guide`] has chapters on failures of the server and on Redis in production.
+//!
 //! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline, the failure policy and more.
 //! [`RedisLimiter::with_policy`] returns a handle on the same states under another policy, for tiers,
 //! for customers' own quotas and for reloads.
@@ -104,6 +106,8 @@ mod client;
 mod counters;
 mod damper;
 mod events;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod handle;
 mod keys;
 mod limiter;

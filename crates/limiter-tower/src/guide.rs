@@ -1,9 +1,15 @@
 //! How to use the layer.
 //!
 //! - [`programs`]: the eight common cases, each in a few lines.
+//! - [`keys`]: who is counted, and what follows without a key.
+//! - [`several`]: several limits for a request.
 //! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store.
+//! - [`metrics`]: names, labels and an alert.
 //! - [`testing`]: limits under a manual clock.
-//! - [`metrics`]: names and labels.
+//! - [`migration`]: from other crates and scripts; other quotas or algorithms in production.
+//!
+//! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
+//! other chapters are in [`limiter_core::guide`] and `limiter_redis::guide`.
 
 macro_rules! pages {
     ($($name:ident)*) => {$(
@@ -14,4 +20,4 @@ macro_rules! pages {
         pub mod $name {}
     )*};
 }
-pages! { programs operation testing metrics }
+pages! { programs keys several operation metrics testing migration }

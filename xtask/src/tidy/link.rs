@@ -111,7 +111,9 @@ fn links(line: &str) -> Vec<&str> {
     let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
     let definition = definition.and_then(|(_, rest)| rest.split(' ').next());
     let bare = line.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
-    let bare = bare.map(|(target, _)| target).filter(|target| target.contains("://"));
+    // A space is in the attributes of an HTML element.
+    let is_link = |target: &&str| target.contains("://") && !target.contains(' ');
+    let bare = bare.map(|(target, _)| target).filter(is_link);
     inline.chain(definition).chain(bare).collect()
 }
 
@@ -227,6 +229,7 @@ mod tests {
             "[`Quota`]: crate::Quota\n[x](Quota) [y](struct@a.b) [z](crate::guide#part)",
             "```\nlet x = [a](b.md);\n```",
             "`[a](b.md)`",
+            "<svg width=\"1\" xmlns=\"http://www.w3.org/2000/svg\">",
         ] {
             assert_eq!(faults(good), 0, "{good}");
         }
