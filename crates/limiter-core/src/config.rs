@@ -17,6 +17,9 @@ use crate::{Algorithm, Error, ErrorKind, Policy};
 ///
 /// A value that can't be read, an unknown field and a duplicate name are errors of the format. The
 /// message names the policy, quotes the value and states what is expected; TOML adds the line.
+///
+/// [families]: Policy::families
+/// [`Limiter::with_policy`]: crate::Limiter::with_policy
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies(BTreeMap<String, Entry>);
 

@@ -8,7 +8,23 @@
 //! other chapters are in [`limiter_core::guide`] and `limiter_tower::guide`.
 
 #[doc = include_str!("../docs/guide/failure.md")]
+///
+/// [`Builder::observer`]: crate::Builder::observer
+/// [`Decision::source`]: limiter_core::Decision::source
+/// [`FailurePolicy`]: crate::FailurePolicy
+/// [`Fault`]: crate::Fault
+/// [`kind`]: limiter_core::ErrorKind
+/// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
+/// [`set_processes`]: crate::RedisLimiter::set_processes
 pub mod failure {}
 
 #[doc = include_str!("../docs/guide/production.md")]
+///
+/// [`Builder::key_secret`]: crate::Builder::key_secret
+/// [`Builder::prefix`]: crate::Builder::prefix
+/// [`Connection`]: crate::Connection
+/// [`failure`]: crate::guide::failure
+/// [`limiter_redis`]: crate#servers
+/// [`states`]: crate::states
+/// [`with_replica_reads`]: crate::ConnectOptions::with_replica_reads
 pub mod production {}

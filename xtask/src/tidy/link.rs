@@ -35,7 +35,10 @@ fn fault(tree: &Tree, file: &File, target: &str) -> Option<String> {
         return anchor_fault(file, target);
     }
     if !is_path(target) {
-        return None;
+        // A link that only rustdoc resolves is dead wherever else a Markdown file is shown.
+        let is_item = target.contains("::") && file.extension() == "md";
+        let remedy = "write [`item`], and define it where the file is included";
+        return is_item.then(|| format!("link to the item {target}; {remedy}"));
     }
     let (name, anchor) = target.find('#').map_or((target, ""), |at| target.split_at(at));
     let path = resolve(&file.path, name);
@@ -178,6 +181,7 @@ mod tests {
             "[x]: ../NO",
             "[`x`](b.md) and `[y](c.md)`",
             "```\n```\n[x](b.md)",
+            "[`Quota`](crate::Quota)",
         ] {
             assert_eq!(faults(bad), 1, "{bad}");
         }
@@ -226,7 +230,7 @@ mod tests {
             "[x](a/b.md) [y](a/) [z](../LICENSE)",
             "[x]: a/b.md",
             "[x](https://example.com/a.md?b=c#part) <http://127.0.0.1:3000/>",
-            "[`Quota`]: crate::Quota\n[x](Quota) [y](struct@a.b) [z](crate::guide#part)",
+            "[`Quota`] and [x](Quota) [y](struct@a.b)",
             "```\nlet x = [a](b.md);\n```",
             "`[a](b.md)`",
             "<svg width=\"1\" xmlns=\"http://www.w3.org/2000/svg\">",
