@@ -4,6 +4,7 @@ mod bench;
 mod bounds;
 mod ci;
 mod compare;
+mod examples;
 mod features;
 mod fuzz;
 mod models;
@@ -36,6 +37,12 @@ const TASKS: &[Task] = &[
         options: "[--server NAME | --all-servers] [ARGUMENT...]",
         purpose: "run all tests, with an installed server or a fetched one",
         run: test::run,
+    },
+    Task {
+        name: "examples",
+        options: examples::OPTIONS,
+        purpose: "run all examples, or the named ones, and show what their tests see; --full takes minutes",
+        run: examples::run,
     },
     Task {
         name: "ci",

@@ -12,6 +12,7 @@ pub mod log;
 pub mod machine;
 pub mod oracle;
 pub mod policies;
+pub mod program;
 pub mod schedule;
 pub mod server;
 pub mod subject;

@@ -48,11 +48,15 @@ pub(super) fn no_silencing(file: &File) -> Vec<Finding> {
     faults.collect()
 }
 
-/// A test runs.
+/// A test runs, or a task runs it.
 pub(super) fn no_ignored_tests(file: &File) -> Vec<Finding> {
+    let by_task = |text: &str| {
+        file.path.starts_with("examples/") && text.contains("run by cargo xtask examples --full")
+    };
     let attributes = attributes(file).into_iter();
     attributes
         .filter(|(_, text)| has_word(text, "ignore") && !text.contains("rustfmt"))
+        .filter(|(_, text)| !by_task(text))
         .map(|(line, _)| file.finding(line, "ignored test; make it run, or delete it"))
         .collect()
 }
@@ -167,6 +171,10 @@ mod tests {
             assert_eq!(no_ignored_tests(&rust(bad)).len(), 1, "{bad}");
         }
         assert!(no_ignored_tests(&rust("#[test]\nfn ignore() {}")).is_empty());
+        let by_task = "#[ignore = \"takes 3 min; run by cargo xtask examples --full\"]";
+        assert_eq!(no_ignored_tests(&rust(by_task)).len(), 1);
+        let example = File::sample("examples/a/tests/example.rs", by_task);
+        assert!(no_ignored_tests(&example).is_empty());
     }
 
     #[test]
