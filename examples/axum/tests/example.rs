@@ -6,7 +6,7 @@ use std::{
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use limiter_test::{
@@ -36,29 +36,38 @@ fn through_redis(url: &str) -> Program {
     Program::start(command().env("REDIS_URL", url))
 }
 
-/// Sends 15 requests, waits for the first refusal's `retry-after`, and sends two more.
+/// Asserts that as many requests were admitted as the quota allows since `start`: 10, and one every 6
+/// seconds, which a busy machine may need for a few requests.
+#[track_caller]
+fn assert_ten(admitted: usize, start: Instant) {
+    let returned = usize::try_from(start.elapsed().as_secs() / 6).unwrap();
+    assert!((10..=10 + returned).contains(&admitted), "{admitted}, {returned} returned");
+}
+
+/// Sends requests until one is refused, waits for its `retry-after`, and sends more.
 fn check_admits_ten_and_one_after_the_wait(program: &Program) {
-    let mut wait = None;
-    for index in 0..15 {
+    let start = Instant::now();
+    let mut admitted = 0;
+    let refused = loop {
         let response = program.curl(&[], "/");
-        let limit = response.field("ratelimit").unwrap();
-        let remaining = 9_u64.saturating_sub(index);
         assert_eq!(response.field("ratelimit-policy"), Some("\"default\";q=10;w=60"));
-        assert!(limit.starts_with(&format!("\"default\";r={remaining};t=")), "{index}: {limit}");
-        if index < 10 {
-            assert_eq!((response.status, &*response.body), (200, "hello\n"), "request {index}");
-            assert_eq!(response.field("retry-after"), None, "request {index}");
-        } else {
-            let seconds: u64 = response.field("retry-after").unwrap().parse().unwrap();
-            assert_eq!(response.status, 429, "request {index}");
-            assert!((1..=6).contains(&seconds), "request {index}: {seconds}");
-            assert!(limit.ends_with(&format!(";t={seconds}")), "request {index}: {limit}");
-            wait.get_or_insert(seconds);
+        if response.status == 429 {
+            break response;
         }
-    }
-    thread::sleep(Duration::from_secs(wait.unwrap()));
+        assert_eq!((response.status, &*response.body), (200, "hello\n"), "request {admitted}");
+        assert_eq!(response.field("retry-after"), None, "request {admitted}");
+        admitted += 1;
+        assert_ten(admitted.max(10), start);
+    };
+    assert_ten(admitted, start);
+    let seconds = refused.field("retry-after").unwrap();
+    let limit = format!("\"default\";r=0;t={seconds}");
+    assert_eq!(refused.field("ratelimit"), Some(&*limit));
+    let seconds = seconds.parse().unwrap();
+    assert!((1..=6).contains(&seconds), "{seconds}");
+    thread::sleep(Duration::from_secs(seconds));
     assert_eq!(program.curl(&[], "/").status, 200);
-    assert_eq!(program.curl(&[], "/").status, 429);
+    assert!((0..20).any(|_| program.curl(&[], "/").status == 429));
 }
 
 #[test]
@@ -78,10 +87,12 @@ fn through_redis_ten_are_admitted_and_one_after_the_wait() {
 fn the_printed_command_shows_the_first_refusal() {
     let _alone = alone();
     let program = in_memory();
+    let start = Instant::now();
     let output = program::shell(program.line("curl -si").trim());
     let count = |part| output.lines().filter(|line| line.starts_with(part)).count();
-    assert_eq!((count("HTTP/1.1 200"), count("HTTP/1.1 429")), (10, 2));
-    assert_eq!((count("ratelimit: "), count("retry-after: ")), (12, 2));
+    assert_ten(count("HTTP/1.1 200"), start);
+    assert_eq!(count("HTTP/1.1 200") + count("HTTP/1.1 429"), 12);
+    assert_eq!((count("ratelimit: "), count("retry-after: ")), (12, count("HTTP/1.1 429")));
 }
 
 #[test]
@@ -89,8 +100,9 @@ fn two_processes_on_one_redis_share_one_limit() {
     let _alone = alone();
     let server = Server::start();
     let programs = [0, 1].map(|_| through_redis(&server.url()));
-    let passed = (0..20).filter(|index| programs[index % 2].curl(&[], "/").status == 200).count();
-    assert_eq!(passed, 10);
+    let start = Instant::now();
+    let admitted = (0..20).filter(|index| programs[index % 2].curl(&[], "/").status == 200).count();
+    assert_ten(admitted, start);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! An axum service that limits customers by their tiers, through Redis, and reloads its limits.
+//!
+//! ```console
+//! $ cargo run -p example-axum-redis -- examples/axum-redis/limits.toml
+//! ```
+//!
+//! The file has the address of the Redis or Valkey server. `PORT` sets the port, 3000 by default; 0
+//! chooses a free one. In another terminal:
+//!
+//! ```console
+//! $ curl -si http://127.0.0.1:3000/ -H 'x-api-key: bob-1'
+//! HTTP/1.1 200 OK
+//! ratelimit-policy: "basic";q=10;w=60
+//! ratelimit: "basic";r=9;t=54
+//!
+//! hello bob
+//! ```
+//!
+//! Now change `basic` in the file to `100/min`: within a second bob has 100 permits minus what he has used.
+//! Any number of processes with the same file share its limits.
+
+mod customers;
+
+use std::{
+    env, fs,
+    net::{Ipv4Addr, SocketAddr},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Error, Result};
+use axum::{Router, middleware, routing::get};
+use customers::{Customer, authenticate, hello};
+use limiter_core::Policies;
+use limiter_redis::RedisSettings;
+use limiter_tower::{
+    ClientIp, ExtensionKey, Handle, KeyExtractor, OnMissing, Plans, RateLimitLayer, problem_json,
+};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+/// The file of settings.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    redis: RedisSettings,
+    limits: Policies,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+
+    let path = env::args().nth(1).context("usage: example-axum-redis FILE")?;
+    let text = fs::read_to_string(&path).context(path.clone())?;
+    let Settings { redis, limits } = toml::from_str(&text).context(path.clone())?;
+
+    let api = limits.get("api").context("the file has no [limits.api]")?;
+    let limiter = redis.connect(api.clone()).await?;
+    let plans = Plans::new(limiter.clone(), limits.tiers("api").cloned())?;
+    let key = ExtensionKey::new(|customer: &Customer| customer.name.into()).or(ClientIp::peer());
+    let (layer, handle) = RateLimitLayer::new(limiter, key, OnMissing::Reject)
+        .policy(plans.by_extension(|customer: &Customer| customer.tier))
+        .refuse_with(problem_json)
+        .build();
+    thread::spawn(move || watch(&path, text, &handle, &plans));
+
+    // The layer that is added last is the outermost: customers are known before they are limited.
+    let app = Router::new().route("/", get(hello)).layer(layer);
+    let app = app.layer(middleware::from_fn(authenticate));
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
+    println!("  curl -si http://{address}/ -H 'x-api-key: bob-1'");
+    Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
+}
+
+/// Applies each change of the file within a second. Replace the file by a rename, such as `mv`, so that
+/// no half of it is read.
+fn watch(path: &str, text: String, handle: &Handle, plans: &Plans) {
+    let mut last = Ok(text);
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        if text != last {
+            match text.clone().map_err(Error::msg).and_then(|text| reload(&text, handle, plans)) {
+                Ok(()) => tracing::info!("{path}: reloaded"),
+                Err(why) => tracing::error!("{path} is invalid, so the old limits stay: {why:#}"),
+            }
+            last = text;
+        }
+    }
+}
+
+/// Enforces the limits in `text`. Customers keep their debts.
+fn reload(text: &str, handle: &Handle, plans: &Plans) -> Result<()> {
+    let Settings { limits, .. } = toml::from_str(text)?;
+    // If this succeeds, so does the next line, because tiers have the algorithm of their policy.
+    handle.rule("api")?.set_policy(limits.get("api").context("the file has no [limits.api]")?)?;
+    Ok(plans.replace(limits.tiers("api").cloned())?)
+}

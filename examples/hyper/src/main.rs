@@ -1,0 +1,84 @@
+//! A hyper server that admits 10 requests an hour from each address, of which a `POST` is worth 5.
+//!
+//! ```console
+//! $ cargo run -p example-hyper
+//! ```
+//!
+//! `PORT` sets the port, 3000 by default; 0 chooses a free one. In another terminal:
+//!
+//! ```console
+//! $ for i in 1 2 3; do curl -si http://127.0.0.1:3000/ -d hello; done
+//! HTTP/1.1 200 OK
+//! ratelimit-policy: "default";q=10;w=3600
+//! ratelimit: "default";r=5;t=1800
+//!
+//! received 5 bytes
+//! ...
+//! HTTP/1.1 429 Too Many Requests
+//! retry-after: 1800
+//! ```
+//!
+//! The tower service is built once, and each connection wraps a clone of it that knows its peer. With a
+//! proxy in front, use `ClientIp::behind` in place of `ClientIp::peer`.
+
+use std::{convert::Infallible, env, net::Ipv4Addr};
+
+use anyhow::{Context, Result};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    server::conn::http1,
+};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use limiter_tower::{
+    ClientIp, Cost, MemoryLimiter, OnMissing, PeerAddr, Policy, Quota, RateLimitLayer,
+};
+use tokio::net::TcpListener;
+use tower::{ServiceBuilder, service_fn};
+
+const POST: Cost = Cost::of(5);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(10)));
+    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .cost(|head| if head.method == Method::POST { POST } else { Cost::ONE });
+    let service = ServiceBuilder::new().layer(layer).service(service_fn(respond));
+
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
+    println!("  for i in 1 2 3; do curl -si http://{address}/ -d hello; done");
+
+    loop {
+        let (stream, peer) = listener.accept().await?;
+        // hyper does not know the address of its connection's other end, so the server inserts it.
+        let service = ServiceBuilder::new()
+            .map_request(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(PeerAddr(peer));
+                request
+            })
+            .service(service.clone());
+        tokio::spawn(async move {
+            let io = TokioIo::new(stream);
+            let service = TowerToHyperService::new(service);
+            if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+                eprintln!("connection of {peer}: {error}");
+            }
+        });
+    }
+}
+
+/// Says how many bytes the body has.
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, text) = match request.into_body().collect().await {
+        Ok(body) => (StatusCode::OK, format!("received {} bytes\n", body.to_bytes().len())),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")),
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    Ok(response)
+}
