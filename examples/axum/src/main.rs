@@ -21,8 +21,8 @@
 //! ratelimit: "default";r=9;t=54
 //! ...
 //! HTTP/1.1 429 Too Many Requests
-//! ratelimit: "default";r=0;t=6
 //! retry-after: 6
+//! ratelimit: "default";r=0;t=6
 //! ```
 
 use std::{
