@@ -148,14 +148,15 @@ impl Host {
         drop(charged.await);
     }
 
-    /// Follows what a response says, to a request that was sent at `sent_at`.
+    /// Follows what a response says, to a request that was sent at `sent_at`. Returns whether the pace
+    /// has changed or a pause has begun.
     pub(super) fn learn(
         &self,
         sent_at: Instant,
         status: StatusCode,
         headers: &HeaderMap,
         longest_pause: Duration,
-    ) {
+    ) -> bool {
         let retry_after = retry_after(headers);
         let is_refused = status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some();
@@ -170,6 +171,7 @@ impl Host {
         if has_changed {
             self.changed.notify_waiters();
         }
+        has_changed
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

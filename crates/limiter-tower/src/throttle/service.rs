@@ -79,11 +79,11 @@ where
     let (sent_at, turn) = host.sent(permit);
     drop(place);
     let response = service.call(request).await.map_err(inner_error)?;
-    host.learn(sent_at, response.status(), response.headers(), layer.longest_pause);
-    if let Some(turn) = turn {
+    let (status, headers) = (response.status(), response.headers());
+    if host.learn(sent_at, status, headers, layer.longest_pause) && turn.is_some() {
         host.charge_first().await;
-        drop(turn);
     }
+    drop(turn);
     Ok(response)
 }
 

@@ -194,7 +194,8 @@ async fn the_limiter_s_own_policy_is_the_fastest_pace() {
     let start = Instant::now();
     send_all(&client, "a.example", 51).await;
     let seconds = start.elapsed().as_secs_f64();
-    assert!((5.0..5.5).contains(&seconds), "{seconds}");
+    // The last of 50 intervals, and a round trip.
+    assert!((5.0..5.05).contains(&seconds), "{seconds}");
 }
 
 /// A time-out inside of the layer changes the inner error's type to a box.
