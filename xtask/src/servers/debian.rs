@@ -20,7 +20,8 @@ pub(super) fn fetch(shell: &Shell, names: &[&str], binary: &str, server: &Path) 
     let libraries = libraries(shell)?;
     let libraries: Vec<&str> = libraries.iter().map(String::as_str).collect();
     download(shell, &libraries)?;
-    unpack(shell, binary, server)
+    unpack(shell)?;
+    write_script(shell, binary, server)
 }
 
 /// Downloads the package and all packages it depends on that the system lacks, and makes `server` a
@@ -31,7 +32,15 @@ pub(super) fn fetch_missing(shell: &Shell, name: &str, binary: &str, server: &Pa
     let packages = with_package_lists(shell, || missing(shell, name))?;
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     download(shell, &packages)?;
-    unpack(shell, binary, server)
+    unpack(shell)?;
+    write_script(shell, binary, server)
+}
+
+/// Downloads one package, without those it depends on, and unpacks it into `folder`.
+pub(super) fn fetch_alone(shell: &Shell, name: &str, folder: &Path) -> Result<()> {
+    let _inside = shell.push_dir(folder);
+    download(shell, &[name])?;
+    unpack(shell)
 }
 
 /// Returns the packages that an installation of `name` would add.
@@ -43,14 +52,17 @@ fn missing(shell: &Shell, name: &str) -> Result<Vec<String>> {
     Ok(missing.filter(|name| *name != "libc6").map(str::to_owned).collect())
 }
 
-/// Unpacks the packages in the current folder, and makes `server` a script that runs the `binary` in
-/// them.
-fn unpack(shell: &Shell, binary: &str, server: &Path) -> Result<()> {
+/// Unpacks the packages in the current folder.
+fn unpack(shell: &Shell) -> Result<()> {
     for package in packages(shell)? {
         cmd!(shell, "dpkg-deb -x {package} .").quiet().run()?;
         shell.remove_path(package)?;
     }
+    Ok(())
+}
 
+/// Makes `server` a script that runs the `binary` in the packages that were unpacked beside it.
+fn write_script(shell: &Shell, binary: &str, server: &Path) -> Result<()> {
     // `exec`, so that the process started is the server itself.
     let script = format!(
         "#!/bin/sh\n\
