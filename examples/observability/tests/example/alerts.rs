@@ -1,0 +1,52 @@
+//! The alerts' own tests, and whether the dashboard's queries are valid.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use crate::{
+    figures::expressions,
+    prometheus::{PROMTOOL, binary},
+};
+
+const ALERTS: &str = include_str!("../../alerts.yml");
+const METRICS: &str = include_str!("../../../../crates/limiter-tower/docs/metrics.md");
+
+#[test]
+fn the_alerts_fire_when_their_tests_say() {
+    let output = promtool(&["test", "rules", "alerts.test.yml"]);
+    assert!(output.contains("SUCCESS"), "{output}");
+}
+
+#[test]
+fn the_queries_of_the_dashboard_are_valid() {
+    let rules: Vec<_> = expressions()
+        .into_iter()
+        .map(|expression| serde_json::json!({ "record": "panel", "expr": expression }))
+        .collect();
+    // JSON is YAML.
+    let rules = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard-rules.yml");
+    fs::write(&path, rules.to_string()).unwrap();
+    let output = promtool(&["check", "rules", "--lint=none", path.to_str().unwrap()]);
+    assert!(output.contains(&format!("SUCCESS: {} rules found", expressions().len())), "{output}");
+}
+
+#[test]
+fn the_alerts_and_the_dashboard_show_all_metrics_and_no_others() {
+    let documented = METRICS.lines().filter(|line| line.starts_with("| `ratelimit_"));
+    let documented: BTreeSet<_> = documented.map(|line| line.split('`').nth(1).unwrap()).collect();
+    let queries = format!("{ALERTS}{}", expressions().concat());
+    let words = queries.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("ratelimit_"));
+    let shown: BTreeSet<_> = names.map(|name| name.trim_end_matches("_bucket")).collect();
+    assert_eq!(shown, documented);
+}
+
+/// Runs promtool in the example's folder, and returns its output.
+fn promtool(arguments: &[&str]) -> String {
+    let mut command = Command::new(binary(&PROMTOOL));
+    let output = command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    println!("$ promtool {}\n{text}", arguments.join(" "));
+    assert!(output.status.success(), "{text}");
+    text
+}

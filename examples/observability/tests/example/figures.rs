@@ -1,0 +1,67 @@
+//! The alert and the dashboard under a load.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{load, prometheus::Prometheus, start};
+
+const DASHBOARD: &str = include_str!("../../dashboard.json");
+
+/// The alert has to be pending for a minute.
+const FIRES_WITHIN: Duration = Duration::from_secs(300);
+
+#[test]
+#[ignore = "takes 90 s; run by cargo xtask examples --full"]
+fn a_load_fires_the_alert_and_fills_the_dashboard() {
+    let program = start();
+    let prometheus = Prometheus::start(program.address());
+    assert_eq!(program.curl(&["--data-raw", "20/s"], "/playground").status, 200);
+
+    let began = Instant::now();
+    let has_fired = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // 50 requests a second against a limit of 20.
+            while !has_fired.load(Ordering::Relaxed) && began.elapsed() < FIRES_WITHIN {
+                load::send(program.address(), "alice", 10);
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let mut state = String::new();
+        prometheus.wait_until(FIRES_WITHIN, || {
+            let next = prometheus.alert("RateLimitHighUtilization");
+            if next != state {
+                println!("{:3} s: RateLimitHighUtilization is {next}", began.elapsed().as_secs());
+                state = next;
+            }
+            state == "firing"
+        });
+        has_fired.store(true, Ordering::Relaxed);
+    });
+
+    for expression in expressions() {
+        println!("query: {expression}");
+        let results = prometheus.query(&expression);
+        results.iter().for_each(|(labels, value)| println!("    {labels} {value}"));
+        assert!(!results.is_empty() && results.iter().all(|(_, value)| value.is_finite()));
+    }
+}
+
+/// Returns the queries of the dashboard's panels, with its variables substituted.
+pub(crate) fn expressions() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions: Vec<String> = targets
+        .map(|target| target["expr"].as_str().unwrap())
+        .map(|text| text.replace("$policy", "playground").replace("$__rate_interval", "1m"))
+        .collect();
+    assert!(expressions.len() >= 7);
+    assert!(expressions.iter().all(|text| !text.contains('$')), "{expressions:?}");
+    expressions
+}

@@ -1,0 +1,53 @@
+//! Runs the program, and watches it as an operator would: by curl, in a browser and by Prometheus.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper that fails fails its test"
+)]
+
+mod alerts;
+mod browser;
+mod by_curl;
+mod figures;
+mod load;
+#[cfg(feature = "otlp")]
+mod million;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod page;
+mod prometheus;
+
+use std::process::Command;
+
+use limiter_test::program::{Program, shell};
+use serde_json::Value;
+
+/// Starts the example on a free port.
+fn start() -> Program {
+    Program::start(&mut command())
+}
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-observability"));
+    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    command
+}
+
+/// Returns how many requests had each of these results, as `/metrics` shows it.
+fn requests_total<const N: usize>(program: &Program, results: [&str; N]) -> [u64; N] {
+    let url = format!("http://{}/metrics", program.address());
+    let lines = shell(&format!("curl -s {url} | grep ^ratelimit_requests_total"));
+    results.map(|result| {
+        let label = format!("result=\"{result}\"");
+        let line = lines.lines().find(|line| line.contains(&label));
+        line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    })
+}
+
+/// Returns what the server has counted under the current limit.
+fn counts(program: &Program) -> Value {
+    serde_json::from_str(&program.curl(&[], "/playground").body).unwrap()
+}

@@ -1,0 +1,79 @@
+//! Whether all who count agree.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_test::program::Program;
+
+use crate::{
+    command,
+    load::{self, Responses},
+    otlp::Receiver,
+    prometheus::Prometheus,
+};
+
+const CLIENTS: u64 = 4;
+const EACH: u64 = 250_000;
+
+/// How long the last figures may take to arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "takes 5 min; run by cargo xtask examples --full"]
+fn a_million_requests_are_counted_alike_by_clients_prometheus_and_otlp() {
+    let receiver = Receiver::start();
+    // One trace in a hundred.
+    let sampler = [("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.01")];
+    let program = Program::start(receiver.configure(&mut command()).envs(sampler));
+    let prometheus = Prometheus::start(program.address());
+    let limit = "100_000/d by fixed-window";
+    assert_eq!(program.curl(&["--data-raw", limit], "/playground").status, 200);
+
+    let began = Instant::now();
+    let responses = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let address = program.address();
+                scope.spawn(move || load::send(address, &format!("client-{client}"), EACH))
+            })
+            .collect();
+        let responses = clients.into_iter().map(|client| client.join().unwrap());
+        responses.fold(Responses::default(), |sum, next| sum + next)
+    });
+    println!("{} requests in {:.1?}: {responses:?}", CLIENTS * EACH, began.elapsed());
+    assert_eq!(responses, Responses { admitted: 400_000, refused: 600_000 });
+
+    // Of each client, the first 90,000 found at most 0.9 of the limit used.
+    let low = CLIENTS * 90_000;
+    for (query, expected) in [
+        ("ratelimit_requests_total{result=\"allowed\"}", responses.admitted),
+        ("ratelimit_requests_total{result=\"denied\"}", responses.refused),
+        ("sum(ratelimit_requests_total)", CLIENTS * EACH),
+        ("ratelimit_window_utilization_count", CLIENTS * EACH),
+        ("ratelimit_window_utilization_bucket{le=\"0.9\"}", low),
+        ("ratelimit_near_limit_total", CLIENTS * EACH - low),
+    ] {
+        let mut value = None;
+        prometheus.wait_until(ARRIVES_WITHIN, || {
+            value = prometheus.query(query).first().map(|(_, value)| value.to_string());
+            value == Some(expected.to_string())
+        });
+        println!("Prometheus: {query} {}", value.unwrap());
+    }
+    for (name, label, expected) in [
+        ("ratelimit_requests_total", "allowed", responses.admitted),
+        ("ratelimit_requests_total", "denied", responses.refused),
+        ("ratelimit_near_limit_total", "playground", CLIENTS * EACH - low),
+        ("ratelimit_window_utilization count", "playground", CLIENTS * EACH),
+        ("ratelimit_window_utilization up to 0.9", "playground", low),
+    ] {
+        let mut value = None;
+        prometheus.wait_until(ARRIVES_WITHIN, || {
+            value = receiver.figure(name, label);
+            value == Some(expected)
+        });
+        println!("OTLP: {name} of {label}: {}", value.unwrap());
+    }
+}
