@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::steps::Steps;
-use crate::{features, models, no_std, plots, test, tidy};
+use crate::{features, licences, models, no_std, package, plots, rust_version, test, tidy};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
@@ -13,10 +13,13 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("tidy", |shell| tidy::run(shell, &[])),
     ("plots", |shell| plots::run(shell, &["--check".to_owned()])),
+    ("rust-version", rust_version::check),
+    ("licences", licences::check),
+    ("package", package::check),
     ("clippy", clippy),
     ("docs", docs),
     ("no-std", no_std::check),
-    ("features", features::check),
+    ("features", |shell| features::run(shell, &[])),
     ("models", |shell| models::run(shell, &[])),
     ("release", release),
     ("test", |shell| test::run(shell, &[])),

@@ -1,5 +1,5 @@
-//! The step `features`: each published crate builds without warnings whatever features are on, and the
-//! layer stays small without them.
+//! `cargo xtask features` and the step of that name: each published crate builds without warnings
+//! whatever features are on, and the layer stays small without them.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,37 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{Published, published};
 
-/// Checks each crate with no feature, with each single one, and with all.
-pub(crate) fn check(shell: &Shell) -> Result<()> {
-    for Published { name, features } in published(shell)? {
-        let single =
-            features.iter().map(|feature| vec!["--no-default-features", "--features", feature]);
-        let combinations = [vec!["--no-default-features"], vec!["--all-features"]];
-        for flags in single.chain(combinations) {
-            eprintln!("{name} {}", flags.join(" "));
-            // Clippy and not `cargo check`: only it can deny warnings without a rebuild.
-            cmd!(shell, "cargo clippy --quiet -p {name} {flags...} -- -D warnings")
-                .quiet()
-                .run()?;
+/// Checks each crate with no feature, with each single one, with all, and if asked with each pair.
+pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    let pairs = arguments == ["--pairs"];
+    ensure!(pairs || arguments.is_empty(), "features has one option: --pairs");
+    for Published { name, features, .. } in published(shell)? {
+        let mut combinations = vec![String::new()];
+        combinations.extend(features.iter().cloned());
+        if pairs {
+            combinations.extend(pairs_of(&features));
         }
+        for features in combinations {
+            clippy(shell, &name, &["--no-default-features", "--features", &features])?;
+        }
+        clippy(shell, &name, &["--all-features"])?;
     }
     check_dependencies_of_the_layer(shell)
+}
+
+/// Returns each two of the features, but for `default`, which stands for others of them.
+fn pairs_of(features: &[String]) -> Vec<String> {
+    let named: Vec<&String> = features.iter().filter(|feature| *feature != "default").collect();
+    let pairs = named.iter().enumerate().flat_map(|(index, first)| {
+        named.iter().skip(index + 1).map(move |second| format!("{first},{second}"))
+    });
+    pairs.collect()
+}
+
+fn clippy(shell: &Shell, name: &str, flags: &[&str]) -> Result<()> {
+    eprintln!("{name} {}", flags.join(" "));
+    // Clippy and not `cargo check`: only it can deny warnings without a rebuild.
+    Ok(cmd!(shell, "cargo clippy --quiet -p {name} {flags...} -- -D warnings").quiet().run()?)
 }
 
 /// The most crates that the layer depends on without its features, beside the core's own.
@@ -48,4 +64,15 @@ fn check_dependencies_of_the_layer(shell: &Shell) -> Result<()> {
         beside.len()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_two_features_are_a_pair_without_the_default() {
+        let features = ["a", "b", "default", "c"].map(str::to_owned);
+        assert_eq!(pairs_of(&features), ["a,b", "a,c", "b,c"]);
+    }
 }

@@ -1,15 +1,21 @@
 //! The tasks of contributors and CI: `cargo xtask` lists them.
 
+mod api;
 mod bench;
 mod bounds;
 mod ci;
 mod compare;
+mod dependencies;
 mod examples;
 mod features;
 mod fuzz;
+mod licences;
+mod minimal_versions;
 mod models;
 mod no_std;
+mod package;
 mod plots;
+mod rust_version;
 mod servers;
 mod steps;
 mod test;
@@ -73,6 +79,24 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "check the rules of this repository that no compiler checks",
         run: tidy::run,
+    },
+    Task {
+        name: "features",
+        options: "[--pairs]",
+        purpose: "check the crates with no feature, each, all, and if asked each pair",
+        run: features::run,
+    },
+    Task {
+        name: "api",
+        options: "[--check]",
+        purpose: "list the public API of each library, or check that the lists are current",
+        run: api::run,
+    },
+    Task {
+        name: "minimal-versions",
+        options: "",
+        purpose: "build with the oldest direct dependencies allowed; needs a nightly compiler",
+        run: minimal_versions::run,
     },
     Task {
         name: "servers",

@@ -3,6 +3,7 @@
 use alloc::{format, string::ToString};
 use core::{fmt, time::Duration};
 
+use super::whole;
 use crate::{Error, ErrorKind};
 
 /// Into how many slots a sliding window is cut, and how many of them count.
@@ -68,9 +69,9 @@ impl Slots {
     }
 
     /// Returns the length of a slot of `window`, rounded up to whole microseconds.
-    pub(crate) const fn length(&self, window: Duration) -> Duration {
-        let micros = window.as_micros().div_ceil(self.number as u128);
-        Duration::from_nanos_u128(micros * 1_000)
+    pub(crate) fn length(&self, window: Duration) -> Duration {
+        let micros = window.as_micros().div_ceil(u128::from(self.number));
+        Duration::from_micros(whole(micros))
     }
 
     /// Returns the number of slots.
