@@ -25,14 +25,14 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     for krate in workspace::published(shell)?.into_iter().filter(|krate| krate.has_library) {
         let name = &krate.name;
         eprintln!("{name}");
-        let list = cmd!(shell, "cargo +nightly public-api -p {name} --all-features -ss")
+        let list = cmd!(shell, "cargo +nightly public-api -p {name} --all-features -s")
             .args(["--color=never", "--target-dir"])
             .arg(&target)
             .quiet()
             .read()?;
         let path = format!("{FOLDER}/{name}.txt");
         let new = if check { temporary.path().join(name) } else { shell.current_dir().join(&path) };
-        shell.write_file(&new, format!("{list}\n"))?;
+        shell.write_file(&new, stable(&list))?;
         let difference = cmd!(shell, "git --no-pager diff --no-index {path} {new}").quiet();
         if check && difference.run().is_err() {
             changed.push(path);
@@ -44,4 +44,14 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         changed.join(", ")
     );
     Ok(())
+}
+
+/// Leaves out the traits that only a nightly compiler can name.
+fn stable(list: &str) -> String {
+    let is_stable = |line: &&str| {
+        ["core::marker::Freeze", "core::marker::UnsafeUnpin"]
+            .iter()
+            .all(|name| !line.contains(name))
+    };
+    list.lines().filter(is_stable).flat_map(|line| [line, "\n"]).collect()
 }
