@@ -8,6 +8,9 @@ use tower_layer::Layer;
 use super::{hosts::Hosts, service::Throttle};
 use crate::{Head, OnStoreFailure, Plan};
 
+/// The longest time that can be set, so that no moment overflows.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
 /// Returns the host that a request is counted for.
 type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 
@@ -103,12 +106,12 @@ impl ThrottleLayer {
         Self { host: Arc::new(host), ..self }
     }
 
-    /// Sets how long a request may wait. The default is a minute.
+    /// Sets how long a request may wait, at most 366 days. The default is a minute.
     ///
     /// A request whose host is paused for longer fails at once.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
-        Self { within, ..self }
+        Self { within: within.min(LONGEST), ..self }
     }
 
     /// Sets how many requests may wait for one host in this process. The default is 1,000.
@@ -117,11 +120,11 @@ impl ThrottleLayer {
         Self { queue: requests, ..self }
     }
 
-    /// Sets the longest pause that a server can cause, and so the slowest pace, one request in that
-    /// time. The default is ten minutes.
+    /// Sets the longest pause that a server can cause, from a second to 366 days, and so the slowest
+    /// pace, one request in that time. The default is ten minutes.
     #[must_use]
     pub fn longest_pause(self, pause: Duration) -> Self {
-        Self { longest_pause: pause.max(Duration::from_secs(1)), ..self }
+        Self { longest_pause: pause.clamp(Duration::from_secs(1), LONGEST), ..self }
     }
 
     /// Sets what follows if the limiter's store fails. By default, the request is sent.

@@ -57,6 +57,21 @@ async fn a_hostile_pause_is_capped() {
     }
 }
 
+/// The longest durations neither overflow nor panic.
+#[tokio::test(start_paused = true)]
+async fn the_longest_settings_are_as_good_as_for_ever() {
+    let layer = unlimited().within(Duration::MAX).longest_pause(Duration::MAX);
+    let day = 86_400 * SECOND;
+    let sent = second_request(&layer, 429, &day.as_secs().to_string()).await;
+    assert!(sent >= day && sent < day + SECOND, "{sent:?}");
+    let log = Log::default();
+    let client =
+        client(&layer, &log, |_| response(429, &[("retry-after", "18446744073709551615")]));
+    assert_eq!(get(&client, "b.example").await.unwrap(), 429);
+    let waiting = timeout(7 * day, get(&client, "b.example")).await;
+    assert!(!matches!(waiting, Ok(Ok(_))), "{waiting:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_of_the_whole_host_and_of_no_other() {
     let (log, layer) = (Log::default(), unlimited());
