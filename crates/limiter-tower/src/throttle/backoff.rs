@@ -65,7 +65,9 @@ impl Backoff {
             return former;
         }
         let refused = meter.rate().map_or(pace, |sent| pace.min(sent));
-        Self { rate: refused / 4 * 3, step: refused / 20, cut_at: now, raised_at: now }
+        // At least 1, because a rate of zero counts as none, and a step of zero never raises it.
+        let (rate, step) = ((refused / 4 * 3).max(1), (refused / 20).max(1));
+        Self { rate, step, cut_at: now, raised_at: now }
     }
 
     /// Returns the rate after an admission.
@@ -75,6 +77,6 @@ impl Backoff {
             return self;
         }
         // After a silence by one step, because it proves nothing.
-        Self { rate: self.rate + self.step, raised_at: now, ..self }
+        Self { rate: self.rate.saturating_add(self.step), raised_at: now, ..self }
     }
 }

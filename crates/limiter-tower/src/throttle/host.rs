@@ -162,12 +162,8 @@ impl Host {
             || status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some();
         let announcement = Announcement::read(headers);
         let pause = if is_refused { retry_after } else { None }.max(announcement.pause());
-        let has_changed = self.state().learn(
-            sent_at,
-            is_refused,
-            pause.map(|pause| pause.min(longest_pause)),
-            announcement.pace().map(|pace| pace.at_least_one_in(longest_pause)),
-        );
+        let has_changed =
+            self.state().learn(sent_at, is_refused, pause, announcement.pace(), longest_pause);
         if has_changed {
             self.changed.notify_waiters();
         }

@@ -71,10 +71,11 @@ impl State {
         is_refused: bool,
         pause: Option<Duration>,
         announced: Option<Pace>,
+        longest_pause: Duration,
     ) -> bool {
         let now = Instant::now();
         self.has_answered = true;
-        let until = pause.map(|pause| now + pause);
+        let until = pause.map(|pause| now + pause.min(longest_pause));
         let is_paused = until > self.paused_until;
         self.paused_until = self.paused_until.max(until);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
@@ -89,15 +90,16 @@ impl State {
             }
             (None, former) => former.map(|backoff| backoff.admitted(now)),
         };
-        self.set_pace() || is_paused
+        self.set_pace(longest_pause) || is_paused
     }
 
     /// Sets the slowest of the paces, and returns whether it is another one.
-    fn set_pace(&mut self) -> bool {
+    fn set_pace(&mut self, longest_pause: Duration) -> bool {
         let burst = self.own_pace.burst();
         let left = self.backoff.and_then(|backoff| Pace::computed(backoff.rate, burst));
-        let slower = [self.announced, left].into_iter().flatten();
-        let pace = slower.fold(self.own_pace, Pace::slower);
+        let others = [self.announced, left].into_iter().flatten();
+        let others = others.map(|pace| pace.at_least_one_in(longest_pause));
+        let pace = others.fold(self.own_pace, Pace::slower);
         if pace == self.pace {
             return false;
         }

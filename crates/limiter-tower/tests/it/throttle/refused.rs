@@ -149,3 +149,24 @@ async fn a_server_that_announces_nothing_is_found_out() {
     assert!(refused * 10 < admitted, "{refused} of {admitted}");
     assert!(f64::from(u32::try_from(admitted).unwrap()) / seconds > 0.6 * 50.0, "{seconds}");
 }
+
+/// A server that refuses everything is asked ever more slowly, but never stops the client.
+#[tokio::test(start_paused = true)]
+async fn refusals_slow_a_client_down_to_one_request_in_the_longest_pause() {
+    for longest in [20 * SECOND, 10_000_000 * SECOND] {
+        let log = Log::default();
+        let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+        let layer = layer.longest_pause(longest).within(Duration::MAX);
+        let client = client(&layer, &log, |_| response(429, &[]));
+        let start = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(get(&client, "a.example").await.unwrap(), 429);
+        }
+        let sent = log.since(start);
+        let gaps: Vec<_> = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(60).collect();
+        let slowest = longest.min(1_000_000 * SECOND);
+        // A computed rate is rounded down by up to an eighth.
+        let is_slowest = |gap: &Duration| *gap > slowest / 2 && *gap <= slowest * 8 / 7 + SECOND;
+        assert!(gaps.iter().all(is_slowest), "{gaps:?}");
+    }
+}
