@@ -25,12 +25,15 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 ///   to 11), of `RateLimit-Limit`, `-Remaining` and `-Reset` (drafts 03 to 06), or of `X-RateLimit-*`. If
 ///   less remains than the pace would use, the remainder is spread over the time. Of several limits, the
 ///   slowest decides. A twentieth of the permits may be sent at once, or a quarter of an announced burst.
+///   An announcement that is not repeated is forgotten after the [longest pause](Self::longest_pause).
 /// - **No announcement.** A refusal cuts the pace to three quarters of the rate at which requests were
 ///   sent. Each second with an admission adds a twentieth of that rate, up to the limiter's policy.
 ///
 /// The first request to a host is sent alone: the others wait for its response, which may announce
-/// limits. Give the inner service a time-out, so that this wait ends. A refusal is returned to the caller like any response. To send a request again, put a retry
-/// layer around this one; the next attempt waits for the pause's end.
+/// limits. Give the inner service a time-out, so that this wait ends.
+///
+/// A refusal is returned to the caller like any response. To send a request again, put a retry layer
+/// around this one; the next attempt waits for the pause's end.
 ///
 /// Clones share the hosts, with their paces and pauses. With a limiter in memory, they are those of
 /// this process. With one in a store, processes share the permits as well, and each process learns the

@@ -79,7 +79,11 @@ impl State {
         let is_paused = until > self.paused_until;
         self.paused_until = self.paused_until.max(until);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
-        if announced.is_some() && self.announced_at.is_none_or(|latest| latest <= sent_at) {
+        let is_newer = self.announced_at.is_none_or(|latest| latest <= sent_at);
+        let is_over = self
+            .announced_at
+            .is_some_and(|latest| sent_at.saturating_duration_since(latest) >= longest_pause);
+        if announced.is_some() && is_newer || is_over {
             (self.announced, self.announced_at) = (announced, Some(sent_at));
         }
         self.backoff = match (self.announced, self.backoff) {

@@ -109,6 +109,23 @@ async fn nothing_is_sent_until_what_is_used_up_recovers() {
     assert!((17..=18).contains(&second), "{second}");
 }
 
+/// A server that announces its last request for a day, and then nothing, is not left at that pace.
+#[tokio::test(start_paused = true)]
+async fn an_announcement_that_is_not_repeated_is_forgotten_after_the_longest_pause() {
+    let log = Log::default();
+    let longest = Duration::from_secs(60);
+    let layer = unlimited().longest_pause(longest).within(Duration::from_secs(86_400));
+    let client = client(&layer, &log, |index| match index {
+        0 => response(200, &[("ratelimit", r#""api";r=1;t=86400"#)]),
+        _ => response(200, &[]),
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 100).await;
+    let (sent, seconds) = (log.since(start), start.elapsed().as_secs());
+    assert!(sent[1] > longest / 2, "{sent:?}");
+    assert!(seconds < 4 * 60, "{seconds}");
+}
+
 /// Returns a server by one of our layers.
 fn server(policy: Policy, headers: Headers, log: &Log) -> (impl Server + use<>, Handle) {
     let limiter =
