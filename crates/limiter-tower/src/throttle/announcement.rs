@@ -58,20 +58,19 @@ impl Announcement {
         let mut limits = policies(headers);
         let states = states(headers);
         for (name, state) in states {
-            let limit = match &name {
-                Some(name) => limits.entry(name.clone()).or_default(),
-                // The policy with as many permits, or else the state alone.
-                None => {
-                    let same = limits.values().position(|limit| limit.quota == state.quota);
-                    let unnamed = String::new();
-                    let name = same.and_then(|index| limits.keys().nth(index).cloned());
-                    limits.entry(name.unwrap_or(unnamed)).or_default()
-                }
-            };
-            limit.quota = limit.quota.or(state.quota);
-            (limit.remaining, limit.reset) = (state.remaining, state.reset);
+            // Without a name it is of the policy with as many permits, or else of none.
+            let name = name.unwrap_or_else(|| {
+                let has_same_quota = |limit: &Limit| limit.quota == state.quota;
+                let same =
+                    limits.iter().find(|(_, limit)| limit.as_ref().is_some_and(has_same_quota));
+                same.map(|(name, _)| name.clone()).unwrap_or_default()
+            });
+            if let Some(limit) = limits.entry(name).or_insert(Some(Limit::default())) {
+                limit.quota = limit.quota.or(state.quota);
+                (limit.remaining, limit.reset) = (state.remaining, state.reset);
+            }
         }
-        Self { limits: limits.into_values().collect() }
+        Self { limits: limits.into_values().flatten().collect() }
     }
 
     /// Returns the slowest pace of all limits.
@@ -125,16 +124,13 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// Returns the policies by name.
-fn policies(headers: &HeaderMap) -> BTreeMap<String, Limit> {
+/// Returns the policies by name: `None` for those that count no requests, but bytes for instance.
+fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
     let mut limits = BTreeMap::new();
     for item in list(headers, "ratelimit-policy").into_iter().flatten() {
-        // Other units, such as bytes, are not counted here.
-        let unit = item.params.get("qu").and_then(BareItem::as_string);
-        if unit.is_some_and(|unit| unit.as_str() != "requests") {
-            continue;
-        }
         let integer = |name: &str| whole(item.params.get(name)?);
+        let unit = item.params.get("qu").and_then(name);
+        let counts_requests = unit.is_none_or(|unit| unit == "requests");
         let (name, quota) = match (name(&item.bare_item), whole(&item.bare_item)) {
             (Some(name), _) => (name, integer("q")),
             // As drafts 03 to 07 have it: the quota itself.
@@ -143,7 +139,7 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Limit> {
         };
         let burst = integer("limiter-burst").or(integer("burst"));
         let limit = Limit { quota, window: integer("w"), burst, ..Limit::default() };
-        limits.insert(name, limit);
+        limits.insert(name, counts_requests.then_some(limit));
     }
     limits
 }

@@ -58,6 +58,14 @@ async fn the_pace_is_what_is_announced() {
             10.0,
             1.0,
         ),
+        (
+            &[
+                ("ratelimit-policy", r#""a";q=10;w=1, "bytes";q=900;w=60;qu="content-bytes""#),
+                ("ratelimit", r#""a";r=9;t=1, "bytes";r=50;t=101"#),
+            ],
+            10.0,
+            1.0,
+        ),
         // Less remains than the quota: 50 in 100 s.
         (&[("ratelimit-policy", "api;q=100;w=100"), ("ratelimit", "api;r=50;t=101")], 0.5, 2.0),
         // Drafts 07, and 03 to 06.
