@@ -35,7 +35,7 @@ impl fmt::Display for ThrottleError {
                 write!(f, "the request was not sent: its host can be asked in {wait:?}")
             }
             Self::WaitTooLong { retry_after: None } => {
-                f.write_str("the request was not sent: too many requests wait for its host")
+                f.write_str("the request was not sent within the time that it may wait")
             }
             Self::QueueFull => {
                 f.write_str("the request was not sent: the queue of its host is full")

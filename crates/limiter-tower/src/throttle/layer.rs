@@ -109,7 +109,8 @@ impl ThrottleLayer {
         Self { host: Arc::new(host), ..self }
     }
 
-    /// Sets how long a request may wait, at most 366 days. The default is a minute.
+    /// Sets how long a request may wait, for a permit and for the inner service to be ready, at most
+    /// 366 days. The default is a minute.
     ///
     /// A request whose host is paused for longer fails at once.
     #[must_use]

@@ -70,7 +70,8 @@ where
     let deadline = Instant::now() + layer.within;
     let (permit, mut service) = loop {
         let permit = permit(&layer, &host, deadline).await?;
-        let service = ready(inner.clone()).await?;
+        let service = timeout_at(deadline, ready(inner.clone())).await;
+        let service = service.map_err(|_| too_long(&host))??;
         // A pause may have begun since. Nothing is awaited between this and the call.
         if host.pause().is_none() {
             break (permit, service);
@@ -100,8 +101,13 @@ async fn permit(
             OnStoreFailure::Deny => Err(ThrottleError::Store(error)),
         },
         Ok(Err(NoPermit::TooLate(retry_after))) => Err(ThrottleError::WaitTooLong { retry_after }),
-        Err(_) => Err(ThrottleError::WaitTooLong { retry_after: host.pause() }),
+        Err(_) => Err(too_long(host)),
     }
+}
+
+/// Returns the error of a request whose time to wait is over.
+fn too_long(host: &Host) -> ThrottleError {
+    ThrottleError::WaitTooLong { retry_after: host.pause() }
 }
 
 /// Returns `service` once it is ready.

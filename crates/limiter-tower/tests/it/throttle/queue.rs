@@ -6,7 +6,10 @@ use http::{Request, Response};
 use limiter_core::{Answer, Error, ErrorKind, Policy, Quota};
 use limiter_test::fake::Fake;
 use limiter_tower::{OnStoreFailure, ThrottleError, ThrottleLayer};
-use tokio::{task::yield_now, time::Instant};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout},
+};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
 use super::{Log, client, get, limiter, request_to, response, send_all, unlimited};
@@ -131,6 +134,23 @@ async fn a_request_that_waits_holds_no_ready_service() {
     let mut other = pool;
     other.ready().await.unwrap().call(request_to("b.example")).await.unwrap();
     waiting.abort();
+}
+
+/// The wait for the inner service counts, so it can't keep the first request's turn for ever.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_never_ready_ends_the_wait() {
+    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    }));
+    let client = unlimited().within(SECOND).layer(pool.clone());
+    let mut other = pool;
+    other.ready().await.unwrap();
+    let start = Instant::now();
+    let error = timeout(60 * SECOND, get(&client, "a.example")).await.unwrap().unwrap_err();
+    assert!(matches!(error, ThrottleError::WaitTooLong { .. }), "{error:?}");
+    assert!(start.elapsed() >= SECOND, "{:?}", start.elapsed());
+    drop(other);
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
 }
 
 #[tokio::test(start_paused = true)]
