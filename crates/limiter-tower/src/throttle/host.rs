@@ -14,7 +14,7 @@ use std::{
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Cost, Error, Key};
 use tokio::{
-    sync::{Mutex as Turn, Notify, OwnedMutexGuard},
+    sync::{Mutex as Turn, MutexGuard as TurnGuard, Notify},
     time::{Instant, sleep},
 };
 
@@ -29,12 +29,13 @@ use crate::{
 
 /// One host.
 ///
-/// Requests queue for the turn, and only the one that has it asks the limiter. So when the pace
-/// changes, one permit is given back and asked for anew, and not one for each request that waits. The
-/// first request to a host keeps the turn until its response has arrived.
+/// Requests queue for the turn, and only the one that has it asks the limiter, until it is sent. So when
+/// the pace changes, one permit is given back and asked for anew, and not one for each request that
+/// waits; and while the inner service is not ready, no permits pile up. The first request to a host
+/// keeps the turn until its response has arrived.
 pub(super) struct Host {
     name: String,
-    turn: Arc<Turn<()>>,
+    turn: Turn<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
     /// Notified when the pace changes or a pause begins.
@@ -49,13 +50,6 @@ pub(super) enum NoPermit {
     Store(Error),
 }
 
-/// A permit to send one request. It is given back if it is dropped before that.
-pub(super) struct Permit {
-    charge: Provisional,
-    /// Of the first request to a host.
-    turn: Option<OwnedMutexGuard<()>>,
-}
-
 /// A place among the requests that wait for a host.
 pub(super) struct Place<'h>(&'h AtomicUsize);
 
@@ -64,7 +58,7 @@ impl Host {
     pub(super) fn new(name: &str, plan: Plan) -> Self {
         Self {
             name: name.to_owned(),
-            turn: Arc::default(),
+            turn: Turn::default(),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::new(plan)),
             changed: Notify::new(),
@@ -83,14 +77,20 @@ impl Host {
         self.state().pause(Instant::now())
     }
 
-    /// Returns a permit once this request has its turn, no pause is on, and the limiter admits it.
-    pub(super) async fn permit(&self, deadline: Instant) -> Result<Permit, NoPermit> {
+    /// Returns the turn once all requests before this one were sent, in the order of the calls.
+    pub(super) async fn turn(&self) -> TurnGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Returns whether a response has arrived.
+    pub(super) fn has_answered(&self) -> bool {
+        self.state().has_answered()
+    }
+
+    /// Returns a permit to send one request, once no pause is on and the limiter admits it. It is given
+    /// back if it is dropped before the request is sent.
+    pub(super) async fn permit(&self, deadline: Instant) -> Result<Provisional, NoPermit> {
         let left = || deadline.saturating_duration_since(Instant::now());
-        // Before it queues, because others in front of it may wait for longer than it can.
-        if let Some(pause) = self.pause().filter(|pause| *pause > left()) {
-            return Err(NoPermit::TooLate(Some(pause)));
-        }
-        let turn = Arc::clone(&self.turn).lock_owned().await;
         loop {
             // From before the state is read, so that no change after that is missed.
             let changed = self.changed.notified();
@@ -115,10 +115,9 @@ impl Host {
             let reserved = reserved.map_err(NoPermit::Store)?;
             let wait = reserved.decision().retry_after();
             if let Some(receipt) = reserved.into_receipt() {
-                let mut charge = Provisional::default();
-                charge.push(plan, receipt, &self.unsent);
-                let is_first = !self.state().has_answered();
-                return Ok(Permit { charge, turn: is_first.then_some(turn) });
+                let mut permit = Provisional::default();
+                permit.push(plan, receipt, &self.unsent);
+                return Ok(permit);
             }
             match wait.filter(|wait| *wait <= left()) {
                 // Behind a debt of another pace, which another process may have, nothing is promised.
@@ -128,15 +127,12 @@ impl Host {
         }
     }
 
-    /// Counts a request that is sent now. Returns the moment, and what the first request keeps.
-    pub(super) fn sent(&self, permit: Option<Permit>) -> (Instant, Option<OwnedMutexGuard<()>>) {
+    /// Counts a request that is sent now, and returns the moment.
+    pub(super) fn sent(&self, permit: Option<Provisional>) -> Instant {
         let now = Instant::now();
         self.state().count(now);
-        let turn = permit.and_then(|permit| {
-            permit.charge.commit();
-            permit.turn
-        });
-        (now, turn)
+        permit.map(Provisional::commit);
+        now
     }
 
     /// Charges the first request at the pace that its response has announced: at the pace before, the

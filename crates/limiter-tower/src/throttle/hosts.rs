@@ -47,7 +47,7 @@ mod tests {
     use crate::Plan;
 
     fn refuse(host: &Host) {
-        let (sent_at, _) = host.sent(None);
+        let sent_at = host.sent(None);
         let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("60"))]);
         host.learn(sent_at, StatusCode::TOO_MANY_REQUESTS, &headers, Duration::from_secs(600));
     }

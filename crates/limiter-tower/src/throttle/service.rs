@@ -13,10 +13,10 @@ use tower_service::Service;
 
 use super::{
     error::{BoxError, ThrottleError},
-    host::{Host, NoPermit, Permit},
+    host::{Host, NoPermit},
     layer::ThrottleLayer,
 };
-use crate::{Head, OnStoreFailure};
+use crate::{Head, OnStoreFailure, charge::Provisional};
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
@@ -67,7 +67,12 @@ where
     };
     let host = layer.hosts.get(&name, || Host::new(&name, layer.plan.clone()));
     let place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
+    // Before it queues, because others in front of it may wait for longer than it can.
+    if host.pause() > Some(layer.within) {
+        return Err(too_long(&host));
+    }
     let deadline = Instant::now() + layer.within;
+    let turn = timeout_at(deadline, host.turn()).await.map_err(|_| too_long(&host))?;
     let (permit, mut service) = loop {
         let permit = permit(&layer, &host, deadline).await?;
         let service = timeout_at(deadline, ready(inner.clone())).await;
@@ -77,14 +82,15 @@ where
             break (permit, service);
         }
     };
-    let (sent_at, turn) = host.sent(permit);
+    let sent_at = host.sent(permit);
+    let turn_of_first = (!host.has_answered()).then_some(turn);
     drop(place);
     let response = service.call(request).await.map_err(inner_error)?;
     let (status, headers) = (response.status(), response.headers());
-    if host.learn(sent_at, status, headers, layer.longest_pause) && turn.is_some() {
+    if host.learn(sent_at, status, headers, layer.longest_pause) && turn_of_first.is_some() {
         host.charge_first().await;
     }
-    drop(turn);
+    drop(turn_of_first);
     Ok(response)
 }
 
@@ -93,7 +99,7 @@ async fn permit(
     layer: &ThrottleLayer,
     host: &Host,
     deadline: Instant,
-) -> Result<Option<Permit>, ThrottleError> {
+) -> Result<Option<Provisional>, ThrottleError> {
     match timeout_at(deadline, host.permit(deadline)).await {
         Ok(Ok(permit)) => Ok(Some(permit)),
         Ok(Err(NoPermit::Store(error))) => match layer.on_store_failure {

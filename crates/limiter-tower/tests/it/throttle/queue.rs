@@ -8,7 +8,7 @@ use limiter_test::fake::Fake;
 use limiter_tower::{OnStoreFailure, ThrottleError, ThrottleLayer};
 use tokio::{
     task::yield_now,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
@@ -151,6 +151,30 @@ async fn a_service_that_is_never_ready_ends_the_wait() {
     assert!(start.elapsed() >= SECOND, "{:?}", start.elapsed());
     drop(other);
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+}
+
+/// No permits are taken ahead while the inner service is not ready, to be used all at once then.
+#[tokio::test(start_paused = true)]
+async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
+    let log = Log::default();
+    let sent = log.clone();
+    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(move |_: Request<Body>| {
+        sent.add(200);
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    }));
+    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let client = layer.layer(pool.clone());
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+    let mut other = pool;
+    other.ready().await.unwrap();
+    let start = Instant::now();
+    let (_, ()) = tokio::join!(send_all(&client, "a.example", 30), async {
+        sleep(10 * SECOND).await;
+        drop(other);
+    });
+    let sent = log.since(start);
+    let fastest = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(2).min().unwrap();
+    assert!(fastest >= Duration::from_millis(99), "{sent:?}");
 }
 
 #[tokio::test(start_paused = true)]
