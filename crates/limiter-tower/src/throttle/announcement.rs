@@ -199,10 +199,10 @@ fn single(headers: &HeaderMap, names: &[HeaderName; 3]) -> Option<Limit> {
     remaining.or(quota).map(|_| Limit { quota, remaining, reset, ..Limit::default() })
 }
 
-/// Returns the whole seconds until a moment of Unix time.
+/// Returns the seconds until a moment of Unix time, rounded up.
 fn until(unix_seconds: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    unix_seconds.saturating_sub(now.as_secs() + 1)
+    unix_seconds.saturating_sub(now.as_secs())
 }
 
 fn joined(headers: &HeaderMap, field: &str) -> Option<Vec<u8>> {

@@ -117,6 +117,23 @@ async fn nothing_is_sent_until_what_is_used_up_recovers() {
     assert!((17..=18).contains(&second), "{second}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_before_a_reset_in_unix_time() {
+    let log = Log::default();
+    let (real_start, now) = (std::time::Instant::now(), SystemTime::now());
+    let reset = now.duration_since(UNIX_EPOCH).unwrap().as_secs() + 100;
+    let left = (UNIX_EPOCH + Duration::from_secs(reset)).duration_since(now).unwrap();
+    let reset = reset.to_string();
+    let client = client(&unlimited().within(2 * left), &log, move |_| {
+        response(200, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &reset)])
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 2).await;
+    // Tokio's clock stood still while the server's went on.
+    let second = log.since(start)[1] + real_start.elapsed();
+    assert!(second >= left, "{second:?} of {left:?}");
+}
+
 /// A server that announces its last request for a day, and then nothing, is not left at that pace.
 #[tokio::test(start_paused = true)]
 async fn an_announcement_that_is_not_repeated_is_forgotten_after_the_longest_pause() {
@@ -195,7 +212,9 @@ async fn our_own_layer_refuses_nothing_and_is_used_in_full() {
                 assert_eq!(refused, 0, "{policy:?}");
                 assert!(used > least, "{policy:?}: {used}");
             } else {
-                assert!(refused < 150, "{policy:?}: {refused}");
+                // These fields announce no rate. The figures depend on the part of a second that the
+                // system's clock is at.
+                assert!(refused < 300, "{policy:?}: {refused}");
             }
         }
     }
