@@ -37,7 +37,9 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 ///
 /// Clones share the hosts, with their paces and pauses. With a limiter in memory, they are those of
 /// this process. With one in a store, processes share the permits as well, and each process learns the
-/// pace from its own responses.
+/// pace from its own responses. A limiter in memory has room for 254 different paces; beyond that, hosts
+/// keep the pace that they have. For clients of more hosts, build it with
+/// [`wide_states`](limiter_core::Builder::wide_states).
 ///
 /// ```
 /// use std::time::Duration;

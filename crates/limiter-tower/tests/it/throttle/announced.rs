@@ -6,13 +6,13 @@ use std::{
 };
 
 use http::{Request, Response};
-use limiter_core::{Policy, Quota};
+use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_tower::{FixedKey, Handle, Headers, OnMissing, RateLimitLayer, Reset, ThrottleLayer};
 use proptest::{collection::vec, prelude::*, sample::select};
 use tokio::time::Instant;
 use tower::{Layer, service_fn};
 
-use super::{Fields, Log, Server, TokioClock, client, limiter, response, send_all, unlimited};
+use super::{Fields, Log, Server, TokioClock, client, get, limiter, response, send_all, unlimited};
 use crate::{Body, hello, send};
 
 /// Returns how long a server's clients took for 201 requests, at the pace of what it announced.
@@ -153,8 +153,7 @@ async fn an_announcement_that_is_not_repeated_is_forgotten_after_the_longest_pau
 
 /// Returns a server by one of our layers.
 fn server(policy: Policy, headers: Headers, log: &Log) -> (impl Server + use<>, Handle) {
-    let limiter =
-        limiter_core::MemoryLimiter::builder(policy).clock(TokioClock::new()).build().unwrap();
+    let limiter = MemoryLimiter::builder(policy).clock(TokioClock::new()).build().unwrap();
     let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
     let (layer, handle) = layer.headers(headers).build();
     let (service, log) = (layer.layer(service_fn(hello)), log.clone());
@@ -312,4 +311,22 @@ proptest! {
             }
         });
     }
+}
+
+/// Each of more hosts than a limiter in memory has quotas for announces its own limit.
+#[tokio::test(start_paused = true)]
+async fn wide_states_have_room_for_the_paces_of_many_hosts() {
+    let policy = Policy::gcra("outgoing", Quota::per_second(1_000).with_burst(50));
+    let own = MemoryLimiter::builder(policy).clock(TokioClock::new()).wide_states();
+    let layer = ThrottleLayer::new(own.build().unwrap()).unwrap();
+    let log = Log::default();
+    for index in 0..300 {
+        let fields = format!(r#""api";q={};w=60"#, 600 + 10 * index);
+        let answer = move |_| response(200, &[("ratelimit-policy", &fields)]);
+        get(&client(&layer, &log, answer), &format!("{index}.example")).await.unwrap();
+    }
+    let answer = |_| response(200, &[("ratelimit-policy", r#""api";q=10;w=1"#)]);
+    let start = Instant::now();
+    send_all(&client(&layer, &log, answer), "b.example", 101).await;
+    assert!(start.elapsed() > Duration::from_secs(9), "{:?}", start.elapsed());
 }
