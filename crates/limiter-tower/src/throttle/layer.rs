@@ -120,10 +120,10 @@ impl ThrottleLayer {
         Self { within: within.min(LONGEST), ..self }
     }
 
-    /// Sets how many requests may wait for one host in this process. The default is 1,000.
+    /// Sets how many requests may wait for one host in this process, at least one. The default is 1,000.
     #[must_use]
     pub fn queue(self, requests: usize) -> Self {
-        Self { queue: requests, ..self }
+        Self { queue: requests.max(1), ..self }
     }
 
     /// Sets the longest pause that a server can cause, from a second to 366 days, and so the slowest

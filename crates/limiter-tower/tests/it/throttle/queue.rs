@@ -100,6 +100,13 @@ async fn a_full_queue_is_an_error() {
     assert!(error.to_string().contains("the queue of its host is full"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_queue_has_at_least_one_place() {
+    let log = Log::default();
+    let client = client(&unlimited().queue(0), &log, |_| response(200, &[]));
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+}
+
 /// A request that is dropped while it waits gives its permit back, and its place.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_gives_its_permit_back() {
