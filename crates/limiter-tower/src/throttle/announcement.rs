@@ -133,8 +133,8 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
         let counts_requests = unit.is_none_or(|unit| unit == "requests");
         let (name, quota) = match (name(&item.bare_item), whole(&item.bare_item)) {
             (Some(name), _) => (name, integer("q")),
-            // As drafts 03 to 07 have it: the quota itself.
-            (None, Some(quota)) => (quota.to_string(), Some(quota)),
+            // As drafts 03 to 07 have it: the quota itself, which may be that of several windows.
+            (None, Some(quota)) => (format!("{quota} in {:?}", integer("w")), Some(quota)),
             (None, None) => continue,
         };
         let burst = integer("limiter-burst").or(integer("burst"));

@@ -1,4 +1,4 @@
-//! A rate for servers that refuse and announce nothing: additive increase, multiplicative decrease.
+//! A rate for servers that refuse and do not say why: additive increase, multiplicative decrease.
 
 use std::time::Duration;
 

@@ -26,8 +26,9 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 ///   less remains than the pace would use, the remainder is spread over the time. Of several limits, the
 ///   slowest decides. A twentieth of the permits may be sent at once, or a quarter of an announced burst.
 ///   An announcement that is not repeated is forgotten after the [longest pause](Self::longest_pause).
-/// - **No announcement.** A refusal cuts the pace to three quarters of the rate at which requests were
-///   sent. Each second with an admission adds a twentieth of that rate, up to the limiter's policy.
+/// - **Refusals without either.** A refusal by a host that announces no limits, or that does not say when to
+///   retry, cuts the pace to three quarters of the rate at which requests were sent. Each second with an
+///   admission adds a twentieth of that rate, up to the limiter's policy.
 ///
 /// The first request to a host is sent alone: the others wait for its response, which may announce
 /// limits. Give the inner service a time-out, so that this wait ends.

@@ -24,7 +24,7 @@ pub(super) struct State {
     announced: Option<Pace>,
     /// When the request was sent whose response announced it.
     announced_at: Option<Instant>,
-    /// The rate that refusals have left, if the host announces none.
+    /// The rate that refusals without an explanation have left.
     backoff: Option<Backoff>,
     meter: Meter,
 }
@@ -86,13 +86,13 @@ impl State {
         if announced.is_some() && is_newer || is_over {
             (self.announced, self.announced_at) = (announced, Some(sent_at));
         }
-        self.backoff = match (self.announced, self.backoff) {
-            (Some(_), _) => None,
-            (None, former) if is_refused => {
-                let pace = self.pace.rate();
-                Some(Backoff::refused(former, pace, &self.meter, sent_at, now))
-            }
-            (None, former) => former.map(|backoff| backoff.admitted(now)),
+        // Whoever announces limits and says when to retry is obeyed by the pace and the pause.
+        let is_unexplained = is_refused && (pause.is_none() || self.announced.is_none());
+        self.backoff = if is_unexplained {
+            let pace = self.pace.rate();
+            Some(Backoff::refused(self.backoff, pace, &self.meter, sent_at, now))
+        } else {
+            self.backoff.map(|backoff| backoff.admitted(now))
         };
         self.set_pace(longest_pause) || is_paused
     }

@@ -69,6 +69,7 @@ async fn the_pace_is_what_is_announced() {
         // Less remains than the quota: 50 in 100 s.
         (&[("ratelimit-policy", "api;q=100;w=100"), ("ratelimit", "api;r=50;t=101")], 0.5, 2.0),
         // Drafts 07, and 03 to 06.
+        (&[("ratelimit-policy", "10;w=1, 10;w=10")], 0.95, 1.0),
         (
             &[("ratelimit-policy", "100;w=10"), ("ratelimit", "limit=100, remaining=99, reset=10")],
             9.5,

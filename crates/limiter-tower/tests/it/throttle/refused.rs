@@ -7,7 +7,7 @@ use limiter_tower::{FixedKey, Headers, OnMissing, RateLimitLayer, ThrottleError,
 use tokio::time::{Instant, timeout};
 use tower::{Layer, service_fn};
 
-use super::{Log, client, get, limiter, response, send_all, unlimited};
+use super::{Fields, Log, client, get, limiter, response, send_all, unlimited};
 use crate::hello;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -119,27 +119,26 @@ async fn a_request_that_would_wait_too_long_fails_at_once() {
     assert_eq!(log.since(start).len(), 1);
 }
 
-/// The server admits 50/s and announces nothing: neither quotas nor when to retry.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_announces_nothing_is_found_out() {
+/// Asserts that a client of a server that admits 50/s, and never says when to retry, is refused less
+/// than one request in ten, and uses most of the limit.
+async fn assert_found_out(fields: Fields<'static>) {
     let server = limiter(Quota::per_second(50).with_burst(5));
     let server = RateLimitLayer::new(server, FixedKey::new("all"), OnMissing::Reject)
         .headers(Headers::None)
         .layer(service_fn(hello));
     let log = Log::default();
     let own = log.clone();
-    let silent = service_fn(move |request| {
+    let server = service_fn(move |request| {
         let (server, log) = (server.clone(), own.clone());
         async move {
-            let mut response = crate::send(&server, request).await.map(|_| crate::Body::default());
-            response.headers_mut().clear();
-            log.add(response.status().as_u16());
-            Ok::<_, std::convert::Infallible>(response)
+            let status = crate::send(&server, request).await.status().as_u16();
+            log.add(status);
+            Ok::<_, std::convert::Infallible>(response(status, fields))
         }
     });
     let own = limiter(Quota::per_second(500).with_burst(10));
     let layer = ThrottleLayer::new(own).unwrap().within(Duration::from_secs(3_600));
-    let client = layer.queue(10_000).layer(silent);
+    let client = layer.queue(10_000).layer(server);
     let start = Instant::now();
     let all = send_all(&client, "a.example", 6_000);
     timeout(Duration::from_secs(600), all).await.unwrap();
@@ -148,6 +147,17 @@ async fn a_server_that_announces_nothing_is_found_out() {
     println!("{admitted} admitted, {refused} refused in {seconds:.1} s");
     assert!(refused * 10 < admitted, "{refused} of {admitted}");
     assert!(f64::from(u32::try_from(admitted).unwrap()) / seconds > 0.6 * 50.0, "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_announces_nothing_is_found_out() {
+    assert_found_out(&[]).await;
+}
+
+/// As of a server with a second limit that it does not announce.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_admits_less_than_it_announces_is_found_out() {
+    assert_found_out(&[("ratelimit-policy", r#""api";q=400;w=1"#)]).await;
 }
 
 /// A server that refuses everything is asked ever more slowly, but never stops the client.
