@@ -101,11 +101,11 @@ pub(crate) struct Top {
 /// The policy whose states are read.
 #[derive(Args, Debug)]
 pub(crate) struct PolicyOf {
-    /// The name of the policy that the limiter was built with
+    /// The name of the policy that the limiter was built with, which is not that of a tier
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// A limit of the policy, such as "100/min" or "5/min by sliding-log". Repeat it for several limits
-    #[arg(long, value_name = "LIMIT", requires = "name")]
+    #[arg(long, value_name = "LIMIT")]
     quota: Vec<String>,
 }
 
@@ -161,12 +161,14 @@ impl Server {
 }
 
 impl PolicyOf {
-    /// Returns the policy, if its name and its limits are given.
-    pub(crate) fn with_quotas(&self) -> Result<Option<Policy>, Failure> {
-        let Some(name) = self.name.as_deref().filter(|_| !self.quota.is_empty()) else {
-            return Ok(None);
-        };
+    pub(crate) const fn has_quotas(&self) -> bool {
+        !self.quota.is_empty()
+    }
+
+    /// Returns the policy of this name with the limits that are given, if any.
+    pub(crate) fn with_quotas(&self, name: &str) -> Result<Option<Policy>, Failure> {
         Ok(Some(match self.quota.as_slice() {
+            [] => return Ok(None),
             [quota] => Policy::parse(name, quota)?,
             quotas => {
                 let limits = quotas.iter().map(|quota| Policy::parse(quota, quota));

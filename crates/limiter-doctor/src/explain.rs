@@ -61,7 +61,8 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     }
     if !exists {
         text += "\nNothing is stored: the subject is fresh. If it should not be, check the prefix, the \
-                 policy's name and, with --quota, its algorithm.\n";
+                 policy's name, the --kind and, with --quota, its algorithm. IPv6 clients are stored as \
+                 their network, such as 2001:db8:1:2::.\n";
     }
     for (index, state) in states.iter().enumerate() {
         text += &format!("\n{}", words_of(state, limit_of(policy.as_ref(), index)));

@@ -29,7 +29,6 @@ pub(crate) fn find(
         "-" => from_stdin()?,
         text => text.to_owned(),
     };
-    let policy = target.policy.with_quotas()?;
     let key = match &target.policy.name {
         None => text.into_bytes(),
         Some(_) if target.secret && !server.has_key_secret()? => {
@@ -40,7 +39,8 @@ pub(crate) fn find(
         Some(name) => {
             let subject = subject(&text, target)?;
             // Without a quota, of the default algorithm.
-            let of_name = policy.clone().map_or_else(|| Policy::parse(name, "1/s"), Ok)?;
+            let policy = target.policy.with_quotas(name)?;
+            let of_name = policy.map_or_else(|| Policy::parse(name, "1/s"), Ok)?;
             server.limiter(connection, of_name)?.stored_key(subject)?
         }
     };
@@ -59,6 +59,7 @@ pub(crate) fn find(
              limiter's"
         ));
     }
+    let policy = target.policy.with_quotas(&parts.name)?;
     Ok(Found { key, parts, policy })
 }
 

@@ -59,8 +59,14 @@ struct Ranking {
 struct NotAState;
 
 pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
+    let policy = match &top.policy.name {
+        Some(name) => top.policy.with_quotas(name)?,
+        None if top.policy.has_quotas() => {
+            return Err(Failure::Usage("--quota needs --name, the name of its policy".to_owned()));
+        }
+        None => None,
+    };
     let connection = server.connect().await?;
-    let policy = top.policy.with_quotas()?;
     let pattern = pattern(server, &connection, top, policy.as_ref())?;
     let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
     let mut ranking = Ranking { is_complete: true, ..Ranking::default() };

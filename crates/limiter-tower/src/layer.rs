@@ -203,6 +203,19 @@ impl RateLimitLayer {
     ///
     /// The layer adds `Cache-Control: no-store` and `Retry-After`, unless the response has them, and
     /// the fields of [`headers`](Self::headers). gRPC clients receive a gRPC status instead.
+    ///
+    /// ```
+    /// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// # use limiter_tower::{MemoryLimiter, Policy, Quota};
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(1)));
+    ///
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    ///     .refuse_with(|refusal| {
+    ///         let mut response = http::Response::new("slow down\n".into());
+    ///         *response.status_mut() = refusal.status();
+    ///         response
+    ///     });
+    /// ```
     #[must_use]
     pub fn refuse_with(
         self,

@@ -53,8 +53,8 @@
 //!   by matched route, and [`Refused`] as a response.
 //! - `client`: [`ThrottleLayer`], which sends outgoing requests no faster than their servers allow.
 //! - `metrics`: metrics by the facade `metrics`, [listed in the guide](guide::metrics).
-//! - `tokio`: [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store. Enable it
-//!   with a limiter of `limiter-redis`.
+//! - `tokio` (default): [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store.
+//!   Without it, refunds to Redis are not sent, only [counted](Handle::unsent_refunds).
 //! - `tonic`: the peer's address from tonic's `TcpConnectInfo`.
 //! - `tracing`: log lines.
 //!

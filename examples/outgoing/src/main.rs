@@ -7,12 +7,12 @@
 //! $ cargo run -p example-outgoing
 //! http://127.0.0.1:3000/: 200 OK after 0.0 s
 //! ...
-//! http://127.0.0.1:3000/: 200 OK after 6.3 s
+//! http://127.0.0.1:3000/: 200 OK after 61.1 s
 //! ```
 //!
 //! `URL` sets another address, and `CLIENT=reqwest` sends through reqwest instead of hyper-util. The first
-//! request is sent alone; its response announces the server's limit, which sets the pace of the others. No
-//! request is refused, unless other clients use the same limit.
+//! request is sent alone; its response announces the server's limit, which sets the pace of the others:
+//! here two at once, then one every 6.1 s. No request is refused, unless other clients use the same limit.
 
 use std::{
     env,

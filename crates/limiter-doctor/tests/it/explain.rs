@@ -73,6 +73,19 @@ async fn a_state_prints_in_words() {
 }
 
 #[tokio::test]
+async fn a_stored_key_has_the_name_of_the_policy_that_a_quota_is_for() {
+    let server = Server::start();
+    take(&limiter(&server, "api", "10/h").await, Key::from("alice"), 3).await;
+    let printed = doctor(&server, &["explain", "limiter:{salice}:api:gcra", "--quota", "10/h"]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert!(printed.out.contains("3 of 10 permits in use, and 7 left"), "{printed:?}");
+
+    let printed = doctor(&server, &["top", "--quota", "10/h"]);
+    assert_eq!(printed.code, 2, "{printed:?}");
+    assert!(printed.err.contains("--quota needs --name"), "{printed:?}");
+}
+
+#[tokio::test]
 async fn what_no_limiter_writes_is_a_problem() {
     let server = Server::start();
     let plant = |words: &[&str]| server.command(words).unwrap();

@@ -32,10 +32,14 @@ impl fmt::Display for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitTooLong { retry_after: Some(wait) } => {
-                write!(f, "the request was not sent: its host can be asked in {wait:?}")
+                write!(
+                    f,
+                    "the request was not sent: its host can be asked in {wait:?}, which is longer than \
+                     the layer lets it wait"
+                )
             }
             Self::WaitTooLong { retry_after: None } => {
-                f.write_str("the request was not sent within the time that it may wait")
+                f.write_str("the request was not sent within the time that the layer lets it wait")
             }
             Self::QueueFull => {
                 f.write_str("the request was not sent: the queue of its host is full")

@@ -115,7 +115,8 @@ impl ThrottleLayer {
     /// Sets how long a request may wait, for a permit and for the inner service to be ready, at most
     /// 366 days. The default is a minute.
     ///
-    /// A request whose host is paused for longer fails at once.
+    /// A request whose host is paused for longer fails at once. One that waits behind others fails when
+    /// its time is over.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
         Self { within: within.min(LONGEST), ..self }
