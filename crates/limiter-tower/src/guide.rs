@@ -3,6 +3,8 @@
 //! - [`programs`]: the eight common cases, each in a few lines.
 //! - [`keys`]: who is counted, and what follows without a key.
 //! - [`several`]: several limits for a request.
+//! - [`refusals`]: what clients receive: bodies, header fields, gRPC.
+//! - `outgoing`: requests to other services, with the feature `client`.
 //! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store.
 //! - [`metrics`]: names, labels and an alert.
 //! - [`testing`]: limits under a manual clock.
@@ -27,18 +29,23 @@ macro_rules! pages {
         /// [`ClientIp`]: crate::ClientIp
         /// [`ClientIp::peer`]: crate::ClientIp::peer
         /// [`Decision`]: crate::Decision
+        /// [`Disclosure`]: crate::Disclosure
+        /// [`EXPOSED_HEADERS`]: crate::EXPOSED_HEADERS
         /// [`ExtensionKey`]: crate::ExtensionKey
         /// [`FixedKey`]: crate::FixedKey
         /// [`forwarded`]: crate::ClientIp::forwarded
+        /// [`grpc_status`]: crate::RateLimitLayer::grpc_status
         /// [`Handle`]: crate::Handle
         /// [`Handle::switch_off`]: crate::Handle::switch_off
         /// [`header`]: crate::ClientIp::header
         /// [`HeaderKey`]: crate::HeaderKey
+        /// [`Headers`]: crate::Headers
         /// [`hops`]: crate::ClientIp::hops
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
         /// [`keep`]: crate::Charge::keep
         /// [`key_fn`]: crate::key_fn
         /// [`KeyExtractor`]: crate::KeyExtractor
+        /// [`longest_pause`]: crate::ThrottleLayer::longest_pause
         /// [`ManualClock`]: crate::ManualClock
         /// [`MatchedPathKey`]: crate::MatchedPathKey
         /// [`Mode::sample`]: crate::Mode::sample
@@ -53,11 +60,19 @@ macro_rules! pages {
         /// [`Plans::by_method`]: crate::Plans::by_method
         /// [`Plans::replace`]: crate::Plans::replace
         /// [`Policy::several`]: crate::Policy::several
+        /// [`problem_json`]: crate::problem_json
         /// [`programs`]: crate::guide::programs
+        /// [`queue`]: crate::ThrottleLayer::queue
         /// [`RuleHandle::check`]: crate::RuleHandle::check
         /// [`RuleHandle::set_policy`]: crate::RuleHandle::set_policy
         /// [`skip`]: crate::RateLimitLayer::skip
+        /// [`text`]: crate::text
+        /// [`ThrottleError`]: crate::ThrottleError
+        /// [`ThrottleLayer`]: crate::ThrottleLayer
+        /// [`within`]: crate::ThrottleLayer::within
         pub mod $name {}
     )*};
 }
-pages! { programs keys several operation metrics testing migration }
+pages! { programs keys several refusals operation metrics testing migration }
+#[cfg(feature = "client")]
+pages! { outgoing }
