@@ -26,7 +26,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     check_dependencies_of_the_layer(shell)
 }
 
-/// Returns each two of the features, but for `default`, which stands for others of them.
+/// Returns each pair of features. `default` is left out, because it only enables others.
 fn pairs_of(features: &[String]) -> Vec<String> {
     let named: Vec<&String> = features.iter().filter(|feature| *feature != "default").collect();
     let pairs = named.iter().enumerate().flat_map(|(index, first)| {

@@ -8,7 +8,7 @@ pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The error of [`Throttle`](super::Throttle).
 ///
-/// A refusal by the server is no error: its response is returned as it is.
+/// A refusal by the server is not an error. Its response is returned unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ThrottleError {
@@ -21,8 +21,8 @@ pub enum ThrottleError {
     /// The request was not sent, because [as many as may wait](super::ThrottleLayer::queue) for this
     /// host do so already.
     QueueFull,
-    /// The request was not sent, because the limiter's store failed, and the layer was told not to
-    /// send without it.
+    /// The request was not sent, because the limiter's store failed and the layer has
+    /// [`OnStoreFailure::Deny`](crate::OnStoreFailure::Deny).
     Store(Error),
     /// The inner service failed, with this error.
     Inner(BoxError),

@@ -43,7 +43,7 @@ pub(super) struct Host {
     unsent: Arc<UnsentRefunds>,
 }
 
-/// Why there is no permit.
+/// Why a request received no permit.
 pub(super) enum NoPermit {
     /// There will be one after this time, which is too late.
     TooLate(Option<Duration>),

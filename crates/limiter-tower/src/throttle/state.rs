@@ -86,7 +86,8 @@ impl State {
         if announced.is_some() && is_newer || is_over {
             (self.announced, self.announced_at) = (announced, Some(sent_at));
         }
-        // Whoever announces limits and says when to retry is obeyed by the pace and the pause.
+        // A refusal with a retry time, by a host that announces limits, is followed by the pause and
+        // the announced pace alone.
         let is_unexplained = is_refused && (pause.is_none() || self.announced.is_none());
         self.backoff = if is_unexplained {
             let pace = self.pace.rate();

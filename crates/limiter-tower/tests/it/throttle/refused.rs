@@ -42,7 +42,7 @@ async fn a_field_that_is_no_time_causes_no_pause() {
         let sent = second_request(&unlimited(), 429, field).await;
         assert!(sent < 3 * SECOND, "{field}: {sent:?}");
     }
-    // A status that is no refusal.
+    // A redirect is not a refusal.
     let sent = second_request(&unlimited(), 301, "100").await;
     assert!(sent < SECOND, "{sent:?}");
 }
