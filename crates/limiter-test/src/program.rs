@@ -72,7 +72,7 @@ impl Program {
     ///
     /// # Panics
     ///
-    /// If there is no such line within 30 seconds.
+    /// If the program does not print such a line within 30 seconds.
     #[must_use]
     #[track_caller]
     pub fn line(&self, part: &str) -> String {

@@ -131,7 +131,9 @@ impl Host {
     pub(super) fn sent(&self, permit: Option<Provisional>) -> Instant {
         let now = Instant::now();
         self.state().count(now);
-        permit.map(Provisional::commit);
+        if let Some(permit) = permit {
+            drop(permit.commit());
+        }
         now
     }
 
