@@ -52,10 +52,14 @@ struct State {
 }
 
 impl Charge {
-    /// Returns the charge of a layer within another one, if that has one.
-    pub(crate) fn new(charges: Charges, outer: Option<&Self>) -> Self {
+    pub(crate) fn new(charges: Charges) -> Self {
         let state = Arc::new(Mutex::new(State { charges, is_taken: false }));
-        Self { state, outer: outer.cloned().map(Arc::new) }
+        Self { state, outer: None }
+    }
+
+    /// Sets the charge of the layer around this one's, if that has one.
+    pub(crate) fn set_outer(&mut self, outer: Option<&Self>) {
+        self.outer = outer.cloned().map(Arc::new);
     }
 
     /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest. Does nothing if

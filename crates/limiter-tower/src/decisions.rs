@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Decision, Policy, Source};
 
-use crate::{Disclosure, Plan};
+use crate::{Disclosure, Plan, respond::Reported};
 
 /// The decisions about one request, by policy, in the order in which the rules were asked.
 ///
@@ -69,12 +69,14 @@ impl PolicyDecision {
         self.waited
     }
 
-    /// Returns whether header fields report the decision to clients.
-    pub(crate) fn is_public(&self) -> bool {
-        self.disclosure == Disclosure::Full
+    /// Returns what header fields report to clients, if they do.
+    pub(crate) fn reported(&self) -> Option<Reported<'_>> {
+        let is_public = self.disclosure == Disclosure::Full
             && !self.is_shadow
             // Made without a state.
-            && self.decision.source() != Source::Failure
+            && self.decision.source() != Source::Failure;
+        let Self { plan, cost, decision, .. } = self;
+        is_public.then_some(Reported { plan, decision, cost: *cost })
     }
 }
 

@@ -5,21 +5,20 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    Charge, Decisions, Head,
+    Charge, Decisions, Head, PolicyDecision,
     charge::Charges,
-    config::Config,
+    config::{Config, SettleFn},
     request_check::{RequestCheck, Verdict},
-    respond::{ResponseHead, body::ResponseBody, describe, insert},
+    respond::{ResponseFields, ResponseHead, body::ResponseBody, insert},
 };
 
 pin_project! {
@@ -44,7 +43,7 @@ pin_project! {
         /// because a limiter in memory decides at once: then this state is not reached.
         Deciding { deciding: Option<Box<Deciding<S, B>>> },
         /// Waits for the inner service.
-        Calling { #[pin] calling: Calling<F> },
+        Calling { #[pin] inner: F, after: Option<Box<After>> },
         /// Has a response without the inner service.
         Answered { response: Response<Bytes> },
     }
@@ -100,59 +99,66 @@ impl<S, B> Deciding<S, B>
 where
     S: Service<Request<B>>,
 {
-    fn call(self) -> Calling<S::Future> {
-        let Self { check, mut service, request, .. } = self;
-        let config = Arc::clone(check.config());
-        let (decisions, charges) = check.admit();
-        Calling::new(&config, &mut service, request, decisions, charges)
+    /// Hands the admitted request over to the inner service, which is ready.
+    fn call(mut self) -> State<S, B, S::Future> {
+        let mut after = self.check.admit();
+        if let Some(after) = &mut after {
+            after.enter(self.request.extensions_mut());
+        }
+        State::Calling { inner: self.service.call(self.request), after }
     }
 }
 
-pin_project! {
-    /// The inner service's future, and what is to be done with its response.
-    pub(crate) struct Calling<F> {
-        #[pin]
-        inner: F,
-        after: Option<After>,
-    }
+/// What is to be done with the inner service's response. In a box, because it is larger than the rest.
+#[derive(Default)]
+pub(crate) struct After {
+    pub(crate) fields: Option<ResponseFields>,
+    /// For handlers and outer layers.
+    pub(crate) decisions: Option<Decisions>,
+    pub(crate) charge: Option<Charge>,
+    pub(crate) settle: Option<SettleFn>,
 }
 
-/// What is to be done with the inner service's response.
-struct After {
-    config: Arc<Config>,
-    decisions: Decisions,
-    charge: Option<Charge>,
-}
-
-impl<F> Calling<F> {
-    pub(crate) const fn plain(inner: F) -> Self {
-        Self { inner, after: None }
-    }
-
-    /// Hands an admitted request over to the inner service, which is ready.
-    pub(crate) fn new<S, B>(
-        config: &Arc<Config>,
-        service: &mut S,
-        mut request: Request<B>,
+impl After {
+    /// Returns what the configuration demands.
+    pub(crate) fn new(
+        config: &Config,
         decisions: Decisions,
         charges: Charges,
-    ) -> Self
-    where
-        S: Service<Request<B>, Future = F>,
-    {
-        if !config.describes() {
-            return Self::plain(service.call(request));
+    ) -> Option<Box<Self>> {
+        config.describes().then(|| {
+            Box::new(Self {
+                fields: config
+                    .headers
+                    .fields(decisions.iter().filter_map(PolicyDecision::reported)),
+                decisions: config.has_decisions.then_some(decisions),
+                charge: config.has_charge().then(|| Charge::new(charges)),
+                settle: config.settle.clone(),
+            })
+        })
+    }
+
+    /// Adds to the request's extensions what the handler may read.
+    pub(crate) fn enter(&mut self, extensions: &mut Extensions) {
+        if let Some(decisions) = &self.decisions {
+            insert(decisions.clone(), extensions);
         }
-        if config.has_decisions {
-            insert(config, decisions.clone(), request.extensions_mut());
+        if let Some(charge) = &mut self.charge {
+            charge.set_outer(extensions.get());
+            extensions.insert(charge.clone());
         }
-        let outer = request.extensions().get::<Charge>();
-        let charge = config.has_charge().then(|| Charge::new(charges, outer));
-        if let Some(charge) = &charge {
-            request.extensions_mut().insert(charge.clone());
+    }
+
+    fn leave<R>(&mut self, response: &mut Response<R>) {
+        if let (Some(charge), Some(settle)) = (&self.charge, &self.settle) {
+            charge.settle(settle(ResponseHead::from(&*response)));
         }
-        let after = After { config: Arc::clone(config), decisions, charge };
-        Self { inner: service.call(request), after: Some(after) }
+        if let Some(fields) = self.fields.take() {
+            fields.append_to(response.headers_mut());
+        }
+        if let Some(decisions) = self.decisions.take() {
+            insert(decisions, response.extensions_mut());
+        }
     }
 }
 
@@ -164,8 +170,8 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 
-    pub(crate) const fn calling(calling: Calling<S::Future>) -> Self {
-        Self { state: State::Calling { calling } }
+    pub(crate) const fn calling(inner: S::Future, after: Option<Box<After>>) -> Self {
+        Self { state: State::Calling { inner, after } }
     }
 
     pub(crate) const fn answered(response: Response<Bytes>) -> Self {
@@ -192,12 +198,18 @@ where
                     let Some(admitted) = deciding.take() else {
                         return Poll::Pending;
                     };
-                    match decided? {
-                        Some(response) => state.set(State::Answered { response }),
-                        None => state.set(State::Calling { calling: admitted.call() }),
-                    }
+                    state.set(match decided? {
+                        Some(response) => State::Answered { response },
+                        None => admitted.call(),
+                    });
                 }
-                StateProjection::Calling { calling } => return calling.poll(cx),
+                StateProjection::Calling { inner, after } => {
+                    let mut response = ready!(inner.poll(cx))?;
+                    if let Some(mut after) = after.take() {
+                        after.leave(&mut response);
+                    }
+                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                }
                 StateProjection::Answered { response } => {
                     let response = mem::take(response);
                     state.set(State::Deciding { deciding: None });
@@ -205,25 +217,6 @@ where
                 }
             }
         }
-    }
-}
-
-impl<F, R, E> Future for Calling<F>
-where
-    F: Future<Output = Result<Response<R>, E>>,
-{
-    type Output = Result<Response<ResponseBody<R>>, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let mut response = ready!(this.inner.poll(cx))?;
-        if let Some(After { config, decisions, charge }) = this.after.take() {
-            if let (Some(charge), Some(settle)) = (charge, &config.settle) {
-                charge.settle(settle(ResponseHead::from(&response)));
-            }
-            describe(&config, decisions, &mut response);
-        }
-        Poll::Ready(Ok(response.map(ResponseBody::inner)))
     }
 }
 

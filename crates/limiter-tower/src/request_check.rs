@@ -11,11 +11,12 @@ use http::Response;
 use limiter_core::{Decision, Source};
 
 use crate::{
-    Decisions, Head, Outcome, PolicyDecision,
-    charge::{Charges, Provisional},
+    Decisions, Disclosure, Head, Outcome, PolicyDecision,
+    charge::Provisional,
     check::{CheckResult, RuleCheck, RuleOutcome, Stage},
     config::{Config, EventDetails},
-    respond::{Refusal, insert, respond},
+    future::After,
+    respond::{Refusal, Reported, insert, respond},
     rule::Rule,
 };
 
@@ -54,18 +55,9 @@ impl RequestCheck {
         self.pending.as_ref().is_some_and(|pending| pending.1.is_wait())
     }
 
-    pub(crate) const fn config(&self) -> &Arc<Config> {
-        &self.config
-    }
-
-    /// Returns the decisions and the charges, once the verdict is to forward the request.
-    pub(crate) fn admit(self) -> (Decisions, Charges) {
-        (self.decisions, self.charges.commit())
-    }
-
-    /// Asks the rules one after another, as far as they answer at once.
-    fn start(&mut self, head: Head<'_>) -> Poll<Verdict> {
-        self.run(head, |stage| stage.take_ready().map_or(Poll::Pending, Poll::Ready))
+    /// Lets the charges stay, once the verdict is to forward the request.
+    pub(crate) fn admit(self) -> Option<Box<After>> {
+        After::new(&self.config, self.decisions, self.charges.commit())
     }
 
     /// Asks the rules one after another.
@@ -170,8 +162,9 @@ impl RequestCheck {
             }
             RuleOutcome::Denied { mut response, decided } => {
                 // The earlier ones do not stand: their charges are refunded.
-                let decisions = decided.map(Decisions::from).unwrap_or_default();
-                insert(config, decisions, response.extensions_mut());
+                if let Some(decided) = decided.filter(|_| config.has_decisions) {
+                    insert(decided.into(), response.extensions_mut());
+                }
                 Some(response)
             }
         }
@@ -187,73 +180,97 @@ enum CheckStart {
     Rejected(Response<Bytes>),
 }
 
-/// The result of checking a request of a layer with one rule.
-pub(crate) enum FastPath {
-    /// It is admitted. The decision is left out if no extension or header field reports it.
-    Admitted(Decisions),
-    /// Anything else.
-    Other(RequestCheck, Poll<Verdict>),
+/// The result of asking a layer's rules, as far as they answer at once.
+pub(crate) enum Start {
+    /// It is forwarded.
+    Admitted(Option<Box<After>>),
+    /// It is answered in place of the inner service.
+    Answered(Response<Bytes>),
+    /// Not yet decided.
+    Pending(RequestCheck),
 }
 
-impl FastPath {
-    /// Asks `rule`. A limiter that admits the request at once is the common case, and takes half the
-    /// time here (`cargo xtask bench layer`).
-    pub(crate) fn ask(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Self {
-        let Ok(key) = rule.key.key(head) else {
-            return Self::check_all(config, head);
+impl RequestCheck {
+    /// Asks the rules.
+    pub(crate) fn start(config: &Arc<Config>, head: Head<'_>) -> Start {
+        if config.passes(head) {
+            return Start::Admitted(None);
+        }
+        match config.only_rule() {
+            Some(rule) => Self::ask_only(config, rule, head),
+            None => Self::ask_all(config, head),
+        }
+    }
+
+    /// Asks the only rule. A limiter that admits the request at once is the common case, and takes half
+    /// the time here (`cargo xtask bench layer`).
+    fn ask_only(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Start {
+        // Not moved out of the result: a copy of what was just written is slow.
+        let key = rule.key.key(head);
+        let Ok(key) = &key else {
+            return Self::ask_all(config, head);
         };
         let cost = rule.cost(head);
-        let is_shadow = !rule.enforces(&key);
+        let is_shadow = !rule.enforces(key);
         rule.with_plan(head, |plan| {
             let started = config.is_observed().then(Instant::now);
-            let mut answer = plan.limiter().check_n(&key, cost);
-            let result = match answer.take_ready() {
-                Some(Ok(decision)) if is_plain(&decision) => {
+            let mut answer = plan.limiter().check_n(key, cost);
+            match answer.as_ready() {
+                Some(Ok(decision)) if is_plain(decision) => {
                     rule.store_decided(plan);
                     if config.is_observed() {
                         let elapsed = started.map(|started| started.elapsed());
-                        let details = EventDetails::decision(&decision, elapsed);
+                        let details = EventDetails::decision(decision, elapsed);
                         config.report(rule, plan, Outcome::Allowed, details, head);
                     }
-                    let mut decisions = Decisions::default();
-                    if config.describes() {
-                        let (plan, disclosure) = (plan.clone(), rule.disclosure);
-                        let waited = None;
-                        decisions.push(PolicyDecision {
-                            plan,
-                            cost,
-                            decision,
-                            is_shadow,
-                            waited,
-                            disclosure,
-                        });
+                    if !config.describes() {
+                        return Start::Admitted(None);
                     }
-                    return Self::Admitted(decisions);
+                    let disclosure = rule.disclosure;
+                    let is_public = disclosure == Disclosure::Full && !is_shadow;
+                    let reported = is_public.then_some(Reported { plan, decision, cost });
+                    let fields = config.headers.fields(reported.into_iter());
+                    let decisions = config.has_decisions.then(|| {
+                        let (plan, decision, waited) = (plan.clone(), *decision, None);
+                        PolicyDecision { plan, cost, decision, is_shadow, waited, disclosure }
+                            .into()
+                    });
+                    let after = After { fields, decisions, ..After::default() };
+                    return Start::Admitted(Some(Box::new(after)));
                 }
-                result => result,
-            };
-            let mut check = RequestCheck::new(config);
+                _ => {}
+            }
+            let mut check = Self::new(config);
             let rule_check = RuleCheck::of(plan.clone(), cost, is_shadow, started);
-            let verdict = match result {
+            match answer.take_ready() {
                 Some(result) => {
                     let result = result.map(|decision| (decision, None));
-                    let response = check.proceed(config, rule, rule_check, result, head);
-                    Poll::Ready(response.map_or(Verdict::Forward, Verdict::Answer))
+                    match check.proceed(config, rule, rule_check, result, head) {
+                        None => check.started(Poll::Ready(Verdict::Forward)),
+                        Some(response) => Start::Answered(response),
+                    }
                 }
                 None => {
                     check.pending = Some(Box::new((rule_check, Stage::Check(answer))));
-                    Poll::Pending
+                    Start::Pending(check)
                 }
-            };
-            Self::Other(check, verdict)
+            }
         })
     }
 
-    /// Asks all rules.
-    pub(crate) fn check_all(config: &Arc<Config>, head: Head<'_>) -> Self {
-        let mut check = RequestCheck::new(config);
-        let verdict = check.start(head);
-        Self::Other(check, verdict)
+    fn ask_all(config: &Arc<Config>, head: Head<'_>) -> Start {
+        let mut check = Self::new(config);
+        let verdict =
+            check.run(head, |stage| stage.take_ready().map_or(Poll::Pending, Poll::Ready));
+        check.started(verdict)
+    }
+
+    fn started(self, verdict: Poll<Verdict>) -> Start {
+        match verdict {
+            Poll::Ready(Verdict::Forward) => Start::Admitted(self.admit()),
+            Poll::Ready(Verdict::Answer(response)) => Start::Answered(response),
+            Poll::Pending => Start::Pending(self),
+        }
     }
 }
 

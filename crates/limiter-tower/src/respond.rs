@@ -16,6 +16,7 @@ use ::http::{
 };
 use bytes::Bytes;
 
+pub(crate) use self::dialect::{Reported, ResponseFields};
 pub use self::{
     dialect::{Draft, EXPOSED_HEADERS, Headers, Reset},
     http::{problem_json, text},
@@ -77,24 +78,16 @@ pub(crate) fn respond(config: &Config, rule: &Rule, refusal: &Refusal<'_>) -> Re
     if let (Some(wait), true) = (refusal.retry_after(), rule.disclosure != Disclosure::None) {
         headers.entry(RETRY_AFTER).or_insert_with(|| integer(whole_seconds(wait)));
     }
-    if let Reason::Quota(decided) = refusal.reason() {
-        config.headers.append([decided].into_iter().filter(|it| it.is_public()), headers);
+    if let Reason::Quota(decided) = refusal.reason()
+        && let Some(fields) = config.headers.fields(decided.reported().into_iter())
+    {
+        fields.append_to(headers);
     }
     response
 }
 
-/// Adds the decisions to a response: as header fields for clients, as an extension for outer layers.
-pub(crate) fn describe<B>(config: &Config, decisions: Decisions, response: &mut Response<B>) {
-    let public = decisions.iter().filter(|decided| decided.is_public());
-    config.headers.append(public, response.headers_mut());
-    insert(config, decisions, response.extensions_mut());
-}
-
 /// Adds the decisions to those of another layer.
-pub(crate) fn insert(config: &Config, decisions: Decisions, extensions: &mut Extensions) {
-    if !config.has_decisions {
-        return;
-    }
+pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
     match extensions.get_mut::<Decisions>() {
         Some(others) => others.append(decisions),
         None => {

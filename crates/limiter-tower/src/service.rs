@@ -11,10 +11,9 @@ use tower_service::Service;
 
 use crate::{
     Head,
-    charge::Charges,
     config::Config,
-    future::{Calling, ResponseFuture},
-    request_check::{FastPath, Verdict},
+    future::ResponseFuture,
+    request_check::{RequestCheck, Start},
     respond::body::ResponseBody,
 };
 
@@ -57,31 +56,11 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let head = Head::from(&request);
-        let (config, inner) = (&self.config, &mut self.inner);
-        if config.passes(head) {
-            return ResponseFuture::calling(Calling::plain(inner.call(request)));
-        }
-        let path = match config.only_rule() {
-            Some(rule) => FastPath::ask(config, rule, head),
-            None => FastPath::check_all(config, head),
-        };
-        let (check, verdict) = match path {
-            FastPath::Other(check, verdict) => (check, verdict),
-            FastPath::Admitted(decisions) => {
-                let charges = Charges::default();
-                let calling = Calling::new(config, inner, request, decisions, charges);
-                return ResponseFuture::calling(calling);
-            }
-        };
-        match verdict {
-            Poll::Ready(Verdict::Forward) => {
-                let (decisions, charges) = check.admit();
-                ResponseFuture::calling(Calling::new(config, inner, request, decisions, charges))
-            }
-            Poll::Ready(Verdict::Answer(response)) => ResponseFuture::answered(response),
-            Poll::Pending => {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let mut after = match RequestCheck::start(&self.config, Head::from(&request)) {
+            Start::Admitted(after) => after,
+            Start::Answered(response) => return ResponseFuture::answered(response),
+            Start::Pending(check) => {
                 // The service that was polled ready goes with the request, because only it may be
                 // called. A clone, which is yet to be polled, stays.
                 let clone = self.inner.clone();
@@ -89,8 +68,12 @@ where
                 if check.is_waiting() {
                     service = service.clone();
                 }
-                ResponseFuture::deciding(check, service, request)
+                return ResponseFuture::deciding(check, service, request);
             }
+        };
+        if let Some(after) = &mut after {
+            after.enter(request.extensions_mut());
         }
+        ResponseFuture::calling(self.inner.call(request), after)
     }
 }

@@ -36,6 +36,15 @@ impl<T> Answer<T> {
         Self(Repr::Pending(Box::pin(future)))
     }
 
+    /// Returns the answer if it was ready from the start and was not taken, without polling anything.
+    #[inline]
+    pub const fn as_ready(&self) -> Option<&Result<T, Error>> {
+        match &self.0 {
+            Repr::Ready(result) => result.as_ref(),
+            Repr::Pending(_) => None,
+        }
+    }
+
     /// Takes the answer if it was ready from the start, without polling anything.
     #[inline]
     pub fn take_ready(&mut self) -> Option<Result<T, Error>> {

@@ -8,7 +8,7 @@ use limiter_core::{Cost, Decision, Key};
 
 use super::RuleHandle;
 use crate::{
-    Decisions, Head, Outcome, PolicyDecision,
+    Head, Outcome, PolicyDecision,
     check::{RuleCheck, RuleOutcome},
     config::EventDetails,
     respond::insert,
@@ -61,8 +61,9 @@ impl RuleHandle<'_> {
             RuleOutcome::Admitted(decided) => Ok(decided),
             RuleOutcome::Denied { mut response, decided } => {
                 let decision = decided.as_ref().map(|decided| decided.decision);
-                let decisions = decided.map(Decisions::from).unwrap_or_default();
-                insert(config, decisions, response.extensions_mut());
+                if let Some(decided) = decided.filter(|_| config.has_decisions) {
+                    insert(decided.into(), response.extensions_mut());
+                }
                 Err(Refused { response: Box::new(response), decision })
             }
         }

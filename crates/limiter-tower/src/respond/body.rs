@@ -24,7 +24,7 @@ pin_project! {
     enum Content<B> {
         Inner { #[pin] body: B },
         // Empty once it was read.
-        Answer { bytes: Bytes },
+        Answer { bytes: Box<Bytes> },
     }
 }
 
@@ -33,8 +33,8 @@ impl<B> ResponseBody<B> {
         Self { content: Content::Inner { body } }
     }
 
-    pub(crate) const fn answer(bytes: Bytes) -> Self {
-        Self { content: Content::Answer { bytes } }
+    pub(crate) fn answer(bytes: Bytes) -> Self {
+        Self { content: Content::Answer { bytes: Box::new(bytes) } }
     }
 }
 
@@ -56,7 +56,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
             ContentProjection::Inner { body } => body.poll_frame(cx),
             ContentProjection::Answer { bytes } if bytes.is_empty() => Poll::Ready(None),
             ContentProjection::Answer { bytes } => {
-                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut **bytes)))))
             }
         }
     }

@@ -2,15 +2,15 @@
 
 use std::{
     cmp::Reverse,
-    iter,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
+use limiter_core::{Cost, Decision};
 
-use super::fields::{MAX_INTEGER, header_value, integer, whole_seconds};
-use crate::PolicyDecision;
+use super::fields::{MAX_INTEGER, integer, whole_seconds};
+use crate::Plan;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -78,7 +78,7 @@ pub enum Draft {
     V11,
 }
 
-/// The names of a draft's parameters.
+/// The names of a draft's parameters, as they stand in a member.
 pub(super) struct Parameters {
     pub(super) quota: &'static str,
     pub(super) window: &'static str,
@@ -94,11 +94,11 @@ impl Draft {
     pub(super) const fn parameters(self) -> Parameters {
         match self {
             Self::V11 => Parameters {
-                quota: "q",
-                window: "w",
-                burst: "limiter-burst",
-                remaining: "r",
-                time: "t",
+                quota: ";q=",
+                window: ";w=",
+                burst: ";limiter-burst=",
+                remaining: ";r=",
+                time: ";t=",
             },
         }
     }
@@ -127,96 +127,124 @@ impl Headers {
         }
     }
 
-    /// Appends the fields of these decisions, after those of inner layers.
-    pub(super) fn append<'d>(
+    /// Returns the fields of these decisions.
+    pub(crate) fn fields<'d>(
         self,
-        decided: impl Iterator<Item = &'d PolicyDecision> + Clone,
-        headers: &mut HeaderMap,
-    ) {
+        reported: impl Iterator<Item = Reported<'d>> + Clone,
+    ) -> Option<ResponseFields> {
         match self {
-            Self::RateLimit(draft) => append_members(draft, decided, headers),
-            Self::RateLimitReset => append_strictest(&RESET_FIELDS, Reset::Delta, decided, headers),
-            Self::XRateLimit(reset) => append_strictest(&X_FIELDS, reset, decided, headers),
-            Self::None => {}
+            Self::RateLimit(draft) => lists(draft, reported),
+            Self::RateLimitReset => strictest(&RESET_FIELDS, Reset::Delta, reported),
+            Self::XRateLimit(reset) => strictest(&X_FIELDS, reset, reported),
+            Self::None => None,
         }
     }
 }
 
-/// Appends a list with a member for each decision.
-fn append_members<'d>(
-    draft: Draft,
-    decided: impl Iterator<Item = &'d PolicyDecision> + Clone,
-    headers: &mut HeaderMap,
-) {
-    let mut members = String::with_capacity(64);
-    for decided in decided.clone() {
-        if let Some(member) = decided.plan.fields().member(draft, decided) {
-            member.write_to(&mut members);
+/// A decision that header fields report.
+#[derive(Clone, Copy)]
+pub(crate) struct Reported<'d> {
+    pub(crate) plan: &'d Plan,
+    pub(crate) decision: &'d Decision,
+    pub(crate) cost: Cost,
+}
+
+/// The fields that a response gets.
+pub(crate) enum ResponseFields {
+    /// Lists with a member for each policy.
+    Lists { policies: HeaderValue, members: HeaderValue },
+    /// Single values, of the most restrictive decision.
+    Strictest {
+        names: &'static [HeaderName; 4],
+        limit: u64,
+        remaining: u64,
+        /// `None` if the cost never fits.
+        reset: Option<u64>,
+    },
+}
+
+impl ResponseFields {
+    /// Adds the fields to those of inner layers.
+    pub(crate) fn append_to(self, headers: &mut HeaderMap) {
+        match self {
+            Self::Lists { policies, members } => {
+                headers.append(RATELIMIT_POLICY, policies);
+                headers.append(RATELIMIT, members);
+            }
+            Self::Strictest { names, limit, remaining, reset } => {
+                if is_stricter(names, headers, remaining, reset) {
+                    let [_, limit_field, remaining_field, reset_field] = names;
+                    headers.insert(limit_field, integer(limit));
+                    headers.insert(remaining_field, integer(remaining));
+                    match reset {
+                        Some(reset) => headers.insert(reset_field, integer(reset)),
+                        None => headers.remove(reset_field),
+                    };
+                }
+            }
         }
-    }
-    if let Some(policies) = policies(draft, decided) {
-        headers.append(RATELIMIT_POLICY, policies);
-        headers.append(RATELIMIT, header_value(members));
     }
 }
 
-/// Returns the list of all policies that decided.
-fn policies<'d>(
+fn lists<'d>(
     draft: Draft,
-    mut decided: impl Iterator<Item = &'d PolicyDecision>,
-) -> Option<HeaderValue> {
-    let policy =
-        |decided: &'d PolicyDecision| decided.plan.fields().policy(draft, &decided.decision);
-    let first = policy(decided.next()?);
-    let Some(second) = decided.next() else {
-        return Some(first.into_owned());
+    reported: impl Iterator<Item = Reported<'d>> + Clone,
+) -> Option<ResponseFields> {
+    let policies = list(reported.clone().map(|it| it.plan.fields().policy(draft, it.decision)))?;
+    let member = |it: Reported<'_>| it.plan.fields().member(draft, it.decision, it.cost);
+    let members = list(reported.filter_map(member))?;
+    Some(ResponseFields::Lists { policies, members })
+}
+
+/// Joins the members of a list.
+fn list(mut members: impl Iterator<Item = HeaderValue>) -> Option<HeaderValue> {
+    let first = members.next()?;
+    let Some(second) = members.next() else {
+        return Some(first);
     };
-    let mut list = first.as_bytes().to_vec();
-    for other in iter::once(second).chain(decided) {
-        list.extend_from_slice(b", ");
-        list.extend_from_slice(policy(other).as_bytes());
-    }
-    HeaderValue::from_maybe_shared(Bytes::from(list)).ok()
+    let all: Vec<HeaderValue> = [first, second].into_iter().chain(members).collect();
+    let all: Vec<&[u8]> = all.iter().map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_maybe_shared(Bytes::from(all.join(&b", "[..]))).ok()
 }
 
-/// Inserts the limit, what remains and the time until the reset of the most restrictive decision.
-fn append_strictest<'d>(
-    fields: &'static [HeaderName; 4],
+fn strictest<'d>(
+    names: &'static [HeaderName; 4],
     counted: Reset,
-    decided: impl Iterator<Item = &'d PolicyDecision>,
-    headers: &mut HeaderMap,
-) {
-    let strictness = |decided: &&PolicyDecision| {
-        let decision = &decided.decision;
+    reported: impl Iterator<Item = Reported<'d>>,
+) -> Option<ResponseFields> {
+    let strictness = |it: &Reported<'_>| {
+        let decision = it.decision;
         (decision.is_admitted(), decision.remaining(), Reverse(decision.reset_after()))
     };
-    let Some(PolicyDecision { decision, .. }) = decided.min_by_key(strictness) else {
-        return;
-    };
-    let remaining = decision.remaining().min(MAX_INTEGER);
+    let decision = reported.min_by_key(strictness)?.decision;
     let reset = match decision.is_admitted() {
         true => Some(decision.reset_after()),
-        // `None` if the cost never fits.
         false => decision.retry_after(),
     };
-    let reset = reset.map(|wait| counted.seconds(wait));
+    Some(ResponseFields::Strictest {
+        names,
+        limit: decision.limit().min(MAX_INTEGER),
+        remaining: decision.remaining().min(MAX_INTEGER),
+        reset: reset.map(|wait| counted.seconds(wait)),
+    })
+}
 
-    let [_, limit_field, remaining_field, reset_field] = fields;
+/// Returns whether a decision is more restrictive than what the fields of an inner layer report.
+fn is_stricter(
+    names: &[HeaderName; 4],
+    headers: &HeaderMap,
+    remaining: u64,
+    reset: Option<u64>,
+) -> bool {
+    let [_, _, remaining_field, reset_field] = names;
     let reported = |name: &HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    let inner = fields.iter().skip(1).all(|name| headers.contains_key(name));
-    if let Some(inner) = reported(remaining_field).filter(|_| inner) {
-        let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
-        let is_refusal = headers.contains_key(RETRY_AFTER);
-        if is_refusal || key(inner, reported(reset_field)) <= key(remaining, reset) {
-            return;
-        }
-    }
-    headers.insert(limit_field, integer(decision.limit().min(MAX_INTEGER)));
-    headers.insert(remaining_field, integer(remaining));
-    match reset {
-        Some(reset) => headers.insert(reset_field, integer(reset)),
-        None => headers.remove(reset_field),
+    let has_all = names.iter().skip(1).all(|name| headers.contains_key(name));
+    let Some(inner) = reported(remaining_field).filter(|_| has_all) else {
+        return true;
     };
+    let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
+    let is_refusal = headers.contains_key(RETRY_AFTER);
+    !is_refusal && key(remaining, reset) < key(inner, reported(reset_field))
 }
 
 impl Reset {

@@ -2,20 +2,21 @@
 //!
 //! Both are structured fields (RFC 9651), as draft-ietf-httpapi-ratelimit-headers-11 defines them.
 
-use std::{borrow::Cow, fmt::Write, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
 use itoa::Buffer;
-use limiter_core::{Algorithm, Decision, Policy, Source};
+use limiter_core::{Algorithm, Cost, Decision, Policy, Source};
 
 use super::dialect::Draft;
-use crate::PolicyDecision;
 
 /// The largest integer of a structured field: RFC 9651, section 3.3.1.
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+const EMPTY: HeaderValue = HeaderValue::from_static("");
 
 /// One policy's fields, as far as they can be written in advance.
 pub(crate) struct Fields {
@@ -36,15 +37,6 @@ struct Limit {
     is_continuous: bool,
 }
 
-/// A member of `RateLimit`, before it is written.
-pub(super) struct Member<'f> {
-    draft: Draft,
-    name: &'f str,
-    remaining: u64,
-    /// `None` if no time will help.
-    seconds: Option<u64>,
-}
-
 impl Fields {
     pub(crate) fn new(policy: &Policy) -> Self {
         let limits: Box<[_]> = policy.limits().iter().map(Limit::new).collect();
@@ -56,30 +48,36 @@ impl Fields {
     }
 
     /// Returns the policy's members of `RateLimit-Policy`.
-    pub(super) fn policy(&self, draft: Draft, decision: &Decision) -> Cow<'_, HeaderValue> {
-        let limit = self.limits.get(decision.limit_index());
-        match (decision.source(), limit) {
+    pub(super) fn policy(&self, draft: Draft, decision: &Decision) -> HeaderValue {
+        match (decision.source(), self.limits.get(decision.limit_index())) {
             // The local fallback enforces a share of the quota, so the field announces the share.
             (Source::Local, Some(limit)) => {
-                Cow::Owned(header_value(limit.policy(draft, Some(decision.limit()))))
+                header_value(limit.policy(draft, Some(decision.limit())))
             }
-            _ => match self.policies.get(draft as usize) {
-                Some(value) => Cow::Borrowed(value),
-                None => Cow::Owned(HeaderValue::from_static("")),
-            },
+            _ => self.policies.get(draft as usize).cloned().unwrap_or(EMPTY),
         }
     }
 
     /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(super) fn member(&self, draft: Draft, decided: &PolicyDecision) -> Option<Member<'_>> {
-        let PolicyDecision { decision, cost, .. } = decided;
+    pub(super) fn member(
+        &self,
+        draft: Draft,
+        decision: &Decision,
+        cost: Cost,
+    ) -> Option<HeaderValue> {
         let limit = self.limits.get(decision.limit_index())?;
-        Some(Member {
-            draft,
-            name: &limit.name,
-            remaining: decision.remaining().min(MAX_INTEGER),
-            seconds: limit.effective_window(decision, cost.get()),
-        })
+        let names = draft.parameters();
+        let (mut remaining, mut seconds) = (Buffer::new(), Buffer::new());
+        let remaining = remaining.format(decision.remaining().min(MAX_INTEGER));
+        // In pieces, because `format!` takes several hundred instructions more
+        // (`cargo xtask bench layer`).
+        Some(header_value(match limit.effective_window(decision, cost.get()) {
+            Some(wait) => {
+                [&limit.name, names.remaining, remaining, names.time, seconds.format(wait)].concat()
+            }
+            // No time will help.
+            None => [&limit.name, names.remaining, remaining].concat(),
+        }))
     }
 }
 
@@ -114,11 +112,9 @@ impl Limit {
             / self.window.as_nanos().max(1);
         let quota = quota * u128::from(burst) / u128::from(self.burst.max(1));
         let quota = saturated(quota.max(1)).min(MAX_INTEGER);
-        let mut member =
-            format!("{};{}={quota};{}={seconds}", self.name, names.quota, names.window);
+        let mut member = format!("{}{}{quota}{}{seconds}", self.name, names.quota, names.window);
         if burst != quota {
-            // Writing to a string can't fail.
-            let _ = write!(member, ";{}={}", names.burst, burst.min(MAX_INTEGER));
+            member += &format!("{}{}", names.burst, burst.min(MAX_INTEGER));
         }
         member
     }
@@ -159,26 +155,6 @@ impl Limit {
     }
 }
 
-impl Member<'_> {
-    /// Appends the member to a list.
-    pub(super) fn write_to(&self, list: &mut String) {
-        let Self { draft, name, remaining, seconds } = *self;
-        let names = draft.parameters();
-        if !list.is_empty() {
-            list.push_str(", ");
-        }
-        // In pieces, because `write!` takes several hundred instructions more (`cargo xtask bench layer`).
-        for text in [name, ";", names.remaining, "=", Buffer::new().format(remaining)] {
-            list.push_str(text);
-        }
-        if let Some(seconds) = seconds {
-            for text in [";", names.time, "=", Buffer::new().format(seconds)] {
-                list.push_str(text);
-            }
-        }
-    }
-}
-
 /// Rounds up, to one second at least, so that a client that waits this long has waited enough.
 pub(super) fn whole_seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
@@ -190,7 +166,7 @@ fn saturated(number: u128) -> u64 {
 
 /// Returns the value of a field. Policy names are printable ASCII, and so is all the rest.
 pub(super) fn header_value(value: String) -> HeaderValue {
-    HeaderValue::from_maybe_shared(Bytes::from(value)).unwrap_or(HeaderValue::from_static(""))
+    HeaderValue::from_maybe_shared(Bytes::from(value)).unwrap_or(EMPTY)
 }
 
 /// Returns the value of a field that is an integer, with one allocation; `HeaderValue::from` takes two.

@@ -1,6 +1,6 @@
 //! The peer of a request's connection.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use http::Extensions;
 
@@ -65,16 +65,11 @@ const NO_PEER: &str = concat!(
     "with another server, insert `limiter_tower::PeerAddr`"
 );
 
-/// Returns the peer's address. It is not an IPv4 address mapped into IPv6.
+/// Returns the peer's address.
 #[inline]
-pub(super) fn find(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
+pub(super) fn find(extensions: &Extensions) -> Result<&SocketAddr, MissingKey> {
     let peer = inserted(extensions).or_else(|| axum(extensions)).or_else(|| tonic(extensions));
-    match peer {
-        // Not by `SocketAddr::ip`, because copies of an `IpAddr` of unknown family are slow.
-        Some(SocketAddr::V4(peer)) => Ok(IpAddr::V4(*peer.ip())),
-        Some(SocketAddr::V6(peer)) => Ok(peer.ip().to_canonical()),
-        None => Err(MissingKey::server(NO_PEER)),
-    }
+    peer.ok_or_else(|| MissingKey::server(NO_PEER))
 }
 
 fn inserted(extensions: &Extensions) -> Option<&SocketAddr> {
