@@ -7,15 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use http::Response;
 use limiter_core::{Answer, Cost, Decision, Error, Key, Receipt, Reservation, Source};
 
 use crate::{
-    Head, Outcome, Plan, PolicyDecision,
+    Head, Outcome, Plan, PolicyDecision, Refused,
     config::{Config, EventDetails},
     observe::log,
-    respond::{Refusal, respond},
+    respond::{Refusal, insert, respond},
     rule::{OnError, Rule},
     wait::WaiterGuard,
 };
@@ -27,7 +25,7 @@ pub(crate) struct RuleCheck {
     is_shadow: bool,
     /// When the limiter was asked, if that is to be reported.
     started: Option<Instant>,
-    /// How long the limiter took to decide.
+    /// How long the limiter took to decide, if the request waited after that.
     elapsed: Option<Duration>,
     /// Since when the request has waited for permits.
     waits_since: Option<Instant>,
@@ -47,14 +45,6 @@ pub(crate) enum Stage {
 
 /// What a limiter returned.
 pub(crate) type CheckResult = Result<(Decision, Option<Receipt>), Error>;
-
-/// What follows from what a limiter returned.
-pub(crate) enum RuleOutcome {
-    /// The request is admitted; without a decision if the store failed.
-    Admitted(Option<PolicyDecision>),
-    /// It is not, and this is the response to it.
-    Denied { response: Response<Bytes>, decided: Option<PolicyDecision> },
-}
 
 impl RuleCheck {
     /// Asks the limiter.
@@ -95,7 +85,6 @@ impl RuleCheck {
         result: &CheckResult,
         key: impl FnOnce() -> Option<Key<'k>>,
     ) -> Option<Stage> {
-        self.elapsed = self.elapsed.or_else(|| self.started.map(|started| started.elapsed()));
         let wait = rule.wait.as_ref()?;
         let Ok((decision, _)) = result else {
             return None;
@@ -109,19 +98,22 @@ impl RuleCheck {
         let limiter = self.plan.waiting_limiter()?;
         let key = key()?;
         let place = wait.enter(&rule.name, &key)?;
+        self.elapsed = self.started.map(|started| started.elapsed());
         self.waits_since = Some(Instant::now());
         Some(Stage::Wait(limiter.acquire(&key, self.cost, Some(wait.within())), place))
     }
 
-    /// Converts the limiter's result to an outcome, and reports it.
+    /// Returns what follows from the limiter's result, and reports it. An admission has no decision if
+    /// the store failed.
     pub(crate) fn conclude(
         self,
         config: &Config,
         rule: &Rule,
         decision: Result<Decision, Error>,
         head: Head<'_>,
-    ) -> RuleOutcome {
-        let Self { plan, cost, is_shadow, elapsed, waits_since, .. } = self;
+    ) -> Result<Option<PolicyDecision>, Refused> {
+        let Self { plan, cost, is_shadow, started, elapsed, waits_since } = self;
+        let elapsed = elapsed.or_else(|| started.map(|started| started.elapsed()));
         let decision = match decision {
             Ok(decision) => decision,
             Err(error) => {
@@ -136,11 +128,8 @@ impl RuleCheck {
                 };
                 config.report(rule, &plan, outcome, EventDetails::error(&error, elapsed), head);
                 return match refusal {
-                    None => RuleOutcome::Admitted(None),
-                    Some(refusal) => {
-                        let response = respond(config, rule, &refusal);
-                        RuleOutcome::Denied { response, decided: None }
-                    }
+                    None => Ok(None),
+                    Some(refusal) => Err(Refused::new(respond(config, rule, &refusal), None)),
                 };
             }
         };
@@ -152,15 +141,28 @@ impl RuleCheck {
         config.report(rule, &plan, outcome, EventDetails::decision(&decision, elapsed), head);
         let disclosure = rule.disclosure;
         let decided = PolicyDecision { plan, cost, decision, is_shadow, waited, disclosure };
-        let refusal = match outcome {
-            Outcome::Denied => Refusal::quota(head, &decided),
-            Outcome::ErrorDenied => Refusal::unavailable(head, &decided.plan),
-            _ => return RuleOutcome::Admitted(Some(decided)),
-        };
-        log::refused(decided.policy(), decision.retry_after());
-        let response = respond(config, rule, &refusal);
-        RuleOutcome::Denied { response, decided: Some(decided) }
+        match outcome {
+            Outcome::Denied | Outcome::ErrorDenied => Err(refuse(config, rule, decided, head)),
+            _ => Ok(Some(decided)),
+        }
     }
+}
+
+/// Returns the response to a request that was refused.
+fn refuse(config: &Config, rule: &Rule, decided: PolicyDecision, head: Head<'_>) -> Refused {
+    let decision = decided.decision;
+    let refusal = match decision.source() {
+        Source::Failure => Refusal::unavailable(head, &decided.plan),
+        _ => {
+            log::refused(decided.policy(), &decision);
+            Refusal::quota(head, &decided)
+        }
+    };
+    let mut response = respond(config, rule, &refusal);
+    if config.has_decisions {
+        insert(decided.into(), response.extensions_mut());
+    }
+    Refused::new(response, Some(decision))
 }
 
 fn outcome_of(decision: &Decision, is_shadow: bool, was_delayed: bool) -> Outcome {

@@ -3,22 +3,22 @@
 use std::{
     fmt,
     future::Future,
-    mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
-use bytes::Bytes;
 use http::{Extensions, Request, Response};
+use limiter_core::Decision;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    Charge, Decisions, Head, PolicyDecision,
+    Charge, Cost, Decisions, Disclosure, Head, Plan, PolicyDecision, Refused,
     charge::Charges,
     config::{Config, SettleFn},
-    request_check::{RequestCheck, Verdict},
-    respond::{ResponseFields, ResponseHead, body::ResponseBody, insert},
+    request_check::RequestCheck,
+    respond::{Reported, ResponseFields, ResponseHead, body::ResponseBody, insert},
+    rule::Rule,
 };
 
 pin_project! {
@@ -45,7 +45,7 @@ pin_project! {
         /// Waits for the inner service.
         Calling { #[pin] inner: F, after: Option<Box<After>> },
         /// Has a response without the inner service.
-        Answered { response: Response<Bytes> },
+        Answered { refused: Option<Refused> },
     }
 }
 
@@ -74,14 +74,14 @@ where
 {
     /// Returns the response to a request that is not admitted, or nothing once it is admitted and the
     /// service is ready.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response<Bytes>>, S::Error>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Refused>, S::Error>> {
         if self.stage != Stage::Readying {
             match self.check.poll(Head::from(&self.request), cx) {
-                Poll::Ready(Verdict::Answer(response)) => return Poll::Ready(Ok(Some(response))),
-                Poll::Ready(Verdict::Forward) if self.stage == Stage::Checking => {
+                Poll::Ready(Err(refused)) => return Poll::Ready(Ok(Some(refused))),
+                Poll::Ready(Ok(())) if self.stage == Stage::Checking => {
                     return Poll::Ready(Ok(None));
                 }
-                Poll::Ready(Verdict::Forward) => self.stage = Stage::Readying,
+                Poll::Ready(Ok(())) => self.stage = Stage::Readying,
                 Poll::Pending => {
                     if self.stage == Stage::Checking && self.check.is_waiting() {
                         self.service = self.service.clone();
@@ -110,13 +110,12 @@ where
 }
 
 /// What is to be done with the inner service's response. In a box, because it is larger than the rest.
-#[derive(Default)]
 pub(crate) struct After {
-    pub(crate) fields: Option<ResponseFields>,
+    fields: Option<ResponseFields>,
     /// For handlers and outer layers.
-    pub(crate) decisions: Option<Decisions>,
-    pub(crate) charge: Option<Charge>,
-    pub(crate) settle: Option<SettleFn>,
+    decisions: Option<Decisions>,
+    charge: Option<Charge>,
+    settle: Option<SettleFn>,
 }
 
 impl After {
@@ -136,6 +135,26 @@ impl After {
                 settle: config.settle.clone(),
             })
         })
+    }
+
+    /// Returns what the configuration demands after the only rule's admission.
+    pub(crate) fn plain(
+        config: &Config,
+        rule: &Rule,
+        plan: &Plan,
+        decision: &Decision,
+        cost: Cost,
+        is_shadow: bool,
+    ) -> Box<Self> {
+        let disclosure = rule.disclosure;
+        let is_public = disclosure == Disclosure::Full && !is_shadow;
+        let reported = is_public.then_some(Reported { plan, decision, cost });
+        let fields = config.headers.fields(reported.into_iter());
+        let decisions = config.has_decisions.then(|| {
+            let (plan, decision) = (plan.clone(), *decision);
+            PolicyDecision { plan, cost, decision, is_shadow, waited: None, disclosure }.into()
+        });
+        Box::new(Self { fields, decisions, charge: None, settle: None })
     }
 
     /// Adds to the request's extensions what the handler may read.
@@ -174,8 +193,8 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         Self { state: State::Calling { inner, after } }
     }
 
-    pub(crate) const fn answered(response: Response<Bytes>) -> Self {
-        Self { state: State::Answered { response } }
+    pub(crate) const fn refused(refused: Refused) -> Self {
+        Self { state: State::Answered { refused: Some(refused) } }
     }
 }
 
@@ -199,7 +218,7 @@ where
                         return Poll::Pending;
                     };
                     state.set(match decided? {
-                        Some(response) => State::Answered { response },
+                        Some(refused) => State::Answered { refused: Some(refused) },
                         None => admitted.call(),
                     });
                 }
@@ -210,10 +229,13 @@ where
                     }
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }
-                StateProjection::Answered { response } => {
-                    let response = mem::take(response);
-                    state.set(State::Deciding { deciding: None });
-                    return Poll::Ready(Ok(response.map(ResponseBody::answer)));
+                StateProjection::Answered { refused } => {
+                    return match refused.take() {
+                        Some(refused) => {
+                            Poll::Ready(Ok(refused.into_response().map(ResponseBody::answer)))
+                        }
+                        None => Poll::Pending,
+                    };
                 }
             }
         }
@@ -230,7 +252,8 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
             },
             State::Deciding { deciding: None } => "Done",
             State::Calling { .. } => "Calling",
-            State::Answered { .. } => "Answered",
+            State::Answered { refused: Some(_) } => "Answered",
+            State::Answered { refused: None } => "Done",
         };
         f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
     }

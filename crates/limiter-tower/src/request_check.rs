@@ -6,17 +6,15 @@ use std::{
     time::Instant,
 };
 
-use bytes::Bytes;
-use http::Response;
-use limiter_core::{Decision, Source};
+use limiter_core::Source;
 
 use crate::{
-    Decisions, Disclosure, Head, Outcome, PolicyDecision,
-    charge::Provisional,
-    check::{CheckResult, RuleCheck, RuleOutcome, Stage},
+    Decisions, Head, Outcome, Refused,
+    charge::{Charges, Provisional},
+    check::{CheckResult, RuleCheck, Stage},
     config::{Config, EventDetails},
     future::After,
-    respond::{Refusal, Reported, insert, respond},
+    respond::{Refusal, respond},
     rule::Rule,
 };
 
@@ -29,14 +27,6 @@ pub(crate) struct RequestCheck {
     pending: Option<Box<(RuleCheck, Stage)>>,
     decisions: Decisions,
     charges: Provisional,
-}
-
-/// What becomes of a request.
-pub(crate) enum Verdict {
-    /// It is forwarded.
-    Forward,
-    /// It is answered in place of the inner service.
-    Answer(Response<Bytes>),
 }
 
 impl RequestCheck {
@@ -61,7 +51,11 @@ impl RequestCheck {
     }
 
     /// Asks the rules one after another.
-    pub(crate) fn poll(&mut self, head: Head<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+    pub(crate) fn poll(
+        &mut self,
+        head: Head<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Refused>> {
         self.run(head, |stage| stage.poll(cx))
     }
 
@@ -69,17 +63,14 @@ impl RequestCheck {
         &mut self,
         head: Head<'_>,
         mut poll: impl FnMut(&mut Stage) -> Poll<CheckResult>,
-    ) -> Poll<Verdict> {
+    ) -> Poll<Result<(), Refused>> {
         let config = Arc::clone(&self.config);
         while let Some(rule) = config.rules.get(self.rule) {
             let (rule_check, mut stage) = match self.pending.take() {
                 Some(pending) => *pending,
-                None => match self.ask(&config, rule, head) {
-                    CheckStart::Started(rule_check, stage) => (rule_check, stage),
-                    CheckStart::Rejected(response) => {
-                        return Poll::Ready(Verdict::Answer(response));
-                    }
-                    CheckStart::Uncounted => {
+                None => match self.ask(&config, rule, head)? {
+                    Some(asked) => asked,
+                    None => {
                         self.rule += 1;
                         continue;
                     }
@@ -91,47 +82,44 @@ impl RequestCheck {
                     return Poll::Pending;
                 }
                 Poll::Ready(result) => {
-                    if let Some(response) = self.proceed(&config, rule, rule_check, result, head) {
-                        return Poll::Ready(Verdict::Answer(response));
-                    }
+                    self.proceed(&config, rule, rule_check, result, head)?;
                 }
             }
         }
-        Poll::Ready(Verdict::Forward)
+        Poll::Ready(Ok(()))
     }
 
-    fn ask(&self, config: &Config, rule: &Rule, head: Head<'_>) -> CheckStart {
+    /// Asks a rule, unless it does not count the request.
+    fn ask(
+        &self,
+        config: &Config,
+        rule: &Rule,
+        head: Head<'_>,
+    ) -> Result<Option<(RuleCheck, Stage)>, Refused> {
+        let not_asked = |outcome| {
+            let plan = rule.plan.get();
+            config.report(rule, &plan, outcome, EventDetails::default(), head);
+            plan
+        };
         match rule.key(head) {
             Ok(Some(key)) => {
                 let (cost, needs_receipt) = (rule.cost(head), config.needs_receipts(self.rule));
-                let (rule_check, stage) =
-                    RuleCheck::ask(config, rule, head, &key, cost, needs_receipt);
-                CheckStart::Started(rule_check, stage)
+                Ok(Some(RuleCheck::ask(config, rule, head, &key, cost, needs_receipt)))
             }
             Ok(None) => {
-                config.report(
-                    rule,
-                    &rule.plan.get(),
-                    Outcome::Bypassed,
-                    EventDetails::default(),
-                    head,
-                );
-                CheckStart::Uncounted
+                not_asked(Outcome::Bypassed);
+                Ok(None)
             }
             Err(missing) => {
-                let plan = rule.plan.get();
-                config.report(rule, &plan, Outcome::Rejected, EventDetails::default(), head);
-                CheckStart::Rejected(respond(
-                    config,
-                    rule,
-                    &Refusal::rejected(head, &plan, &missing),
-                ))
+                let plan = not_asked(Outcome::Rejected);
+                let refusal = Refusal::rejected(head, &plan, &missing);
+                Err(Refused::new(respond(config, rule, &refusal), None))
             }
         }
     }
 
-    /// Proceeds to the next rule, or to a wait for permits. Returns the response to a request that is
-    /// not admitted.
+    /// Proceeds to the next rule, or to a wait for permits. After a refusal, the earlier rules' decisions
+    /// do not stand: their charges are refunded.
     fn proceed(
         &mut self,
         config: &Config,
@@ -139,10 +127,10 @@ impl RequestCheck {
         mut rule_check: RuleCheck,
         result: CheckResult,
         head: Head<'_>,
-    ) -> Option<Response<Bytes>> {
+    ) -> Result<(), Refused> {
         if let Some(wait) = rule_check.wait(rule, &result, || rule.key(head).ok().flatten()) {
             self.pending = Some(Box::new((rule_check, wait)));
-            return None;
+            return Ok(());
         }
         let decision = match result {
             Ok((decision, receipt)) => {
@@ -154,30 +142,11 @@ impl RequestCheck {
             Err(error) => Err(error),
         };
         self.rule += 1;
-        match rule_check.conclude(config, rule, decision, head) {
-            RuleOutcome::Admitted(None) => None,
-            RuleOutcome::Admitted(Some(decided)) => {
-                self.decisions.push(decided);
-                None
-            }
-            RuleOutcome::Denied { mut response, decided } => {
-                // The earlier ones do not stand: their charges are refunded.
-                if let Some(decided) = decided.filter(|_| config.has_decisions) {
-                    insert(decided.into(), response.extensions_mut());
-                }
-                Some(response)
-            }
+        if let Some(decided) = rule_check.conclude(config, rule, decision, head)? {
+            self.decisions.push(decided);
         }
+        Ok(())
     }
-}
-
-/// The result of starting the check of a rule.
-enum CheckStart {
-    Started(RuleCheck, Stage),
-    /// The rule does not count the request.
-    Uncounted,
-    /// The request has no key, and this is the response to it.
-    Rejected(Response<Bytes>),
 }
 
 /// The result of asking a layer's rules, as far as they answer at once.
@@ -185,7 +154,7 @@ pub(crate) enum Start {
     /// It is forwarded.
     Admitted(Option<Box<After>>),
     /// It is answered in place of the inner service.
-    Answered(Response<Bytes>),
+    Refused(Refused),
     /// Not yet decided.
     Pending(RequestCheck),
 }
@@ -202,10 +171,10 @@ impl RequestCheck {
         }
     }
 
-    /// Asks the only rule. A limiter that admits the request at once is the common case, and takes half
-    /// the time here (`cargo xtask bench layer`).
+    /// Asks the only rule. An admission by a limiter that answers at once is the common case: it
+    /// copies neither the plan nor the decision, unless a handler can read them.
     fn ask_only(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Start {
-        // Not moved out of the result: a copy of what was just written is slow.
+        // Not moved out of the result: what was just written is slow to copy.
         let key = rule.key.key(head);
         let Ok(key) = &key else {
             return Self::ask_all(config, head);
@@ -215,66 +184,40 @@ impl RequestCheck {
         rule.with_plan(head, |plan| {
             let started = config.is_observed().then(Instant::now);
             let mut answer = plan.limiter().check_n(key, cost);
-            match answer.as_ready() {
-                Some(Ok(decision)) if is_plain(decision) => {
-                    rule.store_decided(plan);
-                    if config.is_observed() {
-                        let elapsed = started.map(|started| started.elapsed());
-                        let details = EventDetails::decision(decision, elapsed);
-                        config.report(rule, plan, Outcome::Allowed, details, head);
-                    }
-                    if !config.describes() {
-                        return Start::Admitted(None);
-                    }
-                    let disclosure = rule.disclosure;
-                    let is_public = disclosure == Disclosure::Full && !is_shadow;
-                    let reported = is_public.then_some(Reported { plan, decision, cost });
-                    let fields = config.headers.fields(reported.into_iter());
-                    let decisions = config.has_decisions.then(|| {
-                        let (plan, decision, waited) = (plan.clone(), *decision, None);
-                        PolicyDecision { plan, cost, decision, is_shadow, waited, disclosure }
-                            .into()
-                    });
-                    let after = After { fields, decisions, ..After::default() };
-                    return Start::Admitted(Some(Box::new(after)));
+            if let Some(Ok(decision)) = answer.as_ready()
+                && decision.is_admitted()
+                && decision.source() == Source::Store
+            {
+                rule.store_decided(plan);
+                if config.is_observed() {
+                    let elapsed = started.map(|started| started.elapsed());
+                    let details = EventDetails::decision(decision, elapsed);
+                    config.report(rule, plan, Outcome::Allowed, details, head);
                 }
-                _ => {}
+                let plain = || After::plain(config, rule, plan, decision, cost, is_shadow);
+                return Start::Admitted(config.describes().then(plain));
             }
-            let mut check = Self::new(config);
             let rule_check = RuleCheck::of(plan.clone(), cost, is_shadow, started);
-            match answer.take_ready() {
-                Some(result) => {
-                    let result = result.map(|decision| (decision, None));
-                    match check.proceed(config, rule, rule_check, result, head) {
-                        None => check.started(Poll::Ready(Verdict::Forward)),
-                        Some(response) => Start::Answered(response),
-                    }
+            let Some(result) = answer.take_ready() else {
+                let pending = Some(Box::new((rule_check, Stage::Check(answer))));
+                return Start::Pending(Self { pending, ..Self::new(config) });
+            };
+            match rule_check.conclude(config, rule, result, head) {
+                Ok(decided) => {
+                    let decisions = decided.map(Decisions::from).unwrap_or_default();
+                    Start::Admitted(After::new(config, decisions, Charges::default()))
                 }
-                None => {
-                    check.pending = Some(Box::new((rule_check, Stage::Check(answer))));
-                    Start::Pending(check)
-                }
+                Err(refused) => Start::Refused(refused),
             }
         })
     }
 
     fn ask_all(config: &Arc<Config>, head: Head<'_>) -> Start {
         let mut check = Self::new(config);
-        let verdict =
-            check.run(head, |stage| stage.take_ready().map_or(Poll::Pending, Poll::Ready));
-        check.started(verdict)
-    }
-
-    fn started(self, verdict: Poll<Verdict>) -> Start {
-        match verdict {
-            Poll::Ready(Verdict::Forward) => Start::Admitted(self.admit()),
-            Poll::Ready(Verdict::Answer(response)) => Start::Answered(response),
-            Poll::Pending => Start::Pending(self),
+        match check.run(head, |stage| stage.take_ready().map_or(Poll::Pending, Poll::Ready)) {
+            Poll::Ready(Ok(())) => Start::Admitted(check.admit()),
+            Poll::Ready(Err(refused)) => Start::Refused(refused),
+            Poll::Pending => Start::Pending(check),
         }
     }
-}
-
-/// Returns whether a decision is an admission by the store.
-fn is_plain(decision: &Decision) -> bool {
-    decision.is_admitted() && decision.source() == Source::Store
 }

@@ -59,7 +59,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let mut after = match RequestCheck::start(&self.config, Head::from(&request)) {
             Start::Admitted(after) => after,
-            Start::Answered(response) => return ResponseFuture::answered(response),
+            Start::Refused(refused) => return ResponseFuture::refused(refused),
             Start::Pending(check) => {
                 // The service that was polled ready goes with the request, because only it may be
                 // called. A clone, which is yet to be polled, stays.

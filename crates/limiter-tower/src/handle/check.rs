@@ -7,12 +7,7 @@ use http::Response;
 use limiter_core::{Cost, Decision, Key};
 
 use super::RuleHandle;
-use crate::{
-    Head, Outcome, PolicyDecision,
-    check::{RuleCheck, RuleOutcome},
-    config::EventDetails,
-    respond::insert,
-};
+use crate::{Head, Outcome, PolicyDecision, check::RuleCheck, config::EventDetails};
 
 impl RuleHandle<'_> {
     /// Charges `cost` to `key` as the layer does, inside a handler: for a key or a cost that is in the
@@ -56,17 +51,7 @@ impl RuleHandle<'_> {
         if let Some(mut wait) = rule_check.wait(rule, &result, || Some(key.into())) {
             result = poll_fn(|cx| wait.poll(cx)).await;
         }
-        let decision = result.map(|(decision, _)| decision);
-        match rule_check.conclude(config, rule, decision, head) {
-            RuleOutcome::Admitted(decided) => Ok(decided),
-            RuleOutcome::Denied { mut response, decided } => {
-                let decision = decided.as_ref().map(|decided| decided.decision);
-                if let Some(decided) = decided.filter(|_| config.has_decisions) {
-                    insert(decided.into(), response.extensions_mut());
-                }
-                Err(Refused { response: Box::new(response), decision })
-            }
-        }
+        rule_check.conclude(config, rule, result.map(|(decision, _)| decision), head)
     }
 }
 
@@ -74,22 +59,29 @@ impl RuleHandle<'_> {
 ///
 /// With the feature `axum` it is a response, so handlers can return it as their error.
 #[derive(Debug)]
-pub struct Refused {
-    response: Box<Response<Bytes>>,
+pub struct Refused(Box<Answer>);
+
+#[derive(Debug)]
+struct Answer {
+    response: Response<Bytes>,
     decision: Option<Decision>,
 }
 
 impl Refused {
+    pub(crate) fn new(response: Response<Bytes>, decision: Option<Decision>) -> Self {
+        Self(Box::new(Answer { response, decision }))
+    }
+
     /// Returns the response to the client.
     #[must_use]
     pub fn into_response(self) -> Response<Bytes> {
-        *self.response
+        self.0.response
     }
 
     /// Returns the decision, if a limit has refused.
     #[must_use]
     pub const fn decision(&self) -> Option<Decision> {
-        self.decision
+        self.0.decision
     }
 }
 
@@ -104,6 +96,6 @@ impl error::Error for Refused {}
 #[cfg(feature = "axum")]
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> axum::response::Response {
-        self.response.map(axum::body::Body::from)
+        self.0.response.map(axum::body::Body::from)
     }
 }

@@ -1,8 +1,6 @@
 //! Log lines, with the feature `tracing`. Keys are left out of them.
 
-use std::time::Duration;
-
-use limiter_core::{Error, Policy};
+use limiter_core::{Decision, Error, Policy};
 
 use crate::{MissingKey, OnMissing, OnStoreFailure};
 
@@ -13,9 +11,9 @@ macro_rules! log {
     };
 }
 
-pub(crate) fn refused(policy: &Policy, retry_after: Option<Duration>) {
-    log!(debug, policy, ?retry_after, "request refused");
-    let _ = (policy, retry_after);
+pub(crate) fn refused(policy: &Policy, decision: &Decision) {
+    log!(debug, policy, retry_after = ?decision.retry_after(), "request refused");
+    let _ = (policy, decision);
 }
 
 pub(crate) fn store_failed(policy: &Policy, then: OnStoreFailure, error: &Error) {

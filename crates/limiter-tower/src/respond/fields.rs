@@ -171,5 +171,5 @@ pub(super) fn header_value(value: String) -> HeaderValue {
 
 /// Returns the value of a field that is an integer, with one allocation; `HeaderValue::from` takes two.
 pub(super) fn integer(number: u64) -> HeaderValue {
-    header_value(number.to_string())
+    header_value(Buffer::new().format(number).to_owned())
 }
