@@ -151,12 +151,10 @@ impl RuleCheck {
 /// Returns the response to a request that was refused.
 fn refuse(config: &Config, rule: &Rule, decided: PolicyDecision, head: Head<'_>) -> Refused {
     let decision = decided.decision;
+    log::refused(decided.policy(), &decision);
     let refusal = match decision.source() {
         Source::Failure => Refusal::unavailable(head, &decided.plan),
-        _ => {
-            log::refused(decided.policy(), &decision);
-            Refusal::quota(head, &decided)
-        }
+        _ => Refusal::quota(head, &decided),
     };
     let mut response = respond(config, rule, &refusal);
     if config.has_decisions {

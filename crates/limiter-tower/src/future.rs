@@ -119,7 +119,7 @@ pub(crate) struct After {
 }
 
 impl After {
-    /// Returns what the configuration demands.
+    /// Returns what the configuration demands, `None` if nothing.
     pub(crate) fn new(
         config: &Config,
         decisions: Decisions,
@@ -137,7 +137,8 @@ impl After {
         })
     }
 
-    /// Returns what the configuration demands after the only rule's admission.
+    /// Returns what the configuration demands after the only rule's admission at once. It copies the
+    /// plan and the decision only if a handler can read them.
     pub(crate) fn plain(
         config: &Config,
         rule: &Rule,
@@ -168,6 +169,7 @@ impl After {
         }
     }
 
+    /// Settles the charge, and adds what clients and outer layers may read.
     fn leave<R>(&mut self, response: &mut Response<R>) {
         if let (Some(charge), Some(settle)) = (&self.charge, &self.settle) {
             charge.settle(settle(ResponseHead::from(&*response)));

@@ -171,8 +171,8 @@ impl RequestCheck {
         }
     }
 
-    /// Asks the only rule. An admission by a limiter that answers at once is the common case: it
-    /// copies neither the plan nor the decision, unless a handler can read them.
+    /// Asks the only rule. Spares the common case, an admission by a limiter that answers at once, the
+    /// copies of plan and decision that the general way needs.
     fn ask_only(config: &Arc<Config>, rule: &Rule, head: Head<'_>) -> Start {
         // Not moved out of the result: what was just written is slow to copy.
         let key = rule.key.key(head);

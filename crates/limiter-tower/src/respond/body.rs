@@ -23,7 +23,8 @@ pin_project! {
     #[derive(Debug)]
     enum Content<B> {
         Inner { #[pin] body: B },
-        // Empty once it was read.
+        // Empty once it was read. In a box, because larger bodies make a response too large to be
+        // moved in registers: 10 ns a request with axum's (`cargo xtask bench layer`).
         Answer { bytes: Box<Bytes> },
     }
 }
