@@ -137,12 +137,14 @@ fn a_limiter_in_memory_answers_without_allocating() {
 fn an_answer_is_ready_once() {
     let mut ready = Answer::ready(Ok(7));
     assert_eq!(format!("{ready:?}"), "Ready(Some(Ok(7)))");
+    assert_eq!(*ready.as_ready().unwrap().as_ref().unwrap(), 7);
     assert_eq!(ready.take_ready().unwrap().unwrap(), 7);
-    assert!(ready.take_ready().is_none() && poll(&mut ready).is_pending());
+    assert!(ready.as_ready().is_none() && ready.take_ready().is_none());
+    assert!(poll(&mut ready).is_pending());
 
     let mut pending = Answer::pending(async { Ok(7) });
     assert_eq!(format!("{pending:?}"), "Pending");
-    assert!(pending.take_ready().is_none());
+    assert!(pending.as_ready().is_none() && pending.take_ready().is_none());
     assert_eq!(block_on(pending).unwrap(), 7);
 }
 
