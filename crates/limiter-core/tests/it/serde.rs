@@ -229,8 +229,8 @@ fn quotas_and_algorithms_are_texts_and_costs_are_numbers() {
             "invalid type: null, expected an algorithm such as \"sliding-log\"",
             "invalid algorithm \"leaky-queue\": the depth is missing; write leaky-queue depth N",
             "invalid cost 0: it must be at least 1",
-            "invalid value: integer `-1`, expected a whole number of permits, at least 1",
-            "invalid type: string \"1\", expected a whole number of permits, at least 1",
+            "invalid value: integer `-1`, expected u64",
+            "invalid type: string \"1\", expected u64",
         ]
     );
 }
