@@ -139,6 +139,24 @@ impl Key<'_> {
             },
         }
     }
+
+    #[inline(never)]
+    fn hash_rest<H: Hasher>(&self, state: &mut H) {
+        match self.view() {
+            View::Bytes(bytes) => {
+                state.write(bytes);
+                state.write_u8(b'b');
+            }
+            View::Tuple(parts) => {
+                parts.hash(state);
+                state.write_u8(b't');
+            }
+            view => Key::from(view).hash(state),
+        }
+        if self.is_secret {
+            state.write_u8(b'x');
+        }
+    }
 }
 
 impl PartialEq for Key<'_> {
@@ -175,26 +193,6 @@ impl Hash for Key<'_> {
     }
 }
 
-impl Key<'_> {
-    #[inline(never)]
-    fn hash_rest<H: Hasher>(&self, state: &mut H) {
-        match self.view() {
-            View::Bytes(bytes) => {
-                state.write(bytes);
-                state.write_u8(b'b');
-            }
-            View::Tuple(parts) => {
-                parts.hash(state);
-                state.write_u8(b't');
-            }
-            view => Key::from(view).hash(state),
-        }
-        if self.is_secret {
-            state.write_u8(b'x');
-        }
-    }
-}
-
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view() {
@@ -222,14 +220,14 @@ impl<'a> From<Owned<'a>> for Key<'a> {
 }
 
 macro_rules! from {
-    ($($type:ty: $value:ident => $key:expr;)*) => {$(
+    ($($($type:ty),+: $value:ident => $key:expr;)*) => {$($(
         impl<'a> From<$type> for Key<'a> {
             #[inline]
             fn from($value: $type) -> Self {
                 $key.into()
             }
         }
-    )*};
+    )+)*};
 }
 
 from! {
@@ -240,16 +238,8 @@ from! {
     &'a [u8]: bytes => View::Bytes(bytes);
     Vec<u8>: bytes => Owned::Bytes(bytes);
     IpAddr: address => View::Address(address.to_canonical());
-    Ipv4Addr: address => IpAddr::V4(address);
-    Ipv6Addr: address => IpAddr::V6(address);
-    u8: integer => View::Integer(integer.into());
-    u16: integer => View::Integer(integer.into());
-    u32: integer => View::Integer(integer.into());
-    u64: integer => View::Integer(integer.into());
-    i8: integer => View::Integer(integer.into());
-    i16: integer => View::Integer(integer.into());
-    i32: integer => View::Integer(integer.into());
-    i64: integer => View::Integer(integer.into());
+    Ipv4Addr, Ipv6Addr: address => IpAddr::from(address);
+    u8, u16, u32, u64, i8, i16, i32, i64: integer => View::Integer(integer.into());
 }
 
 /// Borrows what the key owns.

@@ -48,7 +48,7 @@ impl Policy {
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let written = Written::parse(text)?;
         let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
-        Self::from_limits(name, vec![written.limit("policy", name, algorithm)?])
+        Self::from_limits(name, vec![written.limit(name, algorithm)?])
     }
 }
 
@@ -104,15 +104,9 @@ impl Written {
         Ok(Self { quota: parts.quota_text().parse()?, horizon, algorithm })
     }
 
-    /// Returns the limit, by `algorithm`. The name is that of a `"limit"`, or of a `"policy"` that has
-    /// only this limit.
-    pub(crate) fn limit(
-        self,
-        what: &str,
-        name: &str,
-        algorithm: Algorithm,
-    ) -> Result<Limit, Error> {
-        let limit = Limit::new(what, name, algorithm, self.quota)?;
+    /// Returns the limit, by `algorithm`.
+    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
+        let limit = Limit::new(name, algorithm, self.quota)?;
         match self.horizon {
             Some(horizon) => limit.with_horizon(horizon),
             None => Ok(limit),

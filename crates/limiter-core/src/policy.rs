@@ -65,7 +65,7 @@ impl Policy {
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
     /// of microseconds, if its burst and its horizon take longer than 10 days together.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        Self::from_limits(name, vec![Limit::new("policy", name, algorithm, quota)?])
+        Self::from_limits(name, vec![Limit::new(name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -129,7 +129,7 @@ impl Policy {
     pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit);
-            Limit::new("limit", limit.name(), algorithm, quota)
+            Limit::new(limit.name(), algorithm, quota)
         });
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
@@ -194,6 +194,7 @@ impl Policy {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
             return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
         }
+        limits.iter().try_for_each(|limit| validate_name("limit", limit.name()))?;
         limits.sort_by_key(|limit| limit.quota().window());
         for (index, limit) in limits.iter().enumerate() {
             limits.iter().take(index).try_for_each(|other| limit.fits_beside(other, name))?;

@@ -219,10 +219,10 @@ fn policy(
     tier_of: Option<&Policy>,
 ) -> Result<Policy, String> {
     let limits = match limits {
-        Node::Text(text) => vec![limit("policy", name, text, place, tier_of)?],
+        Node::Text(text) => vec![limit(name, text, place, tier_of)?],
         Node::Table(limits) => {
             let limits = limits.iter().map(|(name, text)| {
-                limit("limit", name, text.text(), &part_of(place, "limit", name), tier_of)
+                limit(name, text.text(), &part_of(place, "limit", name), tier_of)
             });
             limits.collect::<Result<_, _>>()?
         }
@@ -230,13 +230,7 @@ fn policy(
     Policy::from_limits(name, limits).map_err(|error| in_place(place, &error))
 }
 
-fn limit(
-    what: &str,
-    name: &str,
-    text: &str,
-    place: &str,
-    tier_of: Option<&Policy>,
-) -> Result<Limit, String> {
+fn limit(name: &str, text: &str, place: &str, tier_of: Option<&Policy>) -> Result<Limit, String> {
     let in_place = |error| in_place(place, &error);
     let written = Written::parse(text).map_err(in_place)?;
     let algorithm = written.algorithm.or_else(|| inherited(tier_of, name)).ok_or_else(|| {
@@ -247,7 +241,7 @@ fn limit(
             "{place}: the policy has several limits; give the tier's limits their names, {names}"
         )
     })?;
-    written.limit(what, name, algorithm).map_err(in_place)
+    written.limit(name, algorithm).map_err(in_place)
 }
 
 fn policy_of(name: Option<&str>) -> String {

@@ -298,7 +298,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"a": {"limits": {"": "5/s"}}}"#,
-        r#"limit "" of policy "a": invalid limit name "": use at least one character"#,
+        r#"policy "a": invalid limit name "": use at least one character"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "5/s"}}}"#,
