@@ -172,17 +172,11 @@ pub struct Usage {
 
 #[derive(Clone, Copy)]
 enum Figures {
-    Known {
-        remaining: u64,
-        reset_after: Duration,
-    },
+    /// The permits that remain, and the time until the key has recovered.
+    Known(u64, Duration),
     /// A debt of GCRA, from which the figures are computed when they are read: otherwise a check
     /// takes a third longer (`cargo xtask bench memory`).
-    Debt {
-        ends: u64,
-        now: u64,
-        scale: Scale,
-    },
+    Debt { ends: u64, now: u64, scale: Scale },
 }
 
 impl Usage {
@@ -191,7 +185,7 @@ impl Usage {
     /// Returns the usage of a policy's only limit.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        Self { limit, figures: Figures::Known { remaining, reset_after }, limit_index: 0 }
+        Self { limit, figures: Figures::Known(remaining, reset_after), limit_index: 0 }
     }
 
     /// Returns the usage at `now`, in nanoseconds, of a debt that ends at a tick of `scale`.
@@ -204,7 +198,7 @@ impl Usage {
     #[cfg(feature = "std")]
     const fn until_owes(&self, debt: u64) -> Duration {
         match self.figures {
-            Figures::Known { .. } => Duration::ZERO,
+            Figures::Known(..) => Duration::ZERO,
             Figures::Debt { ends, now, scale } => scale.until(ends.saturating_sub(debt), now),
         }
     }
@@ -244,7 +238,7 @@ impl Usage {
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         match self.figures {
-            Figures::Known { remaining, .. } => remaining,
+            Figures::Known(remaining, _) => remaining,
             Figures::Debt { ends, now, scale } => {
                 let debt = ends.saturating_sub(scale.ticks(now));
                 self.limit.saturating_sub(debt.div_ceil(scale.increment()))
@@ -262,7 +256,7 @@ impl Usage {
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         match self.figures {
-            Figures::Known { reset_after, .. } => reset_after,
+            Figures::Known(_, reset_after) => reset_after,
             Figures::Debt { ends, now, scale } => scale.until(ends, now),
         }
     }
