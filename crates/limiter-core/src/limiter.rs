@@ -99,63 +99,35 @@ pub trait WaitingLimiter: Limiter {
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 }
 
+/// Implements a trait for pointers to what implements it.
 macro_rules! forward {
-    ($($pointer:ident)*) => {$(
-        impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
-            fn policy(&self) -> &Policy {
-                (**self).policy()
-            }
-
-            fn store(&self) -> &'static str {
-                (**self).store()
-            }
-
-            fn check(&self, key: &Key<'_>) -> Answer<Decision> {
-                (**self).check(key)
-            }
-
-            fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-                (**self).check_n(key, cost)
-            }
-
-            fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-                (**self).peek(key)
-            }
-
-            fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-                (**self).reserve(key, cost, within)
-            }
-
-            fn refund(&self, receipt: Receipt) -> Answer<u64> {
-                (**self).refund(receipt)
-            }
-
-            fn reset(&self, key: &Key<'_>) -> Answer<()> {
-                (**self).reset(key)
-            }
-
-            fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-                (**self).with_policy(policy)
-            }
+    ($trait:ident for $($pointer:ident)*: $methods:tt) => {
+        $(forward!(@ $trait $pointer $methods);)*
+    };
+    (@ $trait:ident $pointer:ident {
+        $(fn $method:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*
+    }) => {
+        impl<L: $trait + ?Sized> $trait for $pointer<L> {
+            $(fn $method(&self $(, $argument: $type)*) -> $result {
+                (**self).$method($($argument),*)
+            })*
         }
-
-        impl<L: WaitingLimiter + ?Sized> WaitingLimiter for $pointer<L> {
-            fn acquire(
-                &self,
-                key: &Key<'_>,
-                cost: Cost,
-                within: Option<Duration>,
-            ) -> Answer<Reservation> {
-                (**self).acquire(key, cost, within)
-            }
-
-            fn waiting_with_policy(
-                &self,
-                policy: &Policy,
-            ) -> Result<Arc<dyn WaitingLimiter>, Error> {
-                (**self).waiting_with_policy(policy)
-            }
-        }
-    )*};
+    };
 }
-forward!(Arc Box);
+
+forward!(Limiter for Arc Box: {
+    fn policy(&self) -> &Policy;
+    fn store(&self) -> &'static str;
+    fn check(&self, key: &Key<'_>) -> Answer<Decision>;
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
+    fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
+    fn refund(&self, receipt: Receipt) -> Answer<u64>;
+    fn reset(&self, key: &Key<'_>) -> Answer<()>;
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+});
+
+forward!(WaitingLimiter for Arc Box: {
+    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
+});

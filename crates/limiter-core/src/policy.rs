@@ -194,13 +194,13 @@ impl Policy {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
             return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
         }
-        limits.iter().try_for_each(|limit| validate_name("limit", limit.name()))?;
         limits.sort_by_key(|limit| limit.quota().window());
         for (index, limit) in limits.iter().enumerate() {
+            validate_name("limit", limit.name())?;
             limits.iter().take(index).try_for_each(|other| limit.fits_beside(other, name))?;
-        }
-        if limits.len() > 1 {
-            limits.iter().try_for_each(Limit::fits_among_several)?;
+            if limits.len() > 1 {
+                limit.fits_among_several()?;
+            }
         }
         Ok(Self::of(name, limits))
     }

@@ -19,7 +19,7 @@ use serde::{
 };
 
 use super::{Entry, Node, Policies, inherited, scalar::Text};
-use crate::{Error, Limit, Policy, error::excerpt, notation::Written};
+use crate::{Error, Policy, error::excerpt, notation::Written};
 
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -219,29 +219,25 @@ fn policy(
     tier_of: Option<&Policy>,
 ) -> Result<Policy, String> {
     let limits = match limits {
-        Node::Text(text) => vec![limit(name, text, place, tier_of)?],
+        Node::Text(text) => vec![(name, &**text, place.to_owned())],
         Node::Table(limits) => {
-            let limits = limits.iter().map(|(name, text)| {
-                limit(name, text.text(), &part_of(place, "limit", name), tier_of)
-            });
-            limits.collect::<Result<_, _>>()?
+            let part = |name| part_of(place, "limit", name);
+            limits.iter().map(|(name, text)| (&**name, text.text(), part(name))).collect()
         }
     };
+    let limits = limits.into_iter().map(|(name, text, place)| {
+        let written = Written::parse(text).map_err(|error| in_place(&place, &error))?;
+        let algorithm =
+            written.algorithm.or_else(|| inherited(tier_of, name)).ok_or_else(|| {
+                let limits = tier_of.into_iter().flat_map(Policy::limits);
+                let names: Vec<_> = limits.map(|limit| format!("{:?}", limit.name())).collect();
+                let remedy = format!("give the tier's limits their names, {}", names.join(", "));
+                format!("{place}: the policy has several limits; {remedy}")
+            })?;
+        written.limit(name, algorithm).map_err(|error| in_place(&place, &error))
+    });
+    let limits = limits.collect::<Result<_, _>>()?;
     Policy::from_limits(name, limits).map_err(|error| in_place(place, &error))
-}
-
-fn limit(name: &str, text: &str, place: &str, tier_of: Option<&Policy>) -> Result<Limit, String> {
-    let in_place = |error| in_place(place, &error);
-    let written = Written::parse(text).map_err(in_place)?;
-    let algorithm = written.algorithm.or_else(|| inherited(tier_of, name)).ok_or_else(|| {
-        let limits = tier_of.map_or(&[][..], Policy::limits).iter();
-        let names: Vec<_> = limits.map(|limit| format!("{:?}", limit.name())).collect();
-        let names = names.join(", ");
-        format!(
-            "{place}: the policy has several limits; give the tier's limits their names, {names}"
-        )
-    })?;
-    written.limit(name, algorithm).map_err(in_place)
 }
 
 fn policy_of(name: Option<&str>) -> String {

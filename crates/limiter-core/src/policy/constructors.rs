@@ -3,8 +3,8 @@
 use super::Policy;
 use crate::{Algorithm, Quota, Slots};
 
-/// Each of these panics on a name or a quota that [`Policy::new`] refuses, so that constants need no
-/// `?`. For values from outside the program, use [`Policy::new`] or [`Policy::parse`].
+/// Constructors for constants, without `?`. For values from outside the program, use [`Policy::new`]
+/// or [`Policy::parse`].
 impl Policy {
     /// Returns a policy by GCRA, the generic cell rate algorithm: a burst at once, then permits at the
     /// quota's rate. The default choice.
@@ -26,19 +26,21 @@ impl Policy {
     /// ([`Quota::with_burst`]), or if `refill` has another burst of its own.
     #[must_use]
     pub fn token_bucket(name: &str, capacity: u64, refill: Quota) -> Self {
-        Self::gcra(name, with_capacity(capacity, refill))
+        let has_own_burst = refill.burst() != refill.permits() && refill.burst() != capacity;
+        assert!(
+            !has_own_burst,
+            "invalid quota \"{refill}\": the capacity, {capacity}, is the burst; leave the burst out"
+        );
+        Self::gcra(name, refill.with_burst(capacity))
     }
 
     /// Returns a policy with a bucket that leaks at the rate of `leak` and refuses what would raise its
     /// level above `capacity`: GCRA with a burst of `capacity`.
-    ///
-    /// # Panics
-    ///
-    /// As [`Policy::token_bucket`].
+    /// Panics as [`Policy::token_bucket`] does.
     #[must_use]
     #[doc(alias = "leaky_meter")]
     pub fn leaky_bucket(name: &str, capacity: u64, leak: Quota) -> Self {
-        Self::gcra(name, with_capacity(capacity, leak))
+        Self::token_bucket(name, capacity, leak)
     }
 
     /// Returns a policy with a queue: the burst of `outflow` passes at once, further permits are
@@ -68,40 +70,28 @@ impl Policy {
 
     /// Returns a policy with a counter that starts anew with each window. Windows open at multiples
     /// of their length since the Unix epoch: a minute at second 0, a day at 0:00 UTC.
-    ///
-    /// # Panics
-    ///
-    /// As [`Policy::fixed_window`].
+    /// Panics as [`Policy::fixed_window`] does.
     #[must_use]
     pub fn aligned_window(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::AlignedWindow, quota)
     }
 
-    /// Returns a policy with a window that slides slot by slot.
-    ///
-    /// # Panics
-    ///
-    /// As [`Policy::fixed_window`], or if the window can't be cut into so many slots.
+    /// Returns a policy with a window that slides slot by slot. Panics as [`Policy::fixed_window`]
+    /// does, or if the window can't be cut into so many slots.
     #[must_use]
     pub fn sub_windows(name: &str, quota: Quota, slots: Slots) -> Self {
         Self::served(name, Algorithm::SubWindows(slots), quota)
     }
 
-    /// Returns a policy with a window that slides by an estimate from two counters.
-    ///
-    /// # Panics
-    ///
-    /// As [`Policy::fixed_window`], or if the quota has more than 50,000,000 permits.
+    /// Returns a policy with a window that slides by an estimate from two counters. Panics as
+    /// [`Policy::fixed_window`] does, or if the quota has more than 50,000,000 permits.
     #[must_use]
     pub fn sliding_counter(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::SlidingCounter, quota)
     }
 
-    /// Returns a policy with a window that slides exactly, by a log of all permits.
-    ///
-    /// # Panics
-    ///
-    /// As [`Policy::fixed_window`], or if the quota has more than 1,000,000 permits.
+    /// Returns a policy with a window that slides exactly, by a log of all permits. Panics as
+    /// [`Policy::fixed_window`] does, or if the quota has more than 1,000,000 permits.
     #[must_use]
     pub fn sliding_log(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::SlidingLog, quota)
@@ -111,13 +101,4 @@ impl Policy {
     fn served(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
         Self::new(name, algorithm, quota).unwrap_or_else(|error| panic!("{error}"))
     }
-}
-
-fn with_capacity(capacity: u64, quota: Quota) -> Quota {
-    let has_own_burst = quota.burst() != quota.permits() && quota.burst() != capacity;
-    assert!(
-        !has_own_burst,
-        "invalid quota \"{quota}\": the capacity, {capacity}, is the burst; leave the burst out"
-    );
-    quota.with_burst(capacity)
 }
