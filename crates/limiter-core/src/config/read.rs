@@ -23,64 +23,41 @@ use crate::{Error, Policy, error::excerpt, notation::Written};
 
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(File)
+        let file = Reader { form: Form::File, name: String::new(), place: String::new() };
+        let (_, file) = file.deserialize(deserializer)?;
+        let policies = file.table().iter().try_fold(Self::default(), |policies, (name, node)| {
+            policies.with(entry(name, node)?).map_err(|error| error.to_string())
+        });
+        policies.map_err(D::Error::custom)
     }
 }
 
-/// A table with the fields `name`, and `limit` or `limits`: see [`Policies`](crate::Policies).
+/// A table of one policy, by its name: see [`Policies`](crate::Policies).
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Named(None).deserialize(deserializer).map(|entry| entry.policy)
-    }
-}
-
-struct File;
-
-impl<'de> Visitor<'de> for File {
-    type Value = Policies;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of policies by name")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policies, A::Error> {
-        let mut policies = Policies::default();
-        while let Some(name) = map.next_key::<String>()? {
-            let entry = map.next_value_seed(Named(Some(&name)))?;
-            policies = policies.with(entry).map_err(A::Error::custom)?;
+        let mut entries = Policies::deserialize(deserializer)?.0.into_values();
+        match (entries.next(), entries.next()) {
+            (Some(Entry { policy, tiers }), None) if tiers.is_empty() => Ok(policy),
+            _ => Err(D::Error::custom("expected one policy by its name, without tiers")),
         }
-        Ok(policies)
     }
 }
 
-/// Reads a policy with its tiers, by its name in a file; or a policy by itself, which has its name in
-/// a field.
-struct Named<'a>(Option<&'a str>);
-
-impl<'de> DeserializeSeed<'de> for Named<'_> {
-    type Value = Entry;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entry, D::Error> {
-        let form = if self.0.is_some() { Form::Policy } else { Form::Alone };
-        let node = Reader { form, place: policy_of(self.0) }.deserialize(deserializer)?;
-        entry(self.0, &node).map_err(D::Error::custom)
-    }
-}
-
-/// Reads what a file has at one place, and checks its fields and texts.
+/// Reads and checks what a file has at one place.
 struct Reader {
     form: Form,
+    /// The key of the value.
+    name: String,
     /// As errors name it, such as `policy "login"`.
     place: String,
 }
 
 #[derive(Clone, Copy)]
 enum Form {
+    /// A table of policies.
+    File,
     /// The text of the only limit, or a table with limits and tiers.
     Policy,
-    /// A table with the name and the limits.
-    Alone,
-    Name,
     Limit,
     Limits,
     Tiers,
@@ -92,39 +69,43 @@ impl Reader {
     /// Returns the reader of the value of `key`, or why `key` can't follow those of `table`.
     fn value(&self, key: &str, table: &[(String, Node)]) -> Result<Self, String> {
         let place = &self.place;
-        let fields = match self.form {
-            Form::Alone => "name, limit, limits",
-            Form::Policy => "limit, limits, tiers",
-            Form::Tiers => {
-                return Ok(Self { form: Form::Tier, place: part_of(place, "tier", key) });
+        let (form, place) = match (self.form, key) {
+            (Form::File, _) => (Form::Policy, policy_of(key)),
+            (Form::Tiers, _) => (Form::Tier, part_of(place, "tier", key)),
+            (Form::Tier | Form::Limits, _) => (Form::Limit, part_of(place, "limit", key)),
+            (_, "limit") => (Form::Limit, place.clone()),
+            (_, "limits") => (Form::Limits, place.clone()),
+            (_, "tiers") => (Form::Tiers, place.clone()),
+            _ => {
+                let key = excerpt(key);
+                return Err(format!("{place}: unknown field {key:?}; use limit, limits, tiers"));
             }
-            _ => return Ok(Self { form: Form::Limit, place: part_of(place, "limit", key) }),
-        };
-        let form = match (self.form, key) {
-            (_, "limit") => Form::Limit,
-            (_, "limits") => Form::Limits,
-            (Form::Alone, "name") => Form::Name,
-            (Form::Policy, "tiers") => Form::Tiers,
-            _ => return Err(format!("{place}: unknown field {:?}; use {fields}", excerpt(key))),
         };
         let is_limit = |field: &str| matches!(field, "limit" | "limits");
-        for (other, _) in table {
-            if other == key {
-                return Err(format!("{place}: duplicate field {key:?}; remove one"));
+        let is_rival = |other: &str| other == key || is_limit(other) && is_limit(key);
+        let other = table.iter().find(|(other, _)| is_rival(other));
+        match (self.form, other) {
+            (Form::Policy, Some((other, _))) if other == key => {
+                Err(format!("{place}: duplicate field {key:?}; remove one"))
             }
-            if is_limit(other) && is_limit(key) {
-                return Err(format!("{place}: {key:?} can't follow {other:?}; use one of them"));
+            (Form::Policy, Some((other, _))) => {
+                Err(format!("{place}: {key:?} can't follow {other:?}; use one of them"))
             }
+            _ => Ok(Self { form, name: key.to_owned(), place }),
         }
-        Ok(Self { form, place: place.clone() })
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Reader {
-    type Value = Node;
+    type Value = (String, Node);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        let (form, name) = (self.form, self.name.clone());
+        let node = deserializer.deserialize_any(self)?;
+        if matches!(form, Form::Policy) {
+            entry(&name, &node).map_err(D::Error::custom)?;
+        }
+        Ok((name, node))
     }
 }
 
@@ -133,11 +114,10 @@ impl<'de> Visitor<'de> for Reader {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.form {
+            Form::File => return f.write_str("a table of policies by name"),
             Form::Policy => {
                 "a limit such as \"100/min burst 20\", or a table with the field limit or limits,"
             }
-            Form::Alone => return f.write_str("a table with the fields name, and limit or limits"),
-            Form::Name => "a name",
             Form::Limit => "a limit such as \"100/min burst 20\"",
             Form::Limits => "a table of limits by name",
             Form::Tiers => "a table of tiers by name",
@@ -147,32 +127,23 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_str<E: FormatError>(self, text: &str) -> Result<Node, E> {
-        let node = Node::Text(text.into());
-        match self.form {
-            Form::Name => Ok(node),
-            Form::Policy | Form::Limit | Form::Tier => match Written::parse(text) {
-                Ok(_) => Ok(node),
-                Err(error) => Err(E::custom(in_place(&self.place, &error))),
-            },
-            _ => Err(E::invalid_type(Unexpected::Str(text), &self)),
+        if matches!(self.form, Form::File | Form::Limits | Form::Tiers) {
+            return Err(E::invalid_type(Unexpected::Str(text), &self));
         }
+        let limit = Written::parse(text);
+        limit.map_err(|error| E::custom(in_place(&self.place, &error)))?;
+        Ok(Node::Text(text.into()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Node, A::Error> {
-        if matches!(self.form, Form::Name | Form::Limit) {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        if matches!(self.form, Form::Limit) {
             return Err(A::Error::invalid_type(Unexpected::Map, &self));
         }
         let mut table = Vec::new();
         loop {
-            let read = |key: &str| self.value(key, &table).map(|value| (key.to_owned(), value));
-            let Some((key, value)) = map.next_key_seed(Text { expected: "a name", read })? else {
-                return Ok(Node::Table(table));
-            };
-            let node = map.next_value_seed(value)?;
-            if let (Form::Alone, "name") = (self.form, &*key) {
-                self.place = policy_of(Some(node.text()));
-            }
-            table.push((key, node));
+            let key = Text { expected: "a name", read: |key: &str| self.value(key, &table) };
+            let Some(value) = map.next_key_seed(key)? else { return Ok(Node::Table(table)) };
+            table.push(map.next_value_seed(value)?);
         }
     }
 }
@@ -192,10 +163,8 @@ impl Node {
 }
 
 /// Returns the policy that `node` describes with its tiers, or the fault and its place.
-fn entry(name: Option<&str>, node: &Node) -> Result<Entry, String> {
-    let name = name.or_else(|| node.get("name").map(Node::text));
-    let name = name.ok_or("a policy has no name; add the field name")?;
-    let place = policy_of(Some(name));
+fn entry(name: &str, node: &Node) -> Result<Entry, String> {
+    let place = policy_of(name);
     let limits = match node {
         Node::Text(_) => Some(node),
         Node::Table(_) => node.get("limit").or_else(|| node.get("limits")),
@@ -240,8 +209,8 @@ fn policy(
     Policy::from_limits(name, limits).map_err(|error| in_place(place, &error))
 }
 
-fn policy_of(name: Option<&str>) -> String {
-    name.map_or("policy".into(), |name| format!("policy {:?}", excerpt(name)))
+fn policy_of(name: &str) -> String {
+    format!("policy {:?}", excerpt(name))
 }
 
 fn part_of(place: &str, what: &str, name: &str) -> String {

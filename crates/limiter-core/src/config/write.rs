@@ -1,6 +1,6 @@
 //! Writes policies, in the shortest form that reads back as the same policies.
 
-use alloc::vec;
+use alloc::{collections::BTreeMap, vec};
 
 use serde::{Serialize, Serializer};
 
@@ -13,12 +13,11 @@ impl Serialize for Policies {
     }
 }
 
-/// A table with the fields `name`, and `limit` or `limits`: see [`Policies`](crate::Policies).
+/// A table of one policy, by its name: see [`Policies`](crate::Policies).
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let name = ("name".into(), Node::Text(self.name().into()));
-        let (field, limits) = limits(self, None);
-        Node::Table(vec![name, (field.into(), limits)]).serialize(serializer)
+        let entry = Entry { policy: self.clone(), tiers: BTreeMap::new() };
+        serializer.collect_map([(self.name(), node(&entry))])
     }
 }
 

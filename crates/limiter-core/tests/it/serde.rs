@@ -166,25 +166,24 @@ fn every_policy_reads_back() {
 }
 
 #[test]
-fn a_policy_alone_has_its_name_in_a_field() {
+fn a_policy_alone_is_a_table_of_one() {
     let policy = Policy::parse("search", "100/min").unwrap();
-    let json = json!({"name": "search", "limit": "100/min"});
+    let json = json!({"search": "100/min"});
     assert_eq!(serde_json::to_value(&policy).unwrap(), json);
     assert_eq!(serde_json::from_value::<Policy>(json).unwrap(), policy);
+    let not_one = "expected one policy by its name, without tiers";
     for (json, message) in [
         (
             json!("100/min"),
-            "invalid type: string \"100/min\", expected a table with the fields name, and limit or limits",
+            "invalid type: string \"100/min\", expected a table of policies by name",
         ),
-        (json!({"limit": "100/min"}), "a policy has no name; add the field name"),
-        (json!({"name": "search"}), "policy \"search\": no limit; add limit or limits"),
+        (json!({}), not_one),
+        (json!({"search": "100/min", "login": "5/min"}), not_one),
+        (json!({"search": {"limit": "100/min", "tiers": {"staff": "6/s"}}}), not_one),
+        (json!({"search": {}}), "policy \"search\": no limit; add limit or limits"),
         (
-            json!({"limit": "100/min", "rate": 1}),
-            "policy: unknown field \"rate\"; use name, limit, limits",
-        ),
-        (
-            json!({"name": "search", "limit": "100/min", "tiers": {}}),
-            "policy \"search\": unknown field \"tiers\"; use name, limit, limits",
+            json!({"search": {"rate": 1}}),
+            "policy \"search\": unknown field \"rate\"; use limit, limits, tiers",
         ),
     ] {
         assert_eq!(serde_json::from_value::<Policy>(json).unwrap_err().to_string(), message);
