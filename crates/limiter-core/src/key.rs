@@ -87,18 +87,11 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Appends the key's encoding to `out`: a tag and the value, readable where the value is.
+    /// Appends the key's encoding to `out`: a tag and the value, readable where the value is. The
+    /// tuple of `"/search"` and `42` is `t8:s/search3:i42`.
     ///
     /// Different keys have different encodings. The encoding is stable, so that several versions of
     /// a program that share a store use the same keys. A secret is encoded in full.
-    ///
-    /// ```
-    /// use limiter_core::Key;
-    ///
-    /// let mut out = Vec::new();
-    /// Key::tuple([Key::from("/search"), Key::from(42)]).encode(&mut out);
-    /// assert_eq!(out, b"t8:s/search3:i42");
-    /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         if self.is_secret {
             out.push(b'x');

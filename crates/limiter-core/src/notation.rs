@@ -82,25 +82,20 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        use ErrorKind::{InvalidQuota, InvalidSetting};
-        let invalid = |fault| Error::invalid(InvalidQuota, "limit", text.trim(), fault);
+        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "limit", text.trim(), fault);
         let parts = Parts::split(text).map_err(invalid)?;
-        let horizon = match parts.horizon.as_deref() {
-            None => None,
-            Some("") => {
-                let fault = "the horizon is missing; write one, as in horizon 5min";
-                return Err(invalid(fault.into()));
-            }
-            Some(horizon) => Some(
-                time(horizon)
-                    .map_err(|fault| Error::invalid(InvalidSetting, "horizon", horizon, fault))?,
-            ),
-        };
-        let algorithm = match parts.by.as_deref() {
-            None => None,
-            Some("") => return Err(invalid(algorithm::missing())),
-            Some(algorithm) => Some(algorithm.parse()?),
-        };
+        let (horizon, algorithm) = (parts.horizon.as_deref(), parts.by.as_deref());
+        if horizon == Some("") {
+            return Err(invalid("the horizon is missing; write one, as in horizon 5min".into()));
+        }
+        if algorithm == Some("") {
+            return Err(invalid(algorithm::missing()));
+        }
+        let horizon = horizon.map(|text| {
+            let invalid = |fault| Error::invalid(ErrorKind::InvalidSetting, "horizon", text, fault);
+            time(text).map_err(invalid)
+        });
+        let (horizon, algorithm) = (horizon.transpose()?, algorithm.map(str::parse).transpose()?);
         Ok(Self { quota: parts.quota_text().parse()?, horizon, algorithm })
     }
 

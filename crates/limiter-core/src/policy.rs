@@ -18,15 +18,10 @@ use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_L
 /// them. A clone is cheap.
 ///
 /// ```
-/// use std::time::Duration;
 /// use limiter_core::{Algorithm, Policy, Quota};
 ///
 /// let search = Policy::gcra("search", Quota::per_second(10));
 /// assert_eq!(search.limits()[0].algorithm(), Algorithm::Gcra);
-///
-/// let from_a_file = Policy::parse("login", "5/min by sliding-log")?;
-/// assert_eq!(from_a_file.limits()[0].quota().window(), Duration::from_secs(60));
-/// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
 /// # Horizon
@@ -121,10 +116,6 @@ impl Policy {
     }
 
     /// Returns the policy with other quotas for its limits, in the same order.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] as [`Policy::new`].
     #[doc(hidden)]
     pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
@@ -162,11 +153,8 @@ impl Policy {
         &self.0.rule
     }
 
-    /// Checks that `other` can take turns with this policy on one limiter's states.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] if their families differ.
+    /// Checks that `other` has the same families, so that it can take turns with this policy on one
+    /// limiter's states.
     #[doc(hidden)]
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
         let (own, others) = (self.families(), other.families());
