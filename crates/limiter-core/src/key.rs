@@ -228,6 +228,10 @@ from! {
     &'a String: text => text.as_str();
     &'a Cow<'_, str>: text => &**text;
     String: text => Owned::Str(text);
+    Cow<'a, str>: text => match text {
+        Cow::Borrowed(text) => Self::from(text),
+        Cow::Owned(text) => text.into(),
+    };
     &'a [u8]: bytes => View::Bytes(bytes);
     Vec<u8>: bytes => Owned::Bytes(bytes);
     IpAddr: address => View::Address(address.to_canonical());
@@ -245,15 +249,6 @@ impl<'a> From<&'a Key<'_>> for Key<'a> {
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::from(bytes.as_slice())
-    }
-}
-
-impl<'a> From<Cow<'a, str>> for Key<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        match text {
-            Cow::Borrowed(text) => text.into(),
-            Cow::Owned(text) => text.into(),
-        }
     }
 }
 

@@ -101,7 +101,12 @@ impl<'de> DeserializeSeed<'de> for Reader {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let (form, name) = (self.form, self.name.clone());
-        let node = deserializer.deserialize_any(self)?;
+        let node = match form {
+            // An empty document has no policies.
+            Form::File => deserializer.deserialize_map(self)?,
+            _ => deserializer.deserialize_any(self)?,
+        };
+        // The format reports the place of this error too.
         if matches!(form, Form::Policy) {
             entry(&name, &node).map_err(D::Error::custom)?;
         }
