@@ -2,10 +2,9 @@
 
 mod read;
 mod scalar;
-mod seed;
 mod write;
 
-use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
 use crate::{Algorithm, Error, ErrorKind, Policy};
 
@@ -30,6 +29,12 @@ struct Entry {
     tiers: BTreeMap<String, Policy>,
 }
 
+/// What a file has at one place.
+enum Node {
+    Text(String),
+    Table(Vec<(String, Node)>),
+}
+
 impl Policies {
     /// Returns these policies, without tiers.
     ///
@@ -37,9 +42,8 @@ impl Policies {
     ///
     /// [`ErrorKind::InvalidName`] if two have the same name.
     pub fn new(policies: impl IntoIterator<Item = Policy>) -> Result<Self, Error> {
-        policies.into_iter().try_fold(Self::default(), |mut all, policy| {
-            all.add(Entry { policy, tiers: BTreeMap::new() })?;
-            Ok(all)
+        policies.into_iter().try_fold(Self::default(), |all, policy| {
+            all.with(Entry { policy, tiers: BTreeMap::new() })
         })
     }
 
@@ -52,13 +56,11 @@ impl Policies {
     ///
     /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
     pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
-        match self.0.get_mut(policy) {
-            Some(entry) => entry.add(tier)?,
-            None => {
-                let message = format!("unknown policy {policy:?}; add it before its tiers");
-                return Err(Error::new(ErrorKind::InvalidName, message));
-            }
-        }
+        let entry = self.0.get_mut(policy).ok_or_else(|| {
+            let message = format!("unknown policy {policy:?}; add it before its tiers");
+            Error::new(ErrorKind::InvalidName, message)
+        })?;
+        entry.add(tier)?;
         Ok(self)
     }
 
@@ -84,36 +86,29 @@ impl Policies {
         self.0.values().map(|entry| &entry.policy)
     }
 
-    fn add(&mut self, entry: Entry) -> Result<(), Error> {
-        let name = entry.policy.name().to_owned();
-        insert(&mut self.0, "policies", name, entry)
+    fn with(mut self, entry: Entry) -> Result<Self, Error> {
+        match self.0.insert(entry.policy.name().into(), entry) {
+            Some(other) => Err(duplicate("policies", &other.policy)),
+            None => Ok(self),
+        }
     }
 }
 
 impl Entry {
     fn add(&mut self, tier: Policy) -> Result<(), Error> {
         self.policy.check_families(&tier)?;
-        let name = tier.name().to_owned();
-        if name == self.policy.name() {
+        if tier.name() == self.policy.name() {
             let fault = "it is the policy's name; rename the tier";
-            return Err(Error::invalid(ErrorKind::InvalidName, "tier", &name, fault));
+            return Err(Error::invalid(ErrorKind::InvalidName, "tier", tier.name(), fault));
         }
-        insert(&mut self.tiers, "tiers", name, tier)
+        let other = self.tiers.insert(tier.name().into(), tier);
+        other.map_or(Ok(()), |other| Err(duplicate("tiers", &other)))
     }
 }
 
-fn insert<T>(
-    all: &mut BTreeMap<String, T>,
-    what: &str,
-    name: String,
-    value: T,
-) -> Result<(), Error> {
-    if all.contains_key(&name) {
-        let message = format!("two {what} are named {name:?}; rename one");
-        return Err(Error::new(ErrorKind::InvalidName, message));
-    }
-    all.insert(name, value);
-    Ok(())
+fn duplicate(what: &str, policy: &Policy) -> Error {
+    let message = format!("two {what} are named {:?}; rename one", policy.name());
+    Error::new(ErrorKind::InvalidName, message)
 }
 
 /// Returns the algorithm of a limit that names none: GCRA, or in a tier that of the policy's only

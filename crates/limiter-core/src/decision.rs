@@ -31,10 +31,8 @@ pub struct Decision {
 /// When the same cost is admitted.
 #[derive(Clone, Copy)]
 enum Retry {
-    /// Never: the cost is above the limit.
-    Never,
-    /// After so many nanoseconds.
-    After(u64),
+    /// After so long, or never, because the cost is above the limit.
+    After(Option<Duration>),
     /// When the debt has drained to so many ticks.
     #[cfg(feature = "std")]
     At(u64),
@@ -60,17 +58,15 @@ impl Decision {
     /// Returns an admission that left `usage`, decided by the store.
     #[inline]
     pub const fn admitted(usage: Usage) -> Self {
-        Self { usage, retry: Retry::After(0), admitted: true, source: Source::Store }
+        let retry = Retry::After(Some(Duration::ZERO));
+        Self { usage, retry, admitted: true, source: Source::Store }
     }
 
     /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
     /// never fit.
     #[inline]
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
-        let retry = match retry_after {
-            Some(wait) => Retry::After(nanos(wait)),
-            None => Retry::Never,
-        };
+        let retry = Retry::After(retry_after);
         Self { usage, retry, admitted: false, source: Source::Store }
     }
 
@@ -118,8 +114,7 @@ impl Decision {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.retry {
-            Retry::Never => None,
-            Retry::After(nanos) => Some(Duration::from_nanos(nanos)),
+            Retry::After(wait) => wait,
             #[cfg(feature = "std")]
             Retry::At(debt) => Some(self.usage.until_owes(debt)),
         }
@@ -172,13 +167,13 @@ impl fmt::Debug for Decision {
 pub struct Usage {
     limit: u64,
     figures: Figures,
-    limit_index: u8,
+    limit_index: usize,
 }
 
 #[derive(Clone, Copy)]
 enum Figures {
-    /// The permits that remain, and the time until the key has recovered, in nanoseconds.
-    Known { remaining: u64, reset_after: u64 },
+    /// The permits that remain, and the time until the key has recovered.
+    Known(u64, Duration),
     /// A debt of GCRA, from which the figures are computed when they are read: otherwise a check
     /// takes a third longer (`cargo xtask bench memory`).
     Debt { ends: u64, now: u64, scale: Scale },
@@ -190,8 +185,7 @@ impl Usage {
     /// Returns the usage of a policy's only limit.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        let figures = Figures::Known { remaining, reset_after: nanos(reset_after) };
-        Self { limit, figures, limit_index: 0 }
+        Self { limit, figures: Figures::Known(remaining, reset_after), limit_index: 0 }
     }
 
     /// Returns the usage at `now`, in nanoseconds, of a debt that ends at a tick of `scale`.
@@ -204,17 +198,8 @@ impl Usage {
     #[cfg(feature = "std")]
     const fn until_owes(&self, debt: u64) -> Duration {
         match self.figures {
-            Figures::Known { .. } => Duration::ZERO,
+            Figures::Known(..) => Duration::ZERO,
             Figures::Debt { ends, now, scale } => scale.until(ends.saturating_sub(debt), now),
-        }
-    }
-
-    /// Replaces the time until the key has fully recovered, after time has passed.
-    #[must_use]
-    pub const fn with_reset_after(self, reset_after: Duration) -> Self {
-        Self {
-            limit_index: self.limit_index,
-            ..Self::new(self.limit, self.remaining(), reset_after)
         }
     }
 
@@ -223,9 +208,7 @@ impl Usage {
     #[must_use]
     pub const fn of_limit(self, index: usize) -> Self {
         const LAST: usize = MAX_LIMITS - 1;
-        #[expect(clippy::cast_possible_truncation, reason = "the last index fits")]
-        let limit_index = if index < LAST { index as u8 } else { LAST as u8 };
-        Self { limit_index, ..self }
+        Self { limit_index: if index < LAST { index } else { LAST }, ..self }
     }
 
     /// Returns the usage that describes an admission or a peek under several limits: the one with
@@ -255,7 +238,7 @@ impl Usage {
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         match self.figures {
-            Figures::Known { remaining, .. } => remaining,
+            Figures::Known(remaining, _) => remaining,
             Figures::Debt { ends, now, scale } => {
                 let debt = ends.saturating_sub(scale.ticks(now));
                 self.limit.saturating_sub(debt.div_ceil(scale.increment()))
@@ -273,7 +256,7 @@ impl Usage {
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         match self.figures {
-            Figures::Known { reset_after, .. } => Duration::from_nanos(reset_after),
+            Figures::Known(_, reset_after) => reset_after,
             Figures::Debt { ends, now, scale } => scale.until(ends, now),
         }
     }
@@ -282,7 +265,7 @@ impl Usage {
     /// describes.
     #[must_use]
     pub const fn limit_index(&self) -> usize {
-        self.limit_index as usize
+        self.limit_index
     }
 }
 
@@ -304,11 +287,4 @@ impl fmt::Debug for Usage {
             .field("limit_index", &self.limit_index)
             .finish()
     }
-}
-
-/// Returns a time in nanoseconds, at most 584 years.
-const fn nanos(time: Duration) -> u64 {
-    let nanos = time.as_nanos();
-    #[expect(clippy::cast_possible_truncation, reason = "what does not fit was compared before")]
-    if nanos < u64::MAX as u128 { nanos as u64 } else { u64::MAX }
 }

@@ -45,20 +45,10 @@
 //!
 #![doc = include_str!("../docs/guide/operations.md")]
 //!
-//! [`Policy::gcra`]: crate::Policy::gcra
-//! [`Policy::sliding_log`]: crate::Policy::sliding_log
-//! [`Policy::sub_windows`]: crate::Policy::sub_windows
-//! [`Policy::fixed_window`]: crate::Policy::fixed_window
-//! [`Policy::aligned_window`]: crate::Policy::aligned_window
-//! [`Policy::sliding_counter`]: crate::Policy::sliding_counter
-//! [`Policy::leaky_queue`]: crate::Policy::leaky_queue
-//! [`Policy::several`]: crate::Policy::several
-//! [`Policy::with_horizon`]: crate::Policy::with_horizon
-//! [families]: crate::Policy::families
-//! [`Receipt::keep`]: crate::Receipt::keep
-//! [`Limiter`]: crate::Limiter
-//! [`WaitingLimiter`]: crate::WaitingLimiter
-//! [`ManualClock`]: crate::ManualClock
+//! [families]: Policy::families
+
+#[cfg(doc)]
+use crate::{Limiter, ManualClock, Policy, Receipt, WaitingLimiter};
 
 #[doc = include_str!("../docs/guide/choosing.md")]
 pub mod choosing {}

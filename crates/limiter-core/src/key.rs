@@ -87,18 +87,11 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Appends the key's encoding to `out`: a tag and the value, readable where the value is.
+    /// Appends the key's encoding to `out`: a tag and the value, readable where the value is. The
+    /// tuple of `"/search"` and `42` is `t8:s/search3:i42`.
     ///
     /// Different keys have different encodings. The encoding is stable, so that several versions of
     /// a program that share a store use the same keys. A secret is encoded in full.
-    ///
-    /// ```
-    /// use limiter_core::Key;
-    ///
-    /// let mut out = Vec::new();
-    /// Key::tuple([Key::from("/search"), Key::from(42)]).encode(&mut out);
-    /// assert_eq!(out, b"t8:s/search3:i42");
-    /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         if self.is_secret {
             out.push(b'x');
@@ -139,6 +132,24 @@ impl Key<'_> {
             },
         }
     }
+
+    #[inline(never)]
+    fn hash_rest<H: Hasher>(&self, state: &mut H) {
+        match self.view() {
+            View::Bytes(bytes) => {
+                state.write(bytes);
+                state.write_u8(b'b');
+            }
+            View::Tuple(parts) => {
+                parts.hash(state);
+                state.write_u8(b't');
+            }
+            view => Key::from(view).hash(state),
+        }
+        if self.is_secret {
+            state.write_u8(b'x');
+        }
+    }
 }
 
 impl PartialEq for Key<'_> {
@@ -175,26 +186,6 @@ impl Hash for Key<'_> {
     }
 }
 
-impl Key<'_> {
-    #[inline(never)]
-    fn hash_rest<H: Hasher>(&self, state: &mut H) {
-        match self.view() {
-            View::Bytes(bytes) => {
-                state.write(bytes);
-                state.write_u8(b'b');
-            }
-            View::Tuple(parts) => {
-                parts.hash(state);
-                state.write_u8(b't');
-            }
-            view => Key::from(view).hash(state),
-        }
-        if self.is_secret {
-            state.write_u8(b'x');
-        }
-    }
-}
-
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view() {
@@ -222,14 +213,14 @@ impl<'a> From<Owned<'a>> for Key<'a> {
 }
 
 macro_rules! from {
-    ($($type:ty: $value:ident => $key:expr;)*) => {$(
+    ($($($type:ty),+: $value:ident => $key:expr;)*) => {$($(
         impl<'a> From<$type> for Key<'a> {
             #[inline]
             fn from($value: $type) -> Self {
                 $key.into()
             }
         }
-    )*};
+    )+)*};
 }
 
 from! {
@@ -237,19 +228,15 @@ from! {
     &'a String: text => text.as_str();
     &'a Cow<'_, str>: text => &**text;
     String: text => Owned::Str(text);
+    Cow<'a, str>: text => match text {
+        Cow::Borrowed(text) => Self::from(text),
+        Cow::Owned(text) => text.into(),
+    };
     &'a [u8]: bytes => View::Bytes(bytes);
     Vec<u8>: bytes => Owned::Bytes(bytes);
     IpAddr: address => View::Address(address.to_canonical());
-    Ipv4Addr: address => IpAddr::V4(address);
-    Ipv6Addr: address => IpAddr::V6(address);
-    u8: integer => View::Integer(integer.into());
-    u16: integer => View::Integer(integer.into());
-    u32: integer => View::Integer(integer.into());
-    u64: integer => View::Integer(integer.into());
-    i8: integer => View::Integer(integer.into());
-    i16: integer => View::Integer(integer.into());
-    i32: integer => View::Integer(integer.into());
-    i64: integer => View::Integer(integer.into());
+    Ipv4Addr, Ipv6Addr: address => IpAddr::from(address);
+    u8, u16, u32, u64, i8, i16, i32, i64: integer => View::Integer(integer.into());
 }
 
 /// Borrows what the key owns.
@@ -262,15 +249,6 @@ impl<'a> From<&'a Key<'_>> for Key<'a> {
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::from(bytes.as_slice())
-    }
-}
-
-impl<'a> From<Cow<'a, str>> for Key<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        match text {
-            Cow::Borrowed(text) => text.into(),
-            Cow::Owned(text) => text.into(),
-        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The interface of every limiter, whether its states live in memory or in a store.
 
-mod answer;
-
 use alloc::{boxed::Box, sync::Arc};
-use core::time::Duration;
-
-pub use answer::Answer;
+use core::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
 
@@ -19,14 +21,9 @@ use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
 ///
 /// # Errors
 ///
-/// An answer is an error if the store fails. A refusal is not an error. The kinds are
-///
-/// - [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the store has not executed it;
-/// - [`ErrorKind::Undetermined`](crate::ErrorKind::Undetermined): the store may have executed it;
-/// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected): the store holds or replies something
-///   that this library never writes.
-///
-/// A limiter in memory answers at once and never with an error.
+/// An answer is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`,
+/// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory answers at once and
+/// never with an error.
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
@@ -99,63 +96,105 @@ pub trait WaitingLimiter: Limiter {
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 }
 
+/// Implements a trait for pointers to what implements it.
 macro_rules! forward {
-    ($($pointer:ident)*) => {$(
-        impl<L: Limiter + ?Sized> Limiter for $pointer<L> {
-            fn policy(&self) -> &Policy {
-                (**self).policy()
-            }
-
-            fn store(&self) -> &'static str {
-                (**self).store()
-            }
-
-            fn check(&self, key: &Key<'_>) -> Answer<Decision> {
-                (**self).check(key)
-            }
-
-            fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-                (**self).check_n(key, cost)
-            }
-
-            fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-                (**self).peek(key)
-            }
-
-            fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-                (**self).reserve(key, cost, within)
-            }
-
-            fn refund(&self, receipt: Receipt) -> Answer<u64> {
-                (**self).refund(receipt)
-            }
-
-            fn reset(&self, key: &Key<'_>) -> Answer<()> {
-                (**self).reset(key)
-            }
-
-            fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-                (**self).with_policy(policy)
-            }
+    ($trait:ident for $($pointer:ident)*: $methods:tt) => {
+        $(forward!(@ $trait $pointer $methods);)*
+    };
+    (@ $trait:ident $pointer:ident {
+        $(fn $method:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*
+    }) => {
+        impl<L: $trait + ?Sized> $trait for $pointer<L> {
+            $(fn $method(&self $(, $argument: $type)*) -> $result {
+                (**self).$method($($argument),*)
+            })*
         }
-
-        impl<L: WaitingLimiter + ?Sized> WaitingLimiter for $pointer<L> {
-            fn acquire(
-                &self,
-                key: &Key<'_>,
-                cost: Cost,
-                within: Option<Duration>,
-            ) -> Answer<Reservation> {
-                (**self).acquire(key, cost, within)
-            }
-
-            fn waiting_with_policy(
-                &self,
-                policy: &Policy,
-            ) -> Result<Arc<dyn WaitingLimiter>, Error> {
-                (**self).waiting_with_policy(policy)
-            }
-        }
-    )*};
+    };
 }
-forward!(Arc Box);
+
+forward!(Limiter for Arc Box: {
+    fn policy(&self) -> &Policy;
+    fn store(&self) -> &'static str;
+    fn check(&self, key: &Key<'_>) -> Answer<Decision>;
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
+    fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
+    fn refund(&self, receipt: Receipt) -> Answer<u64>;
+    fn reset(&self, key: &Key<'_>) -> Answer<()>;
+    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+});
+
+forward!(WaitingLimiter for Arc Box: {
+    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
+    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
+});
+
+/// The future of a limiter's answer: ready at once from memory, pending from a store.
+///
+/// A limiter in memory returns [`Answer::ready`], which allocates nothing. With a store, nothing may
+/// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
+/// may not have executed the operation.
+#[must_use = "an operation may not be executed until its answer is awaited"]
+pub struct Answer<T>(Repr<T>);
+
+enum Repr<T> {
+    /// `None` once it was taken.
+    Ready(Option<Result<T, Error>>),
+    Pending(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
+}
+
+impl<T> Answer<T> {
+    /// Returns an answer that is ready.
+    #[inline]
+    pub const fn ready(result: Result<T, Error>) -> Self {
+        Self(Repr::Ready(Some(result)))
+    }
+
+    /// Returns an answer that `future` computes.
+    pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
+        Self(Repr::Pending(Box::pin(future)))
+    }
+
+    /// Returns the answer if it was ready from the start and was not taken, without polling anything.
+    #[inline]
+    pub const fn as_ready(&self) -> Option<&Result<T, Error>> {
+        match &self.0 {
+            Repr::Ready(result) => result.as_ref(),
+            Repr::Pending(_) => None,
+        }
+    }
+
+    /// Takes the answer if it was ready from the start, without polling anything.
+    #[inline]
+    pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
+        match &mut self.0 {
+            Repr::Ready(result) => result.take(),
+            Repr::Pending(_) => None,
+        }
+    }
+}
+
+// Nothing in it is pinned: the future is in a box.
+impl<T> Unpin for Answer<T> {}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, Error>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            // Like any future, pending for ever when polled after it has completed.
+            Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Repr::Pending(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
+            Repr::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}

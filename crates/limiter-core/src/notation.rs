@@ -3,19 +3,16 @@
 //! Every value prints in its shortest form, which reads back as the same value.
 
 mod algorithm;
-mod duration;
 mod number;
-mod parts;
-mod quota;
 
 use alloc::{
     format,
     string::{String, ToString},
     vec,
 };
-use core::{fmt, time::Duration};
+use core::{fmt, str::FromStr, time::Duration};
 
-use self::parts::Parts;
+use self::number::{in_largest_unit, number, time};
 use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota};
 
 impl Policy {
@@ -51,7 +48,7 @@ impl Policy {
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let written = Written::parse(text)?;
         let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
-        Self::from_limits(name, vec![written.limit("policy", name, algorithm)?])
+        Self::from_limits(name, vec![written.limit(name, algorithm)?])
     }
 }
 
@@ -66,7 +63,7 @@ impl fmt::Display for Limit {
 pub(crate) fn text(limit: &Limit, default: Option<Algorithm>) -> String {
     let mut text = limit.quota().to_string();
     if let Some(horizon) = limit.own_horizon() {
-        let (number, unit) = duration::in_largest_unit(horizon);
+        let (number, unit) = in_largest_unit(horizon);
         text += &format!(" horizon {number}{unit}");
     }
     if default != Some(limit.algorithm()) {
@@ -85,42 +82,117 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        use ErrorKind::{InvalidQuota, InvalidSetting};
-        let invalid = |fault| Error::invalid(InvalidQuota, "limit", text.trim(), fault);
+        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "limit", text.trim(), fault);
         let parts = Parts::split(text).map_err(invalid)?;
-        let horizon = match parts.horizon.as_deref() {
-            None => None,
-            Some("") => {
-                let fault = "the horizon is missing; write one, as in horizon 5min";
-                return Err(invalid(fault.into()));
-            }
-            Some(horizon) => Some(
-                duration::parse(horizon)
-                    .map_err(|fault| Error::invalid(InvalidSetting, "horizon", horizon, fault))?,
-            ),
-        };
-        let algorithm = match parts.by.as_deref() {
-            None => None,
-            Some("") => return Err(invalid(algorithm::missing())),
-            Some(algorithm) => Some(algorithm.parse()?),
-        };
-        let quota = quota::parse(&parts)
-            .map_err(|fault| Error::invalid(InvalidQuota, "quota", parts.quota().trim(), fault))?;
-        Ok(Self { quota, horizon, algorithm })
+        let (horizon, algorithm) = (parts.horizon.as_deref(), parts.by.as_deref());
+        if horizon == Some("") {
+            return Err(invalid("the horizon is missing; write one, as in horizon 5min".into()));
+        }
+        if algorithm == Some("") {
+            return Err(invalid(algorithm::missing()));
+        }
+        let horizon = horizon.map(|text| {
+            let invalid = |fault| Error::invalid(ErrorKind::InvalidSetting, "horizon", text, fault);
+            time(text).map_err(invalid)
+        });
+        let (horizon, algorithm) = (horizon.transpose()?, algorithm.map(str::parse).transpose()?);
+        Ok(Self { quota: parts.quota_text().parse()?, horizon, algorithm })
     }
 
-    /// Returns the limit, by `algorithm`. The name is that of a `"limit"`, or of a `"policy"` that has
-    /// only this limit.
-    pub(crate) fn limit(
-        self,
-        what: &str,
-        name: &str,
-        algorithm: Algorithm,
-    ) -> Result<Limit, Error> {
-        let limit = Limit::new(what, name, algorithm, self.quota)?;
+    /// Returns the limit, by `algorithm`.
+    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
+        let limit = Limit::new(name, algorithm, self.quota)?;
         match self.horizon {
             Some(horizon) => limit.with_horizon(horizon),
             None => Ok(limit),
+        }
+    }
+}
+
+/// Writes the shortest text that reads back as the same quota.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.permits())?;
+        match in_largest_unit(self.window()) {
+            (1, unit) => f.write_str(unit)?,
+            (number, unit) => write!(f, "{number}{unit}")?,
+        }
+        if self.burst() == self.permits() {
+            return Ok(());
+        }
+        write!(f, " burst {}", self.burst())
+    }
+}
+
+impl FromStr for Quota {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let quota = Parts::split(text).and_then(|parts| {
+            if parts.horizon.is_some() || parts.by.is_some() {
+                return Err("a quota has no horizon and no algorithm; leave them out".into());
+            }
+            parts.quota()
+        });
+        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "quota", text.trim(), fault);
+        quota.map_err(invalid)
+    }
+}
+
+/// A limit's text, split at its keywords, without surplus spaces.
+#[derive(Default)]
+struct Parts {
+    /// What precedes the first keyword: permits, a slash and a window.
+    rate: Option<String>,
+    burst: Option<String>,
+    horizon: Option<String>,
+    by: Option<String>,
+}
+
+impl Parts {
+    /// Splits a text, or returns its fault.
+    fn split(text: &str) -> Result<Self, String> {
+        let mut parts = Self::default();
+        let mut part = &mut parts.rate;
+        for word in text.split_whitespace() {
+            part = match &*word.to_ascii_lowercase() {
+                "burst" => &mut parts.burst,
+                "horizon" => &mut parts.horizon,
+                "by" => &mut parts.by,
+                _ => {
+                    let text = part.get_or_insert_default();
+                    *text += if text.is_empty() { "" } else { " " };
+                    *text += word;
+                    continue;
+                }
+            };
+            if part.replace(String::new()).is_some() {
+                return Err(format!("{word:?} is given twice; use it once"));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Returns the quota, or its fault.
+    fn quota(&self) -> Result<Quota, String> {
+        let rate = self.rate.as_deref().unwrap_or_default();
+        let Some((permits, window)) = rate.split_once('/') else {
+            return Err("it has no \"/\"; write permits per time, as in 100/min".into());
+        };
+        let permits = number("the number of permits", permits.trim_end())?;
+        let quota = Quota::checked(permits, time(window.trim_start())?)?;
+        match &self.burst {
+            Some(burst) => Ok(quota.checked_burst(number("the burst", burst)?)?),
+            None => Ok(quota),
+        }
+    }
+
+    /// Returns the text of the quota.
+    fn quota_text(&self) -> String {
+        let rate = self.rate.as_deref().unwrap_or_default();
+        match &self.burst {
+            Some(burst) => format!("{rate} burst {burst}"),
+            None => rate.into(),
         }
     }
 }

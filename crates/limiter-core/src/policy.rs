@@ -1,6 +1,5 @@
 //! Which algorithm applies which quota, under a name.
 
-mod constructors;
 mod limit;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
@@ -9,7 +8,7 @@ use core::time::Duration;
 pub use limit::Limit;
 use limit::validate_name;
 
-use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_LIMITS};
+use crate::{Algorithm, Error, ErrorKind, Quota, Slots, algorithm::Rule, decision::MAX_LIMITS};
 
 /// A named limit: which algorithm applies which quota. Or several such limits at once.
 ///
@@ -18,15 +17,10 @@ use crate::{Algorithm, Error, ErrorKind, Quota, algorithm::Rule, decision::MAX_L
 /// them. A clone is cheap.
 ///
 /// ```
-/// use std::time::Duration;
 /// use limiter_core::{Algorithm, Policy, Quota};
 ///
 /// let search = Policy::gcra("search", Quota::per_second(10));
 /// assert_eq!(search.limits()[0].algorithm(), Algorithm::Gcra);
-///
-/// let from_a_file = Policy::parse("login", "5/min by sliding-log")?;
-/// assert_eq!(from_a_file.limits()[0].quota().window(), Duration::from_secs(60));
-/// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
 /// # Horizon
@@ -65,7 +59,7 @@ impl Policy {
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
     /// of microseconds, if its burst and its horizon take longer than 10 days together.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        Self::from_limits(name, vec![Limit::new("policy", name, algorithm, quota)?])
+        Self::from_limits(name, vec![Limit::new(name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
@@ -121,15 +115,11 @@ impl Policy {
     }
 
     /// Returns the policy with other quotas for its limits, in the same order.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidQuota`] as [`Policy::new`].
     #[doc(hidden)]
     pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit);
-            Limit::new("limit", limit.name(), algorithm, quota)
+            Limit::new(limit.name(), algorithm, quota)
         });
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
@@ -162,11 +152,8 @@ impl Policy {
         &self.0.rule
     }
 
-    /// Checks that `other` can take turns with this policy on one limiter's states.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`] if their families differ.
+    /// Checks that `other` has the same families, so that it can take turns with this policy on one
+    /// limiter's states.
     #[doc(hidden)]
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
         let (own, others) = (self.families(), other.families());
@@ -196,10 +183,11 @@ impl Policy {
         }
         limits.sort_by_key(|limit| limit.quota().window());
         for (index, limit) in limits.iter().enumerate() {
+            validate_name("limit", limit.name())?;
             limits.iter().take(index).try_for_each(|other| limit.fits_beside(other, name))?;
-        }
-        if limits.len() > 1 {
-            limits.iter().try_for_each(Limit::fits_among_several)?;
+            if limits.len() > 1 {
+                limit.fits_among_several()?;
+            }
         }
         Ok(Self::of(name, limits))
     }
@@ -207,5 +195,105 @@ impl Policy {
     fn of(name: &str, limits: Vec<Limit>) -> Self {
         let rule = Rule::new(&limits);
         Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
+    }
+}
+
+/// Constructors for constants, without `?`. For values from outside the program, use [`Policy::new`]
+/// or [`Policy::parse`].
+impl Policy {
+    /// Returns a policy by GCRA, the generic cell rate algorithm: a burst at once, then permits at the
+    /// quota's rate. The default choice.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid: see [`Policy::new`].
+    #[must_use]
+    pub fn gcra(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::Gcra, quota)
+    }
+
+    /// Returns a policy with a bucket of `capacity` tokens, refilled at the rate of `refill`: GCRA
+    /// with a burst of `capacity`.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, if `capacity` is zero or takes too long to refill
+    /// ([`Quota::with_burst`]), or if `refill` has another burst of its own.
+    #[must_use]
+    pub fn token_bucket(name: &str, capacity: u64, refill: Quota) -> Self {
+        let has_own_burst = refill.burst() != refill.permits() && refill.burst() != capacity;
+        assert!(
+            !has_own_burst,
+            "invalid quota \"{refill}\": the capacity, {capacity}, is the burst; leave the burst out"
+        );
+        Self::gcra(name, refill.with_burst(capacity))
+    }
+
+    /// Returns a policy with a bucket that leaks at the rate of `leak` and refuses what would raise its
+    /// level above `capacity`: GCRA with a burst of `capacity`.
+    /// Panics as [`Policy::token_bucket`] does.
+    #[must_use]
+    #[doc(alias = "leaky_meter")]
+    pub fn leaky_bucket(name: &str, capacity: u64, leak: Quota) -> Self {
+        Self::token_bucket(name, capacity, leak)
+    }
+
+    /// Returns a policy with a queue: the burst of `outflow` passes at once, further permits are
+    /// spaced evenly at its rate, and at most `depth` of them wait.
+    ///
+    /// `reserve` returns the delay, and `acquire` waits. `check` never waits, so it admits only what
+    /// passes at once. For a steady outflow, use a burst of 1.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, or if `depth` permits take longer than [`Quota::MAX_RECOVERY`].
+    #[must_use]
+    pub fn leaky_queue(name: &str, depth: u64, outflow: Quota) -> Self {
+        Self::served(name, Algorithm::LeakyQueue { depth }, outflow)
+    }
+
+    /// Returns a policy with a counter that starts anew with each window. A window opens with the
+    /// first permit that is taken in it.
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid, or if the quota has a burst of its own.
+    #[must_use]
+    pub fn fixed_window(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::FixedWindow, quota)
+    }
+
+    /// Returns a policy with a counter that starts anew with each window. Windows open at multiples
+    /// of their length since the Unix epoch: a minute at second 0, a day at 0:00 UTC.
+    /// Panics as [`Policy::fixed_window`] does.
+    #[must_use]
+    pub fn aligned_window(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::AlignedWindow, quota)
+    }
+
+    /// Returns a policy with a window that slides slot by slot. Panics as [`Policy::fixed_window`]
+    /// does, or if the window can't be cut into so many slots.
+    #[must_use]
+    pub fn sub_windows(name: &str, quota: Quota, slots: Slots) -> Self {
+        Self::served(name, Algorithm::SubWindows(slots), quota)
+    }
+
+    /// Returns a policy with a window that slides by an estimate from two counters. Panics as
+    /// [`Policy::fixed_window`] does, or if the quota has more than 50,000,000 permits.
+    #[must_use]
+    pub fn sliding_counter(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::SlidingCounter, quota)
+    }
+
+    /// Returns a policy with a window that slides exactly, by a log of all permits. Panics as
+    /// [`Policy::fixed_window`] does, or if the quota has more than 1,000,000 permits.
+    #[must_use]
+    pub fn sliding_log(name: &str, quota: Quota) -> Self {
+        Self::served(name, Algorithm::SlidingLog, quota)
+    }
+
+    #[expect(clippy::panic, reason = "documented: a constant that can't be served")]
+    fn served(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
+        Self::new(name, algorithm, quota).unwrap_or_else(|error| panic!("{error}"))
     }
 }

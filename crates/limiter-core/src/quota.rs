@@ -58,37 +58,25 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `permits` is zero or above [`Quota::MAX_RATE`].
+    /// If `permits` is zero, or the rate is above [`Quota::MAX_RATE`].
     #[must_use]
     pub const fn per_second(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(1)))
     }
 
-    /// Returns a quota of `permits` a minute.
-    ///
-    /// # Panics
-    ///
-    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    /// Returns a quota of `permits` a minute. Panics as [`Quota::per_second`] does.
     #[must_use]
     pub const fn per_minute(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(60)))
     }
 
-    /// Returns a quota of `permits` an hour.
-    ///
-    /// # Panics
-    ///
-    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    /// Returns a quota of `permits` an hour. Panics as [`Quota::per_second`] does.
     #[must_use]
     pub const fn per_hour(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(3_600)))
     }
 
-    /// Returns a quota of `permits` a day of 24 hours.
-    ///
-    /// # Panics
-    ///
-    /// If `permits` is zero or above [`Quota::MAX_RATE`] a second.
+    /// Returns a quota of `permits` a day of 24 hours. Panics as [`Quota::per_second`] does.
     #[must_use]
     pub const fn per_day(permits: u64) -> Self {
         served(Self::checked(permits, DAY))
@@ -121,8 +109,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`] if `burst` is zero, or takes longer than
-    /// [`Quota::MAX_RECOVERY`] to recover.
+    /// [`ErrorKind::InvalidQuota`] where that panics.
     pub fn try_with_burst(self, burst: u64) -> Result<Self, Error> {
         self.checked_burst(burst).map_err(|fault| invalid(&format!("{self} burst {burst}"), fault))
     }

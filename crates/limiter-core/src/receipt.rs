@@ -1,7 +1,7 @@
 //! What a reservation returns: when the permits may be used, and how to give them back.
 
 use alloc::boxed::Box;
-use core::{any::Any, fmt, time::Duration};
+use core::{any::Any, time::Duration};
 
 use crate::Decision;
 #[cfg(feature = "std")]
@@ -26,19 +26,19 @@ use crate::memory::Taken;
 #[must_use = "permits that were reserved are charged, whether or not they are used"]
 pub struct Reservation {
     decision: Decision,
-    delay: Duration,
+    delay: Option<Duration>,
     receipt: Option<Receipt>,
 }
 
 impl Reservation {
     /// Returns permits that were charged, for use after `delay`. The decision is the admission.
     pub const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
-        Self { decision, delay, receipt: Some(receipt) }
+        Self { decision, delay: Some(delay), receipt: Some(receipt) }
     }
 
     /// Returns the refusal to charge permits.
     pub const fn refused(decision: Decision) -> Self {
-        Self { decision, delay: Duration::ZERO, receipt: None }
+        Self { decision, delay: None, receipt: None }
     }
 
     /// Returns the decision. An admission may have a delay.
@@ -55,7 +55,7 @@ impl Reservation {
     /// Returns how long to wait before the permits may be used, or `None` if they were refused.
     #[must_use]
     pub const fn delay(&self) -> Option<Duration> {
-        if self.receipt.is_some() { Some(self.delay) } else { None }
+        self.delay
     }
 
     /// Returns the receipt, or `None` if the permits were refused.
@@ -83,12 +83,14 @@ impl Reservation {
 /// assert_eq!((token, receipt.permits()), (Some("alice"), 3));
 /// assert!(receipt.token::<u64>().is_none());
 /// ```
+#[derive(Debug)]
 pub struct Receipt {
     token: Token,
     /// At most what was charged.
     permits: u64,
 }
 
+#[derive(Debug)]
 enum Token {
     /// Not in a box, so that a reservation in memory allocates nothing.
     #[cfg(feature = "std")]
@@ -143,11 +145,5 @@ impl Receipt {
     pub const fn keep(mut self, used: u64) -> Self {
         self.permits = self.permits.saturating_sub(used);
         self
-    }
-}
-
-impl fmt::Debug for Receipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("permits", &self.permits).finish_non_exhaustive()
     }
 }

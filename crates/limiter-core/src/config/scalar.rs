@@ -4,19 +4,47 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, Unexpected, Visitor},
+    de::{DeserializeSeed, Error, Visitor},
 };
 
-use super::seed::Text;
 use crate::{Algorithm, Cost, Quota};
+
+/// Reads a text by a function, so that the format reports the place of an error.
+pub(super) struct Text<F> {
+    /// What is expected, for the error about a value of another type.
+    pub(super) expected: &'static str,
+    pub(super) read: F,
+}
+
+impl<'de, F> DeserializeSeed<'de> for Text<F>
+where
+    Self: Visitor<'de>,
+{
+    type Value = <Self as Visitor<'de>>::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<T, R: fmt::Display, F: FnOnce(&str) -> Result<T, R>> Visitor<'_> for Text<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.read)(text).map_err(E::custom)
+    }
+}
 
 macro_rules! as_text {
     ($($type:ty, $expected:literal;)*) => {$(
         /// A text: see its notation.
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let read = |text: &str| text.parse::<Self>();
-                deserializer.deserialize_str(Text { expected: $expected, read })
+                Text { expected: $expected, read: str::parse::<Self> }.deserialize(deserializer)
             }
         }
 
@@ -36,33 +64,12 @@ as_text! {
 /// A number.
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_u64(Permits)
+        Self::new(u64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
 impl Serialize for Cost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.get())
-    }
-}
-
-struct Permits;
-
-impl Visitor<'_> for Permits {
-    type Value = Cost;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number of permits, at least 1")
-    }
-
-    fn visit_u64<E: Error>(self, permits: u64) -> Result<Cost, E> {
-        Cost::new(permits).map_err(E::custom)
-    }
-
-    fn visit_i64<E: Error>(self, permits: i64) -> Result<Cost, E> {
-        let unsigned = u64::try_from(permits);
-        let unsigned =
-            unsigned.map_err(|_| E::invalid_value(Unexpected::Signed(permits), &self))?;
-        self.visit_u64(unsigned)
     }
 }

@@ -1,79 +1,61 @@
 //! Writes policies, in the shortest form that reads back as the same policies.
 
-use alloc::{collections::BTreeMap, string::String};
+use alloc::{collections::BTreeMap, vec};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
 
-use super::{Entry, Policies, inherited};
-use crate::{Limit, Policy, notation};
+use super::{Entry, Node, Policies, inherited};
+use crate::{Policy, notation};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(&self.0)
+        serializer.collect_map(self.0.iter().map(|(name, entry)| (name, node(entry))))
     }
 }
 
-/// A table with the fields `name`, and `limit` or `limits`: see [`Policies`](crate::Policies).
+/// A table of one policy, by its name: see [`Policies`](crate::Policies).
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limits = Limits { policy: self, tier_of: None };
-        let mut table = serializer.serialize_map(Some(2))?;
-        table.serialize_entry("name", self.name())?;
-        table.serialize_entry(limits.field(), &limits)?;
-        table.end()
+        let entry = Entry { policy: self.clone(), tiers: BTreeMap::new() };
+        serializer.collect_map([(self.name(), node(&entry))])
     }
 }
 
-impl Serialize for Entry {
+impl Serialize for Node {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limits = Limits { policy: &self.policy, tier_of: None };
-        if self.tiers.is_empty() && limits.only().is_some() {
-            return limits.serialize(serializer);
-        }
-        let mut table = serializer.serialize_map(None)?;
-        table.serialize_entry(limits.field(), &limits)?;
-        if !self.tiers.is_empty() {
-            let limits = |tier| Limits { policy: tier, tier_of: Some(&self.policy) };
-            let tiers = self.tiers.iter().map(|(name, tier)| (name, limits(tier)));
-            table.serialize_entry("tiers", &tiers.collect::<BTreeMap<_, _>>())?;
-        }
-        table.end()
-    }
-}
-
-/// The limits of a policy, or of a tier.
-struct Limits<'a> {
-    policy: &'a Policy,
-    tier_of: Option<&'a Policy>,
-}
-
-impl<'a> Limits<'a> {
-    /// Returns the only limit if it has the policy's name, so that it is written without one.
-    fn only(&self) -> Option<&'a Limit> {
-        match self.policy.limits() {
-            [limit] if limit.name() == self.policy.name() => Some(limit),
-            _ => None,
-        }
-    }
-
-    fn field(&self) -> &'static str {
-        if self.only().is_some() { "limit" } else { "limits" }
-    }
-
-    /// Returns the limit as text, without an algorithm that reading would assume.
-    fn text(&self, limit: &Limit) -> String {
-        notation::text(limit, inherited(self.tier_of, limit.name()))
-    }
-}
-
-impl Serialize for Limits<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.only() {
-            Some(limit) => serializer.serialize_str(&self.text(limit)),
-            None => {
-                let limits = self.policy.limits().iter();
-                serializer.collect_map(limits.map(|limit| (limit.name(), self.text(limit))))
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Table(table) => {
+                serializer.collect_map(table.iter().map(|(key, node)| (key, node)))
             }
+        }
+    }
+}
+
+fn node(Entry { policy, tiers }: &Entry) -> Node {
+    let (field, own) = limits(policy, None);
+    if tiers.is_empty() && field == "limit" {
+        return own;
+    }
+    let mut table = vec![(field.into(), own)];
+    if !tiers.is_empty() {
+        let limits = |tier| limits(tier, Some(policy)).1;
+        let tiers = tiers.iter().map(|(name, tier)| (name.clone(), limits(tier)));
+        table.push(("tiers".into(), Node::Table(tiers.collect())));
+    }
+    Node::Table(table)
+}
+
+/// Returns the field `limit` or `limits` of a policy or a tier, without an algorithm that reading
+/// would assume. The only limit is written without its name if that is the policy's.
+fn limits(policy: &Policy, tier_of: Option<&Policy>) -> (&'static str, Node) {
+    let text = |name: &str, limit| Node::Text(notation::text(limit, inherited(tier_of, name)));
+    match policy.limits() {
+        [limit] if limit.name() == policy.name() => ("limit", text(limit.name(), limit)),
+        limits => {
+            let limits =
+                limits.iter().map(|limit| (limit.name().into(), text(limit.name(), limit)));
+            ("limits", Node::Table(limits.collect()))
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 use core::{fmt, str::FromStr};
 
-use super::number;
+use super::number::number;
 use crate::{Algorithm, Error, ErrorKind, Slots, error::excerpt};
 
 const ALL: &str = "gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, aligned-window, \
@@ -49,7 +49,7 @@ fn parse(text: &str) -> Result<Algorithm, String> {
         ["sliding-counter", rest @ ..] => (Algorithm::SlidingCounter, rest),
         ["sliding-log", rest @ ..] => (Algorithm::SlidingLog, rest),
         ["leaky-queue", "depth", depth, rest @ ..] => {
-            (Algorithm::LeakyQueue { depth: number::parse("the depth", depth)? }, rest)
+            (Algorithm::LeakyQueue { depth: number("the depth", depth)? }, rest)
         }
         ["leaky-queue", ..] => return Err("the depth is missing; write leaky-queue depth N".into()),
         ["sub-windows", number, "slots", options @ ..] => {
@@ -67,17 +67,16 @@ fn parse(text: &str) -> Result<Algorithm, String> {
 }
 
 fn slots(number: &str, options: &[&str]) -> Result<Slots, String> {
-    let (is_loose, is_paced) = match options {
-        [] => (false, false),
-        ["paced"] => (false, true),
-        ["loose"] => (true, false),
-        ["loose", "paced"] => (true, true),
-        _ => return Err("only loose, paced or loose paced can follow the slots; remove it".into()),
-    };
-    let number = number::parse("the number of slots", number)?;
+    let number = self::number("the number of slots", number)?;
     let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let slots = if is_loose { Slots::loose(number) } else { Slots::strict(number) };
-    let slots =
-        slots.map_err(|_| format!("the number of slots must be from 1 to {}", Slots::MAX))?;
-    Ok(if is_paced { slots.paced() } else { slots })
+    let (slots, options) = match options {
+        ["loose", options @ ..] => (Slots::loose(number), options),
+        _ => (Slots::strict(number), options),
+    };
+    let range = |_| format!("the number of slots must be from 1 to {}", Slots::MAX);
+    match options {
+        [] => slots.map_err(range),
+        ["paced"] => slots.map(Slots::paced).map_err(range),
+        _ => Err("only loose, paced or loose paced can follow the slots; remove it".into()),
+    }
 }

@@ -22,30 +22,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The most permits of a sliding counter: Redis multiplies a count by a time in doubles.
-    const MAX_COUNT: u64 = 50_000_000;
-
-    /// The most permits of a log, of which each may be an entry of 16 bytes.
-    const MAX_LOG: u64 = 1_000_000;
-
-    /// The longest recovery and horizon together of a quota whose interval is counted in fractions of
-    /// a microsecond: Redis counts them in doubles.
-    const FINE_REACH: Duration = Duration::from_secs(10 * 86_400);
-
-    /// The shortest default horizon.
-    const SHORTEST_HORIZON: Duration = Duration::from_secs(60);
-
-    /// Returns a limit with the name of a `"limit"`, or of a `"policy"` that has only this limit.
-    pub(crate) fn new(
-        what: &str,
-        name: &str,
-        algorithm: Algorithm,
-        quota: Quota,
-    ) -> Result<Self, Error> {
-        validate_name(what, name)?;
-        let limit = Self { name: name.to_owned(), algorithm, quota, horizon: None };
-        limit.check_quota()?;
-        Ok(limit)
+    /// Returns a limit whose name has not been checked.
+    pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
+        Self { name: name.to_owned(), algorithm, quota, horizon: None }.checked()
     }
 
     /// Returns the name: the policy's own if it has only this limit.
@@ -69,14 +48,12 @@ impl Limit {
     /// Returns how far ahead permits may be promised.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        if let Some(horizon) = self.horizon {
-            return horizon;
-        }
-        match self.algorithm {
+        const SHORTEST_DEFAULT: Duration = Duration::from_secs(60);
+        self.horizon.unwrap_or_else(|| match self.algorithm {
             Algorithm::LeakyQueue { depth } => self.of_permits(depth),
-            Algorithm::Gcra => self.of_permits(self.quota.burst()).max(Self::SHORTEST_HORIZON),
-            _ => self.quota.window().max(Self::SHORTEST_HORIZON),
-        }
+            Algorithm::Gcra => self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT),
+            _ => self.quota.window().max(SHORTEST_DEFAULT),
+        })
     }
 
     /// Returns the horizon that was set, or `None` for the default.
@@ -92,9 +69,7 @@ impl Limit {
         } else if !horizon.subsec_nanos().is_multiple_of(1_000_000) {
             "use a whole number of milliseconds"
         } else {
-            let limit = Self { horizon: Some(horizon), ..self.clone() };
-            limit.check_quota()?;
-            return Ok(limit);
+            return Self { horizon: Some(horizon), ..self.clone() }.checked();
         };
         let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", self.name);
         Err(Error::new(ErrorKind::InvalidSetting, message))
@@ -107,11 +82,6 @@ impl Limit {
         lost * 1_000 >= window
     }
 
-    /// Returns how long the largest debt takes to recover.
-    fn reach(&self) -> Duration {
-        self.of_permits(self.quota.burst()).saturating_add(self.horizon())
-    }
-
     /// Returns the time in which so many permits recover, rounded up.
     fn of_permits(&self, permits: u64) -> Duration {
         let nanos = u128::from(permits) * self.quota.window().as_nanos();
@@ -119,8 +89,8 @@ impl Limit {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Checks that the algorithm can serve the quota.
-    fn check_quota(&self) -> Result<(), Error> {
+    /// Returns the limit, if its algorithm can serve its quota.
+    fn checked(self) -> Result<Self, Error> {
         let quota = &self.quota;
         let has_own_burst = quota.burst() != quota.permits();
         let fault = match self.algorithm {
@@ -128,8 +98,10 @@ impl Limit {
                 &format!("a depth of {depth} takes longer than 1,830 days; lower it")
             }
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
-                if !self.counts_finely() || self.reach() <= Self::FINE_REACH {
-                    return Ok(());
+                // Redis counts fractions of a microsecond in doubles.
+                let reach = self.of_permits(quota.burst()).saturating_add(self.horizon());
+                if !self.counts_finely() || reach <= Duration::from_secs(10 * 86_400) {
+                    return Ok(self);
                 }
                 "a permit takes no whole number of microseconds, so the burst and the horizon \
                  together must recover within 10 days; set a smaller burst"
@@ -137,16 +109,18 @@ impl Limit {
             algorithm if has_own_burst => {
                 &format!("{} has no burst of its own; leave the burst out", algorithm.family())
             }
-            Algorithm::SlidingCounter if quota.permits() > Self::MAX_COUNT => {
+            // Redis multiplies a count by a time in doubles.
+            Algorithm::SlidingCounter if quota.permits() > 50_000_000 => {
                 "a sliding counter counts at most 50,000,000 permits; use sub-windows"
             }
-            Algorithm::SlidingLog if quota.permits() > Self::MAX_LOG => {
+            // Each permit may be an entry of 16 bytes.
+            Algorithm::SlidingLog if quota.permits() > 1_000_000 => {
                 "a log holds at most 1,000,000 permits; use sub-windows"
             }
             Algorithm::SubWindows(slots) if !slots.can_cut(quota.window()) => {
                 &format!("its window can't be cut into {slots}; use fewer")
             }
-            _ => return Ok(()),
+            _ => return Ok(self),
         };
         Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &quota.to_string(), fault))
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Decision, Policy, Source};
+use limiter_core::{Cost, Decision, Policy, Source, Usage};
 
 use super::sync::{AtomicU64, Ordering, RwLock};
 
@@ -234,7 +234,9 @@ impl Refusal {
     /// Returns the decision for `cost`, which is at least the denied one.
     fn decision(&self, cost: Cost, now: Instant) -> Decision {
         let usage = self.decision.usage();
-        let usage = usage.with_reset_after(self.left_of(usage.reset_after(), now));
+        let reset_after = self.left_of(usage.reset_after(), now);
+        let usage =
+            Usage::new(usage.limit(), usage.remaining(), reset_after).of_limit(usage.limit_index());
         let fits = cost.get() <= usage.limit();
         let retry_after = fits.then(|| self.wait(now));
         Decision::refused(usage, retry_after).with_source(Source::Cache)
