@@ -69,8 +69,8 @@ impl<C: ScriptClient> Shared<C> {
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
                 let Settings { failures, open, deadline, .. } = settings;
-                let settings = breaker::Settings::new(failures, open, deadline);
-                [Breaker::new(settings, now), Breaker::new(settings, now)]
+                let settings = breaker::Settings { failures, open, deadline };
+                [Breaker::new(settings), Breaker::new(settings)]
             }),
             handles: Handles::default(),
             batches: AtomicBool::new(settings.batching && client.takes_many_keys()),

@@ -23,7 +23,7 @@ mod breaker;
 mod denials;
 mod sync {
     pub(crate) use loom::sync::{
-        RwLock,
+        Mutex, MutexGuard, RwLock,
         atomic::{AtomicU64, Ordering},
     };
 }
@@ -31,19 +31,16 @@ mod sync {
 const OPEN: Duration = Duration::from_millis(100);
 
 /// A breaker that opens at the first failure.
-fn breaker(now: Instant) -> Arc<Breaker> {
-    let settings = Settings {
-        failures: 1,
-        ..Settings::new(5, Duration::from_millis(100), Duration::from_millis(50))
-    };
-    Arc::new(Breaker::new(settings, now))
+fn breaker() -> Arc<Breaker> {
+    let deadline = Duration::from_millis(50);
+    Arc::new(Breaker::new(Settings { failures: 1, open: OPEN, deadline }))
 }
 
 #[test]
 fn of_several_failures_one_opens_the_breaker() {
     model(|| {
         let now = Instant::now();
-        let breaker = breaker(now);
+        let breaker = breaker();
         let fail =
             move |breaker: &Breaker| breaker.pass(now).ok().and_then(|pass| pass.failed(now));
         let other = thread::spawn({
@@ -60,7 +57,7 @@ fn of_several_failures_one_opens_the_breaker() {
 fn one_of_several_becomes_the_probe() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
         let now = start + OPEN;
         // A forgotten pass stays under way.
@@ -78,7 +75,7 @@ fn one_of_several_becomes_the_probe() {
 fn cancelled_probes_never_wedge_the_breaker() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
         let now = start + OPEN;
         let other = thread::spawn({
@@ -95,7 +92,7 @@ fn cancelled_probes_never_wedge_the_breaker() {
 fn late_results_race_with_a_probe_in_vain() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         let now = start + OPEN;
         let late = breaker.pass(start).unwrap();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
