@@ -8,7 +8,7 @@ use std::{
 use limiter_core::{Error, Policy};
 
 use crate::{
-    call::{batch::BatchQueue, fallback::LocalHandle},
+    call::{batch::BatchQueue, fallback::Local},
     scripts::Plan,
 };
 
@@ -18,7 +18,7 @@ pub(crate) struct Handle {
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
     pub(crate) queue: BatchQueue,
-    pub(crate) local: Option<LocalHandle>,
+    pub(crate) local: Option<Local>,
 }
 
 /// The handles of a limiter that are in use.

@@ -112,7 +112,6 @@ mod handle;
 mod keys;
 mod limiter;
 mod operations;
-mod receipts;
 mod script;
 mod scripts;
 #[cfg(feature = "serde")]

@@ -127,7 +127,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`FailurePolicy::Local`](crate::FailurePolicy::Local), through all handles of the limiter.
     /// Does nothing under another failure policy.
     pub fn set_processes(&self, processes: NonZeroU32) {
-        if let Some(local) = &self.shared.local {
+        if let Some(local) = &self.handle.local {
             local.set_processes(processes);
         }
     }

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::{Cost, Decision, Error, Policy, Receipt};
+use limiter_core::{Error, Policy};
 
 use crate::{
     builder::Settings,
@@ -22,7 +22,7 @@ use crate::{
         faults::{CallError, Fault},
     },
     client::ScriptClient,
-    events::{EventKind, Events, FallbackKind},
+    events::Events,
     handle::{Handle, Handles},
     keys::Keys,
     scripts::Plan,
@@ -45,7 +45,7 @@ pub(crate) struct Shared<C> {
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
     pub(crate) events: Events,
-    pub(crate) local: Option<Local>,
+    local: Option<Local>,
     /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
     /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
@@ -87,7 +87,7 @@ impl<C: ScriptClient> Shared<C> {
             Ok(Handle {
                 plan: Plan::new(&self.settings.prelude, policy),
                 queue: BatchQueue::default(),
-                local: self.local.as_ref().map(|local| local.handle(policy)).transpose()?,
+                local: self.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
                 policy: policy.clone(),
             })
         })
@@ -178,13 +178,6 @@ impl<C: ScriptClient> Shared<C> {
         }
     }
 
-    /// Counts and reports an operation that got no decision from the store.
-    pub(crate) fn report_error(&self, handle: &Handle, key: &[u8], error: &CallError) {
-        let error = Error::new(error.fault().kind(), error.to_string());
-        let kind = EventKind::StoreError(&error);
-        self.events.report(kind, handle.policy.name(), || self.node_of(key));
-    }
-
     /// Returns the name of the server that has the key, if there are several.
     pub(crate) fn node_of(&self, key: &[u8]) -> Option<String> {
         self.client.name_of(key)
@@ -196,25 +189,6 @@ impl<C: ScriptClient> Shared<C> {
         if !denial.decision.is_admitted() {
             self.denials.insert(ticket, denial);
         }
-    }
-
-    /// Charges the local fallback for what the store admitted.
-    pub(crate) fn follow_locally(
-        &self,
-        handle: &Handle,
-        key: &[u8],
-        cost: Cost,
-    ) -> Option<Receipt> {
-        self.local.as_ref()?.follow(handle.local.as_ref()?, key, cost)
-    }
-
-    /// Returns the fallback's decision that is the same for all requests, if there is one.
-    pub(crate) fn decision_without_store(&self, handle: &Handle, key: &[u8]) -> Option<Decision> {
-        let decision = self.settings.failure_policy.decision(&handle.policy)?;
-        let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        let (kind, policy) = (EventKind::Fallback(kind), handle.policy.name());
-        self.events.report(kind, policy, || self.node_of(key));
-        Some(decision)
     }
 }
 

@@ -21,7 +21,8 @@ use super::{
 use crate::{
     client::{ScriptCall, ScriptClient, ScriptReply, command::quoted},
     handle::Handle,
-    shared::{Access, Shared},
+    limiter::RedisLimiter,
+    shared::Access,
 };
 
 /// The most checks in one call. With 32, a server and its clients work at the same time, and other
@@ -46,59 +47,53 @@ pub(crate) struct Check {
 /// Several checks can share one error.
 type Answer = Result<Decision, Arc<CallError>>;
 
-impl<C: ScriptClient> Shared<C> {
+impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges `cost` now, without a receipt, in one call with other checks of the same moment.
     ///
     /// A check that was sent outlives its caller. A check that was not sent yet is dropped with it.
-    pub(crate) async fn check(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &[u8],
-        cost: Cost,
-    ) -> Result<Decision, Error> {
+    pub(crate) async fn send_check(&self, key: &[u8], cost: Cost) -> Result<Decision, Error> {
         wait::needs_runtime()?;
-        let runtime = self.client.runtime();
-        let name = handle.policy.name();
-        self.may_call(key, Access::Write).map_err(|error| named(name, error))?;
-        let deadline = self.deadline();
+        let Self { shared, handle } = self;
+        let (runtime, name) = (shared.client.runtime(), handle.policy.name());
+        shared.may_call(key, Access::Write).map_err(|error| named(name, error))?;
+        let deadline = shared.deadline();
         let (answer, answered) = oneshot::channel();
-        let ticket = self.denials.ticket(key);
+        let ticket = shared.denials.ticket(key);
         let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
-        let (shared, of) = (Arc::clone(self), Arc::clone(handle));
-        if !self.sends_batches() {
-            drop(runtime.spawn(async move { shared.send_each(&of, vec![check]).await }));
+        let limiter = self.clone();
+        if !shared.sends_batches() {
+            drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
         } else if handle.queue.push(check) {
-            let turn = Turn { handle: of, is_over: false };
-            drop(runtime.spawn(shared.send_queued(turn)));
+            let turn = Turn { handle: Arc::clone(handle), is_over: false };
+            drop(runtime.spawn(limiter.send_queued(turn)));
         }
         let answer = wait::answered(answered, deadline).await;
         answer.and_then(|answer| answer).map_err(|error| named(name, error))
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
-    async fn send_queued(self: Arc<Self>, turn: Turn) {
+    async fn send_queued(self, turn: Turn) {
         let_ready_tasks_run().await;
-        let handle = Arc::clone(&turn.handle);
         let mut checks = turn.take();
         checks.retain(|check| !check.answer.is_closed());
         while checks.len() > MAX_BATCH {
             // The last ones first, because Tokio runs the task that was spawned last first.
             let last = checks.split_off((checks.len() - 1) / MAX_BATCH * MAX_BATCH);
-            let (shared, handle) = (Arc::clone(&self), Arc::clone(&handle));
-            drop(tokio::spawn(async move { shared.send_batch(&handle, last).await }));
+            let limiter = self.clone();
+            drop(tokio::spawn(async move { limiter.send_batch(last).await }));
         }
-        self.send_batch(&handle, checks).await;
+        self.send_batch(checks).await;
     }
 
     /// Sends a batch, and the checks of a batch that the server refuses one by one.
-    async fn send_batch(&self, handle: &Handle, checks: Vec<Check>) {
-        let refused = self.send(handle, checks).await;
-        self.send_each(handle, refused).await;
+    async fn send_batch(&self, checks: Vec<Check>) {
+        let refused = self.send(checks).await;
+        self.send_each(refused).await;
     }
 
-    async fn send_each(&self, handle: &Handle, checks: Vec<Check>) {
+    async fn send_each(&self, checks: Vec<Check>) {
         for check in checks {
-            drop(self.send(handle, vec![check]).await);
+            drop(self.send(vec![check]).await);
         }
     }
 
@@ -106,16 +101,17 @@ impl<C: ScriptClient> Shared<C> {
     /// once more.
     ///
     /// Returns the checks if their keys are in several slots of a cluster.
-    async fn send(&self, handle: &Handle, mut checks: Vec<Check>) -> Vec<Check> {
+    async fn send(&self, mut checks: Vec<Check>) -> Vec<Check> {
+        let Self { shared, handle } = self;
         for is_last in [false, true] {
             checks.retain(|check| !check.answer.is_closed());
             let Some(first) = checks.first() else { break };
             let (deadline, node) = (first.deadline, first.key.clone());
             let sent = Instant::now();
-            let pass = match self.breaker(&node, Access::Write).pass(sent) {
+            let pass = match shared.breaker(&node, Access::Write).pass(sent) {
                 Ok(pass) => pass,
                 Err(open) => {
-                    answer_all(checks, &self.breaker_is_open(&node, open));
+                    answer_all(checks, &shared.breaker_is_open(&node, open));
                     break;
                 }
             };
@@ -124,13 +120,13 @@ impl<C: ScriptClient> Shared<C> {
             let script = call.script;
             let keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
             let mut call = ScriptCall::of(call, keys);
-            let result = run_once(&self.client, script, &mut call, deadline).await;
+            let result = run_once(&shared.client, script, &mut call, deadline).await;
             for (check, key) in checks.iter_mut().zip(call.keys) {
                 check.key = key;
             }
             let is_refused = |error: &CallError| error.fault() == Fault::CrossSlot;
             if checks.len() > 1 && result.as_ref().is_err_and(is_refused) {
-                self.stop_batches(&node);
+                shared.stop_batches(&node);
                 return checks;
             }
             let answers = decisions(handle, result, &costs);
@@ -138,7 +134,7 @@ impl<C: ScriptClient> Shared<C> {
                 answer.as_ref().err().filter(|error| error.fault().server_failed() != Some(false))
             });
             let failed = failed.or_else(|| answers.iter().find_map(|answer| answer.as_ref().err()));
-            self.note(pass, (&node, Access::Write), failed.map(|error| &**error));
+            shared.note(pass, (&node, Access::Write), failed.map(|error| &**error));
 
             let again = |answer: &Answer| {
                 let error = answer.as_ref().err();
@@ -156,7 +152,7 @@ impl<C: ScriptClient> Shared<C> {
                 answered.append(&mut not_executed);
             }
             for (check, answer) in answered {
-                self.deliver(handle, check, answer, sent);
+                self.deliver(check, answer, sent);
             }
             checks = not_executed.into_iter().map(|(check, _)| check).collect();
         }
@@ -164,29 +160,32 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
-    fn deliver(&self, handle: &Handle, check: Check, answer: Answer, sent: Instant) {
+    fn deliver(&self, check: Check, answer: Answer, sent: Instant) {
         let Check { key, cost, deadline, ticket, answer: caller } = check;
         if let Ok(decision) = &answer {
             let denial = Denial {
                 key: &key,
-                policy: &handle.policy,
+                policy: &self.handle.policy,
                 cost,
                 decision: *decision,
                 sent,
                 received: Instant::now(),
             };
-            self.decided(ticket, &denial);
+            self.shared.decided(ticket, &denial);
             // A caller whose time is over has asked the local fallback itself.
-            if decision.is_admitted() && !caller.is_closed() {
-                drop(self.follow_locally(handle, &key, cost));
+            if let Some(local) = &self.handle.local
+                && decision.is_admitted()
+                && !caller.is_closed()
+            {
+                drop(local.follow(&key, cost));
             }
         }
         match &answer {
-            Err(error) => self.report_error(handle, &key, error),
+            Err(error) => self.report_error(&key, error),
             // Its caller got the error of a missing reply.
             Ok(_) if caller.is_closed() && deadline.left().is_zero() => {
                 let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
-                self.report_error(handle, &key, &late);
+                self.report_error(&key, &late);
             }
             Ok(_) => {}
         }

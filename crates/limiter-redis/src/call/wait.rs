@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Answer, Decision, Error, ErrorKind, Receipt, Reservation};
+use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
 use tokio::{
     runtime::Handle as Runtime,
     sync::oneshot,
@@ -52,40 +52,30 @@ pub(crate) async fn until_due<C: ScriptClient>(
     needs_runtime()?;
     let (send, receive) = oneshot::channel();
     limiter.shared.client.runtime().clone().spawn(async move {
-        let unused = reserved.await.map(|reserved| Unused::new(limiter, reserved));
-        // If the caller has left, now or before it polls the answer, this drops the reservation.
-        drop(send.send(unused));
+        let reserved = reserved.await.map(|reserved| {
+            let (decision, delay) = (reserved.decision(), reserved.delay());
+            (decision, delay, Unused { limiter, receipt: reserved.into_receipt() })
+        });
+        // If the caller has left, now or before it polls the answer, this refunds the permits.
+        drop(send.send(reserved));
     });
-    let unused = receive.await.map_err(|_| {
+    let (decision, delay, mut unused) = receive.await.map_err(|_| {
         let message = "the runtime was shut down while the answer was awaited";
         Error::new(ErrorKind::Undetermined, message)
     })??;
-    if let Some(delay) = unused.delay {
+    if let Some(delay) = delay {
         sleep(delay).await;
     }
-    Ok(unused.into_reservation())
+    Ok(match unused.receipt.take() {
+        Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),
+        None => Reservation::refused(decision),
+    })
 }
 
-/// A reservation that is not used yet. Refunds its permits when it is dropped.
+/// Refunds permits that are not used yet when it is dropped.
 struct Unused<C: ScriptClient> {
     limiter: RedisLimiter<C>,
-    decision: Decision,
-    delay: Option<Duration>,
     receipt: Option<Receipt>,
-}
-
-impl<C: ScriptClient> Unused<C> {
-    fn new(limiter: RedisLimiter<C>, reserved: Reservation) -> Self {
-        let (decision, delay) = (reserved.decision(), reserved.delay());
-        Self { limiter, decision, delay, receipt: reserved.into_receipt() }
-    }
-
-    fn into_reservation(mut self) -> Reservation {
-        match self.receipt.take() {
-            Some(receipt) => Reservation::admitted(self.decision, Duration::ZERO, receipt),
-            None => Reservation::refused(self.decision),
-        }
-    }
 }
 
 impl<C: ScriptClient> Drop for Unused<C> {
