@@ -158,7 +158,7 @@ impl ScriptCall {
     pub(crate) fn of(call: Call<'_>, keys: Vec<Vec<u8>>) -> Self {
         let Call { script, quotas, arguments } = call;
         let quotas = Arc::clone(quotas);
-        Self { quotas, arguments, ..Self::new(script.by_digest(), keys) }
+        Self { quotas, arguments, ..Self::new(script.digest.clone(), keys) }
     }
 }
 

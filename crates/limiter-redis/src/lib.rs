@@ -112,7 +112,6 @@ mod handle;
 mod keys;
 mod limiter;
 mod operations;
-mod script;
 mod scripts;
 #[cfg(feature = "serde")]
 mod settings;

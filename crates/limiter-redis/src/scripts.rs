@@ -15,7 +15,7 @@ use limit::Form;
 pub(crate) use limit::Single;
 pub(crate) use plan::{Call, Charged, Plan, Taken};
 
-use crate::script::Script;
+use crate::client::ScriptName;
 
 /// Sets `now` from the server's clock.
 pub(crate) const PRELUDE: &str = include_str!("scripts/prelude.lua");
@@ -27,6 +27,23 @@ const RESET: &str = include_str!("scripts/reset.lua");
 const FAMILIES: &str = include_str!("scripts/several/families.lua");
 const CHECK: &str = include_str!("scripts/several/check.lua");
 const REFUND: &str = include_str!("scripts/several/refund.lua");
+
+/// A script, as it is called and as it is sent.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) digest: ScriptName,
+    pub(crate) source: ScriptName,
+}
+
+impl Script {
+    fn new(source: String) -> Self {
+        let digest = sha1_smol::Sha1::from(&source).digest().to_string();
+        Self {
+            digest: ScriptName::Digest(digest.into()),
+            source: ScriptName::Source(source.into()),
+        }
+    }
+}
 
 /// The scripts of a policy.
 #[derive(Debug)]

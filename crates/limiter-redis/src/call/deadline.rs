@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::faults::{CallError, Fault};
 use crate::{
     client::{ScriptCall, ScriptClient, ScriptReply},
-    script::Script,
+    scripts::Script,
 };
 
 /// The longest pause before a call that was not executed is sent again.
@@ -75,12 +75,12 @@ pub(crate) async fn run_once<C: ScriptClient>(
     deadline: Deadline,
 ) -> Result<ScriptReply, CallError> {
     let mut last = None;
-    for name in [script.by_digest(), script.by_source()] {
+    for name in [&script.digest, &script.source] {
         let left = deadline.left();
         if left.is_zero() {
             return Err(deadline.no_time());
         }
-        call.script = name;
+        call.script = name.clone();
         match client.run(call, left).await {
             Err(error) if error.fault() == Fault::NoScript => last = Some(error),
             result => return result,

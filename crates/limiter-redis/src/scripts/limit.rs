@@ -1,8 +1,8 @@
 //! One limit: by which form of script it is applied, and the arguments of that.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Cost, Limit, Usage};
+use limiter_core::{Algorithm, Cost, Limit};
 
 use super::{Gcra, SCALED};
 
@@ -25,10 +25,8 @@ pub(crate) struct Single {
     form: Form,
     /// The numbers of GCRA, which replies with a debt.
     pub(super) gcra: Option<Gcra>,
-    /// The quota as arguments, for a limit that is alone at its key.
-    pub(super) arguments: Vec<String>,
-    /// The quota as one of several: its text in a state, two numbers, and the kind.
-    pub(super) general: Vec<String>,
+    /// The quota: its text in a state, two numbers, and the kind.
+    pub(super) arguments: [Arc<str>; 4],
     /// The most permits at once.
     pub(super) largest: u64,
     pub(super) longest_delay: Duration,
@@ -47,7 +45,7 @@ impl Form {
     /// Returns the script of checks, reservations and peeks.
     pub(super) fn check(self) -> String {
         let files: &[&str] = match self {
-            Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua")],
+            Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua"), CHECK],
             Self::Window => &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
             Self::SlidingCounter => {
                 &[SCALED, WINDOW_STATE, COUNTER, include_str!("window/check_counter.lua"), CHECK]
@@ -93,31 +91,21 @@ impl Single {
         let (quota, horizon) = (limit.quota(), micros(limit.horizon()));
         let (window, permits) = (micros(quota.window()), quota.permits());
         let windows = |form, kind: &str| {
-            let arguments = vec![
-                format!(" {window} {} ", window + horizon),
-                window.to_string(),
-                permits.to_string(),
-                kind.to_owned(),
-            ];
+            let text = format!(" {window} {} ", window + horizon);
+            let arguments = [text, window.to_string(), permits.to_string(), kind.to_owned()];
             Self {
                 form,
                 gcra: None,
-                general: arguments.clone(),
-                arguments,
+                arguments: arguments.map(Arc::from),
                 largest: permits,
                 longest_delay: Duration::from_micros(horizon),
             }
         };
         let ledger = |slot: u64, span: u64, kind: &str, paced: u64| {
-            let arguments = vec![
-                format!(" {slot} {span} {horizon}"),
-                paced.to_string(),
-                permits.to_string(),
-                kind.to_owned(),
-            ];
+            let text = format!(" {slot} {span} {horizon}");
+            let arguments = [text, paced.to_string(), permits.to_string(), kind.to_owned()];
             Self {
-                general: arguments.clone(),
-                arguments,
+                arguments: arguments.map(Arc::from),
                 largest: if paced > 0 { permits.div_ceil(paced) } else { permits },
                 ..windows(Form::Ledger, "")
             }
@@ -139,8 +127,7 @@ impl Single {
                 let gcra = Gcra::new(limit);
                 Self {
                     gcra: Some(gcra),
-                    arguments: gcra.arguments(),
-                    general: gcra.general(),
+                    arguments: gcra.arguments().map(Arc::from),
                     largest: quota.burst(),
                     longest_delay: gcra.longest_delay(),
                     ..windows(Form::Gcra, "gcra")
@@ -153,9 +140,11 @@ impl Single {
         self.form
     }
 
-    /// Returns the usage that a script's numbers mean.
-    pub(super) const fn usage(&self, reset: u64, remaining: u64) -> Usage {
-        Usage::new(self.largest, remaining, Duration::from_micros(reset))
+    /// Returns the quota for the check script of a limit that is alone at its key.
+    pub(super) fn alone(&self) -> &[Arc<str>] {
+        // The kind is one argument less, because a server takes longer for each: `bench redis`.
+        let parts = if self.form == Form::Gcra { 3 } else { 4 };
+        self.arguments.get(..parts).unwrap_or_default()
     }
 }
 

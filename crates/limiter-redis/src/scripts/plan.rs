@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Policy, Usage};
+use limiter_core::{Cost, Decision, Policy};
 
-use super::{Scripts, Single, limit::argument, reply};
-use crate::script::Script;
+use super::{Script, Scripts, Single, limit::argument};
 
 /// A policy, as the server's scripts apply it.
 #[derive(Debug)]
@@ -59,13 +58,12 @@ impl Charged {
 impl Plan {
     pub(crate) fn new(prelude: &str, policy: &Policy) -> Self {
         let limits: Vec<_> = policy.limits().iter().map(Single::new).collect();
-        let count = limits.len().to_string();
-        let general = limits.iter().flat_map(|limit| &limit.general);
-        let general: Arc<[_]> =
-            [&count].into_iter().chain(general).map(|text| Arc::from(text.as_str())).collect();
-        let (mut quotas, mut refunded) = (Arc::clone(&general), general);
+        let general = limits.iter().flat_map(|limit| limit.arguments.iter().cloned());
+        let count = Arc::from(limits.len().to_string());
+        let mut refunded: Arc<[Arc<str>]> = [count].into_iter().chain(general).collect();
+        let mut quotas = Arc::clone(&refunded);
         if let [limit] = limits.as_slice() {
-            quotas = limit.arguments.iter().map(|text| Arc::from(text.as_str())).collect();
+            quotas = limit.alone().into();
             if limit.form().refund().is_some() {
                 refunded = Arc::clone(&quotas);
             }
@@ -123,25 +121,9 @@ impl Plan {
         Call { script: &self.scripts.reset, quotas: &self.none, arguments: Vec::new() }
     }
 
-    /// Returns what a reply to a check or a reservation means, `None` if it can't be one.
-    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<Taken> {
-        reply::taken(&self.limits, numbers, cost)
-    }
-
-    /// Returns what a reply to a peek means, `None` if it can't be one.
-    pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
-        reply::peeked(&self.limits, numbers)
-    }
-
-    /// Returns how many permits a refund gave back, `None` if the reply can't tell.
-    pub(crate) fn refunded(&self, numbers: &[i64]) -> Option<u64> {
-        let &[permits] = numbers else { return None };
-        u64::try_from(permits).ok()
-    }
-
     /// Returns the limits as scripts over several limits read them.
     #[cfg(test)]
-    pub(crate) fn general(&self) -> impl Iterator<Item = &[String]> {
-        self.limits.iter().map(|limit| limit.general.as_slice())
+    pub(crate) fn general(&self) -> impl Iterator<Item = &[Arc<str>; 4]> {
+        self.limits.iter().map(|limit| &limit.arguments)
     }
 }

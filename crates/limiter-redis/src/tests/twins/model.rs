@@ -1,5 +1,7 @@
 //! What the operations do with the limits of a policy, in Rust.
 
+use std::sync::Arc;
+
 use limiter_core::{Algorithm, Policy, algorithm::WindowKind};
 
 use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
@@ -81,10 +83,13 @@ pub(super) struct Outcome {
 
 impl Model {
     /// Makes the limits of a policy, with the arguments of each in scripts over several limits.
-    pub(super) fn new<'a>(policy: &Policy, limits: impl Iterator<Item = &'a [String]>) -> Self {
+    pub(super) fn new<'a>(
+        policy: &Policy,
+        limits: impl Iterator<Item = &'a [Arc<str>; 4]>,
+    ) -> Self {
         let windows = |index, kind| Any::Windows(Windows::new(policy, index, kind));
         let limits = limits.enumerate().map(|(index, arguments)| {
-            let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+            let words: Vec<_> = arguments.iter().map(|text| &**text).collect();
             match policy.limits()[index].algorithm() {
                 Algorithm::FixedWindow => windows(index, WindowKind::Fixed),
                 Algorithm::AlignedWindow => windows(index, WindowKind::Aligned),
@@ -151,14 +156,11 @@ impl Model {
         let charge = |limit: &mut Any| limit.twin_mut().charge(cost, at_or_never);
         let marks: Vec<_> = self.limits.iter_mut().map(charge).collect();
         let mut reply = match self.limits.as_slice() {
-            [Any::Gcra(gcra)] => vec![gcra.charged()],
+            [Any::Gcra(gcra)] if within.is_none() => vec![gcra.charged()],
             _ => self.usages(),
         };
         if within.is_some() {
-            match self.limits.as_slice() {
-                [Any::Gcra(_)] => reply.extend([at_or_never - now, now]),
-                _ => reply.extend([at_or_never - now, now].into_iter().chain(marks)),
-            }
+            reply.extend([at_or_never - now, now].into_iter().chain(marks));
         }
         let (value, life) = self.value();
         Outcome { reply, value, life }

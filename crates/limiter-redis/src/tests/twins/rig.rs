@@ -50,8 +50,8 @@ impl Rig {
     /// Adds a call at a moment of the server's clock, in microseconds.
     pub(super) fn add(&mut self, now: i128, call: &Call<'_>) {
         let Call { script, quotas, arguments } = call;
-        let crate::ScriptName::Source(source) = script.by_source() else { unreachable!() };
-        let known = self.sources.iter().position(|known| **known == *source);
+        let crate::ScriptName::Source(source) = &script.source else { unreachable!() };
+        let known = self.sources.iter().position(|known| **known == **source);
         let index = known.unwrap_or_else(|| {
             self.sources.push(source.to_string());
             self.sources.len() - 1
