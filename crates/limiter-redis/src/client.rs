@@ -98,18 +98,12 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// thread that another task keeps busy.
     fn runtime(&self) -> &Handle;
 
-    /// Returns the number of the server that has the key, for its circuit breaker, or zero if there is
-    /// only one server or the server is not known. A server keeps its number while it is known.
+    /// Returns the server that has the key: a number, for its circuit breaker, and a name for errors and
+    /// log lines, such as `10.0.0.1:6379`. Returns `None` if there is only one server or the server is not
+    /// known, which is the default.
     ///
-    /// Numbers should be small: from 32 on, servers share circuit breakers.
-    fn server_of(&self, key: &[u8]) -> usize {
-        let _ = key;
-        0
-    }
-
-    /// Returns the name of the server that has the key for errors and log lines, such as
-    /// `10.0.0.1:6379`, or `None` if there is only one server or the server is not known.
-    fn name_of(&self, key: &[u8]) -> Option<String> {
+    /// A server keeps its number while it is known. From 31 on, servers share circuit breakers.
+    fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
         let _ = key;
         None
     }

@@ -135,7 +135,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns what the limiter and its handles have counted in this process.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.events.counters()
+        self.shared.events.tally.read()
     }
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].

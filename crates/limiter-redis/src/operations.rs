@@ -33,7 +33,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         };
         let denials = &self.shared.denials;
         if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
-            self.shared.events.tally().cached();
+            self.shared.events.tally.cached.add();
             return Answer::ready(Ok(denial));
         }
         let limiter = self.clone();

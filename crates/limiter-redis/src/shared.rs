@@ -106,6 +106,7 @@ impl<C: ScriptClient> Shared<C> {
     pub(crate) fn stop_batches(&self, key: &[u8]) {
         if self.batches.swap(false, Relaxed) {
             let (policy, node) = (self.policy.name(), self.node_of(key));
+            let node = node.as_deref();
             tracing::warn!(
                 policy,
                 node,
@@ -118,8 +119,8 @@ impl<C: ScriptClient> Shared<C> {
     /// Returns the circuit breaker of the server that has the key.
     pub(crate) fn breaker(&self, key: &[u8], access: Access) -> &Breaker {
         // The first is for keys whose server is not known, and for clients with one server.
-        let number = self.client.server_of(key);
-        let index = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
+        let server = self.client.server_of(key);
+        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
         // There is one for each remainder.
         let [writes, reads] = self.breakers.get(index).unwrap_or(&self.breakers[0]);
         match access {
@@ -136,7 +137,7 @@ impl<C: ScriptClient> Shared<C> {
 
     /// Counts an operation that the circuit breaker refused, and returns its error.
     pub(crate) fn breaker_is_open(&self, key: &[u8], open: Refused) -> Arc<CallError> {
-        self.events.tally().not_asked();
+        self.events.tally.not_asked.add();
         let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
         let retry_in = open.retry_in;
         let message = format!("Redis{node} failed recently and is not called for {retry_in:?}");
@@ -179,13 +180,13 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Returns the name of the server that has the key, if there are several.
-    pub(crate) fn node_of(&self, key: &[u8]) -> Option<String> {
-        self.client.name_of(key)
+    pub(crate) fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        self.client.server_of(key).map(|(_, name)| name)
     }
 
     /// Counts a decision of the store, and caches it if it is a denial.
     pub(crate) fn decided(&self, ticket: Ticket, denial: &Denial<'_>) {
-        self.events.tally().decided(&denial.decision);
+        self.events.tally.decided(&denial.decision);
         if !denial.decision.is_admitted() {
             self.denials.insert(ticket, denial);
         }

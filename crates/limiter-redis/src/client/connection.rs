@@ -11,10 +11,7 @@ use super::{
     cluster::{member::Member, routing::Cluster},
     command::{self, Command},
     driver::Driver,
-    fred::{
-        node::Node,
-        start::{First, Purpose},
-    },
+    fred::{node::Node, start::Purpose},
     options::ConnectOptions,
 };
 use crate::{
@@ -105,13 +102,8 @@ enum Topology {
 /// One of the servers that serve keys, for commands that limits don't need.
 #[doc(hidden)]
 pub struct Server {
-    name: String,
-    at: At,
-}
-
-enum At {
-    Single(Arc<Node>),
-    Member(Arc<Member>),
+    name: Arc<str>,
+    node: Arc<Node>,
 }
 
 impl Topology {
@@ -148,15 +140,14 @@ impl Connection {
     pub fn servers(&self) -> Vec<Server> {
         match &self.topology {
             Topology::Single(node) => {
-                vec![Server { name: self.url.to_string(), at: At::Single(Arc::clone(node)) }]
+                vec![Server { name: Arc::clone(&self.url), node: Arc::clone(node) }]
             }
             Topology::Cluster(cluster) => {
-                let members = cluster.primaries().into_iter();
-                let server = |member: Arc<Member>| Server {
-                    name: member.to_string(),
-                    at: At::Member(member),
+                let server = |member: &Arc<Member>| Server {
+                    name: Arc::clone(&member.name),
+                    node: Arc::clone(&member.node),
                 };
-                members.map(server).collect()
+                cluster.primaries().iter().map(server).collect()
             }
         }
     }
@@ -181,11 +172,7 @@ impl Server {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
-        let node = match &self.at {
-            At::Single(node) => node,
-            At::Member(member) => &member.node,
-        };
-        command::reply(node.send(First::Nothing, Command { name, arguments }, within).await?)
+        command::reply(self.node.send(None, Command { name, arguments }, within).await?)
     }
 }
 
@@ -201,7 +188,7 @@ impl ScriptClient for Connection {
             Topology::Single(node) => node,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
-        let value = match node.send(First::Nothing, Command::from(call), within).await {
+        let value = match node.send(None, Command::from(call), within).await {
             Ok(value) => value,
             Err(error) if error.redirect.is_some() => {
                 let hint = "the server is a node of a cluster; use redis-cluster://";
@@ -221,18 +208,10 @@ impl ScriptClient for Connection {
         self.driver.runtime()
     }
 
-    fn server_of(&self, key: &[u8]) -> usize {
-        match &self.topology {
-            Topology::Single(_) => 0,
-            Topology::Cluster(cluster) => cluster.member_of(key).map_or(0, |member| member.number),
-        }
-    }
-
-    fn name_of(&self, key: &[u8]) -> Option<String> {
-        match &self.topology {
-            Topology::Single(_) => None,
-            Topology::Cluster(cluster) => cluster.member_of(key).map(|member| member.to_string()),
-        }
+    fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
+        let Topology::Cluster(cluster) = &self.topology else { return None };
+        let member = cluster.member_of(key)?;
+        Some((member.number, Arc::clone(&member.name)))
     }
 }
 

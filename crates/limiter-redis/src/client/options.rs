@@ -18,7 +18,7 @@ use super::tls;
 ///
 /// let options = ConnectOptions::new().with_replica_reads();
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     pub(crate) replica_reads: bool,
     pub(crate) server: Option<Credentials>,
@@ -104,17 +104,8 @@ impl ConnectOptions {
     }
 }
 
-impl fmt::Debug for ConnectOptions {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the passwords.
-        let username = |of: &Option<Credentials>| of.as_ref().map(|of| of.username.clone());
-        let mut debug = f.debug_struct("ConnectOptions");
-        debug.field("replica_reads", &self.replica_reads);
-        debug.field("username", &username(&self.server));
-        debug.field("sentinel_username", &username(&self.sentinel));
-        debug.field("has_runtime", &self.runtime.is_some());
-        #[cfg(feature = "tls")]
-        debug.field("has_tls", &self.tls.is_some());
-        debug.finish()
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
     }
 }

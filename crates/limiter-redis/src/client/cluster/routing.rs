@@ -25,7 +25,7 @@ use crate::{
         command::{self, Command},
         fred::{
             node::{PATIENCE, RECONNECT_DELAY},
-            start::First,
+            start::{ASKING, READONLY},
         },
         outage_log::OutageLog,
     },
@@ -110,7 +110,7 @@ impl Cluster {
         let replica = if may_ask_a_replica { self.replica(slot) } else { None };
         if let Some(replica) = replica {
             // Half of the time, so that the primary can still be asked.
-            let result = replica.node.send(First::ReadOnly, command.clone(), within / 2).await;
+            let result = replica.node.send(Some(READONLY), command.clone(), within / 2).await;
             match result {
                 Ok(reply) => return command::reply(reply).inspect_err(|_| replica.node.replace()),
                 Err(error) if error.fault() == Fault::NoScript => return Err(error),
@@ -141,11 +141,8 @@ impl Cluster {
             if left.is_zero() {
                 break;
             }
-            let (node, first) = if is_asking {
-                (member.asking(), First::Asking)
-            } else {
-                (&member.node, First::Nothing)
-            };
+            let (node, first) =
+                if is_asking { (member.asking(), Some(ASKING)) } else { (&*member.node, None) };
             let error = match node.send(first, command.clone(), left).await {
                 Ok(reply) => return command::reply(reply).inspect_err(|_| node.replace()),
                 Err(error) => error,

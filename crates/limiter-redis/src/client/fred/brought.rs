@@ -10,10 +10,7 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
-use super::{
-    reply::classify,
-    start::{self, First},
-};
+use super::{reply::classify, start};
 use crate::{
     call::faults::{CallError, Fault},
     client::{
@@ -98,7 +95,7 @@ impl ScriptClient for FredClient {
             // The library would queue the command, and might send it after its caller has left.
             return Err(CallError::new(Fault::NotSent, "the fred client is not connected"));
         }
-        let reply = start::send(client, First::Nothing, Command::from(call), within).await;
+        let reply = start::send(client, None, Command::from(call), within).await;
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 

@@ -14,11 +14,11 @@ use fred::{
         config::{Config, ServerConfig},
     },
 };
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 
 use super::{
     reply::classify,
-    start::{self, First, Purpose},
+    start::{self, Purpose, READONLY},
 };
 use crate::{
     call::faults::{CallError, Fault},
@@ -87,17 +87,17 @@ impl Node {
     /// Waits for the connection, at most a second.
     pub(crate) async fn connected(&self) {
         let client = self.lock().client.clone();
-        drop(tokio::time::timeout(PATIENCE, client.wait_for_connect()).await);
+        drop(timeout(PATIENCE, client.wait_for_connect()).await);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
         self.lock().is_connected()
     }
 
-    /// Sends a command once, and returns its reply.
+    /// Sends a command once, right after `first` if that is given, and returns its reply.
     pub(crate) async fn send(
         &self,
-        first: First,
+        first: Option<&'static str>,
         command: Command,
         within: Duration,
     ) -> Result<Value, CallError> {
@@ -105,25 +105,23 @@ impl Node {
         let Some((client, number, fresh_until)) = self.client() else {
             return Err(self.not_connected());
         };
-        while client.state() != ClientState::Connected {
-            // The library would queue the command, and might send it after its caller has left.
+        let left = loop {
             let left = within.saturating_sub(start.elapsed());
-            if left.is_zero() || Instant::now() >= fresh_until {
+            let is_connected = client.state() == ClientState::Connected;
+            if left.is_zero() || !is_connected && Instant::now() >= fresh_until {
                 return Err(self.not_connected());
             }
-            let connected =
-                tokio::time::timeout(left.min(POLL_INTERVAL), client.wait_for_connect());
-            drop(connected.await);
-        }
-        let left = within.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(self.not_connected());
-        }
+            if is_connected {
+                break left;
+            }
+            // The library would queue the command, and might send it after its caller has left.
+            drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
+        };
         let result = start::send(&client, first, command, left).await;
         let result = result.map_err(|error| classify(error, &self.name));
         let fault = result.as_ref().err().map(CallError::fault);
         // A replica that reads for its primary is expected to refuse writes.
-        let is_expected = matches!(first, First::ReadOnly) && fault == Some(Fault::NotPrimary);
+        let is_expected = first == Some(READONLY) && fault == Some(Fault::NotPrimary);
         self.note(number, start, fault.filter(|_| !is_expected));
         result
     }
