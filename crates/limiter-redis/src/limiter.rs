@@ -1,4 +1,4 @@
-//! The limiter for many processes.
+//! The limiter, and its operations with their documentation.
 
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 

@@ -14,7 +14,6 @@ use limiter_core::{Error, Policy};
 use crate::{
     builder::Settings,
     call::{
-        batch::BatchQueue,
         breaker::{self, Breaker, Pass, Refused},
         deadline::Deadline,
         denials::{Denial, Denials, Ticket},
@@ -23,9 +22,8 @@ use crate::{
     },
     client::ScriptClient,
     events::Events,
-    handle::{Handle, Handles},
+    handle::Handles,
     keys::Keys,
-    scripts::Plan,
 };
 
 /// Whether an operation charges or gives back permits, or only reads them.
@@ -45,11 +43,11 @@ pub(crate) struct Shared<C> {
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
     pub(crate) events: Events,
-    local: Option<Local>,
+    pub(crate) local: Option<Local>,
     /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
     /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
-    handles: Handles,
+    pub(crate) handles: Handles,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
     batches: AtomicBool,
 }
@@ -63,9 +61,16 @@ impl<C: ScriptClient> Shared<C> {
         let now = Instant::now();
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
-            keys: Keys::new(&settings.prefix, &policy, settings.key_secret.as_deref())?,
+            keys: Keys::new(
+                &settings.prefix,
+                &policy,
+                settings.key_secret.as_ref().map(|secret| &*secret.0),
+            )?,
             denials: Denials::new(settings.denials, now),
-            events: Events::new(policy.name(), settings.observer.clone()),
+            events: Events::new(
+                policy.name(),
+                settings.observer.clone().map(|observer| observer.0),
+            ),
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
                 let Settings { failures, open, deadline, .. } = settings;
@@ -77,19 +82,6 @@ impl<C: ScriptClient> Shared<C> {
             client,
             settings,
             policy,
-        })
-    }
-
-    /// Returns the handle of `policy`, which must have the families of the limiter's own policy.
-    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
-        self.policy.check_families(policy)?;
-        self.handles.get(policy, || {
-            Ok(Handle {
-                plan: Plan::new(&self.settings.prelude, policy),
-                queue: BatchQueue::default(),
-                local: self.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
-                policy: policy.clone(),
-            })
         })
     }
 

@@ -1,7 +1,6 @@
 //! Checks made at the same moment through one handle, sent in one script call.
 
 use std::{
-    fmt,
     future::poll_fn,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -111,7 +110,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
             let pass = match shared.breaker(&node, Access::Write).pass(sent) {
                 Ok(pass) => pass,
                 Err(open) => {
-                    answer_all(checks, &shared.breaker_is_open(&node, open));
+                    let error = shared.breaker_is_open(&node, open);
+                    for check in checks {
+                        drop(check.answer.send(Err(Arc::clone(&error))));
+                    }
                     break;
                 }
             };
@@ -130,29 +132,24 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 return checks;
             }
             let answers = decisions(handle, result, &costs);
-            let failed = answers.iter().find_map(|answer| {
-                answer.as_ref().err().filter(|error| error.fault().server_failed() != Some(false))
-            });
-            let failed = failed.or_else(|| answers.iter().find_map(|answer| answer.as_ref().err()));
-            shared.note(pass, (&node, Access::Write), failed.map(|error| &**error));
+            // The first error by which the server failed, or the first one.
+            let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+            let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
+            shared.note(pass, (&node, Access::Write), error.map(|error| &**error));
 
-            let again = |answer: &Answer| {
-                let error = answer.as_ref().err();
-                !is_last && error.is_some_and(|error| error.fault().may_be_sent_again())
-            };
-            let (mut not_executed, mut answered) = (Vec::new(), Vec::new());
+            let mut not_executed = Vec::new();
             for (check, answer) in checks.into_iter().zip(answers) {
-                if again(&answer) {
+                let error = answer.as_ref().err().filter(|_| !is_last);
+                if error.is_some_and(|error| error.fault().may_be_sent_again()) {
                     not_executed.push((check, answer));
                 } else {
-                    answered.push((check, answer));
+                    self.deliver(check, answer, sent);
                 }
             }
             if !not_executed.is_empty() && !deadline.pause().await {
-                answered.append(&mut not_executed);
-            }
-            for (check, answer) in answered {
-                self.deliver(check, answer, sent);
+                for (check, answer) in mem::take(&mut not_executed) {
+                    self.deliver(check, answer, sent);
+                }
             }
             checks = not_executed.into_iter().map(|(check, _)| check).collect();
         }
@@ -163,21 +160,15 @@ impl<C: ScriptClient> RedisLimiter<C> {
     fn deliver(&self, check: Check, answer: Answer, sent: Instant) {
         let Check { key, cost, deadline, ticket, answer: caller } = check;
         if let Ok(decision) = &answer {
-            let denial = Denial {
-                key: &key,
-                policy: &self.handle.policy,
-                cost,
-                decision: *decision,
-                sent,
-                received: Instant::now(),
-            };
-            self.shared.decided(ticket, &denial);
+            let (key, policy, decision) = (&key, &self.handle.policy, *decision);
+            let received = Instant::now();
+            self.shared.decided(ticket, &Denial { key, policy, cost, decision, sent, received });
             // A caller whose time is over has asked the local fallback itself.
             if let Some(local) = &self.handle.local
                 && decision.is_admitted()
                 && !caller.is_closed()
             {
-                drop(local.follow(&key, cost));
+                drop(local.follow(key, cost));
             }
         }
         match &answer {
@@ -190,12 +181,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
             Ok(_) => {}
         }
         drop(caller.send(answer));
-    }
-}
-
-fn answer_all(checks: Vec<Check>, error: &Arc<CallError>) {
-    for check in checks {
-        drop(check.answer.send(Err(Arc::clone(error))));
     }
 }
 
@@ -293,11 +278,5 @@ impl BatchQueue {
     fn lock(&self) -> MutexGuard<'_, Vec<Check>> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for BatchQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchQueue").finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! Cached denials: a key that must wait is refused without asking the store.
 
 use std::{
-    fmt,
     hash::{BuildHasher, RandomState},
     sync::PoisonError,
     time::{Duration, Instant},
@@ -54,6 +53,7 @@ pub(crate) struct Denial<'a> {
     pub(crate) received: Instant,
 }
 
+#[derive(Default)]
 struct Line {
     refusals: RwLock<Vec<Refusal>>,
     /// How many times denials of this line were removed by [`Denials::forget`].
@@ -73,9 +73,6 @@ struct Refusal {
 }
 
 impl Denials {
-    /// The default number of denials.
-    pub(crate) const DEFAULT_CAPACITY: usize = 10_000;
-
     /// The largest number of denials.
     pub(crate) const MAX_CAPACITY: usize = 1 << 24;
 
@@ -96,7 +93,7 @@ impl Denials {
         let capacity = capacity.min(Self::MAX_CAPACITY);
         let lines = capacity.div_ceil(Self::SLOTS);
         Self {
-            lines: (0..lines).map(|_| Line::new()).collect(),
+            lines: (0..lines).map(|_| Line::default()).collect(),
             slots: capacity.checked_div(lines).unwrap_or(0),
             seed: RandomState::new(),
             start: now,
@@ -162,7 +159,9 @@ impl Denials {
     pub(crate) fn forget(&self, key: &[u8]) {
         let hash = self.hash(key);
         if let Some(line) = self.line(hash) {
-            line.forget(|refusal| refusal.hash == hash && *refusal.key == *key);
+            let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
+            line.generation.fetch_add(1, Ordering::Release);
+            refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
         }
     }
 
@@ -196,18 +195,6 @@ fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize, now: Instant
         Some(old) if same.is_some() && new.until <= old.until => {}
         Some(old) => *old = new,
         None => refusals.push(new),
-    }
-}
-
-impl Line {
-    fn new() -> Self {
-        Self { refusals: RwLock::new(Vec::new()), generation: AtomicU64::new(0) }
-    }
-
-    fn forget(&self, which: impl Fn(&Refusal) -> bool) {
-        let mut refusals = self.refusals.write().unwrap_or_else(PoisonError::into_inner);
-        self.generation.fetch_add(1, Ordering::Release);
-        refusals.retain(|refusal| !which(refusal));
     }
 }
 
@@ -250,12 +237,5 @@ impl Refusal {
         let nanos = left.subsec_nanos();
         let short = nanos.next_multiple_of(1_000) - nanos;
         left.saturating_add(Duration::from_nanos(short.into()))
-    }
-}
-
-impl fmt::Debug for Denials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let capacity = self.lines.len() * self.slots;
-        f.debug_struct("Denials").field("capacity", &capacity).finish_non_exhaustive()
     }
 }

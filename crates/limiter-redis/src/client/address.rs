@@ -52,7 +52,7 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
         if has_user {
             return Err("it has a user, and so have the options; remove one of them".to_owned());
         }
-        (config.username, config.password) = (Some(username.clone()), Some(password.clone()));
+        (config.username, config.password) = (Some(username.clone()), Some(password.0.clone()));
     }
     if options.sentinel.is_some() && kind != "-sentinel" {
         return Err("the options have sentinel credentials; use redis-sentinel:// or remove them"
@@ -73,7 +73,7 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
             hosts.rotate_right(1);
             if let Some(credentials) = &options.sentinel {
                 *username = Some(credentials.username.clone());
-                *password = Some(credentials.password.clone());
+                *password = Some(credentials.password.0.clone());
             }
         }
         _ => {}

@@ -238,7 +238,7 @@ fn what_is_over_makes_room_first_and_then_what_is_over_next() {
 
 #[test]
 fn no_key_is_taken_for_another() {
-    let cache = Cache::new(Denials::DEFAULT_CAPACITY);
+    let cache = Cache::new(10_000);
     let key = |number: u32| number.to_be_bytes().repeat(50);
     (0..1_000).for_each(|number| cache.remember(&key(number), 1, ms(500)));
     let found = |number: &u32| cache.find(&key(*number), 1, Duration::ZERO).is_some();

@@ -1,6 +1,6 @@
 //! A client of `fred` that the caller brings.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use fred::{
     clients::{Client, Pool},
@@ -39,7 +39,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FredClient {
     pool: Pool,
     runtime: Handle,
@@ -105,11 +105,5 @@ impl ScriptClient for FredClient {
 
     fn takes_many_keys(&self) -> bool {
         true
-    }
-}
-
-impl fmt::Debug for FredClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FredClient").field("pool", &self.pool).finish_non_exhaustive()
     }
 }
