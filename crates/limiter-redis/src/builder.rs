@@ -1,6 +1,6 @@
 //! The settings of a limiter, all of which are fixed before it exists.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use limiter_core::{Error, ErrorKind, Policy};
 
@@ -180,25 +180,26 @@ impl<C: ScriptClient> Builder<C> {
     pub fn build(self) -> Result<RedisLimiter<C>, Error> {
         let Self { client, policy, settings } = self;
         let Settings { deadline, denials, failures, open, .. } = settings;
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
-        if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
-            let most = Self::MAX_DEADLINE;
-            return invalid(format!("invalid deadline {deadline:?}: use 1ms to {most:?}"));
-        }
-        if denials > Denials::MAX_CAPACITY {
-            let most = Denials::MAX_CAPACITY;
-            return invalid(format!("invalid denial cache of {denials}: use at most {most}"));
-        }
-        if !(1..=Breaker::RECENT / 2).contains(&failures) {
-            let most = Breaker::RECENT / 2;
-            return invalid(format!("invalid breaker with {failures} failures: use 1 to {most}"));
-        }
-        if !(Duration::from_millis(1)..=Breaker::MAX_OPEN).contains(&open) {
-            let most = Breaker::MAX_OPEN;
-            return invalid(format!(
-                "invalid breaker that opens for {open:?}: use 1ms to {most:?}"
-            ));
-        }
+        let least = Duration::from_millis(1);
+        in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
+        in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
+        let breaker = format!("breaker with {failures} failures");
+        in_range(failures, 1..=Breaker::RECENT / 2, &breaker)?;
+        let breaker = format!("breaker that opens for {open:?}");
+        in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
         RedisLimiter::of(Shared::new(client, settings, policy)?)
     }
+}
+
+/// Returns an error that quotes a setting if its value is out of its range.
+fn in_range<T: PartialOrd + Debug>(
+    value: T,
+    range: RangeInclusive<T>,
+    quoted: &str,
+) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let message = format!("invalid {quoted}: use {:?} to {:?}", range.start(), range.end());
+    Err(Error::new(ErrorKind::InvalidSetting, message))
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -130,7 +129,7 @@ impl Events {
         transition: Transition,
         access: Access,
         node: Option<Arc<str>>,
-        cause: &dyn fmt::Display,
+        cause: &str,
     ) {
         match transition {
             Transition::Opened => {
@@ -139,35 +138,23 @@ impl Events {
             }
             Transition::Closed => {
                 self.report(EventKind::BreakerClosed, &self.policy, || node.clone());
-                self.log_recovery(access, node);
+                let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
+                if dampers.entry((node.clone(), access)).or_default().ends() {
+                    let (policy, node) = (&self.policy, node.as_deref());
+                    let message = "Redis replies again";
+                    tracing::info!(policy, node, "circuit breaker closed for {access}: {message}");
+                }
             }
         }
     }
 
     /// Logs that a circuit breaker is open. To be called again while that lasts.
-    pub(crate) fn log_outage(
-        &self,
-        access: Access,
-        node: Option<Arc<str>>,
-        cause: &dyn fmt::Display,
-    ) {
+    pub(crate) fn log_outage(&self, access: Access, node: Option<Arc<str>>, cause: &str) {
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         let damper = dampers.entry((node.clone(), access)).or_default();
         if let Some(others) = damper.begins(Instant::now()) {
             let (policy, node) = (&self.policy, node.as_deref());
             tracing::warn!(policy, node, "circuit breaker opened for {access}: {cause}{others}");
-        }
-    }
-
-    fn log_recovery(&self, access: Access, node: Option<Arc<str>>) {
-        let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-        if dampers.entry((node.clone(), access)).or_default().ends() {
-            let (policy, node) = (&self.policy, node.as_deref());
-            tracing::info!(
-                policy,
-                node,
-                "circuit breaker closed for {access}: Redis replies again"
-            );
         }
     }
 

@@ -107,7 +107,7 @@ pub use call::{
 #[cfg(feature = "redis")]
 pub use client::redis::RedisClient;
 pub use client::{
-    ScriptCall, ScriptClient, ScriptName, ScriptReply,
+    ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
     fred::brought::FredClient,
     options::ConnectOptions,

@@ -15,7 +15,6 @@ use crate::{
     builder::Settings,
     call::{
         breaker::{self, Breaker, Pass, Refused},
-        deadline::Deadline,
         denials::{Denial, Denials, Ticket},
         fallback::Local,
         faults::{CallError, Fault},
@@ -49,7 +48,7 @@ pub(crate) struct Shared<C> {
     breakers: [[Breaker; 2]; SERVERS],
     pub(crate) handles: Handles,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
-    batches: AtomicBool,
+    pub(crate) batches: AtomicBool,
 }
 
 /// Servers with larger numbers share the breaker of another server.
@@ -85,15 +84,6 @@ impl<C: ScriptClient> Shared<C> {
         })
     }
 
-    /// Returns the deadline of a call that is made now.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.settings.deadline)
-    }
-
-    pub(crate) fn sends_batches(&self) -> bool {
-        self.batches.load(Relaxed)
-    }
-
     /// Stops sending batches, because the server is a node of a cluster.
     pub(crate) fn stop_batches(&self, key: &[u8]) {
         if self.batches.swap(false, Relaxed) {
@@ -121,12 +111,6 @@ impl<C: ScriptClient> Shared<C> {
         }
     }
 
-    /// Checks that the circuit breaker lets a call pass, before anything is allocated for it.
-    pub(crate) fn may_call(&self, key: &[u8], access: Access) -> Result<(), Arc<CallError>> {
-        let may_pass = self.breaker(key, access).may_pass(Instant::now());
-        may_pass.map_err(|open| self.breaker_is_open(key, open))
-    }
-
     /// Counts an operation that the circuit breaker refused, and returns its error.
     pub(crate) fn breaker_is_open(&self, key: &[u8], open: Refused) -> Arc<CallError> {
         self.events.tally.not_asked.add();
@@ -144,30 +128,19 @@ impl<C: ScriptClient> Shared<C> {
         error: Option<&CallError>,
     ) {
         let now = Instant::now();
-        let node = || self.node_of(key);
+        // Without a result, the pass lets another call probe.
         let server_failed = error.map_or(Some(false), |error| error.fault().server_failed());
-        let transition = match server_failed {
-            Some(true) => pass.failed(now),
-            Some(false) => pass.succeeded(now),
-            // Dropped without a result, which lets another call probe.
-            None => {
-                drop(pass);
-                None
-            }
-        };
-        if transition.is_none() && error.is_none() {
+        let Some(failed) = server_failed else { return };
+        let transition = if failed { pass.failed(now) } else { pass.succeeded(now) };
+        if transition.is_none() && !(failed && self.breaker(key, access).is_open()) {
             return;
         }
-        let slow = self.settings.deadline / 2;
-        let slow = format!("replies took longer than {slow:?}, which is half of the deadline");
-        let cause: &dyn fmt::Display = match error {
-            Some(error) => error,
-            None => &slow,
-        };
-        if let Some(transition) = transition {
-            self.events.transition(transition, access, node(), cause);
-        } else if server_failed == Some(true) && self.breaker(key, access).is_open() {
-            self.events.log_outage(access, node(), cause);
+        let (node, slow) = (self.node_of(key), self.settings.deadline / 2);
+        let slow = || format!("replies took longer than {slow:?}, which is half of the deadline");
+        let cause = error.map_or_else(slow, ToString::to_string);
+        match transition {
+            Some(transition) => self.events.transition(transition, access, node, &cause),
+            None => self.events.log_outage(access, node, &cause),
         }
     }
 

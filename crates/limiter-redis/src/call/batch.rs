@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     task::Poll,
     time::Instant,
 };
@@ -14,11 +14,10 @@ use tokio::sync::oneshot;
 use super::{
     deadline::{Deadline, run_once},
     denials::{Denial, Ticket},
-    faults::{CallError, Fault, named},
-    wait,
+    faults::{CallError, Fault},
 };
 use crate::{
-    client::{ScriptCall, ScriptClient, ScriptReply, command::quoted},
+    client::{ScriptClient, ScriptReply, command::quoted},
     handle::Handle,
     limiter::RedisLimiter,
     shared::Access,
@@ -51,23 +50,19 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// A check that was sent outlives its caller. A check that was not sent yet is dropped with it.
     pub(crate) async fn send_check(&self, key: &[u8], cost: Cost) -> Result<Decision, Error> {
-        wait::needs_runtime()?;
-        let Self { shared, handle } = self;
-        let (runtime, name) = (shared.client.runtime(), handle.policy.name());
-        shared.may_call(key, Access::Write).map_err(|error| named(name, error))?;
-        let deadline = shared.deadline();
-        let (answer, answered) = oneshot::channel();
-        let ticket = shared.denials.ticket(key);
-        let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
-        let limiter = self.clone();
-        if !shared.sends_batches() {
-            drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
-        } else if handle.queue.push(check) {
-            let turn = Turn { handle: Arc::clone(handle), is_over: false };
-            drop(runtime.spawn(limiter.send_queued(turn)));
-        }
-        let answer = wait::answered(answered, deadline).await;
-        answer.and_then(|answer| answer).map_err(|error| named(name, error))
+        self.ask(key, Access::Write, |deadline, answer| {
+            let Self { shared, handle } = self;
+            let (limiter, runtime) = (self.clone(), shared.client.runtime());
+            let ticket = shared.denials.ticket(key);
+            let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
+            if !shared.batches.load(Relaxed) {
+                drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
+            } else if handle.queue.push(check) {
+                let turn = Turn { handle: Arc::clone(handle), is_over: false };
+                drop(runtime.spawn(limiter.send_queued(turn)));
+            }
+        })
+        .await
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
@@ -118,11 +113,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 }
             };
             let costs = checks.iter().map(|check| check.cost).collect::<Vec<_>>();
-            let call = handle.plan.checks(&costs);
-            let script = call.script;
-            let keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
-            let mut call = ScriptCall::of(call, keys);
-            let result = run_once(&shared.client, script, &mut call, deadline).await;
+            let mut call = handle.plan.checks(&costs);
+            call.keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
+            let result = run_once(&shared.client, &mut call, deadline).await;
             for (check, key) in checks.iter_mut().zip(call.keys) {
                 check.key = key;
             }

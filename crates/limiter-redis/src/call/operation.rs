@@ -10,21 +10,19 @@ use std::{
 };
 
 use limiter_core::{Cost, Error, Receipt, Usage};
-use tokio::sync::oneshot;
 
 use super::{
     batch::invalid_reply,
     deadline::{Deadline, run},
     denials::{Denial, Denials},
-    faults::{CallError, named},
-    wait,
+    faults::CallError,
 };
 use crate::{
     client::{ScriptCall, ScriptClient},
     events::EventKind,
     handle::Handle,
     limiter::RedisLimiter,
-    scripts::{Call, Charged, Taken},
+    scripts::{Charged, Taken},
     shared::Access,
 };
 
@@ -118,29 +116,28 @@ impl<C: ScriptClient> RedisLimiter<C> {
         access: Access,
         run: impl FnOnce(Operation<C>) -> F,
     ) -> Result<T, Error> {
-        wait::needs_runtime()?;
-        let name = self.handle.policy.name();
-        self.shared.may_call(key, access).map_err(|error| named(name, error))?;
-        let deadline = self.shared.deadline();
-        let (send, outcome) = oneshot::channel();
-        let run = run(Operation { limiter: self.clone(), key: key.to_vec(), access, deadline });
-        drop(self.shared.client.runtime().spawn(async move { drop(send.send(run.await)) }));
-        let outcome = wait::answered(outcome, deadline).await;
-        outcome.and_then(|outcome| outcome).map_err(|error| named(name, error))
+        self.ask(key, access, |deadline, answer| {
+            let limiter = self.clone();
+            let run = run(Operation { limiter, key: key.to_vec(), access, deadline });
+            drop(self.shared.client.runtime().spawn(async move { drop(answer.send(run.await)) }));
+        })
+        .await
     }
 }
 
 impl<C: ScriptClient> Operation<C> {
     /// Calls a script, and returns what `read` makes of its reply.
-    async fn call<T>(&self, call: Call<'_>, read: impl FnOnce(&[i64]) -> Option<T>) -> Outcome<T> {
+    async fn call<T>(
+        &self,
+        mut call: ScriptCall,
+        read: impl FnOnce(&[i64]) -> Option<T>,
+    ) -> Outcome<T> {
         let Self { limiter, key, access, deadline } = self;
         let shared = &limiter.shared;
         let pass = shared.breaker(key, *access).pass(Instant::now());
         let pass = pass.map_err(|open| shared.breaker_is_open(key, open))?;
-        let script = call.script;
-        let mut call = ScriptCall::of(call, vec![key.clone()]);
-        call.read_only = *access == Access::Read;
-        let result = run(&shared.client, script, &mut call, *deadline).await;
+        call.keys.push(key.clone());
+        let result = run(&shared.client, &mut call, *deadline).await;
         let result = result.and_then(|reply| {
             let value = reply.integers().and_then(|numbers| read(&numbers));
             value.ok_or_else(|| invalid_reply(&reply))

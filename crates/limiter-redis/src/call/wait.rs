@@ -1,6 +1,9 @@
 //! How callers wait: for the reply to a call, and for permits.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
 use tokio::{
@@ -11,34 +14,48 @@ use tokio::{
 
 use super::{
     deadline::Deadline,
-    faults::{CallError, Fault},
+    faults::{CallError, Fault, named},
 };
-use crate::{client::ScriptClient, limiter::RedisLimiter};
+use crate::{client::ScriptClient, limiter::RedisLimiter, shared::Access};
 
 /// How much longer than the deadline a caller waits, so that the call's own time-out, which names the
 /// cause, is reported first.
 const GRACE: Duration = Duration::from_millis(2);
 
 /// Returns an error if there is no Tokio runtime, whose timers the caller's wait needs.
-pub(crate) fn needs_runtime() -> Result<(), Error> {
+fn needs_runtime() -> Result<(), Error> {
     Runtime::try_current().map(drop).map_err(|error| {
         let message = "there is no Tokio runtime to await the answer on";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })
 }
 
-/// Waits for the answer of a call that another task makes.
-pub(crate) async fn answered<T>(
-    answer: oneshot::Receiver<T>,
-    deadline: Deadline,
-) -> Result<T, Arc<CallError>> {
-    let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
-        // The task that makes the call was not scheduled.
-        Err(_) => "no answer within the deadline; the thread of the client's runtime is busy",
-    };
-    Err(Arc::new(CallError::new(Fault::NoReply, error)))
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Starts a call for one key if the circuit breaker lets it pass, and waits for its answer, which
+    /// another task sends.
+    pub(super) async fn ask<T>(
+        &self,
+        key: &[u8],
+        access: Access,
+        start: impl FnOnce(Deadline, oneshot::Sender<Result<T, Arc<CallError>>>),
+    ) -> Result<T, Error> {
+        needs_runtime()?;
+        let Self { shared, handle } = self;
+        let named = |error| named(handle.policy.name(), error);
+        // First of all, so that nothing is allocated for a call that is not made.
+        let may_pass = shared.breaker(key, access).may_pass(Instant::now());
+        may_pass.map_err(|open| named(shared.breaker_is_open(key, open)))?;
+        let deadline = Deadline::after(shared.settings.deadline);
+        let (send, answer) = oneshot::channel();
+        start(deadline, send);
+        let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
+            Ok(Ok(answer)) => return answer.map_err(named),
+            Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
+            // The task that makes the call was not scheduled.
+            Err(_) => "no answer within the deadline; the thread of the client's runtime is busy",
+        };
+        Err(named(Arc::new(CallError::new(Fault::NoReply, error))))
+    }
 }
 
 /// Returns what was reserved once it may be used.

@@ -76,10 +76,28 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
         Some(runtime) => Driver::on(runtime.clone()),
         None => Driver::start()?,
     };
-    let connection = Connection::start(driver, address, options.replica_reads);
+    let Address { config, cluster, url } = address;
+    let runtime = driver.runtime().clone();
+    let topology = match cluster {
+        Some(seeds) => {
+            let (replica_reads, url) = (options.replica_reads, url.clone());
+            Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url))
+        }
+        None => {
+            let name = "Redis".to_owned();
+            let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
+            Topology::Single(Arc::new(node))
+        }
+    };
+    let connection = Connection { topology, url: url.into(), driver };
     let connected = connection.clone();
     // The runtime of the connection drives the wait, so the caller needs none.
-    let wait = async move { connected.topology.connected().await };
+    let wait = async move {
+        match connected.topology {
+            Topology::Single(node) => node.connected().await,
+            Topology::Cluster(cluster) => cluster.connected().await,
+        }
+    };
     drop(connection.driver.runtime().spawn(wait).await);
     Ok(connection)
 }
@@ -106,34 +124,7 @@ pub struct Server {
     node: Arc<Node>,
 }
 
-impl Topology {
-    /// Waits until it is connected, at most a second.
-    async fn connected(&self) {
-        match self {
-            Self::Single(node) => node.connected().await,
-            Self::Cluster(cluster) => cluster.connected().await,
-        }
-    }
-}
-
 impl Connection {
-    /// Starts to connect.
-    pub(crate) fn start(driver: Arc<Driver>, address: Address, replica_reads: bool) -> Self {
-        let Address { config, cluster, url } = address;
-        let runtime = driver.runtime().clone();
-        let topology = match cluster {
-            Some(seeds) => {
-                Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url.clone()))
-            }
-            None => {
-                let name = "Redis".to_owned();
-                let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
-                Topology::Single(Arc::new(node))
-            }
-        };
-        Self { topology, url: url.into(), driver }
-    }
-
     /// Returns the servers that serve keys: in a cluster, the known primaries.
     #[doc(hidden)]
     #[must_use]
@@ -188,16 +179,13 @@ impl ScriptClient for Connection {
             Topology::Single(node) => node,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
-        let value = match node.send(None, Command::from(call), within).await {
-            Ok(value) => value,
-            Err(error) if error.redirect.is_some() => {
-                let hint = "the server is a node of a cluster; use redis-cluster://";
-                let message = format!("{error}: {hint}");
-                return Err(CallError::new(error.fault(), message).with_source(error));
+        node.run(None, Command::from(call), within).await.map_err(|error| {
+            if error.redirect.is_none() {
+                return error;
             }
-            Err(error) => return Err(error),
-        };
-        command::reply(value).inspect_err(|_| node.replace())
+            let hint = "the server is a node of a cluster; use redis-cluster://";
+            CallError::new(error.fault(), format!("{error}: {hint}")).with_source(error)
+        })
     }
 
     fn takes_many_keys(&self) -> bool {

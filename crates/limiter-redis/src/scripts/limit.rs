@@ -1,6 +1,6 @@
 //! One limit: by which form of script it is applied, and the arguments of that.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use limiter_core::{Algorithm, Cost, Limit};
 
@@ -26,7 +26,7 @@ pub(crate) struct Single {
     /// The numbers of GCRA, which replies with a debt.
     pub(super) gcra: Option<Gcra>,
     /// The quota: its text in a state, two numbers, and the kind.
-    pub(super) arguments: [Arc<str>; 4],
+    pub(super) arguments: [String; 4],
     /// The most permits at once.
     pub(super) largest: u64,
     pub(super) longest_delay: Duration,
@@ -41,47 +41,54 @@ pub(crate) enum Form {
     Ledger,
 }
 
+/// The files of a form's scripts.
+pub(super) struct Files {
+    /// Checks, reservations and peeks.
+    pub(super) check: &'static [&'static str],
+    /// Refunds, if the general script can't read the form.
+    pub(super) refund: Option<&'static [&'static str]>,
+    /// What takes from one of several limits.
+    pub(super) takes: &'static [&'static str],
+    /// What gives back to one of several limits.
+    pub(super) refunds: &'static [&'static str],
+}
+
 impl Form {
-    /// Returns the script of checks, reservations and peeks.
-    pub(super) fn check(self) -> String {
-        let files: &[&str] = match self {
-            Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua"), CHECK],
-            Self::Window => &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
-            Self::SlidingCounter => {
-                &[SCALED, WINDOW_STATE, COUNTER, include_str!("window/check_counter.lua"), CHECK]
-            }
-            Self::Ledger => &[LEDGER, include_str!("ledger/check.lua")],
-        };
-        files.concat()
-    }
-
-    /// Returns the script of refunds, if the general one can't read the form.
-    pub(super) fn refund(self) -> Option<String> {
-        let files = [LEDGER, LEDGER_GIVE, include_str!("ledger/refund.lua")];
-        (self == Self::Ledger).then(|| files.concat())
-    }
-
-    /// Returns the functions that take from one of several limits.
-    pub(super) const fn takes(self) -> &'static [&'static str] {
+    pub(super) const fn files(self) -> Files {
         match self {
-            Self::Gcra => &[GCRA, include_str!("gcra/family.lua")],
-            Self::Window | Self::SlidingCounter => {
-                &[WINDOW_STATE, WINDOW, COUNTER, include_str!("window/family.lua")]
-            }
-            Self::Ledger => &[LEDGER, LEDGER_TEXT, include_str!("ledger/family.lua")],
-        }
-    }
-
-    /// Returns the functions that give back to one of several limits.
-    pub(super) const fn refunds(self) -> &'static [&'static str] {
-        match self {
-            Self::Gcra => &[GCRA, include_str!("gcra/refund.lua")],
-            Self::Window | Self::SlidingCounter => {
-                &[WINDOW_STATE, include_str!("window/refund.lua")]
-            }
-            Self::Ledger => {
-                &[LEDGER, LEDGER_GIVE, LEDGER_TEXT, include_str!("ledger/text_refund.lua")]
-            }
+            Self::Gcra => Files {
+                check: &[SCALED, GCRA, include_str!("gcra/check.lua"), CHECK],
+                refund: None,
+                takes: &[GCRA, include_str!("gcra/family.lua")],
+                refunds: &[GCRA, include_str!("gcra/refund.lua")],
+            },
+            Self::Window => Files {
+                check: &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
+                refund: None,
+                takes: &[WINDOW_STATE, WINDOW, COUNTER, include_str!("window/family.lua")],
+                refunds: &[WINDOW_STATE, include_str!("window/refund.lua")],
+            },
+            Self::SlidingCounter => Files {
+                check: &[
+                    SCALED,
+                    WINDOW_STATE,
+                    COUNTER,
+                    include_str!("window/check_counter.lua"),
+                    CHECK,
+                ],
+                ..Self::Window.files()
+            },
+            Self::Ledger => Files {
+                check: &[LEDGER, include_str!("ledger/check.lua")],
+                refund: Some(&[LEDGER, LEDGER_GIVE, include_str!("ledger/refund.lua")]),
+                takes: &[LEDGER, LEDGER_TEXT, include_str!("ledger/family.lua")],
+                refunds: &[
+                    LEDGER,
+                    LEDGER_GIVE,
+                    LEDGER_TEXT,
+                    include_str!("ledger/text_refund.lua"),
+                ],
+            },
         }
     }
 }
@@ -96,7 +103,7 @@ impl Single {
             Self {
                 form,
                 gcra: None,
-                arguments: arguments.map(Arc::from),
+                arguments,
                 largest: permits,
                 longest_delay: Duration::from_micros(horizon),
             }
@@ -105,7 +112,7 @@ impl Single {
             let text = format!(" {slot} {span} {horizon}");
             let arguments = [text, paced.to_string(), permits.to_string(), kind.to_owned()];
             Self {
-                arguments: arguments.map(Arc::from),
+                arguments,
                 largest: if paced > 0 { permits.div_ceil(paced) } else { permits },
                 ..windows(Form::Ledger, "")
             }
@@ -127,7 +134,7 @@ impl Single {
                 let gcra = Gcra::new(limit);
                 Self {
                     gcra: Some(gcra),
-                    arguments: gcra.arguments().map(Arc::from),
+                    arguments: gcra.arguments(),
                     largest: quota.burst(),
                     longest_delay: gcra.longest_delay(),
                     ..windows(Form::Gcra, "gcra")
@@ -141,7 +148,7 @@ impl Single {
     }
 
     /// Returns the quota for the check script of a limit that is alone at its key.
-    pub(super) fn alone(&self) -> &[Arc<str>] {
+    pub(super) fn alone(&self) -> &[String] {
         // The kind is one argument less, because a server takes longer for each: `bench redis`.
         let parts = if self.form == Form::Gcra { 3 } else { 4 };
         self.arguments.get(..parts).unwrap_or_default()

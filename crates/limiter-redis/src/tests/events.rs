@@ -32,8 +32,8 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
             observer.lock().unwrap().push((event.name(), policy, node));
         })),
     );
-    events.transition(Transition::Opened, Access::Write, node(), &"it broke");
-    events.transition(Transition::Closed, Access::Write, node(), &"");
+    events.transition(Transition::Opened, Access::Write, node(), "it broke");
+    events.transition(Transition::Closed, Access::Write, node(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
         events.report(EventKind::StoreError(&error), "premium", node);
@@ -95,12 +95,12 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     events.report(EventKind::StoreError(&error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
     for _ in 0..100 {
-        events.transition(Transition::Opened, Access::Write, node(), &"it broke");
-        events.log_outage(Access::Write, node(), &"it broke again");
-        events.transition(Transition::Closed, Access::Write, node(), &"");
+        events.transition(Transition::Opened, Access::Write, node(), "it broke");
+        events.log_outage(Access::Write, node(), "it broke again");
+        events.transition(Transition::Closed, Access::Write, node(), "");
     }
     // Another breaker is logged by itself.
-    events.transition(Transition::Opened, Access::Read, node(), &"it broke");
+    events.transition(Transition::Opened, Access::Read, node(), "it broke");
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([

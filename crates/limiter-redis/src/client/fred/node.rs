@@ -22,7 +22,11 @@ use super::{
 };
 use crate::{
     call::faults::{CallError, Fault},
-    client::{command::Command, outage_log::OutageLog},
+    client::{
+        ScriptReply,
+        command::{self, Command},
+        outage_log::OutageLog,
+    },
 };
 
 /// How long a connection may return nothing before it is replaced.
@@ -64,10 +68,8 @@ struct Current {
     silent_since: Option<Instant>,
     /// When the client was last connected, or made. Only kept if sentinels name the server.
     connected_at: Instant,
-    /// Whether the server replied that it is not the primary.
-    is_replica: bool,
-    /// Whether the connection returned an invalid reply.
-    is_invalid: bool,
+    /// Whether the server replied that it is not the primary, or with something that is not a reply.
+    is_useless: bool,
 }
 
 impl Node {
@@ -126,9 +128,15 @@ impl Node {
         result
     }
 
-    /// Notes that the current connection replied with something that is not a reply to its command.
-    pub(crate) fn replace(&self) {
-        self.lock().is_invalid = true;
+    /// Sends a script call once, and returns its reply. A reply of a wrong type replaces the connection.
+    pub(crate) async fn run(
+        &self,
+        first: Option<&'static str>,
+        call: Command,
+        within: Duration,
+    ) -> Result<ScriptReply, CallError> {
+        let reply = command::reply(self.send(first, call, within).await?);
+        reply.inspect_err(|_| self.lock().is_useless = true)
     }
 
     fn not_connected(&self) -> CallError {
@@ -143,10 +151,8 @@ impl Node {
         if is_silent {
             self.log.begins("no reply for a second");
         }
-        let is_useless = current.is_replica
-            || current.is_invalid
-            || current.task.is_finished()
-            || self.is_lost(&mut current);
+        let is_useless =
+            current.is_useless || current.task.is_finished() || self.is_lost(&mut current);
         if is_silent || (is_useless && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
             let (runtime, config) = (&self.runtime, &self.config);
@@ -181,15 +187,11 @@ impl Node {
                 current.silent_since.get_or_insert(start);
                 return;
             }
-            Some(Fault::InvalidReply) => {
-                current.is_invalid = true;
-                return;
-            }
-            Some(Fault::NotPrimary) => current.is_replica = true,
+            Some(Fault::InvalidReply | Fault::NotPrimary) => current.is_useless = true,
             _ => {}
         }
         current.silent_since = None;
-        if !current.is_replica {
+        if !current.is_useless {
             self.log.ends();
         }
     }
@@ -218,8 +220,7 @@ impl Current {
             since: now,
             silent_since: None,
             connected_at: now,
-            is_replica: false,
-            is_invalid: false,
+            is_useless: false,
         }
     }
 

@@ -1,11 +1,9 @@
 //! What the operations do with the limits of a policy, in Rust.
 
-use std::sync::Arc;
-
 use limiter_core::{Algorithm, Policy, algorithm::WindowKind};
 
 use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
-use crate::scripts::Call;
+use crate::ScriptCall;
 
 /// The functions of an algorithm for one limit, and the state that was read last: those of
 /// `several/interface.lua`. Times are microseconds of Unix time, marks count from `now`.
@@ -83,13 +81,10 @@ pub(super) struct Outcome {
 
 impl Model {
     /// Makes the limits of a policy, with the arguments of each in scripts over several limits.
-    pub(super) fn new<'a>(
-        policy: &Policy,
-        limits: impl Iterator<Item = &'a [Arc<str>; 4]>,
-    ) -> Self {
+    pub(super) fn new<'a>(policy: &Policy, limits: impl Iterator<Item = &'a [String; 4]>) -> Self {
         let windows = |index, kind| Any::Windows(Windows::new(policy, index, kind));
         let limits = limits.enumerate().map(|(index, arguments)| {
-            let words: Vec<_> = arguments.iter().map(|text| &**text).collect();
+            let words: Vec<_> = arguments.iter().map(String::as_str).collect();
             match policy.limits()[index].algorithm() {
                 Algorithm::FixedWindow => windows(index, WindowKind::Fixed),
                 Algorithm::AlignedWindow => windows(index, WindowKind::Aligned),
@@ -167,7 +162,7 @@ impl Model {
     }
 
     /// Gives back by the arguments of a call: the permits, when they were charged, and the marks.
-    pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &Call<'_>) -> Outcome {
+    pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &ScriptCall) -> Outcome {
         let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
         let (&[permits, cost, taken_at, at], marks) = arguments.split_first_chunk::<4>().unwrap();
         let charge = Charge { permits, cost, taken_at, at };
