@@ -11,7 +11,13 @@ use limiter_core::{
 };
 
 use crate::{
-    call::{fallback::Local, faults::CallError, operation::Token, wait},
+    call::{
+        denials::{Denial, Ticket},
+        fallback::Local,
+        faults::CallError,
+        operation::Token,
+        wait,
+    },
     client::ScriptClient,
     events::{EventKind, FallbackKind},
     limiter::RedisLimiter,
@@ -135,6 +141,15 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
         self.report(EventKind::Fallback(kind), key);
         Some(decision)
+    }
+
+    /// Counts a decision of the store, and caches it if it is a denial.
+    pub(crate) fn decided(&self, ticket: Ticket, key: &[u8], denial: Denial) {
+        let Self { shared, handle } = self;
+        shared.events.tally.decided(&denial.decision);
+        if !denial.decision.is_admitted() {
+            shared.denials.insert(ticket, key, &handle.policy, denial);
+        }
     }
 
     /// Counts and reports an operation that got no decision from the store.

@@ -133,14 +133,14 @@ impl RedisSettings {
 
     /// Returns a builder with these settings, for those that a file can't contain.
     pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Builder<C> {
-        fn set<T: Copy>(setting: &mut T, given: Option<T>) {
-            *setting = given.unwrap_or(*setting);
+        fn set<T>(setting: &mut T, given: Option<T>) {
+            if let Some(given) = given {
+                *setting = given;
+            }
         }
         let mut builder = RedisLimiter::builder(client, policy).failure_policy(self.on_failure);
-        if let Some(prefix) = &self.prefix {
-            builder = builder.prefix(prefix);
-        }
         let settings = &mut builder.settings;
+        set(&mut settings.prefix, self.prefix.clone());
         set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
         set(&mut settings.batching, self.batching);
         set(&mut settings.denials, self.denial_cache);

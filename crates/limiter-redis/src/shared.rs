@@ -15,7 +15,7 @@ use crate::{
     builder::Settings,
     call::{
         breaker::{self, Breaker, Pass, Refused},
-        denials::{Denial, Denials, Ticket},
+        denials::Denials,
         fallback::Local,
         faults::{CallError, Fault},
     },
@@ -57,19 +57,13 @@ const SERVERS: usize = 32;
 impl<C: ScriptClient> Shared<C> {
     pub(crate) fn new(client: C, settings: Settings, policy: Policy) -> Result<Self, Error> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let now = Instant::now();
+        let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
+        let observer = settings.observer.clone().map(|observer| observer.0);
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
-            keys: Keys::new(
-                &settings.prefix,
-                &policy,
-                settings.key_secret.as_ref().map(|secret| &*secret.0),
-            )?,
-            denials: Denials::new(settings.denials, now),
-            events: Events::new(
-                policy.name(),
-                settings.observer.clone().map(|observer| observer.0),
-            ),
+            keys: Keys::new(&settings.prefix, &policy, secret)?,
+            denials: Denials::new(settings.denials, Instant::now()),
+            events: Events::new(policy.name(), observer),
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
                 let Settings { failures, open, deadline, .. } = settings;
@@ -147,14 +141,6 @@ impl<C: ScriptClient> Shared<C> {
     /// Returns the name of the server that has the key, if there are several.
     pub(crate) fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
         self.client.server_of(key).map(|(_, name)| name)
-    }
-
-    /// Counts a decision of the store, and caches it if it is a denial.
-    pub(crate) fn decided(&self, ticket: Ticket, denial: &Denial<'_>) {
-        self.events.tally.decided(&denial.decision);
-        if !denial.decision.is_admitted() {
-            self.denials.insert(ticket, denial);
-        }
     }
 }
 

@@ -152,26 +152,21 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
     fn deliver(&self, check: Check, answer: Answer, sent: Instant) {
         let Check { key, cost, deadline, ticket, answer: caller } = check;
-        if let Ok(decision) = &answer {
-            let (key, policy, decision) = (&key, &self.handle.policy, *decision);
-            let received = Instant::now();
-            self.shared.decided(ticket, &Denial { key, policy, cost, decision, sent, received });
-            // A caller whose time is over has asked the local fallback itself.
-            if let Some(local) = &self.handle.local
-                && decision.is_admitted()
-                && !caller.is_closed()
-            {
-                drop(local.follow(key, cost));
-            }
-        }
         match &answer {
-            Err(error) => self.report_error(&key, error),
-            // Its caller got the error of a missing reply.
-            Ok(_) if caller.is_closed() && deadline.left().is_zero() => {
-                let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
-                self.report_error(&key, &late);
+            Ok(decision) => {
+                let (decision, received) = (*decision, Instant::now());
+                self.decided(ticket, &key, Denial { cost, decision, sent, received });
+                // A caller whose time is over got the error of a missing reply, and has asked the local
+                // fallback itself.
+                if !caller.is_closed() {
+                    let local = self.handle.local.as_ref().filter(|_| decision.is_admitted());
+                    drop(local.and_then(|local| local.follow(&key, cost)));
+                } else if deadline.left().is_zero() {
+                    let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
+                    self.report_error(&key, &late);
+                }
             }
-            Ok(_) => {}
+            Err(error) => self.report_error(&key, error),
         }
         drop(caller.send(answer));
     }

@@ -58,12 +58,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
         within: Duration,
     ) -> Result<(Taken, Option<Receipt>), Error> {
         self.in_task(key, Access::Write, async move |operation: Operation<C>| {
-            let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
+            let Operation { limiter, key, .. } = &operation;
+            let Self { shared, handle } = limiter;
             let (ticket, sent) = (shared.denials.ticket(key), Instant::now());
             let call = handle.plan.take(cost, within);
             let taken = operation.call(call, |reply| handle.plan.taken(reply, cost)).await?;
-            let (policy, decision, received) = (&handle.policy, taken.decision, Instant::now());
-            shared.decided(ticket, &Denial { key, policy, cost, decision, sent, received });
+            let (decision, received) = (taken.decision, Instant::now());
+            limiter.decided(ticket, key, Denial { cost, decision, sent, received });
             let follow = |_| handle.local.as_ref()?.follow(key, cost);
             let local = taken.charged.as_ref().and_then(follow);
             Ok((taken, local))

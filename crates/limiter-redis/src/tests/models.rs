@@ -126,15 +126,8 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
         if !refunded.load(Ordering::SeqCst) {
             let usage = Usage::new(1, 0, Duration::from_secs(1));
             let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
-            let denial = Denial {
-                key: b"key",
-                policy: &policy,
-                cost: Cost::ONE,
-                decision,
-                sent: now,
-                received: now,
-            };
-            denials.insert(ticket, &denial);
+            let denial = Denial { cost: Cost::ONE, decision, sent: now, received: now };
+            denials.insert(ticket, b"key", &policy, denial);
         }
         refund.join().unwrap();
         assert_eq!(denials.find(b"key", &policy, Cost::ONE, now), None);
