@@ -9,9 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use limiter_core::{Decision, Error, Policy};
-use limiter_redis::{
-    CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptName, ScriptReply,
-};
+use limiter_redis::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply};
 use tokio::runtime::Handle;
 
 use crate::fred_client::WITHIN;
@@ -98,17 +96,19 @@ impl ScriptClient for Recorder {
     async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         self.exchange(|exchange| {
             let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
-            let ScriptName::Source(source) = &call.script else {
+            let words = call.words();
+            let [name, source, _, key, arguments @ ..] = words.as_slice() else {
+                return Err(no_script());
+            };
+            if **name == *b"EVALSHA" {
                 let reply = exchange.reply.as_ref().ok_or_else(no_script)?;
                 let integers = reply.iter().copied().map(ScriptReply::Integer);
                 return Ok(ScriptReply::Array(integers.collect()));
-            };
-            let quotas = call.quotas.iter().map(|quota| quota.as_bytes().to_vec());
-            let numbers = call.arguments.iter().map(|number| number.to_string().into_bytes());
+            }
             exchange.call = Some(Call {
-                source: source.to_string(),
-                key: call.keys.concat(),
-                arguments: quotas.chain(numbers).collect(),
+                source: String::from_utf8_lossy(source).into_owned(),
+                key: key.to_vec(),
+                arguments: arguments.iter().map(|argument| argument.to_vec()).collect(),
             });
             Err(no_script())
         })

@@ -1,7 +1,7 @@
 //! `explain`: what is stored at a key, and what it means.
 
 use limiter_core::Policy;
-use limiter_redis::{ScriptCall, ScriptClient as _, ScriptName, ScriptReply};
+use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -22,8 +22,7 @@ const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], tonumber(ARGV[1]
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     let found = target::find(server, &connection, target)?;
-    let script = ScriptName::Source([READ, EXPLAIN].concat().into());
-    let mut call = ScriptCall::new(script, vec![found.key.clone()]);
+    let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
     call.arguments = vec![ELEMENTS];
     let reply = connection.run(&call, WITHIN).await?;
     let read = match &reply {

@@ -1,6 +1,6 @@
 //! `reset`: makes a subject fresh.
 
-use limiter_redis::{ScriptCall, ScriptClient as _, ScriptName, ScriptReply};
+use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply};
 use serde_json::json;
 
 use crate::{
@@ -16,7 +16,7 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     let connection = server.connect().await?;
     let key = target::find(server, &connection, target)?.key;
     let shown = String::from_utf8_lossy(&key).into_owned();
-    let call = ScriptCall::new(ScriptName::Source(RESET.into()), vec![key]);
+    let call = ScriptCall::new(RESET, vec![key]);
     let reply = connection.run(&call, WITHIN).await?;
     let ScriptReply::Integer(deleted) = reply else { return Err(invalid(&reply).into()) };
     let text = if deleted > 0 {

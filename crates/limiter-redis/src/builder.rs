@@ -1,12 +1,12 @@
 //! The settings of a limiter, all of which are fixed before it exists.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
-    client::ScriptClient,
+    client::{ScriptClient, options::Hidden},
     events::{Event, Observer},
     limiter::RedisLimiter,
     scripts::PRELUDE,
@@ -36,13 +36,13 @@ use crate::{
 pub struct Builder<C> {
     client: C,
     policy: Policy,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) prefix: String,
-    pub(crate) key_secret: Option<Vec<u8>>,
+    pub(crate) key_secret: Option<Hidden<Vec<u8>>>,
     pub(crate) deadline: Duration,
     pub(crate) failure_policy: FailurePolicy,
     /// The capacity of the cache of denials.
@@ -52,9 +52,9 @@ pub(crate) struct Settings {
     pub(crate) failures: u32,
     /// How long the circuit breaker then refuses calls.
     pub(crate) open: Duration,
-    pub(crate) observer: Option<Arc<Observer>>,
+    pub(crate) observer: Option<Hidden<Arc<Observer>>>,
     /// Sets `now` in the scripts.
-    pub(crate) prelude: String,
+    pub(crate) prelude: Hidden<String>,
 }
 
 impl<C: ScriptClient> Builder<C> {
@@ -64,15 +64,6 @@ impl<C: ScriptClient> Builder<C> {
     /// The default prefix.
     pub const DEFAULT_PREFIX: &str = "limiter";
 
-    /// The default number of cached denials.
-    pub const DEFAULT_DENIALS: usize = Denials::DEFAULT_CAPACITY;
-
-    /// The default number of failures in a row after which the circuit breaker opens.
-    pub const DEFAULT_BREAKER_FAILURES: u32 = 5;
-
-    /// The default time for which the circuit breaker refuses calls when it opens.
-    pub const DEFAULT_BREAKER_OPEN: Duration = Duration::from_millis(100);
-
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(client: C, policy: Policy) -> Self {
@@ -81,12 +72,12 @@ impl<C: ScriptClient> Builder<C> {
             key_secret: None,
             deadline: Self::DEFAULT_DEADLINE,
             failure_policy: FailurePolicy::default(),
-            denials: Self::DEFAULT_DENIALS,
+            denials: 10_000,
             batching: true,
-            failures: Self::DEFAULT_BREAKER_FAILURES,
-            open: Self::DEFAULT_BREAKER_OPEN,
+            failures: 5,
+            open: Duration::from_millis(100),
             observer: None,
-            prelude: PRELUDE.to_owned(),
+            prelude: Hidden(PRELUDE.to_owned()),
         };
         Self { client, policy, settings }
     }
@@ -126,7 +117,7 @@ impl<C: ScriptClient> Builder<C> {
     /// # }
     /// ```
     pub fn key_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
-        self.settings.key_secret = Some(secret.into());
+        self.settings.key_secret = Some(Hidden(secret.into()));
         self
     }
 
@@ -170,14 +161,14 @@ impl<C: ScriptClient> Builder<C> {
     ///
     /// It is called on the thread on which the event happens, and must not block.
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.settings.observer = Some(Arc::new(observer));
+        self.settings.observer = Some(Hidden(Arc::new(observer)));
         self
     }
 
     /// Replaces the prelude by one that sets another time.
     #[cfg(test)]
     pub(crate) fn prelude(mut self, prelude: &str) -> Self {
-        prelude.clone_into(&mut self.settings.prelude);
+        self.settings.prelude = Hidden(prelude.to_owned());
         self
     }
 
@@ -189,41 +180,26 @@ impl<C: ScriptClient> Builder<C> {
     pub fn build(self) -> Result<RedisLimiter<C>, Error> {
         let Self { client, policy, settings } = self;
         let Settings { deadline, denials, failures, open, .. } = settings;
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
-        if !(Duration::from_millis(1)..=Self::MAX_DEADLINE).contains(&deadline) {
-            let most = Self::MAX_DEADLINE;
-            return invalid(format!("invalid deadline {deadline:?}: use 1ms to {most:?}"));
-        }
-        if denials > Denials::MAX_CAPACITY {
-            let most = Denials::MAX_CAPACITY;
-            return invalid(format!("invalid denial cache of {denials}: use at most {most}"));
-        }
-        if !(1..=Breaker::RECENT / 2).contains(&failures) {
-            let most = Breaker::RECENT / 2;
-            return invalid(format!("invalid breaker with {failures} failures: use 1 to {most}"));
-        }
-        if !(Duration::from_millis(1)..=Breaker::MAX_OPEN).contains(&open) {
-            let most = Breaker::MAX_OPEN;
-            return invalid(format!(
-                "invalid breaker that opens for {open:?}: use 1ms to {most:?}"
-            ));
-        }
+        let least = Duration::from_millis(1);
+        in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
+        in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
+        let breaker = format!("breaker with {failures} failures");
+        in_range(failures, 1..=Breaker::RECENT / 2, &breaker)?;
+        let breaker = format!("breaker that opens for {open:?}");
+        in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
         RedisLimiter::of(Shared::new(client, settings, policy)?)
     }
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("prefix", &self.prefix)
-            .field("has_key_secret", &self.key_secret.is_some())
-            .field("deadline", &self.deadline)
-            .field("failure_policy", &self.failure_policy)
-            .field("denials", &self.denials)
-            .field("batching", &self.batching)
-            .field("failures", &self.failures)
-            .field("open", &self.open)
-            .field("has_observer", &self.observer.is_some())
-            .finish_non_exhaustive()
+/// Returns an error that quotes a setting if its value is out of its range.
+fn in_range<T: PartialOrd + Debug>(
+    value: T,
+    range: RangeInclusive<T>,
+    quoted: &str,
+) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
     }
+    let message = format!("invalid {quoted}: use {:?} to {:?}", range.start(), range.end());
+    Err(Error::new(ErrorKind::InvalidSetting, message))
 }

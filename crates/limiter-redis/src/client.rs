@@ -15,9 +15,10 @@ mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
 
+use ::fred::bytes::Bytes;
 use tokio::runtime::Handle;
 
-use crate::{call::faults::CallError, scripts::Call};
+use crate::{call::faults::CallError, scripts::Script};
 
 /// Runs scripts on a Redis or Valkey server.
 ///
@@ -98,78 +99,64 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// thread that another task keeps busy.
     fn runtime(&self) -> &Handle;
 
-    /// Returns the number of the server that has the key, for its circuit breaker, or zero if there is
-    /// only one server or the server is not known. A server keeps its number while it is known.
+    /// Returns the server that has the key: a number, for its circuit breaker, and a name for errors and
+    /// log lines, such as `10.0.0.1:6379`. Returns `None` if there is only one server or the server is not
+    /// known, which is the default.
     ///
-    /// Numbers should be small: from 32 on, servers share circuit breakers.
-    fn server_of(&self, key: &[u8]) -> usize {
-        let _ = key;
-        0
-    }
-
-    /// Returns the name of the server that has the key for errors and log lines, such as
-    /// `10.0.0.1:6379`, or `None` if there is only one server or the server is not known.
-    fn name_of(&self, key: &[u8]) -> Option<String> {
+    /// A server keeps its number while it is known. From 31 on, servers share circuit breakers.
+    fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
         let _ = key;
         None
     }
 }
 
-/// One script call: `EVALSHA` or `EVAL`.
+/// One script call: `EVALSHA`, or `EVAL` if the server does not have the script.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ScriptCall {
-    /// The script, and whether it is called by its digest or by its source.
-    pub script: ScriptName,
+    pub(crate) script: Script,
+    pub(crate) by_source: bool,
     /// `KEYS`: one, unless the client [takes several](ScriptClient::takes_many_keys).
     pub keys: Vec<Vec<u8>>,
     /// The first of `ARGV`: the texts of the quotas.
-    pub quotas: Arc<[Arc<str>]>,
-    /// The rest of `ARGV`.
+    pub(crate) quotas: Arc<[Bytes]>,
+    /// The last of `ARGV`.
     pub arguments: Vec<i64>,
     /// Whether a replica may run the script: it writes only to repair an expiry or an impossible state.
     pub read_only: bool,
 }
 
 impl ScriptCall {
-    /// Returns a call of `script` for `keys`, without arguments, which may write.
+    /// Returns a call of the script with this source for `keys`, without arguments, which may write.
     #[must_use]
-    pub fn new(script: ScriptName, keys: Vec<Vec<u8>>) -> Self {
-        Self { script, keys, quotas: [].into(), arguments: Vec::new(), read_only: false }
+    pub fn new(source: &str, keys: Vec<Vec<u8>>) -> Self {
+        let call = Self::of(&Script::new(source.to_owned()), &[].into(), Vec::new());
+        Self { by_source: true, keys, ..call }
     }
 
     /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
     #[must_use]
     pub fn words(&self) -> Vec<Cow<'_, [u8]>> {
-        let (name, script) = match &self.script {
-            ScriptName::Digest(digest) => ("EVALSHA", digest),
-            ScriptName::Source(source) => ("EVAL", source),
-        };
+        let (name, script) = self.name();
         let number = |number: String| Cow::Owned(number.into_bytes());
-        let mut words = vec![Cow::Borrowed(name.as_bytes()), Cow::Borrowed(script.as_bytes())];
+        let mut words = vec![Cow::Borrowed(name.as_bytes()), Cow::Borrowed(&**script)];
         words.push(number(self.keys.len().to_string()));
         words.extend(self.keys.iter().map(|key| Cow::Borrowed(key.as_slice())));
-        words.extend(self.quotas.iter().map(|quota| Cow::Borrowed(quota.as_bytes())));
+        words.extend(self.quotas.iter().map(|quota| Cow::Borrowed(&**quota)));
         words.extend(self.arguments.iter().map(|argument| number(argument.to_string())));
         words
     }
 
-    /// Returns a call by the script's digest.
-    pub(crate) fn of(call: Call<'_>, keys: Vec<Vec<u8>>) -> Self {
-        let Call { script, quotas, arguments } = call;
-        let quotas = Arc::clone(quotas);
-        Self { quotas, arguments, ..Self::new(script.by_digest(), keys) }
+    /// Returns a call by the script's digest, to which the keys are added.
+    pub(crate) fn of(script: &Script, quotas: &Arc<[Bytes]>, arguments: Vec<i64>) -> Self {
+        let (script, quotas) = (script.clone(), Arc::clone(quotas));
+        Self { script, by_source: false, keys: Vec::new(), quotas, arguments, read_only: false }
     }
-}
 
-/// How a script is named in a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ScriptName {
-    /// The SHA-1 digest of its source in hexadecimal digits, for `EVALSHA`.
-    Digest(Arc<str>),
-    /// Its source, for `EVAL`.
-    Source(Arc<str>),
+    /// Returns the command's name, and what names the script.
+    fn name(&self) -> (&'static str, &Bytes) {
+        let Script { digest, source } = &self.script;
+        if self.by_source { ("EVAL", source) } else { ("EVALSHA", digest) }
+    }
 }
 
 /// The reply of a script.

@@ -21,9 +21,9 @@ impl Damper {
     /// The shortest time between the log lines of two outages.
     pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
-    /// Notes that there is an outage, and returns whether to log it now: the number of outages that
-    /// were not logged before it. To be called again while the outage lasts.
-    pub(crate) fn begins(&mut self, now: Instant) -> Option<u64> {
+    /// Notes that there is an outage, and returns the end of its log line if it is to be logged now:
+    /// how many outages before it were not. To be called again while the outage lasts.
+    pub(crate) fn begins(&mut self, now: Instant) -> Option<String> {
         let is_new = !std::mem::replace(&mut self.failing, true);
         if self.logged {
             return None;
@@ -36,22 +36,17 @@ impl Damper {
         // A long outage that was counted as skipped is now the one that is logged.
         let skipped = std::mem::take(&mut self.skipped).saturating_sub(u64::from(!is_new));
         (self.logged, self.logged_at) = (true, Some(now));
-        Some(skipped)
+        Some(match skipped {
+            0 => String::new(),
+            1 => " (1 outage before this one was not logged)".to_owned(),
+            number => format!(" ({number} outages before this one were not logged)"),
+        })
     }
 
     /// Notes that the outage is over, and returns whether to log it.
     pub(crate) fn ends(&mut self) -> bool {
         self.failing = false;
         std::mem::take(&mut self.logged)
-    }
-}
-
-/// Returns the end of a log line for outages that were not logged.
-pub(crate) fn skipped(number: u64) -> String {
-    match number {
-        0 => String::new(),
-        1 => " (1 outage before this one was not logged)".to_owned(),
-        number => format!(" ({number} outages before this one were not logged)"),
     }
 }
 
@@ -78,14 +73,15 @@ mod tests {
     fn a_long_outage_after_a_short_one_is_logged_later() {
         let mut damper = Damper::default();
         let start = Instant::now();
-        assert_eq!(damper.begins(start), Some(0));
+        assert_eq!(damper.begins(start).as_deref(), Some(""));
         assert!(damper.ends());
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(damper.begins(after(1)), None);
         assert!(!damper.ends());
         assert_eq!(damper.begins(after(2)), None);
         assert_eq!(damper.begins(after(9)), None);
-        assert_eq!(damper.begins(after(10)), Some(1));
+        let end = " (1 outage before this one was not logged)";
+        assert_eq!(damper.begins(after(10)).as_deref(), Some(end));
         assert_eq!(damper.begins(after(11)), None);
         assert!(damper.ends());
         assert!(!damper.ends());

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -11,8 +10,8 @@ use limiter_core::{Error, ErrorKind};
 
 use crate::{
     call::breaker::Transition,
-    counters::{Counters, Tally},
-    damper::{Damper, skipped},
+    counters::{Count, Tally},
+    damper::Damper,
     shared::Access,
 };
 
@@ -78,18 +77,26 @@ impl<'a> Event<'a> {
     /// Returns a name for metrics, in `snake_case`, which never changes.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            EventKind::BreakerOpened => "breaker_opened",
-            EventKind::BreakerClosed => "breaker_closed",
-            EventKind::StoreError(error) => match error.kind() {
-                ErrorKind::Unavailable => "unavailable",
-                ErrorKind::Undetermined => "undetermined",
-                _ => "unexpected",
+        self.kind.name_and_count().0
+    }
+}
+
+impl EventKind<'_> {
+    /// Returns the name for metrics and the counter.
+    fn name_and_count(&self) -> (&'static str, fn(&Tally) -> &Count) {
+        use FallbackKind::{Allow, Deny, Local};
+        match self {
+            Self::BreakerOpened => ("breaker_opened", |tally| &tally.breaker_opened),
+            Self::BreakerClosed => ("breaker_closed", |tally| &tally.breaker_closed),
+            Self::StoreError(error) => match error.kind() {
+                ErrorKind::Unavailable => ("unavailable", |tally| &tally.unavailable),
+                ErrorKind::Undetermined => ("undetermined", |tally| &tally.undetermined),
+                _ => ("unexpected", |tally| &tally.unexpected),
             },
-            EventKind::RefundFailed(_) => "refund_failed",
-            EventKind::Fallback(FallbackKind::Allow) => "fallback_allow",
-            EventKind::Fallback(FallbackKind::Deny) => "fallback_deny",
-            EventKind::Fallback(FallbackKind::Local) => "fallback_local",
+            Self::RefundFailed(_) => ("refund_failed", |tally| &tally.refunds_failed),
+            Self::Fallback(Allow) => ("fallback_allow", |tally| &tally.fallback_allow),
+            Self::Fallback(Deny) => ("fallback_deny", |tally| &tally.fallback_deny),
+            Self::Fallback(Local) => ("fallback_local", |tally| &tally.fallback_local),
         }
     }
 }
@@ -98,11 +105,14 @@ impl<'a> Event<'a> {
 pub(crate) struct Events {
     /// The name of the limiter's own policy.
     policy: String,
-    tally: Tally,
+    pub(crate) tally: Tally,
     observer: Option<Arc<Observer>>,
-    /// By node and access, the log's damper.
-    dampers: Mutex<HashMap<(Option<String>, Access), Damper>>,
+    /// Of the log, for each breaker.
+    dampers: Mutex<HashMap<Breaker, Damper>>,
 }
+
+/// The node and the access of a breaker.
+type Breaker = (Option<Arc<str>>, Access);
 
 /// Called with each event, by the thread on which it happens.
 pub(crate) type Observer = dyn Fn(&Event<'_>) + Send + Sync;
@@ -113,58 +123,38 @@ impl Events {
         Self { policy, tally, observer, dampers: Mutex::default() }
     }
 
-    /// Returns what is counted without an event.
-    pub(crate) const fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        self.tally.read()
-    }
-
     /// Reports a transition of a circuit breaker, and logs it unless the last one was logged recently.
     pub(crate) fn transition(
         &self,
         transition: Transition,
         access: Access,
-        node: Option<String>,
-        cause: &dyn fmt::Display,
+        node: Option<Arc<str>>,
+        cause: &str,
     ) {
-        let kind = match transition {
-            Transition::Opened => EventKind::BreakerOpened,
-            Transition::Closed => EventKind::BreakerClosed,
-        };
-        self.report(kind, &self.policy, || node.clone());
         match transition {
-            Transition::Opened => self.log_outage(access, node, cause),
-            Transition::Closed => self.log_recovery(access, node),
+            Transition::Opened => {
+                self.report(EventKind::BreakerOpened, &self.policy, || node.clone());
+                self.log_outage(access, node, cause);
+            }
+            Transition::Closed => {
+                self.report(EventKind::BreakerClosed, &self.policy, || node.clone());
+                let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
+                if dampers.entry((node.clone(), access)).or_default().ends() {
+                    let (policy, node) = (&self.policy, node.as_deref());
+                    let message = "Redis replies again";
+                    tracing::info!(policy, node, "circuit breaker closed for {access}: {message}");
+                }
+            }
         }
     }
 
     /// Logs that a circuit breaker is open. To be called again while that lasts.
-    pub(crate) fn log_outage(
-        &self,
-        access: Access,
-        node: Option<String>,
-        cause: &dyn fmt::Display,
-    ) {
+    pub(crate) fn log_outage(&self, access: Access, node: Option<Arc<str>>, cause: &str) {
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         let damper = dampers.entry((node.clone(), access)).or_default();
         if let Some(others) = damper.begins(Instant::now()) {
-            let (policy, node, others) = (&self.policy, node.as_deref(), skipped(others));
-            tracing::warn!(policy, node, "circuit breaker opened for {access}: {cause}{others}");
-        }
-    }
-
-    fn log_recovery(&self, access: Access, node: Option<String>) {
-        let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-        if dampers.entry((node.clone(), access)).or_default().ends() {
             let (policy, node) = (&self.policy, node.as_deref());
-            tracing::info!(
-                policy,
-                node,
-                "circuit breaker closed for {access}: Redis replies again"
-            );
+            tracing::warn!(policy, node, "circuit breaker opened for {access}: {cause}{others}");
         }
     }
 
@@ -174,18 +164,12 @@ impl Events {
         &self,
         kind: EventKind<'_>,
         policy: &str,
-        node: impl FnOnce() -> Option<String>,
+        node: impl FnOnce() -> Option<Arc<str>>,
     ) {
-        let event = Event { kind, policy, node: None };
-        self.tally.count(&event);
+        let (_, count) = kind.name_and_count();
+        count(&self.tally).add();
         if let Some(observer) = &self.observer {
-            observer(&Event { node: node().as_deref(), ..event });
+            observer(&Event { kind, policy, node: node().as_deref() });
         }
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }

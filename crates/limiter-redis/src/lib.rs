@@ -27,32 +27,18 @@
 //! for customers' own quotas and for reloads.
 //!
 //! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
-//!
-//! [`connect`] starts a thread for the connection, so no check waits for a worker of the caller's runtime
-//! that is busy with a long computation. The thread ends when the last handle is dropped. A client that
-//! the caller brings, and a connection [on a runtime of the caller](ConnectOptions::with_runtime), use the
-//! caller's workers, which such a task then delays. Answers are awaited on a Tokio runtime in any case,
-//! and at most until their deadline.
-//!
-//! # Waiting
-//!
-//! [`acquire`](RedisLimiter::acquire) waits for permits. The server decides the order among all
-//! processes; a waiter sends one call and sleeps until its permits are due.
-//! [`reserve`](RedisLimiter::reserve) returns the delay instead.
+//! Answers are awaited on a Tokio runtime, and at most until their deadline.
 //!
 //! # Slow and unreachable servers
 //!
 //! An answer takes at most its deadline, 50 ms by default. Then a [`FailurePolicy`] decides: it returns
 //! the error, admits, refuses, or asks a limiter in memory that has this process's share of the quotas.
-//! After a few failures in a row, or when most replies are slow, a circuit breaker opens: for up to
-//! 200 ms no call is sent, and requests don't wait. Then one call at a time probes the server. So an
-//! outage costs few requests the deadline, and so does an outage from the start, because [`connect`]
-//! does not fail for it.
+//! After a few failures a circuit breaker opens, and requests don't wait any more: see
+//! [`guide::failure`].
 //!
 //! A call is never sent again if it may have been executed: a lost reply is an error of the kind
-//! [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a second charge. A call that the
-//! server did not execute is sent once more within the deadline. [`Fault`] is the table of what each
-//! failure means.
+//! [`Undetermined`](limiter_core::ErrorKind::Undetermined), never a second charge. [`Fault`] is the
+//! table of what each failure means.
 //!
 //! [`RedisLimiter::counters`] counts the outcomes, and an [observer](Builder::observer) receives
 //! [events](Event). Outages are logged once when they begin and once when they end, not for each
@@ -71,32 +57,26 @@
 //! # Servers
 //!
 //! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
-//! [`connect`] distinguishes them by the address; [`connect_with`] takes further options. Scripts need
-//! no installation: they are sent when the server does not have them. A user of the server needs
+//! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
+//! server does not have them. A user of the server needs
 //! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
 //! `+lrange +llen +lindex +lset +lpush +rpush +rpop +ltrim`, on the keys `~limiter:*`, and in a cluster
 //! `+cluster|slots`.
-//!
-//! In a cluster each key has a slot of its own, so keys spread over the nodes. A slot can be migrated
-//! while it is in use. A node that fails affects its own keys only, until a replica takes its place.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
 //! for all keys in use, and set `maxmemory-policy noeviction`. The command `limiter-doctor` checks a
 //! server, and reports what to change.
 //!
-//! # Features
+//! # Features and clients
 //!
 //! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
 //! - `serde`: settings from a configuration file, by `RedisSettings`.
 //! - `tls`: encrypted connections, by `rustls` with `ring`.
 //! - `unix-sockets`: servers on the same machine, by `redis+unix://`.
 //!
-//! # Clients
-//!
-//! [`connect`] makes a connection of the library [`fred`]. [`FredClient`] uses a client or pool of `fred`
-//! that the program has already, and `RedisClient` a connection of the library `redis`. Any other library
-//! can be used through [`ScriptClient`].
+//! [`connect`] makes a connection of the library [`fred`], and [`FredClient`] uses a client or pool of
+//! `fred` that the program has already. Any other library can be used through [`ScriptClient`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -112,8 +92,6 @@ mod handle;
 mod keys;
 mod limiter;
 mod operations;
-mod receipts;
-mod script;
 mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
@@ -129,7 +107,7 @@ pub use call::{
 #[cfg(feature = "redis")]
 pub use client::redis::RedisClient;
 pub use client::{
-    ScriptCall, ScriptClient, ScriptName, ScriptReply,
+    ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
     fred::brought::FredClient,
     options::ConnectOptions,

@@ -1,4 +1,4 @@
-//! The limiter for many processes.
+//! The limiter, and its operations with their documentation.
 
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -127,7 +127,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`FailurePolicy::Local`](crate::FailurePolicy::Local), through all handles of the limiter.
     /// Does nothing under another failure policy.
     pub fn set_processes(&self, processes: NonZeroU32) {
-        if let Some(local) = &self.shared.local {
+        if let Some(local) = &self.handle.local {
             local.set_processes(processes);
         }
     }
@@ -135,7 +135,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns what the limiter and its handles have counted in this process.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.events.counters()
+        self.shared.events.tally.read()
     }
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].

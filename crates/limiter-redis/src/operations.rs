@@ -1,6 +1,9 @@
 //! The operations of the core's traits.
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use limiter_core::{
     Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Usage,
@@ -9,13 +12,15 @@ use limiter_core::{
 
 use crate::{
     call::{
-        fallback::{Local, LocalHandle},
+        denials::{Denial, Ticket},
+        fallback::Local,
+        faults::CallError,
+        operation::Token,
         wait,
     },
     client::ScriptClient,
     events::{EventKind, FallbackKind},
     limiter::RedisLimiter,
-    receipts::Token,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
@@ -34,19 +39,15 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         };
         let denials = &self.shared.denials;
         if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
-            self.shared.events.tally().cached();
+            self.shared.events.tally.cached.add();
             return Answer::ready(Ok(denial));
         }
         let limiter = self.clone();
         Answer::pending(async move {
-            let Self { shared, handle } = &limiter;
-            match shared.check(handle, &key, cost).await {
-                Ok(decision) => Ok(decision),
-                Err(error) => limiter
-                    .locally(&key, |local, own| local.decide(own, &key, cost))
-                    .or_else(|| shared.decision_without_store(handle, &key))
-                    .ok_or(error),
-            }
+            limiter.send_check(&key, cost).await.or_else(|error| {
+                let local = limiter.locally(&key, |local| local.decide(&key, cost));
+                local.or_else(|| limiter.without_store(&key)).ok_or(error)
+            })
         })
     }
 
@@ -54,12 +55,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
             let key = key?;
-            match limiter.shared.peek(&limiter.handle, &key).await {
-                Ok(usage) => Ok(usage),
-                Err(error) => {
-                    limiter.locally(&key, |local, own| local.peek(own, &key)).ok_or(error)
-                }
-            }
+            let usage = limiter.send_peek(&key).await;
+            usage.or_else(|error| limiter.locally(&key, |local| local.peek(&key)).ok_or(error))
         })
     }
 
@@ -67,38 +64,37 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
             let key = key?;
-            let Self { shared, handle } = &limiter;
-            let (taken, local) = match shared.reserve(handle, &key, cost, within).await {
+            let (taken, local) = match limiter.send_reserve(&key, cost, within).await {
                 Ok(taken) => taken,
                 Err(error) => {
-                    return limiter
-                        .locally(&key, |local, own| local.reserve(own, &key, cost, within))
-                        .or_else(|| {
-                            let decision = shared.decision_without_store(handle, &key)?;
-                            Some(uncharged(decision, cost))
-                        })
-                        .ok_or(error);
+                    let local = limiter.locally(&key, |local| local.reserve(&key, cost, within));
+                    let uncharged = || Some(uncharged(limiter.without_store(&key)?, cost));
+                    return local.or_else(uncharged).ok_or(error);
                 }
             };
             let Some(charged) = taken.charged else {
                 return Ok(Reservation::refused(taken.decision));
             };
             let delay = charged.delay();
-            let token = Token::new(shared.id, key, charged, Arc::clone(handle), local);
-            Ok(Reservation::admitted(taken.decision, delay, token.into_receipt(cost)))
+            let (handle, local) = (Arc::clone(&limiter.handle), Mutex::new(local));
+            let token = Token { limiter: limiter.shared.id, key, charged, handle, local };
+            let receipt = Receipt::of_store(Arc::new(token), cost.get());
+            Ok(Reservation::admitted(taken.decision, delay, receipt))
         })
     }
 
     fn refund(&self, receipt: Receipt) -> Answer<u64> {
-        let shared = Arc::clone(&self.shared);
-        match receipt.token::<Token>() {
-            Some(token) if token.limiter == shared.id => {
-                Answer::pending(async move { shared.refund(receipt).await })
+        match receipt.token::<Arc<Token>>() {
+            Some(token) if token.limiter == self.shared.id => {
+                let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&token.handle));
+                let (limiter, token) = (Self { shared, handle }, Arc::clone(token));
+                let permits = receipt.permits();
+                Answer::pending(async move { limiter.send_refund(token, permits).await })
             }
             Some(_) => Answer::ready(Ok(0)),
             // The local fallback's receipt, or another limiter's.
             None => {
-                let local = shared.local.as_ref();
+                let local = self.handle.local.as_ref();
                 Answer::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
             }
         }
@@ -108,10 +104,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.shared.keys.of(key));
         Answer::pending(async move {
             let key = key?;
-            if let Some(local) = &limiter.shared.local {
+            if let Some(local) = &limiter.handle.local {
                 local.reset(&key);
             }
-            limiter.shared.reset(&limiter.handle, &key).await
+            limiter.send_reset(&key).await
         })
     }
 
@@ -133,12 +129,39 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns the answer of the local fallback, if there is one.
-    fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local, &LocalHandle) -> T) -> Option<T> {
-        let answer = ask(self.shared.local.as_ref()?, self.handle.local.as_ref()?);
-        let kind = EventKind::Fallback(FallbackKind::Local);
-        let policy = self.handle.policy.name();
-        self.shared.events.report(kind, policy, || self.shared.node_of(key));
+    fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local) -> T) -> Option<T> {
+        let answer = ask(self.handle.local.as_ref()?);
+        self.report(EventKind::Fallback(FallbackKind::Local), key);
         Some(answer)
+    }
+
+    /// Returns the fallback's decision that is the same for all requests, if there is one.
+    fn without_store(&self, key: &[u8]) -> Option<Decision> {
+        let decision = self.shared.settings.failure_policy.decision(&self.handle.policy)?;
+        let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
+        self.report(EventKind::Fallback(kind), key);
+        Some(decision)
+    }
+
+    /// Counts a decision of the store, and caches it if it is a denial.
+    pub(crate) fn decided(&self, ticket: Ticket, key: &[u8], denial: Denial) {
+        let Self { shared, handle } = self;
+        shared.events.tally.decided(&denial.decision);
+        if !denial.decision.is_admitted() {
+            shared.denials.insert(ticket, key, &handle.policy, denial);
+        }
+    }
+
+    /// Counts and reports an operation that got no decision from the store.
+    pub(crate) fn report_error(&self, key: &[u8], error: &CallError) {
+        let error = Error::new(error.fault().kind(), error.to_string());
+        self.report(EventKind::StoreError(&error), key);
+    }
+
+    /// Counts an event, and reports it to the observer.
+    pub(crate) fn report(&self, kind: EventKind<'_>, key: &[u8]) {
+        let Self { shared, handle } = self;
+        shared.events.report(kind, handle.policy.name(), || shared.node_of(key));
     }
 }
 

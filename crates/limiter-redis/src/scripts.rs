@@ -11,11 +11,11 @@ mod plan;
 mod reply;
 
 use gcra::Gcra;
-use limit::Form;
 pub(crate) use limit::Single;
-pub(crate) use plan::{Call, Charged, Plan, Taken};
+use limit::{Files, Form};
+pub(crate) use plan::{Charged, Plan, Taken};
 
-use crate::script::Script;
+use fred::bytes::Bytes;
 
 /// Sets `now` from the server's clock.
 pub(crate) const PRELUDE: &str = include_str!("scripts/prelude.lua");
@@ -27,6 +27,20 @@ const RESET: &str = include_str!("scripts/reset.lua");
 const FAMILIES: &str = include_str!("scripts/several/families.lua");
 const CHECK: &str = include_str!("scripts/several/check.lua");
 const REFUND: &str = include_str!("scripts/several/refund.lua");
+
+/// A script, as it is called and as it is sent. A clone shares its texts.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) digest: Bytes,
+    pub(crate) source: Bytes,
+}
+
+impl Script {
+    pub(crate) fn new(source: String) -> Self {
+        let digest = sha1_smol::Sha1::from(&source).digest().to_string();
+        Self { digest: digest.into(), source: source.into() }
+    }
+}
 
 /// The scripts of a policy.
 #[derive(Debug)]
@@ -41,11 +55,11 @@ struct Scripts {
 
 impl Scripts {
     fn new(prelude: &str, limits: &[Single]) -> Self {
-        let (check, refund) = match limits {
-            [limit] => (limit.form().check(), limit.form().refund()),
-            _ => (general(limits, Form::takes) + CHECK, None),
-        };
-        let refund = refund.unwrap_or_else(|| general(limits, Form::refunds) + REFUND);
+        let files = limits.first().filter(|_| limits.len() == 1).map(|limit| limit.form().files());
+        let check = files.as_ref().map(|files| files.check.concat());
+        let check = check.unwrap_or_else(|| general(limits, |files| files.takes) + CHECK);
+        let refund = files.and_then(|files| files.refund).map(<[_]>::concat);
+        let refund = refund.unwrap_or_else(|| general(limits, |files| files.refunds) + REFUND);
         let function = ["local function check(KEYS, ARGV)\n", &check, "end\n"].concat();
         Self {
             check: Script::new([prelude, &check].concat()),
@@ -57,11 +71,12 @@ impl Scripts {
 }
 
 /// Returns the functions of all algorithms that the limits have, and those over several limits.
-fn general(limits: &[Single], functions: fn(Form) -> &'static [&'static str]) -> String {
+fn general(limits: &[Single], functions: fn(Files) -> &'static [&'static str]) -> String {
     let mut source = [SCALED, FAMILIES].concat();
     for form in [Form::Gcra, Form::Window, Form::Ledger] {
-        if limits.iter().any(|limit| functions(limit.form()) == functions(form)) {
-            source += &functions(form).concat();
+        let files = functions(form.files());
+        if limits.iter().any(|limit| functions(limit.form().files()) == files) {
+            source += &files.concat();
         }
     }
     source

@@ -1,12 +1,14 @@
 //! A limiter's settings from a configuration file.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use limiter_core::{Error, Policy};
 use serde::Deserialize;
 
 use crate::{
-    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter, ScriptClient, connect_with,
+    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter, ScriptClient,
+    client::options::{Credentials, Hidden},
+    connect_with,
 };
 
 /// The settings of limiters in a configuration file, with the feature `serde`.
@@ -37,19 +39,19 @@ use crate::{
 ///
 /// An unknown field, a missing one, and a value of the wrong type are errors of the format, whose message
 /// names the field. A value out of its range is an error of [`RedisSettings::connect`].
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
     #[serde(deserialize_with = "field::url")]
-    url: String,
+    url: Hidden<String>,
     #[serde(default, deserialize_with = "field::username")]
     username: Option<String>,
     #[serde(default, deserialize_with = "field::password")]
-    password: Option<String>,
+    password: Option<Hidden<String>>,
     #[serde(default, deserialize_with = "field::sentinel_username")]
     sentinel_username: Option<String>,
     #[serde(default, deserialize_with = "field::sentinel_password")]
-    sentinel_password: Option<String>,
+    sentinel_password: Option<Hidden<String>>,
     #[serde(default, deserialize_with = "field::replica_reads")]
     replica_reads: bool,
     #[serde(default, deserialize_with = "field::prefix")]
@@ -77,6 +79,8 @@ struct Breaker {
 mod field {
     use serde::{Deserialize, Deserializer, de::Error};
 
+    use crate::client::options::Hidden;
+
     macro_rules! fields {
         ($($name:ident: $type:ty),+ $(,)?) => {
             $(pub(super) fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
@@ -87,11 +91,11 @@ mod field {
     }
 
     fields! {
-        url: String,
+        url: Hidden<String>,
         username: Option<String>,
-        password: Option<String>,
+        password: Option<Hidden<String>>,
         sentinel_username: Option<String>,
-        sentinel_password: Option<String>,
+        sentinel_password: Option<Hidden<String>>,
         replica_reads: bool,
         prefix: Option<String>,
         deadline_ms: Option<u64>,
@@ -118,63 +122,42 @@ impl RedisSettings {
     ///
     /// As [`connect_with`].
     pub async fn connection(&self) -> Result<Connection, Error> {
-        let mut options = ConnectOptions::new();
-        if self.replica_reads {
-            options = options.with_replica_reads();
-        }
-        if let Some((username, password)) = credentials(&self.username, &self.password) {
-            options = options.with_credentials(username, password);
-        }
-        let of_sentinels = credentials(&self.sentinel_username, &self.sentinel_password);
-        if let Some((username, password)) = of_sentinels {
-            options = options.with_sentinel_credentials(username, password);
-        }
-        connect_with(&self.url, &options).await
+        let options = ConnectOptions {
+            replica_reads: self.replica_reads,
+            server: credentials(&self.username, &self.password),
+            sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
+            ..ConnectOptions::new()
+        };
+        connect_with(&self.url.0, &options).await
     }
 
     /// Returns a builder with these settings, for those that a file can't contain.
     pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Builder<C> {
+        fn set<T>(setting: &mut T, given: Option<T>) {
+            if let Some(given) = given {
+                *setting = given;
+            }
+        }
         let mut builder = RedisLimiter::builder(client, policy).failure_policy(self.on_failure);
-        if let Some(prefix) = &self.prefix {
-            builder = builder.prefix(prefix);
-        }
-        if let Some(deadline) = self.deadline_ms {
-            builder = builder.deadline(Duration::from_millis(deadline));
-        }
-        if let Some(batching) = self.batching {
-            builder = builder.batching(batching);
-        }
-        if let Some(denials) = self.denial_cache {
-            builder = builder.denial_cache(denials);
-        }
-        let Breaker { failures, open_ms } = self.breaker;
-        let failures = failures.unwrap_or(Builder::<C>::DEFAULT_BREAKER_FAILURES);
-        let open = open_ms.map_or(Builder::<C>::DEFAULT_BREAKER_OPEN, Duration::from_millis);
-        builder.breaker(failures, open)
+        let settings = &mut builder.settings;
+        set(&mut settings.prefix, self.prefix.clone());
+        set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
+        set(&mut settings.batching, self.batching);
+        set(&mut settings.denials, self.denial_cache);
+        set(&mut settings.failures, self.breaker.failures);
+        set(&mut settings.open, self.breaker.open_ms.map(Duration::from_millis));
+        builder
     }
 }
 
 /// Returns a user and a password if there is one of them.
-fn credentials<'a>(
-    username: &'a Option<String>,
-    password: &'a Option<String>,
-) -> Option<(&'a str, &'a str)> {
+fn credentials(
+    username: &Option<String>,
+    password: &Option<Hidden<String>>,
+) -> Option<Credentials> {
     let given = username.is_some() || password.is_some();
     given.then(|| {
-        (username.as_deref().unwrap_or("default"), password.as_deref().unwrap_or_default())
+        let password = password.as_ref().map_or("", |password| &password.0);
+        Credentials::new(username.as_deref().unwrap_or("default"), password)
     })
-}
-
-impl fmt::Debug for RedisSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the address and the passwords.
-        f.debug_struct("RedisSettings")
-            .field("prefix", &self.prefix)
-            .field("deadline_ms", &self.deadline_ms)
-            .field("on_failure", &self.on_failure)
-            .field("breaker", &self.breaker)
-            .field("batching", &self.batching)
-            .field("denial_cache", &self.denial_cache)
-            .finish_non_exhaustive()
-    }
 }

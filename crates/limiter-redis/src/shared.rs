@@ -9,23 +9,20 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::{Cost, Decision, Error, Policy, Receipt};
+use limiter_core::{Error, Policy};
 
 use crate::{
     builder::Settings,
     call::{
-        batch::BatchQueue,
         breaker::{self, Breaker, Pass, Refused},
-        deadline::Deadline,
-        denials::{Denial, Denials, Ticket},
+        denials::Denials,
         fallback::Local,
         faults::{CallError, Fault},
     },
     client::ScriptClient,
-    events::{EventKind, Events, FallbackKind},
-    handle::{Handle, Handles},
+    events::Events,
+    handle::Handles,
     keys::Keys,
-    scripts::Plan,
 };
 
 /// Whether an operation charges or gives back permits, or only reads them.
@@ -49,9 +46,9 @@ pub(crate) struct Shared<C> {
     /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
     /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
-    handles: Handles,
+    pub(crate) handles: Handles,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
-    batches: AtomicBool,
+    pub(crate) batches: AtomicBool,
 }
 
 /// Servers with larger numbers share the breaker of another server.
@@ -60,17 +57,18 @@ const SERVERS: usize = 32;
 impl<C: ScriptClient> Shared<C> {
     pub(crate) fn new(client: C, settings: Settings, policy: Policy) -> Result<Self, Error> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let now = Instant::now();
+        let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
+        let observer = settings.observer.clone().map(|observer| observer.0);
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
-            keys: Keys::new(&settings.prefix, &policy, settings.key_secret.as_deref())?,
-            denials: Denials::new(settings.denials, now),
-            events: Events::new(policy.name(), settings.observer.clone()),
+            keys: Keys::new(&settings.prefix, &policy, secret)?,
+            denials: Denials::new(settings.denials, Instant::now()),
+            events: Events::new(policy.name(), observer),
             local: settings.failure_policy.local(&policy)?,
             breakers: std::array::from_fn(|_| {
                 let Settings { failures, open, deadline, .. } = settings;
-                let settings = breaker::Settings::new(failures, open, deadline);
-                [Breaker::new(settings, now), Breaker::new(settings, now)]
+                let settings = breaker::Settings { failures, open, deadline };
+                [Breaker::new(settings), Breaker::new(settings)]
             }),
             handles: Handles::default(),
             batches: AtomicBool::new(settings.batching && client.takes_many_keys()),
@@ -80,32 +78,11 @@ impl<C: ScriptClient> Shared<C> {
         })
     }
 
-    /// Returns the handle of `policy`, which must have the families of the limiter's own policy.
-    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
-        self.policy.check_families(policy)?;
-        self.handles.get(policy, || {
-            Ok(Handle {
-                plan: Plan::new(&self.settings.prelude, policy),
-                queue: BatchQueue::default(),
-                local: self.local.as_ref().map(|local| local.handle(policy)).transpose()?,
-                policy: policy.clone(),
-            })
-        })
-    }
-
-    /// Returns the deadline of a call that is made now.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.settings.deadline)
-    }
-
-    pub(crate) fn sends_batches(&self) -> bool {
-        self.batches.load(Relaxed)
-    }
-
     /// Stops sending batches, because the server is a node of a cluster.
     pub(crate) fn stop_batches(&self, key: &[u8]) {
         if self.batches.swap(false, Relaxed) {
             let (policy, node) = (self.policy.name(), self.node_of(key));
+            let node = node.as_deref();
             tracing::warn!(
                 policy,
                 node,
@@ -118,8 +95,8 @@ impl<C: ScriptClient> Shared<C> {
     /// Returns the circuit breaker of the server that has the key.
     pub(crate) fn breaker(&self, key: &[u8], access: Access) -> &Breaker {
         // The first is for keys whose server is not known, and for clients with one server.
-        let number = self.client.server_of(key);
-        let index = number.checked_sub(1).map_or(0, |number| 1 + number % (SERVERS - 1));
+        let server = self.client.server_of(key);
+        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
         // There is one for each remainder.
         let [writes, reads] = self.breakers.get(index).unwrap_or(&self.breakers[0]);
         match access {
@@ -128,15 +105,9 @@ impl<C: ScriptClient> Shared<C> {
         }
     }
 
-    /// Checks that the circuit breaker lets a call pass, before anything is allocated for it.
-    pub(crate) fn may_call(&self, key: &[u8], access: Access) -> Result<(), Arc<CallError>> {
-        let may_pass = self.breaker(key, access).may_pass(Instant::now());
-        may_pass.map_err(|open| self.breaker_is_open(key, open))
-    }
-
     /// Counts an operation that the circuit breaker refused, and returns its error.
     pub(crate) fn breaker_is_open(&self, key: &[u8], open: Refused) -> Arc<CallError> {
-        self.events.tally().not_asked();
+        self.events.tally.not_asked.add();
         let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
         let retry_in = open.retry_in;
         let message = format!("Redis{node} failed recently and is not called for {retry_in:?}");
@@ -151,70 +122,25 @@ impl<C: ScriptClient> Shared<C> {
         error: Option<&CallError>,
     ) {
         let now = Instant::now();
-        let node = || self.node_of(key);
+        // Without a result, the pass lets another call probe.
         let server_failed = error.map_or(Some(false), |error| error.fault().server_failed());
-        let transition = match server_failed {
-            Some(true) => pass.failed(now),
-            Some(false) => pass.succeeded(now),
-            // Dropped without a result, which lets another call probe.
-            None => {
-                drop(pass);
-                None
-            }
-        };
-        if transition.is_none() && error.is_none() {
+        let Some(failed) = server_failed else { return };
+        let transition = if failed { pass.failed(now) } else { pass.succeeded(now) };
+        if transition.is_none() && !(failed && self.breaker(key, access).is_open()) {
             return;
         }
-        let slow = self.settings.deadline / 2;
-        let slow = format!("replies took longer than {slow:?}, which is half of the deadline");
-        let cause: &dyn fmt::Display = match error {
-            Some(error) => error,
-            None => &slow,
-        };
-        if let Some(transition) = transition {
-            self.events.transition(transition, access, node(), cause);
-        } else if server_failed == Some(true) && self.breaker(key, access).is_open() {
-            self.events.log_outage(access, node(), cause);
+        let (node, slow) = (self.node_of(key), self.settings.deadline / 2);
+        let slow = || format!("replies took longer than {slow:?}, which is half of the deadline");
+        let cause = error.map_or_else(slow, ToString::to_string);
+        match transition {
+            Some(transition) => self.events.transition(transition, access, node, &cause),
+            None => self.events.log_outage(access, node, &cause),
         }
-    }
-
-    /// Counts and reports an operation that got no decision from the store.
-    pub(crate) fn report_error(&self, handle: &Handle, key: &[u8], error: &CallError) {
-        let error = Error::new(error.fault().kind(), error.to_string());
-        let kind = EventKind::StoreError(&error);
-        self.events.report(kind, handle.policy.name(), || self.node_of(key));
     }
 
     /// Returns the name of the server that has the key, if there are several.
-    pub(crate) fn node_of(&self, key: &[u8]) -> Option<String> {
-        self.client.name_of(key)
-    }
-
-    /// Counts a decision of the store, and caches it if it is a denial.
-    pub(crate) fn decided(&self, ticket: Ticket, denial: &Denial<'_>) {
-        self.events.tally().decided(&denial.decision);
-        if !denial.decision.is_admitted() {
-            self.denials.insert(ticket, denial);
-        }
-    }
-
-    /// Charges the local fallback for what the store admitted.
-    pub(crate) fn follow_locally(
-        &self,
-        handle: &Handle,
-        key: &[u8],
-        cost: Cost,
-    ) -> Option<Receipt> {
-        self.local.as_ref()?.follow(handle.local.as_ref()?, key, cost)
-    }
-
-    /// Returns the fallback's decision that is the same for all requests, if there is one.
-    pub(crate) fn decision_without_store(&self, handle: &Handle, key: &[u8]) -> Option<Decision> {
-        let decision = self.settings.failure_policy.decision(&handle.policy)?;
-        let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        let (kind, policy) = (EventKind::Fallback(kind), handle.policy.name());
-        self.events.report(kind, policy, || self.node_of(key));
-        Some(decision)
+    pub(crate) fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        self.client.server_of(key).map(|(_, name)| name)
     }
 }
 

@@ -127,7 +127,7 @@ struct Counted {
 impl Case {
     fn all(url: &str) -> impl Iterator<Item = Self> {
         let attempts = env::var(ATTEMPTS).map_or(QUICK, |number| number.parse().unwrap());
-        let remembering = [0, Builder::<Connection>::DEFAULT_DENIALS];
+        let remembering = [0, 10_000];
         remembering.into_iter().flat_map(move |denials| {
             let case = move |algorithm: &str| Self {
                 url: url.to_owned(),

@@ -1,10 +1,9 @@
 //! Checks made at the same moment through one handle, sent in one script call.
 
 use std::{
-    fmt,
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     task::Poll,
     time::Instant,
 };
@@ -15,13 +14,13 @@ use tokio::sync::oneshot;
 use super::{
     deadline::{Deadline, run_once},
     denials::{Denial, Ticket},
-    faults::{CallError, Fault, named},
-    wait,
+    faults::{CallError, Fault},
 };
 use crate::{
-    client::{ScriptCall, ScriptClient, ScriptReply, command::quoted},
+    client::{ScriptClient, ScriptReply, command::quoted},
     handle::Handle,
-    shared::{Access, Shared},
+    limiter::RedisLimiter,
+    shared::Access,
 };
 
 /// The most checks in one call. With 32, a server and its clients work at the same time, and other
@@ -46,59 +45,49 @@ pub(crate) struct Check {
 /// Several checks can share one error.
 type Answer = Result<Decision, Arc<CallError>>;
 
-impl<C: ScriptClient> Shared<C> {
+impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges `cost` now, without a receipt, in one call with other checks of the same moment.
     ///
     /// A check that was sent outlives its caller. A check that was not sent yet is dropped with it.
-    pub(crate) async fn check(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &[u8],
-        cost: Cost,
-    ) -> Result<Decision, Error> {
-        wait::needs_runtime()?;
-        let runtime = self.client.runtime();
-        let name = handle.policy.name();
-        self.may_call(key, Access::Write).map_err(|error| named(name, error))?;
-        let deadline = self.deadline();
-        let (answer, answered) = oneshot::channel();
-        let ticket = self.denials.ticket(key);
-        let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
-        let (shared, of) = (Arc::clone(self), Arc::clone(handle));
-        if !self.sends_batches() {
-            drop(runtime.spawn(async move { shared.send_each(&of, vec![check]).await }));
-        } else if handle.queue.push(check) {
-            let turn = Turn { handle: of, is_over: false };
-            drop(runtime.spawn(shared.send_queued(turn)));
-        }
-        let answer = wait::answered(answered, deadline).await;
-        answer.and_then(|answer| answer).map_err(|error| named(name, error))
+    pub(crate) async fn send_check(&self, key: &[u8], cost: Cost) -> Result<Decision, Error> {
+        self.ask(key, Access::Write, |deadline, answer| {
+            let Self { shared, handle } = self;
+            let (limiter, runtime) = (self.clone(), shared.client.runtime());
+            let ticket = shared.denials.ticket(key);
+            let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
+            if !shared.batches.load(Relaxed) {
+                drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
+            } else if handle.queue.push(check) {
+                let turn = Turn { handle: Arc::clone(handle), is_over: false };
+                drop(runtime.spawn(limiter.send_queued(turn)));
+            }
+        })
+        .await
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
-    async fn send_queued(self: Arc<Self>, turn: Turn) {
+    async fn send_queued(self, turn: Turn) {
         let_ready_tasks_run().await;
-        let handle = Arc::clone(&turn.handle);
         let mut checks = turn.take();
         checks.retain(|check| !check.answer.is_closed());
         while checks.len() > MAX_BATCH {
             // The last ones first, because Tokio runs the task that was spawned last first.
             let last = checks.split_off((checks.len() - 1) / MAX_BATCH * MAX_BATCH);
-            let (shared, handle) = (Arc::clone(&self), Arc::clone(&handle));
-            drop(tokio::spawn(async move { shared.send_batch(&handle, last).await }));
+            let limiter = self.clone();
+            drop(tokio::spawn(async move { limiter.send_batch(last).await }));
         }
-        self.send_batch(&handle, checks).await;
+        self.send_batch(checks).await;
     }
 
     /// Sends a batch, and the checks of a batch that the server refuses one by one.
-    async fn send_batch(&self, handle: &Handle, checks: Vec<Check>) {
-        let refused = self.send(handle, checks).await;
-        self.send_each(handle, refused).await;
+    async fn send_batch(&self, checks: Vec<Check>) {
+        let refused = self.send(checks).await;
+        self.send_each(refused).await;
     }
 
-    async fn send_each(&self, handle: &Handle, checks: Vec<Check>) {
+    async fn send_each(&self, checks: Vec<Check>) {
         for check in checks {
-            drop(self.send(handle, vec![check]).await);
+            drop(self.send(vec![check]).await);
         }
     }
 
@@ -106,57 +95,54 @@ impl<C: ScriptClient> Shared<C> {
     /// once more.
     ///
     /// Returns the checks if their keys are in several slots of a cluster.
-    async fn send(&self, handle: &Handle, mut checks: Vec<Check>) -> Vec<Check> {
+    async fn send(&self, mut checks: Vec<Check>) -> Vec<Check> {
+        let Self { shared, handle } = self;
         for is_last in [false, true] {
             checks.retain(|check| !check.answer.is_closed());
             let Some(first) = checks.first() else { break };
             let (deadline, node) = (first.deadline, first.key.clone());
             let sent = Instant::now();
-            let pass = match self.breaker(&node, Access::Write).pass(sent) {
+            let pass = match shared.breaker(&node, Access::Write).pass(sent) {
                 Ok(pass) => pass,
                 Err(open) => {
-                    answer_all(checks, &self.breaker_is_open(&node, open));
+                    let error = shared.breaker_is_open(&node, open);
+                    for check in checks {
+                        drop(check.answer.send(Err(Arc::clone(&error))));
+                    }
                     break;
                 }
             };
             let costs = checks.iter().map(|check| check.cost).collect::<Vec<_>>();
-            let call = handle.plan.checks(&costs);
-            let script = call.script;
-            let keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
-            let mut call = ScriptCall::of(call, keys);
-            let result = run_once(&self.client, script, &mut call, deadline).await;
+            let mut call = handle.plan.checks(&costs);
+            call.keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
+            let result = run_once(&shared.client, &mut call, deadline).await;
             for (check, key) in checks.iter_mut().zip(call.keys) {
                 check.key = key;
             }
             let is_refused = |error: &CallError| error.fault() == Fault::CrossSlot;
             if checks.len() > 1 && result.as_ref().is_err_and(is_refused) {
-                self.stop_batches(&node);
+                shared.stop_batches(&node);
                 return checks;
             }
             let answers = decisions(handle, result, &costs);
-            let failed = answers.iter().find_map(|answer| {
-                answer.as_ref().err().filter(|error| error.fault().server_failed() != Some(false))
-            });
-            let failed = failed.or_else(|| answers.iter().find_map(|answer| answer.as_ref().err()));
-            self.note(pass, (&node, Access::Write), failed.map(|error| &**error));
+            // The first error by which the server failed, or the first one.
+            let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+            let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
+            shared.note(pass, (&node, Access::Write), error.map(|error| &**error));
 
-            let again = |answer: &Answer| {
-                let error = answer.as_ref().err();
-                !is_last && error.is_some_and(|error| error.fault().may_be_sent_again())
-            };
-            let (mut not_executed, mut answered) = (Vec::new(), Vec::new());
+            let mut not_executed = Vec::new();
             for (check, answer) in checks.into_iter().zip(answers) {
-                if again(&answer) {
+                let error = answer.as_ref().err().filter(|_| !is_last);
+                if error.is_some_and(|error| error.fault().may_be_sent_again()) {
                     not_executed.push((check, answer));
                 } else {
-                    answered.push((check, answer));
+                    self.deliver(check, answer, sent);
                 }
             }
             if !not_executed.is_empty() && !deadline.pause().await {
-                answered.append(&mut not_executed);
-            }
-            for (check, answer) in answered {
-                self.deliver(handle, check, answer, sent);
+                for (check, answer) in mem::take(&mut not_executed) {
+                    self.deliver(check, answer, sent);
+                }
             }
             checks = not_executed.into_iter().map(|(check, _)| check).collect();
         }
@@ -164,39 +150,25 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
-    fn deliver(&self, handle: &Handle, check: Check, answer: Answer, sent: Instant) {
+    fn deliver(&self, check: Check, answer: Answer, sent: Instant) {
         let Check { key, cost, deadline, ticket, answer: caller } = check;
-        if let Ok(decision) = &answer {
-            let denial = Denial {
-                key: &key,
-                policy: &handle.policy,
-                cost,
-                decision: *decision,
-                sent,
-                received: Instant::now(),
-            };
-            self.decided(ticket, &denial);
-            // A caller whose time is over has asked the local fallback itself.
-            if decision.is_admitted() && !caller.is_closed() {
-                drop(self.follow_locally(handle, &key, cost));
-            }
-        }
         match &answer {
-            Err(error) => self.report_error(handle, &key, error),
-            // Its caller got the error of a missing reply.
-            Ok(_) if caller.is_closed() && deadline.left().is_zero() => {
-                let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
-                self.report_error(handle, &key, &late);
+            Ok(decision) => {
+                let (decision, received) = (*decision, Instant::now());
+                self.decided(ticket, &key, Denial { cost, decision, sent, received });
+                // A caller whose time is over got the error of a missing reply, and has asked the local
+                // fallback itself.
+                if !caller.is_closed() {
+                    let local = self.handle.local.as_ref().filter(|_| decision.is_admitted());
+                    drop(local.and_then(|local| local.follow(&key, cost)));
+                } else if deadline.left().is_zero() {
+                    let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
+                    self.report_error(&key, &late);
+                }
             }
-            Ok(_) => {}
+            Err(error) => self.report_error(&key, error),
         }
         drop(caller.send(answer));
-    }
-}
-
-fn answer_all(checks: Vec<Check>, error: &Arc<CallError>) {
-    for check in checks {
-        drop(check.answer.send(Err(Arc::clone(error))));
     }
 }
 
@@ -294,11 +266,5 @@ impl BatchQueue {
     fn lock(&self) -> MutexGuard<'_, Vec<Check>> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for BatchQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchQueue").finish_non_exhaustive()
     }
 }

@@ -1,8 +1,11 @@
 //! A circuit breaker: while the store fails, calls are refused at once instead of waiting for it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
-use super::sync::{AtomicU64, Ordering::Relaxed};
+use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
 
 /// Lets calls pass to the store while it replies in time.
 ///
@@ -10,15 +13,38 @@ use super::sync::{AtomicU64, Ordering::Relaxed};
 /// [`Breaker::RECENT`]; a slow reply counts as a failure. While it is open, calls are refused at
 /// once. After a short time one call at a time may pass as a probe: its success closes the breaker,
 /// its failure keeps it open for longer.
-///
-/// While it is closed and all goes well, a call reads one word and writes nothing.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// A [`Word`] with all mutable state, so that a transition is one compare-and-swap, and no other
-    /// memory depends on its order.
-    word: AtomicU64,
-    start: Instant,
+    /// The epoch while the latest calls all succeeded, or [`TROUBLED`]. A call then reads this word,
+    /// writes nothing and takes no lock.
+    calm: AtomicU64,
+    inner: Mutex<Inner>,
     settings: Settings,
+}
+
+/// The latest calls did not all succeed.
+const TROUBLED: u64 = u64::MAX;
+
+#[derive(Debug)]
+struct Inner {
+    /// Counts the transitions and probes. The result of a call counts only in the epoch of its pass.
+    epoch: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed {
+        /// One bit for each of the recent calls, the latest one lowest: whether it failed.
+        history: u32,
+    },
+    Open {
+        since: Instant,
+        /// How long calls are refused: for the pause, or while a probe is under way.
+        lasts: Duration,
+        /// The time between two probes.
+        pause: Duration,
+    },
 }
 
 /// When a breaker opens, and for how long.
@@ -27,13 +53,12 @@ pub(crate) struct Settings {
     /// How many failures in a row open it, at least one. More than half of [`Breaker::RECENT`] have no
     /// effect, because it then opens by the recent calls first.
     pub(crate) failures: u32,
-    /// A reply that took longer counts as a failure.
-    pub(crate) slow: Duration,
     /// How long calls are refused before the first probe. It doubles with each probe that fails, up
     /// to [`Breaker::MAX_OPEN`].
     pub(crate) open: Duration,
-    /// The longest time of a call. If a probe has not ended a second after it, because it is neither
-    /// polled nor dropped, another call may probe.
+    /// The longest time of a call. A reply that takes more than half of it counts as a failure. If a
+    /// probe has not ended a second after it, because it is neither polled nor dropped, another call
+    /// may probe.
     pub(crate) deadline: Duration,
 }
 
@@ -43,7 +68,6 @@ pub(crate) struct Settings {
 #[must_use = "a call that is not made holds up the probes"]
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
-    /// The result of a call counts only if there was no transition since.
     epoch: u64,
     sent: Instant,
 }
@@ -63,13 +87,6 @@ pub(crate) enum Transition {
     Closed,
 }
 
-impl Settings {
-    /// Returns the settings for calls that end within `deadline`.
-    pub(crate) fn new(failures: u32, open: Duration, deadline: Duration) -> Self {
-        Self { failures, slow: deadline / 2, open, deadline }
-    }
-}
-
 impl Breaker {
     /// How many of the latest calls count.
     pub(crate) const RECENT: u32 = 20;
@@ -79,142 +96,111 @@ impl Breaker {
 
     const GRACE: Duration = Duration::from_secs(1);
 
-    /// Returns a closed breaker. No later time may be before `now`.
-    pub(crate) fn new(settings: Settings, now: Instant) -> Self {
-        let word = Word { epoch: 0, state: State::Closed { history: 0 } };
-        Self { word: AtomicU64::new(word.pack()), start: now, settings }
+    /// Returns a closed breaker.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let inner = Inner { epoch: 0, state: State::Closed { history: 0 } };
+        Self { calm: AtomicU64::new(0), inner: Mutex::new(inner), settings }
     }
 
     /// Returns the permission for one call that is sent now.
     #[inline]
     pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Refused> {
-        match self.pass_unless_open(now) {
-            Some(pass) => Ok(pass),
-            None => self.probe(self.word.load(Relaxed), now),
-        }
+        let calm = self.calm.load(Relaxed);
+        let epoch = if calm == TROUBLED { self.probe(now)? } else { calm };
+        Ok(Pass { breaker: self, epoch, sent: now })
     }
 
     /// Returns whether a call that is made now may be sent, if only as a probe.
     #[inline]
     pub(crate) fn may_pass(&self, now: Instant) -> Result<(), Refused> {
-        let packed = self.word.load(Relaxed);
-        if Word::is_closed(packed) {
-            return Ok(());
-        }
-        let State::Open { until, .. } = Word::unpack(packed).state else { return Ok(()) };
-        self.time_left(until, now).map_or(Ok(()), Err)
+        if self.calm.load(Relaxed) == TROUBLED { self.lock().may_pass(now) } else { Ok(()) }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        !Word::is_closed(self.word.load(Relaxed))
+        matches!(self.lock().state, State::Open { .. })
     }
 
-    #[inline]
-    fn pass_unless_open(&self, now: Instant) -> Option<Pass<'_>> {
-        let packed = self.word.load(Relaxed);
-        let pass = || Pass { breaker: self, epoch: Word::unpack(packed).epoch, sent: now };
-        Word::is_closed(packed).then(pass)
-    }
-
-    /// Returns the permission for a probe, if one is due and none is under way.
+    /// Returns the epoch of a call. If the breaker is open, the call becomes the probe, if one is due.
     #[cold]
-    fn probe(&self, mut packed: u64, now: Instant) -> Result<Pass<'_>, Refused> {
-        loop {
-            let Word { epoch, state } = Word::unpack(packed);
-            let State::Open { until, failed_probes } = state else {
-                return Ok(Pass { breaker: self, epoch, sent: now });
-            };
-            if let Some(refused) = self.time_left(until, now) {
-                return Err(refused);
-            }
-            let until = self.until(now, self.settings.deadline.saturating_add(Self::GRACE));
-            let probing = Word { epoch, state: State::Open { until, failed_probes } }.next();
-            match self.exchange(packed, probing) {
-                Ok(_) => return Ok(Pass { breaker: self, epoch: probing.epoch, sent: now }),
-                Err(found) => packed = found,
-            }
+    fn probe(&self, now: Instant) -> Result<u64, Refused> {
+        let mut inner = self.lock();
+        inner.may_pass(now)?;
+        if let State::Open { pause, .. } = inner.state {
+            let lasts = self.settings.deadline.saturating_add(Self::GRACE);
+            self.begin(&mut inner, State::Open { since: now, lasts, pause });
         }
-    }
-
-    fn time_left(&self, until: u64, now: Instant) -> Option<Refused> {
-        let left = Duration::from_millis(until).saturating_sub(self.since_start(now));
-        (!left.is_zero()).then(|| Refused { retry_in: left.min(Self::MAX_OPEN) })
+        Ok(inner.epoch)
     }
 
     /// Counts the result of a call.
     fn note(&self, epoch: u64, failed: bool, now: Instant) -> Option<Transition> {
-        let mut packed = self.word.load(Relaxed);
-        loop {
-            let word = Word::unpack(packed);
-            if word.epoch != epoch {
-                return None;
-            }
-            let (next, transition) = match word.state {
-                // Nothing to record: the latest calls all succeeded.
-                State::Closed { history: 0 } if !failed => return None,
-                State::Closed { history } => {
-                    let history = (history << 1 | u64::from(failed)) & RECENT_CALLS;
-                    if failed && self.has_failed(history) {
-                        let state = self.open(now, 0);
-                        (Word { epoch, state }.next(), Some(Transition::Opened))
-                    } else {
-                        (Word { epoch, state: State::Closed { history } }, None)
-                    }
-                }
-                // A result of this epoch is the probe's.
-                State::Open { failed_probes, .. } if failed => {
-                    let state = self.open(now, failed_probes + 1);
-                    (Word { epoch, state }.next(), None)
-                }
-                State::Open { .. } => {
-                    let state = State::Closed { history: 0 };
-                    (Word { epoch, state }.next(), Some(Transition::Closed))
-                }
-            };
-            match self.exchange(packed, next) {
-                Ok(_) => return transition,
-                Err(found) => packed = found,
-            }
+        if !failed && self.calm.load(Relaxed) == epoch {
+            return None;
         }
+        let mut inner = self.lock();
+        if inner.epoch != epoch {
+            return None;
+        }
+        let (state, transition) = match inner.state {
+            State::Closed { history } => {
+                let history = (history << 1 | u32::from(failed)) & ((1 << Self::RECENT) - 1);
+                if !failed || !self.has_failed(history) {
+                    inner.state = State::Closed { history };
+                    self.calm.store(if history == 0 { epoch } else { TROUBLED }, Relaxed);
+                    return None;
+                }
+                (State::open(now, self.settings.open), Some(Transition::Opened))
+            }
+            // A result of this epoch is the probe's.
+            State::Open { pause, .. } if failed => (State::open(now, 2 * pause), None),
+            State::Open { .. } => (State::Closed { history: 0 }, Some(Transition::Closed)),
+        };
+        self.begin(&mut inner, state);
+        transition
     }
 
     /// Lets another call probe.
     #[cold]
     fn give_back(&self, epoch: u64) {
-        let packed = self.word.load(Relaxed);
-        let word = Word::unpack(packed);
-        if let State::Open { failed_probes, .. } = word.state
-            && word.epoch == epoch
+        let mut inner = self.lock();
+        if let State::Open { since, pause, .. } = inner.state
+            && inner.epoch == epoch
         {
-            let free = Word { epoch, state: State::Open { until: 0, failed_probes } }.next();
-            // If it fails, another call has become the probe.
-            _ = self.exchange(packed, free);
+            self.begin(&mut inner, State::Open { since, lasts: Duration::ZERO, pause });
         }
     }
 
-    const fn has_failed(&self, history: u64) -> bool {
+    /// Begins the next epoch, so that calls of this one don't count any more.
+    fn begin(&self, inner: &mut Inner, state: State) {
+        *inner = Inner { epoch: inner.epoch + 1, state };
+        let is_closed = matches!(state, State::Closed { .. });
+        self.calm.store(if is_closed { inner.epoch } else { TROUBLED }, Relaxed);
+    }
+
+    const fn has_failed(&self, history: u32) -> bool {
         let in_a_row = history.trailing_ones();
         in_a_row >= self.settings.failures || history.count_ones() * 2 > Self::RECENT
     }
 
-    fn open(&self, now: Instant, failed_probes: u32) -> State {
-        let failed_probes = failed_probes.min(MAX_FAILED_PROBES);
-        let open = self.settings.open.saturating_mul(1 << failed_probes).min(Self::MAX_OPEN);
-        State::Open { until: self.until(now, open), failed_probes }
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No operation under the lock can leave it half done.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Returns the time `after` now, in milliseconds since the start, rounded up.
-    fn until(&self, now: Instant, after: Duration) -> u64 {
-        let at = self.since_start(now).saturating_add(after);
-        u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+impl State {
+    fn open(since: Instant, pause: Duration) -> Self {
+        let pause = pause.min(Breaker::MAX_OPEN);
+        Self::Open { since, lasts: pause, pause }
     }
+}
 
-    fn since_start(&self, at: Instant) -> Duration {
-        at.saturating_duration_since(self.start)
-    }
-
-    fn exchange(&self, from: u64, to: Word) -> Result<u64, u64> {
-        self.word.compare_exchange(from, to.pack(), Relaxed, Relaxed)
+impl Inner {
+    fn may_pass(&self, now: Instant) -> Result<(), Refused> {
+        let State::Open { since, lasts, .. } = self.state else { return Ok(()) };
+        let left = lasts.saturating_sub(now.saturating_duration_since(since));
+        let retry_in = left.min(Breaker::MAX_OPEN);
+        if left.is_zero() { Ok(()) } else { Err(Refused { retry_in }) }
     }
 }
 
@@ -222,7 +208,7 @@ impl Pass<'_> {
     /// Records that the store has replied by now, even if it replied with an error.
     #[inline]
     pub(crate) fn succeeded(self, now: Instant) -> Option<Transition> {
-        let slow = now.saturating_duration_since(self.sent) > self.breaker.settings.slow;
+        let slow = now.saturating_duration_since(self.sent) > self.breaker.settings.deadline / 2;
         self.breaker.note(self.epoch, slow, now)
     }
 
@@ -236,77 +222,8 @@ impl Drop for Pass<'_> {
     // After a result this does nothing, because a probe's result has ended its epoch.
     #[inline]
     fn drop(&mut self) {
-        if !Word::is_closed(self.breaker.word.load(Relaxed)) {
+        if self.breaker.calm.load(Relaxed) == TROUBLED {
             self.breaker.give_back(self.epoch);
         }
-    }
-}
-
-/// The breaker's state, and the number of transitions and probes before it.
-#[derive(Clone, Copy)]
-struct Word {
-    /// Wraps around after a million: a call would have to be late by exactly as many to be mistaken
-    /// for a new one.
-    epoch: u64,
-    state: State,
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    Closed {
-        /// One bit for each of the latest calls, the last one lowest, set where it failed.
-        history: u64,
-    },
-    Open {
-        /// When the next probe may pass, in milliseconds since the start.
-        until: u64,
-        failed_probes: u32,
-    },
-}
-
-/// One bit for each recent call.
-const RECENT_CALLS: u64 = (1 << Breaker::RECENT) - 1;
-
-/// More failed probes do not lengthen the time between probes.
-const MAX_FAILED_PROBES: u32 = 7;
-
-// From the lowest bit: the history, or until; the failed probes; the epoch; whether it is open.
-const FAILED_PROBES_AT: u32 = 40;
-const EPOCH_AT: u32 = 43;
-const OPEN_AT: u32 = 63;
-
-const LOW: u64 = (1 << FAILED_PROBES_AT) - 1;
-const EPOCHS: u64 = (1 << (OPEN_AT - EPOCH_AT)) - 1;
-
-impl Word {
-    const fn is_closed(packed: u64) -> bool {
-        packed >> OPEN_AT == 0
-    }
-
-    const fn pack(self) -> u64 {
-        let state = match self.state {
-            State::Closed { history } => history,
-            State::Open { until, failed_probes } => {
-                // Reached after 34 years; the breaker then probes at once.
-                let until = if until > LOW { LOW } else { until };
-                1 << OPEN_AT | (failed_probes as u64) << FAILED_PROBES_AT | until
-            }
-        };
-        state | (self.epoch & EPOCHS) << EPOCH_AT
-    }
-
-    const fn unpack(packed: u64) -> Self {
-        let state = if Self::is_closed(packed) {
-            State::Closed { history: packed & RECENT_CALLS }
-        } else {
-            let failed_probes = (packed >> FAILED_PROBES_AT) as u32 & MAX_FAILED_PROBES;
-            State::Open { until: packed & LOW, failed_probes }
-        };
-        Self { epoch: packed >> EPOCH_AT & EPOCHS, state }
-    }
-
-    /// Returns the word with the next epoch, so that calls of this epoch don't count any more.
-    const fn next(self) -> Self {
-        Self { epoch: (self.epoch + 1) & EPOCHS, state: self.state }
     }
 }

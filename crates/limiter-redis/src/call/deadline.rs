@@ -5,10 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::faults::{CallError, Fault};
-use crate::{
-    client::{ScriptCall, ScriptClient, ScriptReply},
-    script::Script,
-};
+use crate::client::{ScriptCall, ScriptClient, ScriptReply};
 
 /// The longest pause before a call that was not executed is sent again.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -54,14 +51,13 @@ impl Deadline {
 /// A server that fails over, loads its data or moves a slot is often ready after a few milliseconds.
 pub(crate) async fn run<C: ScriptClient>(
     client: &C,
-    script: &Script,
     call: &mut ScriptCall,
     deadline: Deadline,
 ) -> Result<ScriptReply, CallError> {
-    let result = run_once(client, script, call, deadline).await;
+    let result = run_once(client, call, deadline).await;
     match result {
         Err(error) if error.fault().may_be_sent_again() && deadline.pause().await => {
-            run_once(client, script, call, deadline).await
+            run_once(client, call, deadline).await
         }
         result => result,
     }
@@ -70,17 +66,16 @@ pub(crate) async fn run<C: ScriptClient>(
 /// Runs a script by its digest, and by its source if the server does not have it.
 pub(crate) async fn run_once<C: ScriptClient>(
     client: &C,
-    script: &Script,
     call: &mut ScriptCall,
     deadline: Deadline,
 ) -> Result<ScriptReply, CallError> {
     let mut last = None;
-    for name in [script.by_digest(), script.by_source()] {
+    for by_source in [false, true] {
         let left = deadline.left();
         if left.is_zero() {
             return Err(deadline.no_time());
         }
-        call.script = name;
+        call.by_source = by_source;
         match client.run(call, left).await {
             Err(error) if error.fault() == Fault::NoScript => last = Some(error),
             result => return result,

@@ -1,7 +1,6 @@
 //! Cached denials: a key that must wait is refused without asking the store.
 
 use std::{
-    fmt,
     hash::{BuildHasher, RandomState},
     sync::PoisonError,
     time::{Duration, Instant},
@@ -40,20 +39,19 @@ pub(crate) struct Ticket {
     generation: u64,
 }
 
-/// A decision of the store for `cost` of `key` under `policy`.
+/// A decision of the store for a cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Denial<'a> {
-    /// The key in the store.
-    pub(crate) key: &'a [u8],
-    pub(crate) policy: &'a Policy,
+pub(crate) struct Denial {
     pub(crate) cost: Cost,
     pub(crate) decision: Decision,
     /// When the request was sent, or before.
     pub(crate) sent: Instant,
-    /// When the reply had arrived.
+    /// When the reply had arrived. The wait in cached denials counts from here, so that no caller
+    /// returns too early.
     pub(crate) received: Instant,
 }
 
+#[derive(Default)]
 struct Line {
     refusals: RwLock<Vec<Refusal>>,
     /// How many times denials of this line were removed by [`Denials::forget`].
@@ -62,20 +60,14 @@ struct Line {
 
 struct Refusal {
     hash: u64,
+    key: Box<[u8]>,
     policy: Policy,
-    cost: Cost,
     /// Counts from the time the request was sent, which was before the store decided.
     until: Instant,
-    /// The wait in cached denials counts from here, so that no caller returns too early.
-    received: Instant,
-    decision: Decision,
-    key: Box<[u8]>,
+    denial: Denial,
 }
 
 impl Denials {
-    /// The default number of denials.
-    pub(crate) const DEFAULT_CAPACITY: usize = 10_000;
-
     /// The largest number of denials.
     pub(crate) const MAX_CAPACITY: usize = 1 << 24;
 
@@ -96,7 +88,7 @@ impl Denials {
         let capacity = capacity.min(Self::MAX_CAPACITY);
         let lines = capacity.div_ceil(Self::SLOTS);
         Self {
-            lines: (0..lines).map(|_| Line::new()).collect(),
+            lines: (0..lines).map(|_| Line::default()).collect(),
             slots: capacity.checked_div(lines).unwrap_or(0),
             seed: RandomState::new(),
             start: now,
@@ -123,9 +115,10 @@ impl Denials {
         let hash = self.hash(key);
         let refusals = self.line(hash)?.refusals.read().unwrap_or_else(PoisonError::into_inner);
         let holding = refusals.iter().filter(|refusal| {
-            refusal.is_of(hash, key, policy) && refusal.cost <= cost && now < refusal.until
+            refusal.is_of(hash, key, policy) && refusal.denial.cost <= cost && now < refusal.until
         });
-        Some(holding.max_by_key(|refusal| refusal.wait(now))?.decision(cost, now))
+        let longest = holding.map(|refusal| refusal.denial).max_by_key(|denial| denial.wait(now));
+        Some(longest?.decision(cost, now))
     }
 
     /// Returns the ticket for [`Denials::insert`]. Call it before the store is asked.
@@ -139,16 +132,17 @@ impl Denials {
 
     /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission, nor
     /// for a cost that can never fit, because a denial without a wait has no end.
-    pub(crate) fn insert(&self, ticket: Ticket, denial: &Denial<'_>) {
-        if let Some(refusal) = Refusal::new(ticket.hash, denial)
-            && let Some(line) = self.line(ticket.hash)
-            && denial.key.len() <= Self::MAX_KEY
+    pub(crate) fn insert(&self, ticket: Ticket, key: &[u8], policy: &Policy, denial: Denial) {
+        let hash = ticket.hash;
+        if let Some(until) = denial.until()
+            && let Some(line) = self.line(hash)
+            && key.len() <= Self::MAX_KEY
         {
-            let latest = self.since_start(refusal.until);
+            let refusal = Refusal { hash, key: key.into(), policy: policy.clone(), until, denial };
             let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
             if line.generation.load(Ordering::Relaxed) == ticket.generation {
-                replace(&mut refusals, refusal, self.slots, denial.received);
-                self.latest.fetch_max(latest, Ordering::Relaxed);
+                replace(&mut refusals, refusal, self.slots);
+                self.latest.fetch_max(self.since_start(until), Ordering::Relaxed);
             }
         }
     }
@@ -162,7 +156,9 @@ impl Denials {
     pub(crate) fn forget(&self, key: &[u8]) {
         let hash = self.hash(key);
         if let Some(line) = self.line(hash) {
-            line.forget(|refusal| refusal.hash == hash && *refusal.key == *key);
+            let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
+            line.generation.fetch_add(1, Ordering::Release);
+            refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
         }
     }
 
@@ -184,13 +180,14 @@ impl Denials {
 
 /// Replaces the denial of the same cost, one that has ended, or the next to end if the line is full; else
 /// adds the denial.
-fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize, now: Instant) {
+fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize) {
     let next = (0..).zip(&*refusals).min_by_key(|(_, old)| old.until);
-    let over = next.is_some_and(|(_, old)| old.until <= now) || refusals.len() >= slots;
+    let over =
+        next.is_some_and(|(_, old)| old.until <= new.denial.received) || refusals.len() >= slots;
     let next = next.map(|(index, _)| index).filter(|_| over);
-    let same = refusals
-        .iter()
-        .position(|old| old.is_of(new.hash, &new.key, &new.policy) && old.cost == new.cost);
+    let same = refusals.iter().position(|old| {
+        old.is_of(new.hash, &new.key, &new.policy) && old.denial.cost == new.denial.cost
+    });
     match same.or(next).and_then(|index| refusals.get_mut(index)) {
         // Both hold, so the longer one is kept.
         Some(old) if same.is_some() && new.until <= old.until => {}
@@ -199,36 +196,17 @@ fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize, now: Instant
     }
 }
 
-impl Line {
-    fn new() -> Self {
-        Self { refusals: RwLock::new(Vec::new()), generation: AtomicU64::new(0) }
-    }
-
-    fn forget(&self, which: impl Fn(&Refusal) -> bool) {
-        let mut refusals = self.refusals.write().unwrap_or_else(PoisonError::into_inner);
-        self.generation.fetch_add(1, Ordering::Release);
-        refusals.retain(|refusal| !which(refusal));
+impl Refusal {
+    fn is_of(&self, hash: u64, key: &[u8], policy: &Policy) -> bool {
+        self.hash == hash && *self.key == *key && self.policy == *policy
     }
 }
 
-impl Refusal {
-    /// Returns `None` for a decision without a wait.
-    fn new(hash: u64, denial: &Denial<'_>) -> Option<Self> {
-        let Denial { key, policy, cost, decision, sent, received } = *denial;
-        let retry_after = decision.retry_after().filter(|_| !decision.is_admitted())?;
-        Some(Self {
-            hash,
-            policy: policy.clone(),
-            cost,
-            until: sent.checked_add(retry_after.min(Denials::MAX_AGE))?,
-            received,
-            decision,
-            key: key.into(),
-        })
-    }
-
-    fn is_of(&self, hash: u64, key: &[u8], policy: &Policy) -> bool {
-        self.hash == hash && *self.key == *key && self.policy == *policy
+impl Denial {
+    /// Returns until when it is cached, or `None` if the decision has no wait.
+    fn until(&self) -> Option<Instant> {
+        let wait = self.decision.retry_after().filter(|_| !self.decision.is_admitted())?;
+        self.sent.checked_add(wait.min(Denials::MAX_AGE))
     }
 
     /// Returns the decision for `cost`, which is at least the denied one.
@@ -252,12 +230,5 @@ impl Refusal {
         let nanos = left.subsec_nanos();
         let short = nanos.next_multiple_of(1_000) - nanos;
         left.saturating_add(Duration::from_nanos(short.into()))
-    }
-}
-
-impl fmt::Debug for Denials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let capacity = self.lines.len() * self.slots;
-        f.debug_struct("Denials").field("capacity", &capacity).finish_non_exhaustive()
     }
 }

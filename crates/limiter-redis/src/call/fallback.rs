@@ -3,7 +3,7 @@
 use std::{
     num::NonZeroU32,
     sync::{
-        PoisonError, RwLock,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::Duration,
@@ -53,9 +53,7 @@ impl FailurePolicy {
     /// Returns the fallback in memory for `policy`, if there is one.
     pub(crate) fn local(self, policy: &Policy) -> Result<Option<Local>, Error> {
         let Self::Local { processes } = self else { return Ok(None) };
-        // Wide states, because the number of quotas that take turns on a key is not limited here.
-        let limiter = MemoryLimiter::builder(share(policy, processes)?).wide_states().build()?;
-        Ok(Some(Local { processes: AtomicU32::new(processes.get()), limiter }))
+        Local::new(processes, policy).map(Some)
     }
 
     /// Returns the decision that is the same for all requests, if there is one.
@@ -70,55 +68,52 @@ impl FailurePolicy {
     }
 }
 
-/// The limiter in memory for the time without a store.
+/// The limiter in memory for the time without a store, under a handle's policy. Those of all handles
+/// share their states.
 #[derive(Debug)]
 pub(crate) struct Local {
-    processes: AtomicU32,
-    limiter: MemoryLimiter,
-}
-
-/// The limiter in memory under a handle's policy.
-#[derive(Debug)]
-pub(crate) struct LocalHandle {
-    /// The whole policy, of which `current` enforces the share.
+    processes: Arc<AtomicU32>,
+    /// The whole policy, of which the limiter enforces the share.
     policy: Policy,
-    current: RwLock<Share>,
-}
-
-#[derive(Debug)]
-struct Share {
-    processes: u32,
-    limiter: MemoryLimiter,
+    /// The limiter, and for how many processes its share was made.
+    current: RwLock<(u32, MemoryLimiter)>,
 }
 
 impl Local {
+    fn new(processes: NonZeroU32, policy: &Policy) -> Result<Self, Error> {
+        // Wide states, because the number of quotas that take turns on a key is not limited here.
+        let limiter = MemoryLimiter::builder(share(policy, processes)?).wide_states().build()?;
+        let processes = processes.get();
+        Ok(Self {
+            processes: Arc::new(AtomicU32::new(processes)),
+            policy: policy.clone(),
+            current: RwLock::new((processes, limiter)),
+        })
+    }
+
+    /// Returns the fallback under another policy.
+    pub(crate) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+        let processes = self.processes.load(Relaxed);
+        let limiter = self.ask(|limiter| with_share(limiter, policy, processes))?;
+        let current = RwLock::new((processes, limiter));
+        Ok(Self { processes: Arc::clone(&self.processes), policy: policy.clone(), current })
+    }
+
     pub(crate) fn set_processes(&self, processes: NonZeroU32) {
         self.processes.store(processes.get(), Relaxed);
     }
 
-    pub(crate) fn handle(&self, policy: &Policy) -> Result<LocalHandle, Error> {
-        let processes = self.processes.load(Relaxed);
-        let limiter = self.share(policy, processes)?;
-        let current = RwLock::new(Share { processes, limiter });
-        Ok(LocalHandle { policy: policy.clone(), current })
-    }
-
-    fn share(&self, policy: &Policy, processes: u32) -> Result<MemoryLimiter, Error> {
-        let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
-        self.limiter.with_policy(&share(policy, processes)?)
-    }
-
     pub(crate) fn refund(&self, receipt: Receipt) -> u64 {
-        self.limiter.refund(receipt)
+        self.ask(|limiter| limiter.refund(receipt))
     }
 
     pub(crate) fn reset(&self, key: &[u8]) {
-        self.limiter.reset(Key::from(key));
+        self.ask(|limiter| limiter.reset(Key::from(key)));
     }
 
     /// Charges what the store has admitted, or as much of it as the share has left.
-    pub(crate) fn follow(&self, handle: &LocalHandle, key: &[u8], cost: Cost) -> Option<Receipt> {
-        self.ask(handle, |limiter| {
+    pub(crate) fn follow(&self, key: &[u8], cost: Cost) -> Option<Receipt> {
+        self.ask(|limiter| {
             let charge =
                 |cost| limiter.reserve(Key::from(key), cost, Duration::ZERO).into_receipt();
             let rest = || Cost::new(limiter.peek(Key::from(key)).remaining()).ok();
@@ -126,19 +121,12 @@ impl Local {
         })
     }
 
-    pub(crate) fn decide(&self, handle: &LocalHandle, key: &[u8], cost: Cost) -> Decision {
-        let decision = self.ask(handle, |limiter| limiter.check_n(Key::from(key), cost));
-        decision.with_source(Source::Local)
+    pub(crate) fn decide(&self, key: &[u8], cost: Cost) -> Decision {
+        self.ask(|limiter| limiter.check_n(Key::from(key), cost)).with_source(Source::Local)
     }
 
-    pub(crate) fn reserve(
-        &self,
-        handle: &LocalHandle,
-        key: &[u8],
-        cost: Cost,
-        within: Duration,
-    ) -> Reservation {
-        let reserved = self.ask(handle, |limiter| limiter.reserve(Key::from(key), cost, within));
+    pub(crate) fn reserve(&self, key: &[u8], cost: Cost, within: Duration) -> Reservation {
+        let reserved = self.ask(|limiter| limiter.reserve(Key::from(key), cost, within));
         let decision = reserved.decision().with_source(Source::Local);
         match (reserved.delay(), reserved.into_receipt()) {
             (Some(delay), Some(receipt)) => Reservation::admitted(decision, delay, receipt),
@@ -146,24 +134,33 @@ impl Local {
         }
     }
 
-    pub(crate) fn peek(&self, handle: &LocalHandle, key: &[u8]) -> Usage {
-        self.ask(handle, |limiter| limiter.peek(Key::from(key)))
+    pub(crate) fn peek(&self, key: &[u8]) -> Usage {
+        self.ask(|limiter| limiter.peek(Key::from(key)))
     }
 
-    /// Asks the limiter of the handle's share, which is made anew if the number of processes changed.
-    fn ask<T>(&self, handle: &LocalHandle, ask: impl FnOnce(&MemoryLimiter) -> T) -> T {
+    /// Asks the limiter of this process's share, which is made anew if the number of processes changed.
+    fn ask<T>(&self, ask: impl FnOnce(&MemoryLimiter) -> T) -> T {
         let processes = self.processes.load(Relaxed);
         {
-            let current = handle.current.read().unwrap_or_else(PoisonError::into_inner);
-            if current.processes == processes {
-                return ask(&current.limiter);
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.0 == processes {
+                return ask(&current.1);
             }
         }
-        let mut current = handle.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // A share can always be served: the whole policy was. If not, the previous share stays.
-        if let Ok(limiter) = self.share(&handle.policy, processes) {
-            *current = Share { processes, limiter };
+        if let Ok(limiter) = with_share(&current.1, &self.policy, processes) {
+            *current = (processes, limiter);
         }
-        ask(&current.limiter)
+        ask(&current.1)
     }
+}
+
+fn with_share(
+    limiter: &MemoryLimiter,
+    policy: &Policy,
+    processes: u32,
+) -> Result<MemoryLimiter, Error> {
+    let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
+    limiter.with_policy(&share(policy, processes)?)
 }

@@ -71,36 +71,32 @@ impl Fault {
     /// Returns what the fault means to a caller.
     #[must_use]
     pub const fn kind(self) -> ErrorKind {
-        match self {
-            Self::NoScript
-            | Self::NotExecuted
-            | Self::NotPrimary
-            | Self::Redirected
-            | Self::NotSent
-            | Self::CrossSlot
-            | Self::NoTime => ErrorKind::Unavailable,
-            Self::NoReply => ErrorKind::Undetermined,
-            Self::ErrorReply | Self::InvalidReply => ErrorKind::Unexpected,
-        }
+        self.meaning().0
     }
 
     /// Returns whether the call may be sent once more inside its deadline.
     #[must_use]
     pub const fn may_be_sent_again(self) -> bool {
-        matches!(self, Self::NotExecuted | Self::NotPrimary | Self::Redirected | Self::NotSent)
+        self.meaning().1
     }
 
     /// Returns what the fault says about the server, or `None` if it says nothing.
     pub(crate) const fn server_failed(self) -> Option<bool> {
+        self.meaning().2
+    }
+
+    /// Returns the fault's row of the table.
+    const fn meaning(self) -> (ErrorKind, bool, Option<bool>) {
+        use ErrorKind::{Unavailable, Undetermined, Unexpected};
         match self {
-            Self::NoTime => None,
-            Self::NoScript | Self::CrossSlot | Self::ErrorReply => Some(false),
-            Self::NotExecuted
-            | Self::NotPrimary
-            | Self::Redirected
-            | Self::NotSent
-            | Self::NoReply
-            | Self::InvalidReply => Some(true),
+            Self::NoScript | Self::CrossSlot => (Unavailable, false, Some(false)),
+            Self::NotExecuted | Self::NotPrimary | Self::Redirected | Self::NotSent => {
+                (Unavailable, true, Some(true))
+            }
+            Self::NoTime => (Unavailable, false, None),
+            Self::NoReply => (Undetermined, false, Some(true)),
+            Self::ErrorReply => (Unexpected, false, Some(false)),
+            Self::InvalidReply => (Unexpected, false, Some(true)),
         }
     }
 }
@@ -182,10 +178,7 @@ impl fmt::Display for CallError {
 
 impl StdError for CallError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.source {
-            Some(source) => Some(&**source),
-            None => None,
-        }
+        self.source.as_deref().map(|source| source as _)
     }
 }
 

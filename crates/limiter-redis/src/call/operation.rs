@@ -5,153 +5,147 @@
 
 use std::{
     future::Future,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use limiter_core::{Cost, Error, Receipt, Usage};
-use tokio::sync::oneshot;
 
 use super::{
     batch::invalid_reply,
     deadline::{Deadline, run},
     denials::{Denial, Denials},
-    faults::{CallError, named},
-    wait,
+    faults::CallError,
 };
 use crate::{
     client::{ScriptCall, ScriptClient},
     events::EventKind,
     handle::Handle,
-    receipts::Token,
-    scripts::{Call, Taken},
-    shared::{Access, Shared},
+    limiter::RedisLimiter,
+    scripts::{Charged, Taken},
+    shared::Access,
 };
 
 type Outcome<T> = Result<T, Arc<CallError>>;
 
-impl<C: ScriptClient> Shared<C> {
+/// A call for one key, and by when it must have a reply.
+struct Operation<C> {
+    limiter: RedisLimiter<C>,
+    key: Vec<u8>,
+    access: Access,
+    deadline: Deadline,
+}
+
+/// The token of a receipt: what was charged to which key.
+pub(crate) struct Token {
+    /// The limiter that issued the receipt.
+    pub(crate) limiter: u64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) charged: Charged,
+    /// The handle that charged, because a charge's marks are in units of its quota.
+    pub(crate) handle: Arc<Handle>,
+    /// The local fallback's receipt for the same charge.
+    pub(crate) local: Mutex<Option<Receipt>>,
+}
+
+impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges `cost` now or up to `within` later, and returns the receipt that the local fallback
     /// gave for the same charge.
-    pub(crate) async fn reserve(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
+    pub(crate) async fn send_reserve(
+        &self,
         key: &[u8],
         cost: Cost,
         within: Duration,
     ) -> Result<(Taken, Option<Receipt>), Error> {
-        let (shared, of, key_of_call) = (Arc::clone(self), Arc::clone(handle), key.to_vec());
-        self.in_task(handle, (key, Access::Write), async move |deadline| {
-            let (ticket, sent) = (shared.denials.ticket(&key_of_call), Instant::now());
-            let call = of.plan.take(cost, within);
-            let read = |numbers: &[i64]| of.plan.taken(numbers, cost);
-            let at = (key_of_call.as_slice(), Access::Write);
-            let taken = shared.call(&of, at, call, deadline, read).await?;
-            let decision = taken.decision;
-            let (key, policy, received) = (&key_of_call, &of.policy, Instant::now());
-            shared.decided(ticket, &Denial { key, policy, cost, decision, sent, received });
-            let local = taken.charged.as_ref().and_then(|_| shared.follow_locally(&of, key, cost));
+        self.in_task(key, Access::Write, async move |operation: Operation<C>| {
+            let Operation { limiter, key, .. } = &operation;
+            let Self { shared, handle } = limiter;
+            let (ticket, sent) = (shared.denials.ticket(key), Instant::now());
+            let call = handle.plan.take(cost, within);
+            let taken = operation.call(call, |reply| handle.plan.taken(reply, cost)).await?;
+            let (decision, received) = (taken.decision, Instant::now());
+            limiter.decided(ticket, key, Denial { cost, decision, sent, received });
+            let follow = |_| handle.local.as_ref()?.follow(key, cost);
+            let local = taken.charged.as_ref().and_then(follow);
             Ok((taken, local))
         })
         .await
     }
 
-    pub(crate) async fn peek(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &[u8],
-    ) -> Result<Usage, Error> {
-        let (shared, of, key_of_call) = (Arc::clone(self), Arc::clone(handle), key.to_vec());
-        self.in_task(handle, (key, Access::Read), async move |deadline| {
-            let read = |numbers: &[i64]| of.plan.peeked(numbers);
-            let at = (key_of_call.as_slice(), Access::Read);
-            shared.call(&of, at, of.plan.peek(), deadline, read).await
+    pub(crate) async fn send_peek(&self, key: &[u8]) -> Result<Usage, Error> {
+        self.in_task(key, Access::Read, async move |operation: Operation<C>| {
+            let plan = &operation.limiter.handle.plan;
+            operation.call(plan.peek(), |reply| plan.peeked(reply)).await
         })
         .await
     }
 
-    /// Gives back `permits` of the charge that the receipt's token names, and returns how many came
-    /// back.
-    pub(crate) async fn refund(self: &Arc<Self>, receipt: Receipt) -> Result<u64, Error> {
-        let Some(token) = receipt.token::<Token>() else { return Ok(0) };
-        let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
-        let (shared, permits) = (Arc::clone(self), receipt.permits());
-        let result = self
-            .in_task(&handle, (&key, Access::Write), async move |deadline| {
-                let Some(token) = receipt.token::<Token>() else { return Ok(0) };
-                if let (Some(local), Some(own)) = (&shared.local, token.take_local(permits)) {
-                    local.refund(own);
-                }
-                let _forgotten = Forgotten { denials: &shared.denials, key: &token.key };
-                let plan = &token.handle.plan;
-                let call = plan.refund(&token.charged, permits);
-                let at = (token.key.as_slice(), Access::Write);
-                let read = |numbers: &[i64]| plan.refunded(numbers);
-                shared.call(&token.handle, at, call, deadline, read).await
-            })
-            .await;
+    /// Gives back `permits` of a charge through this handle, and returns how many came back.
+    pub(crate) async fn send_refund(&self, token: Arc<Token>, permits: u64) -> Result<u64, Error> {
+        let of_task = Arc::clone(&token);
+        let refund = async move |operation: Operation<C>| {
+            let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
+            let local = of_task.local.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(local), Some(receipt)) = (&handle.local, local) {
+                let kept = receipt.permits().saturating_sub(permits);
+                local.refund(receipt.keep(kept));
+            }
+            let _forgotten = Forgotten { denials: &shared.denials, key };
+            let call = handle.plan.refund(&of_task.charged, permits);
+            operation.call(call, |reply| handle.plan.refunded(reply)).await
+        };
+        let result = self.in_task(&token.key, Access::Write, refund).await;
         if let Err(error) = &result {
-            let policy = handle.policy.name();
-            self.events.report(EventKind::RefundFailed(error), policy, || self.node_of(&key));
+            self.report(EventKind::RefundFailed(error), &token.key);
         }
         result
     }
 
-    pub(crate) async fn reset(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &[u8],
-    ) -> Result<(), Error> {
-        let (shared, of, key_of_call) = (Arc::clone(self), Arc::clone(handle), key.to_vec());
-        self.in_task(handle, (key, Access::Write), async move |deadline| {
-            let _forgotten = Forgotten { denials: &shared.denials, key: &key_of_call };
-            let at = (key_of_call.as_slice(), Access::Write);
-            let read = |numbers: &[i64]| numbers.first().map(drop);
-            shared.call(&of, at, of.plan.reset(), deadline, read).await
+    pub(crate) async fn send_reset(&self, key: &[u8]) -> Result<(), Error> {
+        self.in_task(key, Access::Write, async move |operation: Operation<C>| {
+            let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
+            let _forgotten = Forgotten { denials: &shared.denials, key };
+            operation.call(handle.plan.reset(), |reply| reply.first().map(drop)).await
         })
         .await
     }
 
-    /// Runs a call in a task of its own, and waits for its outcome.
+    /// Runs an operation in a task of its own, and waits for its outcome.
     async fn in_task<T: Send + 'static, F: Future<Output = Outcome<T>> + Send + 'static>(
         &self,
-        handle: &Handle,
-        (key, access): (&[u8], Access),
-        call: impl FnOnce(Deadline) -> F,
+        key: &[u8],
+        access: Access,
+        run: impl FnOnce(Operation<C>) -> F,
     ) -> Result<T, Error> {
-        wait::needs_runtime()?;
-        let name = handle.policy.name();
-        self.may_call(key, access).map_err(|error| named(name, error))?;
-        let deadline = self.deadline();
-        let (send, outcome) = oneshot::channel();
-        let call = call(deadline);
-        drop(self.client.runtime().spawn(async move { drop(send.send(call.await)) }));
-        let outcome = wait::answered(outcome, deadline).await;
-        outcome.and_then(|outcome| outcome).map_err(|error| named(name, error))
+        self.ask(key, access, |deadline, answer| {
+            let limiter = self.clone();
+            let run = run(Operation { limiter, key: key.to_vec(), access, deadline });
+            drop(self.shared.client.runtime().spawn(async move { drop(answer.send(run.await)) }));
+        })
+        .await
     }
+}
 
-    /// Calls a script for one key, and returns what `read` makes of its reply.
+impl<C: ScriptClient> Operation<C> {
+    /// Calls a script, and returns what `read` makes of its reply.
     async fn call<T>(
         &self,
-        handle: &Handle,
-        (key, access): (&[u8], Access),
-        call: Call<'_>,
-        deadline: Deadline,
+        mut call: ScriptCall,
         read: impl FnOnce(&[i64]) -> Option<T>,
     ) -> Outcome<T> {
-        let pass = self.breaker(key, access).pass(Instant::now());
-        let pass = pass.map_err(|open| self.breaker_is_open(key, open))?;
-        let script = call.script;
-        let mut call = ScriptCall::of(call, vec![key.to_vec()]);
-        call.read_only = access == Access::Read;
-        let result = run(&self.client, script, &mut call, deadline).await;
+        let Self { limiter, key, access, deadline } = self;
+        let shared = &limiter.shared;
+        let pass = shared.breaker(key, *access).pass(Instant::now());
+        let pass = pass.map_err(|open| shared.breaker_is_open(key, open))?;
+        call.keys.push(key.clone());
+        let result = run(&shared.client, &mut call, *deadline).await;
         let result = result.and_then(|reply| {
             let value = reply.integers().and_then(|numbers| read(&numbers));
             value.ok_or_else(|| invalid_reply(&reply))
         });
-        self.note(pass, (key, access), result.as_ref().err());
+        shared.note(pass, (key, *access), result.as_ref().err());
         if let Err(error) = &result {
-            self.report_error(handle, key, error);
+            limiter.report_error(key, error);
         }
         result.map_err(Arc::new)
     }

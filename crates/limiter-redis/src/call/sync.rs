@@ -1,6 +1,6 @@
-//! The standard library's lock and atomics. The loom models compile this crate's files with loom's.
+//! The standard library's locks and atomics. The loom models compile this crate's files with loom's.
 
 pub(crate) use std::sync::{
-    RwLock,
+    Mutex, MutexGuard, RwLock,
     atomic::{AtomicU64, Ordering},
 };

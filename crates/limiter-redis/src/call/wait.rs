@@ -1,8 +1,11 @@
 //! How callers wait: for the reply to a call, and for permits.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use limiter_core::{Answer, Decision, Error, ErrorKind, Receipt, Reservation};
+use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
 use tokio::{
     runtime::Handle as Runtime,
     sync::oneshot,
@@ -11,34 +14,48 @@ use tokio::{
 
 use super::{
     deadline::Deadline,
-    faults::{CallError, Fault},
+    faults::{CallError, Fault, named},
 };
-use crate::{client::ScriptClient, limiter::RedisLimiter};
+use crate::{client::ScriptClient, limiter::RedisLimiter, shared::Access};
 
 /// How much longer than the deadline a caller waits, so that the call's own time-out, which names the
 /// cause, is reported first.
 const GRACE: Duration = Duration::from_millis(2);
 
 /// Returns an error if there is no Tokio runtime, whose timers the caller's wait needs.
-pub(crate) fn needs_runtime() -> Result<(), Error> {
+fn needs_runtime() -> Result<(), Error> {
     Runtime::try_current().map(drop).map_err(|error| {
         let message = "there is no Tokio runtime to await the answer on";
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })
 }
 
-/// Waits for the answer of a call that another task makes.
-pub(crate) async fn answered<T>(
-    answer: oneshot::Receiver<T>,
-    deadline: Deadline,
-) -> Result<T, Arc<CallError>> {
-    let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
-        // The task that makes the call was not scheduled.
-        Err(_) => "no answer within the deadline; the thread of the client's runtime is busy",
-    };
-    Err(Arc::new(CallError::new(Fault::NoReply, error)))
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Starts a call for one key if the circuit breaker lets it pass, and waits for its answer, which
+    /// another task sends.
+    pub(super) async fn ask<T>(
+        &self,
+        key: &[u8],
+        access: Access,
+        start: impl FnOnce(Deadline, oneshot::Sender<Result<T, Arc<CallError>>>),
+    ) -> Result<T, Error> {
+        needs_runtime()?;
+        let Self { shared, handle } = self;
+        let named = |error| named(handle.policy.name(), error);
+        // First of all, so that nothing is allocated for a call that is not made.
+        let may_pass = shared.breaker(key, access).may_pass(Instant::now());
+        may_pass.map_err(|open| named(shared.breaker_is_open(key, open)))?;
+        let deadline = Deadline::after(shared.settings.deadline);
+        let (send, answer) = oneshot::channel();
+        start(deadline, send);
+        let error = match timeout(deadline.left().saturating_add(GRACE), answer).await {
+            Ok(Ok(answer)) => return answer.map_err(named),
+            Ok(Err(_)) => "the runtime was shut down while the answer was awaited",
+            // The task that makes the call was not scheduled.
+            Err(_) => "no answer within the deadline; the thread of the client's runtime is busy",
+        };
+        Err(named(Arc::new(CallError::new(Fault::NoReply, error))))
+    }
 }
 
 /// Returns what was reserved once it may be used.
@@ -52,40 +69,30 @@ pub(crate) async fn until_due<C: ScriptClient>(
     needs_runtime()?;
     let (send, receive) = oneshot::channel();
     limiter.shared.client.runtime().clone().spawn(async move {
-        let unused = reserved.await.map(|reserved| Unused::new(limiter, reserved));
-        // If the caller has left, now or before it polls the answer, this drops the reservation.
-        drop(send.send(unused));
+        let reserved = reserved.await.map(|reserved| {
+            let (decision, delay) = (reserved.decision(), reserved.delay());
+            (decision, delay, Unused { limiter, receipt: reserved.into_receipt() })
+        });
+        // If the caller has left, now or before it polls the answer, this refunds the permits.
+        drop(send.send(reserved));
     });
-    let unused = receive.await.map_err(|_| {
+    let (decision, delay, mut unused) = receive.await.map_err(|_| {
         let message = "the runtime was shut down while the answer was awaited";
         Error::new(ErrorKind::Undetermined, message)
     })??;
-    if let Some(delay) = unused.delay {
+    if let Some(delay) = delay {
         sleep(delay).await;
     }
-    Ok(unused.into_reservation())
+    Ok(match unused.receipt.take() {
+        Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),
+        None => Reservation::refused(decision),
+    })
 }
 
-/// A reservation that is not used yet. Refunds its permits when it is dropped.
+/// Refunds permits that are not used yet when it is dropped.
 struct Unused<C: ScriptClient> {
     limiter: RedisLimiter<C>,
-    decision: Decision,
-    delay: Option<Duration>,
     receipt: Option<Receipt>,
-}
-
-impl<C: ScriptClient> Unused<C> {
-    fn new(limiter: RedisLimiter<C>, reserved: Reservation) -> Self {
-        let (decision, delay) = (reserved.decision(), reserved.delay());
-        Self { limiter, decision, delay, receipt: reserved.into_receipt() }
-    }
-
-    fn into_reservation(mut self) -> Reservation {
-        match self.receipt.take() {
-            Some(receipt) => Reservation::admitted(self.decision, Duration::ZERO, receipt),
-            None => Reservation::refused(self.decision),
-        }
-    }
 }
 
 impl<C: ScriptClient> Drop for Unused<C> {

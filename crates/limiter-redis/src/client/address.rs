@@ -24,71 +24,61 @@ impl Address {
     /// Parses an address such as `redis://user:password@host:6379`.
     pub(crate) fn parse(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let shown = redacted(url);
-        let invalid = |why: &str| {
-            let message = format!("invalid server address {shown:?}: {why}");
-            Error::new(ErrorKind::InvalidSetting, message)
-        };
-        if let Some(config) = unix::config(url) {
-            let mut config = config.map_err(|why| invalid(&why))?;
-            config.fail_fast = false;
-            encrypt(&mut config, false, options).map_err(|why| invalid(&why))?;
-            set_user(&mut config, options);
-            check_sentinel("", options).map_err(invalid)?;
-            return Ok(Self { config, cluster: None, url: shown });
-        }
-        let parts = Parts::of(url).map_err(|why| invalid(&why))?;
-        let Parts { encrypted, kind, rest, .. } = parts;
-        // Without the library's own choice of certificates.
-        let plain = format!("redis{kind}://{rest}");
-        let mut config = Config::from_url(&plain).map_err(|error| {
-            // It may quote a node with a user and a password.
-            invalid(&redacted(error.details()))
-        })?;
-        // Keeps trying if the first attempt fails.
-        config.fail_fast = false;
-        encrypt(&mut config, encrypted, options).map_err(|why| invalid(&why))?;
-        if options.server.is_some() && parts.has_user {
-            return Err(invalid("it has a user, and so have the options; remove one of them"));
-        }
-        set_user(&mut config, options);
-        check_sentinel(kind, options).map_err(invalid)?;
-
-        let mut cluster = None;
-        match &mut config.server {
-            ServerConfig::Clustered { hosts, .. } => {
-                // The library would ignore another one.
-                if !matches!(parts.path, "" | "0") {
-                    return Err(invalid("a cluster has only database 0; remove the path"));
-                }
-                // The library puts the first one last.
-                hosts.rotate_right(1);
-                cluster = Some(std::mem::take(hosts));
+        match read(url, options) {
+            Ok((config, cluster)) => Ok(Self { config, cluster, url: shown }),
+            Err(why) => {
+                let message = format!("invalid server address {shown:?}: {why}");
+                Err(Error::new(ErrorKind::InvalidSetting, message))
             }
-            ServerConfig::Sentinel { hosts, username, password, .. } => {
-                hosts.rotate_right(1);
-                if let Some(credentials) = &options.sentinel {
-                    *username = Some(credentials.username.clone());
-                    *password = Some(credentials.password.clone());
-                }
-            }
-            _ => {}
         }
-        Ok(Self { config, cluster, url: shown })
     }
 }
 
-fn set_user(config: &mut Config, options: &ConnectOptions) {
+/// Returns the settings and the nodes of a cluster, or what is wrong with an address and what to do.
+fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Server>>), String> {
+    let Parts { encrypted, kind, rest, has_user, path } = Parts::of(url)?;
+    let mut config = if kind == "+unix" {
+        unix::config(rest)?
+    } else {
+        // Without the library's own choice of certificates. Its error may quote a node with a user and a
+        // password.
+        let config = Config::from_url(&format!("redis{kind}://{rest}"));
+        config.map_err(|error| redacted(error.details()))?
+    };
+    // Keeps trying if the first attempt fails.
+    config.fail_fast = false;
+    encrypt(&mut config, encrypted, options)?;
     if let Some(Credentials { username, password }) = &options.server {
-        config.username = Some(username.clone());
-        config.password = Some(password.clone());
+        if has_user {
+            return Err("it has a user, and so have the options; remove one of them".to_owned());
+        }
+        (config.username, config.password) = (Some(username.clone()), Some(password.0.clone()));
     }
-}
-
-fn check_sentinel(kind: &str, options: &ConnectOptions) -> Result<(), &'static str> {
     if options.sentinel.is_some() && kind != "-sentinel" {
-        return Err("the options have sentinel credentials; use redis-sentinel:// or remove them");
+        return Err("the options have sentinel credentials; use redis-sentinel:// or remove them"
+            .to_owned());
     }
-    Ok(())
+    let mut cluster = None;
+    match &mut config.server {
+        ServerConfig::Clustered { hosts, .. } => {
+            // The library would ignore another one.
+            if !matches!(path, "" | "0") {
+                return Err("a cluster has only database 0; remove the path".to_owned());
+            }
+            // The library puts the first one last.
+            hosts.rotate_right(1);
+            cluster = Some(std::mem::take(hosts));
+        }
+        ServerConfig::Sentinel { hosts, username, password, .. } => {
+            hosts.rotate_right(1);
+            if let Some(credentials) = &options.sentinel {
+                *username = Some(credentials.username.clone());
+                *password = Some(credentials.password.0.clone());
+            }
+        }
+        _ => {}
+    }
+    Ok((config, cluster))
 }
 
 #[cfg(feature = "tls")]

@@ -1,11 +1,8 @@
 //! A script call as arguments of a command, and its reply.
 
-use std::{
-    fmt::{self, Debug, Write},
-    sync::Arc,
-};
+use std::fmt::{self, Debug, Write};
 
-use super::{ScriptCall, ScriptName, ScriptReply};
+use super::{ScriptCall, ScriptReply};
 use crate::call::faults::{CallError, Fault};
 use fred::{bytes::Bytes, types::Value};
 
@@ -24,30 +21,17 @@ const MAX_QUOTED: usize = 100;
 
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
-        let (name, script) = match &call.script {
-            ScriptName::Digest(digest) => ("EVALSHA", digest),
-            ScriptName::Source(source) => ("EVAL", source),
-        };
+        let (name, script) = call.name();
         let ScriptCall { keys, quotas, arguments: numbers, .. } = call;
-        let text = |text: &Arc<str>| Value::Bytes(Bytes::from_owner(Text(Arc::clone(text))));
         let mut arguments = Vec::with_capacity(2 + keys.len() + quotas.len() + numbers.len());
-        arguments.push(text(script));
+        arguments.push(Value::Bytes(script.clone()));
         arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
         // One allocation for all.
         let mut rest = Bytes::from(keys.concat());
         arguments.extend(keys.iter().map(|key| Value::Bytes(rest.split_to(key.len()))));
-        arguments.extend(quotas.iter().map(text));
+        arguments.extend(quotas.iter().cloned().map(Value::Bytes));
         arguments.extend(numbers.iter().copied().map(Value::Integer));
         Self { name, arguments }
-    }
-}
-
-/// Shares a script's text with the library, so that it is not copied.
-struct Text(Arc<str>);
-
-impl AsRef<[u8]> for Text {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
     }
 }
 

@@ -11,10 +11,7 @@ use super::{
     cluster::{member::Member, routing::Cluster},
     command::{self, Command},
     driver::Driver,
-    fred::{
-        node::Node,
-        start::{First, Purpose},
-    },
+    fred::{node::Node, start::Purpose},
     options::ConnectOptions,
 };
 use crate::{
@@ -79,10 +76,28 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
         Some(runtime) => Driver::on(runtime.clone()),
         None => Driver::start()?,
     };
-    let connection = Connection::start(driver, address, options.replica_reads);
+    let Address { config, cluster, url } = address;
+    let runtime = driver.runtime().clone();
+    let topology = match cluster {
+        Some(seeds) => {
+            let (replica_reads, url) = (options.replica_reads, url.clone());
+            Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url))
+        }
+        None => {
+            let name = "Redis".to_owned();
+            let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
+            Topology::Single(Arc::new(node))
+        }
+    };
+    let connection = Connection { topology, url: url.into(), driver };
     let connected = connection.clone();
     // The runtime of the connection drives the wait, so the caller needs none.
-    let wait = async move { connected.topology.connected().await };
+    let wait = async move {
+        match connected.topology {
+            Topology::Single(node) => node.connected().await,
+            Topology::Cluster(cluster) => cluster.connected().await,
+        }
+    };
     drop(connection.driver.runtime().spawn(wait).await);
     Ok(connection)
 }
@@ -105,58 +120,25 @@ enum Topology {
 /// One of the servers that serve keys, for commands that limits don't need.
 #[doc(hidden)]
 pub struct Server {
-    name: String,
-    at: At,
-}
-
-enum At {
-    Single(Arc<Node>),
-    Member(Arc<Member>),
-}
-
-impl Topology {
-    /// Waits until it is connected, at most a second.
-    async fn connected(&self) {
-        match self {
-            Self::Single(node) => node.connected().await,
-            Self::Cluster(cluster) => cluster.connected().await,
-        }
-    }
+    name: Arc<str>,
+    node: Arc<Node>,
 }
 
 impl Connection {
-    /// Starts to connect.
-    pub(crate) fn start(driver: Arc<Driver>, address: Address, replica_reads: bool) -> Self {
-        let Address { config, cluster, url } = address;
-        let runtime = driver.runtime().clone();
-        let topology = match cluster {
-            Some(seeds) => {
-                Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url.clone()))
-            }
-            None => {
-                let name = "Redis".to_owned();
-                let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
-                Topology::Single(Arc::new(node))
-            }
-        };
-        Self { topology, url: url.into(), driver }
-    }
-
     /// Returns the servers that serve keys: in a cluster, the known primaries.
     #[doc(hidden)]
     #[must_use]
     pub fn servers(&self) -> Vec<Server> {
         match &self.topology {
             Topology::Single(node) => {
-                vec![Server { name: self.url.to_string(), at: At::Single(Arc::clone(node)) }]
+                vec![Server { name: Arc::clone(&self.url), node: Arc::clone(node) }]
             }
             Topology::Cluster(cluster) => {
-                let members = cluster.primaries().into_iter();
-                let server = |member: Arc<Member>| Server {
-                    name: member.to_string(),
-                    at: At::Member(member),
+                let server = |member: &Arc<Member>| Server {
+                    name: Arc::clone(&member.name),
+                    node: Arc::clone(&member.node),
                 };
-                members.map(server).collect()
+                cluster.primaries().iter().map(server).collect()
             }
         }
     }
@@ -181,11 +163,7 @@ impl Server {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
-        let node = match &self.at {
-            At::Single(node) => node,
-            At::Member(member) => &member.node,
-        };
-        command::reply(node.send(First::Nothing, Command { name, arguments }, within).await?)
+        command::reply(self.node.send(None, Command { name, arguments }, within).await?)
     }
 }
 
@@ -201,16 +179,13 @@ impl ScriptClient for Connection {
             Topology::Single(node) => node,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
-        let value = match node.send(First::Nothing, Command::from(call), within).await {
-            Ok(value) => value,
-            Err(error) if error.redirect.is_some() => {
-                let hint = "the server is a node of a cluster; use redis-cluster://";
-                let message = format!("{error}: {hint}");
-                return Err(CallError::new(error.fault(), message).with_source(error));
+        node.run(None, Command::from(call), within).await.map_err(|error| {
+            if error.redirect.is_none() {
+                return error;
             }
-            Err(error) => return Err(error),
-        };
-        command::reply(value).inspect_err(|_| node.replace())
+            let hint = "the server is a node of a cluster; use redis-cluster://";
+            CallError::new(error.fault(), format!("{error}: {hint}")).with_source(error)
+        })
     }
 
     fn takes_many_keys(&self) -> bool {
@@ -221,18 +196,10 @@ impl ScriptClient for Connection {
         self.driver.runtime()
     }
 
-    fn server_of(&self, key: &[u8]) -> usize {
-        match &self.topology {
-            Topology::Single(_) => 0,
-            Topology::Cluster(cluster) => cluster.member_of(key).map_or(0, |member| member.number),
-        }
-    }
-
-    fn name_of(&self, key: &[u8]) -> Option<String> {
-        match &self.topology {
-            Topology::Single(_) => None,
-            Topology::Cluster(cluster) => cluster.member_of(key).map(|member| member.to_string()),
-        }
+    fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
+        let Topology::Cluster(cluster) = &self.topology else { return None };
+        let member = cluster.member_of(key)?;
+        Some((member.number, Arc::clone(&member.name)))
     }
 }
 

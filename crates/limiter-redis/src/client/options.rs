@@ -18,7 +18,7 @@ use super::tls;
 ///
 /// let options = ConnectOptions::new().with_replica_reads();
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     pub(crate) replica_reads: bool,
     pub(crate) server: Option<Credentials>,
@@ -29,10 +29,27 @@ pub struct ConnectOptions {
 }
 
 /// A user and a password.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Credentials {
     pub(crate) username: String,
-    pub(crate) password: String,
+    pub(crate) password: Hidden<String>,
+}
+
+impl Credentials {
+    pub(crate) fn new(username: &str, password: &str) -> Self {
+        Self { username: username.to_owned(), password: Hidden(password.to_owned()) }
+    }
+}
+
+/// A value that `Debug` does not show, such as a password.
+#[derive(Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
+pub(crate) struct Hidden<T>(pub(crate) T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 impl ConnectOptions {
@@ -67,8 +84,7 @@ impl ConnectOptions {
     /// servers only have a password, the user is `default`.
     #[must_use]
     pub fn with_credentials(mut self, username: &str, password: &str) -> Self {
-        let (username, password) = (username.to_owned(), password.to_owned());
-        self.server = Some(Credentials { username, password });
+        self.server = Some(Credentials::new(username, password));
         self
     }
 
@@ -78,8 +94,7 @@ impl ConnectOptions {
     /// Those in the address are for the servers that the sentinels watch.
     #[must_use]
     pub fn with_sentinel_credentials(mut self, username: &str, password: &str) -> Self {
-        let (username, password) = (username.to_owned(), password.to_owned());
-        self.sentinel = Some(Credentials { username, password });
+        self.sentinel = Some(Credentials::new(username, password));
         self
     }
 
@@ -101,20 +116,5 @@ impl ConnectOptions {
     pub fn with_tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(config.into());
         self
-    }
-}
-
-impl fmt::Debug for ConnectOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the passwords.
-        let username = |of: &Option<Credentials>| of.as_ref().map(|of| of.username.clone());
-        let mut debug = f.debug_struct("ConnectOptions");
-        debug.field("replica_reads", &self.replica_reads);
-        debug.field("username", &username(&self.server));
-        debug.field("sentinel_username", &username(&self.sentinel));
-        debug.field("has_runtime", &self.runtime.is_some());
-        #[cfg(feature = "tls")]
-        debug.field("has_tls", &self.tls.is_some());
-        debug.finish()
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::damper::{Damper, skipped};
+use crate::damper::Damper;
 
 /// The target of the log lines, for filters.
 const TARGET: &str = "limiter_redis";
@@ -39,7 +39,7 @@ impl OutageLog {
         self.failing.store(true, Ordering::Relaxed);
         if let Some(others) = state.damper.begins(Instant::now()) {
             let url = &self.url;
-            tracing::warn!(target: TARGET, url, "Redis is unreachable: {cause}{}", skipped(others));
+            tracing::warn!(target: TARGET, url, "Redis is unreachable: {cause}{others}");
         }
     }
 

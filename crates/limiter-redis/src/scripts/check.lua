@@ -1,13 +1,13 @@
--- Checks, reserves or peeks by a window or a counter.
+-- Checks, reserves or peeks by GCRA, a window or a counter.
 --
 -- KEYS[1]  the key of one subject
--- ARGV     the quota ` length reach `, the length, the limit, the kind; the cost, 1 if there is none, 0 to peek;
---          for a reservation, within how many microseconds
--- Reply    admitted: the time until the limit is fresh and the permits that remain; for a reservation, also
---          its delay, `now`, and the mark of the charge
+-- ARGV     the quota in `parts`, which are those of `take`: its text in a state, two numbers, and for windows
+--          the kind; the cost, 1 if there is none, 0 to peek; for a reservation, within how many microseconds
+-- Reply    admitted: the time until the limit is fresh and the permits that remain, but by GCRA the debt
+--          for a reservation: these two, its delay, `now`, and the mark of the charge
 --          else: 0, the wait or -1 for ever, the time until the limit is fresh, the permits that remain
 -- Costs    TIME, GET and SET; a refusal or a peek has PTTL in place of SET
-local text, cost, within = redis.call('GET', KEYS[1]), (ARGV[5] or 1) + 0, ARGV[6]
+local text, cost, within = redis.call('GET', KEYS[1]), (ARGV[parts + 1] or 1) + 0, ARGV[parts + 2]
 local latest = cost > 0 and now + (within or 0) or -1
 local fits, written, lasts, remaining, mark =
   take(text, now, ARGV[1], ARGV[2] + 0, ARGV[3] + 0, cost, latest, nil, ARGV[4])
@@ -18,5 +18,7 @@ elseif text and redis.call('PTTL', KEYS[1]) == -1 then
 end
 if not mark then
   return { 0, fits < math.huge and fits - now or -1, lasts, remaining }
+elseif within then
+  return { lasts, remaining, fits - now, now, mark }
 end
-return within and { lasts, remaining, fits - now, now, mark } or { lasts, remaining }
+return is_gcra and mark or { lasts, remaining }

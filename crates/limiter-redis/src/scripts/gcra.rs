@@ -62,15 +62,11 @@ impl Gcra {
         format!("{}.{:04}", ticks / self.scale, ticks % self.scale)
     }
 
-    /// Returns the quota as a state ends with it, the increment and the capacity.
-    pub(super) fn arguments(&self) -> Vec<String> {
+    /// Returns the quota as a state ends with it, the increment, the capacity and the kind.
+    pub(super) fn arguments(&self) -> [String; 4] {
         let [increment, reach] = [self.increment, self.reach()].map(|ticks| self.text(ticks));
-        vec![format!(" {increment} {reach}"), increment, self.text(self.capacity())]
-    }
-
-    /// Returns the quota as one of several.
-    pub(super) fn general(&self) -> Vec<String> {
-        self.arguments().into_iter().chain(["gcra".to_owned()]).collect()
+        let quota = format!(" {increment} {reach}");
+        [quota, increment, self.text(self.capacity()), "gcra".to_owned()]
     }
 
     /// Returns how far ahead permits may be promised.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Limit, Usage};
+use limiter_core::{Algorithm, Cost, Limit};
 
 use super::{Gcra, SCALED};
 
@@ -25,10 +25,8 @@ pub(crate) struct Single {
     form: Form,
     /// The numbers of GCRA, which replies with a debt.
     pub(super) gcra: Option<Gcra>,
-    /// The quota as arguments, for a limit that is alone at its key.
-    pub(super) arguments: Vec<String>,
-    /// The quota as one of several: its text in a state, two numbers, and the kind.
-    pub(super) general: Vec<String>,
+    /// The quota: its text in a state, two numbers, and the kind.
+    pub(super) arguments: [String; 4],
     /// The most permits at once.
     pub(super) largest: u64,
     pub(super) longest_delay: Duration,
@@ -43,47 +41,54 @@ pub(crate) enum Form {
     Ledger,
 }
 
+/// The files of a form's scripts.
+pub(super) struct Files {
+    /// Checks, reservations and peeks.
+    pub(super) check: &'static [&'static str],
+    /// Refunds, if the general script can't read the form.
+    pub(super) refund: Option<&'static [&'static str]>,
+    /// What takes from one of several limits.
+    pub(super) takes: &'static [&'static str],
+    /// What gives back to one of several limits.
+    pub(super) refunds: &'static [&'static str],
+}
+
 impl Form {
-    /// Returns the script of checks, reservations and peeks.
-    pub(super) fn check(self) -> String {
-        let files: &[&str] = match self {
-            Self::Gcra => &[SCALED, GCRA, include_str!("gcra/check.lua")],
-            Self::Window => &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
-            Self::SlidingCounter => {
-                &[SCALED, WINDOW_STATE, COUNTER, include_str!("window/check_counter.lua"), CHECK]
-            }
-            Self::Ledger => &[LEDGER, include_str!("ledger/check.lua")],
-        };
-        files.concat()
-    }
-
-    /// Returns the script of refunds, if the general one can't read the form.
-    pub(super) fn refund(self) -> Option<String> {
-        let files = [LEDGER, LEDGER_GIVE, include_str!("ledger/refund.lua")];
-        (self == Self::Ledger).then(|| files.concat())
-    }
-
-    /// Returns the functions that take from one of several limits.
-    pub(super) const fn takes(self) -> &'static [&'static str] {
+    pub(super) const fn files(self) -> Files {
         match self {
-            Self::Gcra => &[GCRA, include_str!("gcra/family.lua")],
-            Self::Window | Self::SlidingCounter => {
-                &[WINDOW_STATE, WINDOW, COUNTER, include_str!("window/family.lua")]
-            }
-            Self::Ledger => &[LEDGER, LEDGER_TEXT, include_str!("ledger/family.lua")],
-        }
-    }
-
-    /// Returns the functions that give back to one of several limits.
-    pub(super) const fn refunds(self) -> &'static [&'static str] {
-        match self {
-            Self::Gcra => &[GCRA, include_str!("gcra/refund.lua")],
-            Self::Window | Self::SlidingCounter => {
-                &[WINDOW_STATE, include_str!("window/refund.lua")]
-            }
-            Self::Ledger => {
-                &[LEDGER, LEDGER_GIVE, LEDGER_TEXT, include_str!("ledger/text_refund.lua")]
-            }
+            Self::Gcra => Files {
+                check: &[SCALED, GCRA, include_str!("gcra/check.lua"), CHECK],
+                refund: None,
+                takes: &[GCRA, include_str!("gcra/family.lua")],
+                refunds: &[GCRA, include_str!("gcra/refund.lua")],
+            },
+            Self::Window => Files {
+                check: &[WINDOW_STATE, WINDOW, include_str!("window/check.lua"), CHECK],
+                refund: None,
+                takes: &[WINDOW_STATE, WINDOW, COUNTER, include_str!("window/family.lua")],
+                refunds: &[WINDOW_STATE, include_str!("window/refund.lua")],
+            },
+            Self::SlidingCounter => Files {
+                check: &[
+                    SCALED,
+                    WINDOW_STATE,
+                    COUNTER,
+                    include_str!("window/check_counter.lua"),
+                    CHECK,
+                ],
+                ..Self::Window.files()
+            },
+            Self::Ledger => Files {
+                check: &[LEDGER, include_str!("ledger/check.lua")],
+                refund: Some(&[LEDGER, LEDGER_GIVE, include_str!("ledger/refund.lua")]),
+                takes: &[LEDGER, LEDGER_TEXT, include_str!("ledger/family.lua")],
+                refunds: &[
+                    LEDGER,
+                    LEDGER_GIVE,
+                    LEDGER_TEXT,
+                    include_str!("ledger/text_refund.lua"),
+                ],
+            },
         }
     }
 }
@@ -93,30 +98,20 @@ impl Single {
         let (quota, horizon) = (limit.quota(), micros(limit.horizon()));
         let (window, permits) = (micros(quota.window()), quota.permits());
         let windows = |form, kind: &str| {
-            let arguments = vec![
-                format!(" {window} {} ", window + horizon),
-                window.to_string(),
-                permits.to_string(),
-                kind.to_owned(),
-            ];
+            let text = format!(" {window} {} ", window + horizon);
+            let arguments = [text, window.to_string(), permits.to_string(), kind.to_owned()];
             Self {
                 form,
                 gcra: None,
-                general: arguments.clone(),
                 arguments,
                 largest: permits,
                 longest_delay: Duration::from_micros(horizon),
             }
         };
         let ledger = |slot: u64, span: u64, kind: &str, paced: u64| {
-            let arguments = vec![
-                format!(" {slot} {span} {horizon}"),
-                paced.to_string(),
-                permits.to_string(),
-                kind.to_owned(),
-            ];
+            let text = format!(" {slot} {span} {horizon}");
+            let arguments = [text, paced.to_string(), permits.to_string(), kind.to_owned()];
             Self {
-                general: arguments.clone(),
                 arguments,
                 largest: if paced > 0 { permits.div_ceil(paced) } else { permits },
                 ..windows(Form::Ledger, "")
@@ -140,7 +135,6 @@ impl Single {
                 Self {
                     gcra: Some(gcra),
                     arguments: gcra.arguments(),
-                    general: gcra.general(),
                     largest: quota.burst(),
                     longest_delay: gcra.longest_delay(),
                     ..windows(Form::Gcra, "gcra")
@@ -153,9 +147,11 @@ impl Single {
         self.form
     }
 
-    /// Returns the usage that a script's numbers mean.
-    pub(super) const fn usage(&self, reset: u64, remaining: u64) -> Usage {
-        Usage::new(self.largest, remaining, Duration::from_micros(reset))
+    /// Returns the quota for the check script of a limit that is alone at its key.
+    pub(super) fn alone(&self) -> &[String] {
+        // The kind is one argument less, because a server takes longer for each: `bench redis`.
+        let parts = if self.form == Form::Gcra { 3 } else { 4 };
+        self.arguments.get(..parts).unwrap_or_default()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Policy, Usage};
+use fred::bytes::Bytes;
+use limiter_core::{Cost, Decision, Policy};
 
-use super::{Scripts, Single, limit::argument, reply};
-use crate::script::Script;
+use super::{Scripts, Single, limit::argument};
+use crate::client::ScriptCall;
 
 /// A policy, as the server's scripts apply it.
 #[derive(Debug)]
@@ -13,21 +14,10 @@ pub(crate) struct Plan {
     pub(crate) limits: Vec<Single>,
     scripts: Scripts,
     /// The quotas as the check script reads them.
-    quotas: Arc<[Arc<str>]>,
+    quotas: Arc<[Bytes]>,
     /// The quotas as the refund script reads them.
-    refunded: Arc<[Arc<str>]>,
-    none: Arc<[Arc<str>]>,
+    refunded: Arc<[Bytes]>,
     longest_delay: Duration,
-}
-
-/// A script and what it is called with.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) script: &'a Script,
-    /// The first of `ARGV`.
-    pub(crate) quotas: &'a Arc<[Arc<str>]>,
-    /// The rest of `ARGV`.
-    pub(crate) arguments: Vec<i64>,
 }
 
 /// What a script took, or that it refused.
@@ -59,14 +49,14 @@ impl Charged {
 impl Plan {
     pub(crate) fn new(prelude: &str, policy: &Policy) -> Self {
         let limits: Vec<_> = policy.limits().iter().map(Single::new).collect();
-        let count = limits.len().to_string();
-        let general = limits.iter().flat_map(|limit| &limit.general);
-        let general: Arc<[_]> =
-            [&count].into_iter().chain(general).map(|text| Arc::from(text.as_str())).collect();
-        let (mut quotas, mut refunded) = (Arc::clone(&general), general);
+        let bytes = |text: &String| Bytes::from(text.clone());
+        let general = limits.iter().flat_map(|limit| &limit.arguments).map(bytes);
+        let count = Bytes::from(limits.len().to_string());
+        let mut refunded: Arc<[_]> = [count].into_iter().chain(general).collect();
+        let mut quotas = Arc::clone(&refunded);
         if let [limit] = limits.as_slice() {
-            quotas = limit.arguments.iter().map(|text| Arc::from(text.as_str())).collect();
-            if limit.form().refund().is_some() {
+            quotas = limit.alone().iter().map(bytes).collect();
+            if limit.form().files().refund.is_some() {
                 refunded = Arc::clone(&quotas);
             }
         }
@@ -76,72 +66,56 @@ impl Plan {
             limits,
             quotas,
             refunded,
-            none: Arc::from([]),
             longest_delay: longest_delay.unwrap_or_default(),
         }
     }
 
     /// Returns the call that takes `cost` now, without a receipt.
-    pub(crate) fn check(&self, cost: Cost) -> Call<'_> {
+    pub(crate) fn check(&self, cost: Cost) -> ScriptCall {
         // A cost of one is no argument, because a server takes longer for each: `bench redis`.
         let cost = if cost == Cost::ONE { Vec::new() } else { vec![argument(cost)] };
-        Call { script: &self.scripts.check, quotas: &self.quotas, arguments: cost }
+        ScriptCall::of(&self.scripts.check, &self.quotas, cost)
     }
 
     /// Returns the call that takes costs now, each of a key of its own, without receipts.
-    pub(crate) fn checks(&self, costs: &[Cost]) -> Call<'_> {
+    pub(crate) fn checks(&self, costs: &[Cost]) -> ScriptCall {
         if let &[cost] = costs {
             return self.check(cost);
         }
         let arguments = costs.iter().copied().map(argument).collect();
-        Call { script: &self.scripts.many, quotas: &self.quotas, arguments }
+        ScriptCall::of(&self.scripts.many, &self.quotas, arguments)
     }
 
     /// Returns the call that takes `cost` `within` some time, with a receipt.
-    pub(crate) fn take(&self, cost: Cost, within: Duration) -> Call<'_> {
+    pub(crate) fn take(&self, cost: Cost, within: Duration) -> ScriptCall {
         let within = within.min(self.longest_delay).as_micros();
         let within = i64::try_from(within).unwrap_or(i64::MAX);
         let arguments = vec![argument(cost), within];
-        Call { script: &self.scripts.check, quotas: &self.quotas, arguments }
+        ScriptCall::of(&self.scripts.check, &self.quotas, arguments)
     }
 
-    pub(crate) fn peek(&self) -> Call<'_> {
-        Call { script: &self.scripts.check, quotas: &self.quotas, arguments: vec![0] }
+    pub(crate) fn peek(&self) -> ScriptCall {
+        let call = ScriptCall::of(&self.scripts.check, &self.quotas, vec![0]);
+        ScriptCall { read_only: true, ..call }
     }
 
     /// Returns the call that gives back `permits` of a charge by this policy.
-    pub(crate) fn refund(&self, charged: &Charged, permits: u64) -> Call<'_> {
+    pub(crate) fn refund(&self, charged: &Charged, permits: u64) -> ScriptCall {
         let Charged { cost, taken_at, delay, ref marks } = *charged;
         let permits = i64::try_from(permits).unwrap_or(cost).min(cost);
         let at = taken_at.saturating_add_unsigned(delay);
         let mut arguments = vec![permits, cost, taken_at, at];
         arguments.extend(marks);
-        Call { script: &self.scripts.refund, quotas: &self.refunded, arguments }
+        ScriptCall::of(&self.scripts.refund, &self.refunded, arguments)
     }
 
-    pub(crate) fn reset(&self) -> Call<'_> {
-        Call { script: &self.scripts.reset, quotas: &self.none, arguments: Vec::new() }
-    }
-
-    /// Returns what a reply to a check or a reservation means, `None` if it can't be one.
-    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<Taken> {
-        reply::taken(&self.limits, numbers, cost)
-    }
-
-    /// Returns what a reply to a peek means, `None` if it can't be one.
-    pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
-        reply::peeked(&self.limits, numbers)
-    }
-
-    /// Returns how many permits a refund gave back, `None` if the reply can't tell.
-    pub(crate) fn refunded(&self, numbers: &[i64]) -> Option<u64> {
-        let &[permits] = numbers else { return None };
-        u64::try_from(permits).ok()
+    pub(crate) fn reset(&self) -> ScriptCall {
+        ScriptCall::of(&self.scripts.reset, &[].into(), Vec::new())
     }
 
     /// Returns the limits as scripts over several limits read them.
     #[cfg(test)]
-    pub(crate) fn general(&self) -> impl Iterator<Item = &[String]> {
-        self.limits.iter().map(|limit| limit.general.as_slice())
+    pub(crate) fn general(&self) -> impl Iterator<Item = &[String; 4]> {
+        self.limits.iter().map(|limit| &limit.arguments)
     }
 }

@@ -10,6 +10,7 @@ use crate::call::breaker::{Breaker, Refused, Settings, Transition};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const OPEN: Duration = Duration::from_millis(100);
+const SETTINGS: Settings = Settings { failures: 5, open: OPEN, deadline: DEADLINE };
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -17,7 +18,7 @@ const fn ms(millis: u64) -> Duration {
 
 fn breaker() -> (Breaker, Instant) {
     let start = Instant::now();
-    (Breaker::new(Settings::new(5, Duration::from_millis(100), DEADLINE), start), start)
+    (Breaker::new(SETTINGS), start)
 }
 
 /// A breaker that has just opened.
@@ -209,8 +210,8 @@ fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
     for deadline in [Duration::ZERO, Duration::MAX] {
         for open in [Duration::ZERO, Duration::MAX] {
             for failures in [0, 1, u32::MAX] {
-                let settings = Settings { failures, slow: deadline, open, deadline };
-                let breaker = Breaker::new(settings, start);
+                let settings = Settings { failures, open, deadline };
+                let breaker = Breaker::new(settings);
                 let calls = (0..=Breaker::RECENT).map_while(|_| breaker.pass(start).ok());
                 let opened = calls.filter_map(|pass| pass.failed(start)).collect::<Vec<_>>();
                 assert!(opened.contains(&Transition::Opened));
@@ -238,16 +239,15 @@ fn it_goes_on_after_decades_and_millions_of_transitions() {
         assert_eq!(fail(&breaker, now), None);
     }
     assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-    assert_eq!(succeed(&breaker, now), Some(Transition::Closed), "it is not held for ever");
+    assert_eq!(retry_in(&breaker, now), Some(OPEN));
+    assert_eq!(succeed(&breaker, now + OPEN), Some(Transition::Closed));
 }
 
 #[test]
 fn each_transition_is_told_to_one_of_many_threads() {
     let start = Instant::now();
     // So that no time has to pass before a probe.
-    let settings =
-        Settings { open: Duration::ZERO, ..Settings::new(5, Duration::from_millis(100), DEADLINE) };
-    let breaker = Breaker::new(settings, start);
+    let breaker = Breaker::new(Settings { open: Duration::ZERO, ..SETTINGS });
     let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));
     let count = |transition| match transition {
         Some(Transition::Opened) => _ = opened.fetch_add(1, Ordering::SeqCst),

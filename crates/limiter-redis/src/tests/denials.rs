@@ -43,8 +43,8 @@ impl Cache {
     fn remember_at(&self, at: Duration, key: &[u8], permits: u64, retry_after: Duration) {
         let (sent, received) = (self.start + at, self.start + at);
         let (cost, decision) = (cost(permits), refused(retry_after));
-        let denial = Denial { key, policy: &policy(1), cost, decision, sent, received };
-        self.denials.insert(self.denials.ticket(key), &denial);
+        let denial = Denial { cost, decision, sent, received };
+        self.denials.insert(self.denials.ticket(key), key, &policy(1), denial);
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
@@ -75,9 +75,8 @@ fn it_is_told_which_limit_had_refused() {
     let usage = Usage::new(10, 1, ms(900)).of_limit(2);
     let decision = Decision::refused(usage, Some(ms(300)));
     let (sent, received) = (cache.start, cache.start);
-    let denial =
-        Denial { key: b"alice", policy: &policy(1), cost: Cost::ONE, decision, sent, received };
-    cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
+    let denial = Denial { cost: Cost::ONE, decision, sent, received };
+    cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
     assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
 }
 
@@ -85,14 +84,12 @@ fn it_is_told_which_limit_had_refused() {
 fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
     let cache = Cache::new(100);
     let denial = Denial {
-        key: b"alice",
-        policy: &policy(1),
         cost: Cost::ONE,
         decision: refused(ms(100)),
         sent: cache.start,
         received: cache.start + ms(7),
     };
-    cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
+    cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
     // The store may have decided when it was sent.
     assert_eq!(cache.find(b"alice", 1, ms(100)), None);
     // Or just when it was received.
@@ -146,9 +143,8 @@ fn a_cost_that_can_never_fit_has_no_wait_and_is_not_remembered() {
     let usage = Usage::new(10, 1, ms(900));
     for decision in [Decision::refused(usage, None), Decision::admitted(usage)] {
         let (sent, received) = (cache.start, cache.start);
-        let denial =
-            Denial { key: b"alice", policy: &policy(1), cost: cost(11), decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
+        let denial = Denial { cost: cost(11), decision, sent, received };
+        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
         assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
     }
     cache.remember(b"alice", 2, ms(300));
@@ -161,9 +157,8 @@ fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
     let cache = Cache::new(100);
     let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
     for quota in [1, 2] {
-        let (key, cost, policy) = (b"alice", Cost::ONE, &policy(quota));
-        let denial = Denial { key, policy, cost, decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
+        let denial = Denial { cost: Cost::ONE, decision, sent, received };
+        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(quota), denial);
     }
     let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent);
     let held = || [1, 2, 3].map(|quota| find(quota).is_some());
@@ -187,15 +182,14 @@ fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
     {
         let cache = Cache::new(100);
         let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
-        let denial =
-            Denial { key: b"alice", policy: &policy(1), cost: Cost::ONE, decision, sent, received };
+        let denial = Denial { cost: Cost::ONE, decision, sent, received };
         let before = cache.denials.ticket(b"alice");
         cache.remember(b"alice", 1, ms(100));
         cache.denials.forget(b"alice");
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(before, &denial);
+        cache.denials.insert(before, b"alice", &policy(1), denial);
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(cache.denials.ticket(b"alice"), &denial);
+        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
         assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
     }
 }
@@ -238,7 +232,7 @@ fn what_is_over_makes_room_first_and_then_what_is_over_next() {
 
 #[test]
 fn no_key_is_taken_for_another() {
-    let cache = Cache::new(Denials::DEFAULT_CAPACITY);
+    let cache = Cache::new(10_000);
     let key = |number: u32| number.to_be_bytes().repeat(50);
     (0..1_000).for_each(|number| cache.remember(&key(number), 1, ms(500)));
     let found = |number: &u32| cache.find(&key(*number), 1, Duration::ZERO).is_some();

@@ -17,8 +17,8 @@ use crate::{
 
 const NODE: &str = "10.0.0.1:6379";
 
-fn node() -> Option<String> {
-    Some(NODE.to_owned())
+fn node() -> Option<Arc<str>> {
+    Some(NODE.into())
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
             observer.lock().unwrap().push((event.name(), policy, node));
         })),
     );
-    events.transition(Transition::Opened, Access::Write, node(), &"it broke");
-    events.transition(Transition::Closed, Access::Write, node(), &"");
+    events.transition(Transition::Opened, Access::Write, node(), "it broke");
+    events.transition(Transition::Closed, Access::Write, node(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
         events.report(EventKind::StoreError(&error), "premium", node);
@@ -70,7 +70,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
         fallback_local: 1,
         ..Counters::default()
     };
-    assert_eq!(events.counters(), expected);
+    assert_eq!(events.tally.read(), expected);
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn decisions_are_counted_by_their_source() {
     let events = Events::new("api", None);
     let usage = Usage::new(1, 0, Duration::from_secs(1));
     let refusal = Decision::refused(usage, Some(Duration::from_secs(1)));
-    (0..3).for_each(|_| events.tally().decided(&Decision::admitted(usage)));
-    (0..2).for_each(|_| events.tally().decided(&refusal));
-    events.tally().cached();
-    events.tally().not_asked();
+    (0..3).for_each(|_| events.tally.decided(&Decision::admitted(usage)));
+    (0..2).for_each(|_| events.tally.decided(&refusal));
+    events.tally.cached.add();
+    events.tally.not_asked.add();
     let expected =
         Counters { admitted: 3, refused: 2, cached: 1, not_asked: 1, ..Counters::default() };
-    assert_eq!(events.counters(), expected);
+    assert_eq!(events.tally.read(), expected);
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     events.report(EventKind::StoreError(&error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
     for _ in 0..100 {
-        events.transition(Transition::Opened, Access::Write, node(), &"it broke");
-        events.log_outage(Access::Write, node(), &"it broke again");
-        events.transition(Transition::Closed, Access::Write, node(), &"");
+        events.transition(Transition::Opened, Access::Write, node(), "it broke");
+        events.log_outage(Access::Write, node(), "it broke again");
+        events.transition(Transition::Closed, Access::Write, node(), "");
     }
     // Another breaker is logged by itself.
-    events.transition(Transition::Opened, Access::Read, node(), &"it broke");
+    events.transition(Transition::Opened, Access::Read, node(), "it broke");
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([

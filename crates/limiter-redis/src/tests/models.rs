@@ -19,11 +19,11 @@ use denials::{Denial, Denials};
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
 #[path = "../call/denials.rs"]
-#[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
+#[expect(clippy::duplicate_mod, reason = "once more, with the checker's lock")]
 mod denials;
 mod sync {
     pub(crate) use loom::sync::{
-        RwLock,
+        Mutex, MutexGuard, RwLock,
         atomic::{AtomicU64, Ordering},
     };
 }
@@ -31,19 +31,16 @@ mod sync {
 const OPEN: Duration = Duration::from_millis(100);
 
 /// A breaker that opens at the first failure.
-fn breaker(now: Instant) -> Arc<Breaker> {
-    let settings = Settings {
-        failures: 1,
-        ..Settings::new(5, Duration::from_millis(100), Duration::from_millis(50))
-    };
-    Arc::new(Breaker::new(settings, now))
+fn breaker() -> Arc<Breaker> {
+    let deadline = Duration::from_millis(50);
+    Arc::new(Breaker::new(Settings { failures: 1, open: OPEN, deadline }))
 }
 
 #[test]
 fn of_several_failures_one_opens_the_breaker() {
     model(|| {
         let now = Instant::now();
-        let breaker = breaker(now);
+        let breaker = breaker();
         let fail =
             move |breaker: &Breaker| breaker.pass(now).ok().and_then(|pass| pass.failed(now));
         let other = thread::spawn({
@@ -60,7 +57,7 @@ fn of_several_failures_one_opens_the_breaker() {
 fn one_of_several_becomes_the_probe() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
         let now = start + OPEN;
         // A forgotten pass stays under way.
@@ -78,7 +75,7 @@ fn one_of_several_becomes_the_probe() {
 fn cancelled_probes_never_wedge_the_breaker() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
         let now = start + OPEN;
         let other = thread::spawn({
@@ -95,7 +92,7 @@ fn cancelled_probes_never_wedge_the_breaker() {
 fn late_results_race_with_a_probe_in_vain() {
     model(|| {
         let start = Instant::now();
-        let breaker = breaker(start);
+        let breaker = breaker();
         let now = start + OPEN;
         let late = breaker.pass(start).unwrap();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
@@ -129,15 +126,8 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
         if !refunded.load(Ordering::SeqCst) {
             let usage = Usage::new(1, 0, Duration::from_secs(1));
             let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
-            let denial = Denial {
-                key: b"key",
-                policy: &policy,
-                cost: Cost::ONE,
-                decision,
-                sent: now,
-                received: now,
-            };
-            denials.insert(ticket, &denial);
+            let denial = Denial { cost: Cost::ONE, decision, sent: now, received: now };
+            denials.insert(ticket, b"key", &policy, denial);
         }
         refund.join().unwrap();
         assert_eq!(denials.find(b"key", &policy, Cost::ONE, now), None);

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use limiter_redis::{
-    ConnectOptions, Connection, ScriptCall, ScriptClient, ScriptName, ScriptReply, connect,
-    connect_with,
+    ConnectOptions, Connection, ScriptCall, ScriptClient, ScriptReply, connect, connect_with,
 };
 use limiter_test::server::{Cluster, Server};
 
@@ -15,8 +14,8 @@ async fn read(client: &Connection, read_only: bool) {
     for number in 0..CALLS {
         // Slots of the first, the second and the third: 5061, 10667 and 12182.
         let key = ["bar", "hey", "foo"][usize::try_from(number % 3).unwrap()];
-        let script = ScriptName::Source("return redis.call('EXISTS', KEYS[1])".into());
-        let mut call = ScriptCall::new(script, vec![key.into()]);
+        let source = "return redis.call('EXISTS', KEYS[1])";
+        let mut call = ScriptCall::new(source, vec![key.into()]);
         call.read_only = read_only;
         let reply = client.run(&call, Duration::from_secs(5)).await.unwrap();
         assert_eq!(reply, ScriptReply::Integer(0));

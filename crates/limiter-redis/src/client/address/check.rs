@@ -3,7 +3,7 @@
 /// An address in parts.
 pub(super) struct Parts<'a> {
     pub(super) encrypted: bool,
-    /// Empty, `-sentinel` or `-cluster`.
+    /// Empty, `-sentinel`, `-cluster` or `+unix`.
     pub(super) kind: &'a str,
     /// Everything after the scheme.
     pub(super) rest: &'a str,
@@ -20,6 +20,9 @@ impl<'a> Parts<'a> {
             "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with \
              rediss or valkey, or redis+unix://",
         )?;
+        if kind == "+unix" {
+            return Ok(Self { encrypted, kind, rest, has_user: false, path: "" });
+        }
         let (before_fragment, fragment) = split(rest, '#');
         let (before_query, query) = split(before_fragment, '?');
         let (authority, path) = split(before_query, '/');
@@ -57,9 +60,13 @@ impl<'a> Parts<'a> {
 
 /// Returns whether a scheme asks for TLS, and its kind, if it is known.
 fn scheme_of(scheme: &str) -> Option<(bool, &str)> {
+    if scheme == "unix" {
+        return Some((false, "+unix"));
+    }
     let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
     let (encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
-    matches!(kind, "" | "-sentinel" | "-cluster").then_some((encrypted, kind))
+    let is_known = matches!(kind, "" | "-sentinel" | "-cluster") || kind == "+unix" && !encrypted;
+    is_known.then_some((encrypted, kind))
 }
 
 fn split(text: &str, at: char) -> (&str, &str) {

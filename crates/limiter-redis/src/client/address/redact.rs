@@ -1,21 +1,21 @@
 //! Addresses without users and passwords, for errors and log lines.
 
 /// Query parameters whose values are hidden.
-const SECRETS: [&str; 2] = ["sentinelPassword=", "sentinelUsername="];
+const SECRETS: [&str; 2] = ["sentinelPassword", "sentinelUsername"];
 
 /// Hides users and passwords.
 pub(super) fn redacted(url: &str) -> String {
-    let mut shown = url.to_owned();
-    for secret in SECRETS {
-        let mut seen = 0;
-        while let Some(at) = shown.get(seen..).and_then(|rest| rest.find(secret)) {
-            let begin = seen + at + secret.len();
-            let length = shown.get(begin..).unwrap_or_default().find('&');
-            let end = length.map_or(shown.len(), |length| begin + length);
-            shown.replace_range(begin..end, "***");
-            seen = begin;
-        }
-    }
+    let is_delimiter = |character| matches!(character, '?' | '&');
+    let mut shown: String = url
+        .split_inclusive(is_delimiter)
+        .map(|part| match part.split_once('=') {
+            Some((name, value)) if SECRETS.contains(&name) => {
+                let end = if value.ends_with(is_delimiter) { "&" } else { "" };
+                format!("{name}=***{end}")
+            }
+            _ => part.to_owned(),
+        })
+        .collect();
     // Without a scheme, all text before the host may be a user and a password.
     let is_word = |scheme: &str| {
         scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'+'))

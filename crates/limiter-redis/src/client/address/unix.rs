@@ -2,14 +2,8 @@
 
 use fred::types::config::Config;
 
-/// Returns the settings for the address of a Unix socket, or what is wrong with it. Returns `None` for an
-/// address of another kind.
-pub(super) fn config(url: &str) -> Option<Result<Config, String>> {
-    let (scheme, rest) = url.split_once("://")?;
-    matches!(scheme, "redis+unix" | "valkey+unix" | "unix").then(|| read(rest))
-}
-
-fn read(rest: &str) -> Result<Config, String> {
+/// Returns the settings for an address without its scheme, or what is wrong with it.
+pub(super) fn config(rest: &str) -> Result<Config, String> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     if !path.starts_with('/') {
         return Err(

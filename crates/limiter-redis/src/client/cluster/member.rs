@@ -1,7 +1,6 @@
 //! The connections to the nodes of a cluster.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -16,20 +15,19 @@ use tokio::runtime::Handle;
 use super::slots::{self, Range};
 use crate::client::{
     command::{self, Command},
-    fred::{
-        node::Node,
-        start::{First, Purpose},
-    },
+    fred::{node::Node, start::Purpose},
 };
 
 /// A node of a cluster.
 pub(crate) struct Member {
-    /// The smallest number from one that no other node had when this one was added.
+    /// The smallest number that no other node had when this one was added.
     pub(crate) number: usize,
+    /// The host and the port.
+    pub(crate) name: Arc<str>,
     server: Server,
     runtime: Handle,
     config: Config,
-    pub(crate) node: Node,
+    pub(crate) node: Arc<Node>,
     /// The connection for commands that need `ASKING`, made for the first of them.
     asking: OnceLock<Node>,
 }
@@ -61,7 +59,7 @@ impl Members {
             return Arc::clone(member);
         }
         let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
-        let number = (1..).find(is_free).unwrap_or_default();
+        let number = (0..).find(is_free).unwrap_or_default();
         let (runtime, config) = (self.runtime.clone(), self.config.clone());
         let member = Arc::new(Member::new(number, server.clone(), runtime, config));
         known.push(Arc::clone(&member));
@@ -89,14 +87,15 @@ impl Members {
 impl Member {
     fn new(number: usize, server: Server, runtime: Handle, mut config: Config) -> Self {
         config.server = ServerConfig::Centralized { server: server.clone() };
-        let node = start(runtime.clone(), &server, config.clone(), Purpose::Serving);
-        Self { number, server, runtime, config, node, asking: OnceLock::new() }
+        let name: Arc<str> = format!("{}:{}", server.host, server.port).into();
+        let node = Arc::new(start(runtime.clone(), &name, config.clone(), Purpose::Serving));
+        Self { number, name, server, runtime, config, node, asking: OnceLock::new() }
     }
 
     /// Returns the connection for the commands that need `ASKING`.
     pub(crate) fn asking(&self) -> &Node {
         self.asking.get_or_init(|| {
-            start(self.runtime.clone(), &self.server, self.config.clone(), Purpose::Asking)
+            start(self.runtime.clone(), &self.name, self.config.clone(), Purpose::Asking)
         })
     }
 
@@ -104,27 +103,15 @@ impl Member {
     pub(crate) async fn slots(&self, within: Duration) -> Result<Vec<Range>, String> {
         let arguments = vec![Value::from_static_str("SLOTS")];
         let command = Command { name: "CLUSTER", arguments };
-        match self.node.send(First::Nothing, command, within).await {
+        match self.node.send(None, command, within).await {
             Ok(reply) => slots::read(&reply, &self.server.host).ok_or_else(|| {
-                let (server, quoted) = (url(&self.server), command::quoted(&reply));
-                format!("{server} returned no slots: {quoted}")
+                format!("{} returned no slots: {}", self.name, command::quoted(&reply))
             }),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&url(&self.server))
-    }
-}
-
-fn start(runtime: Handle, server: &Server, config: Config, purpose: Purpose) -> Node {
-    let url = url(server);
-    Node::start(runtime, config, purpose, format!("Redis at {url}"), url)
-}
-
-fn url(server: &Server) -> String {
-    format!("{}:{}", server.host, server.port)
+fn start(runtime: Handle, name: &str, config: Config, purpose: Purpose) -> Node {
+    Node::start(runtime, config, purpose, format!("Redis at {name}"), name.to_owned())
 }

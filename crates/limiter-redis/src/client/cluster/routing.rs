@@ -22,10 +22,10 @@ use crate::{
     call::faults::{CallError, Fault},
     client::{
         ScriptCall, ScriptReply,
-        command::{self, Command},
+        command::Command,
         fred::{
             node::{PATIENCE, RECONNECT_DELAY},
-            start::First,
+            start::{ASKING, READONLY},
         },
         outage_log::OutageLog,
     },
@@ -105,17 +105,16 @@ impl Cluster {
     ) -> Result<ScriptReply, CallError> {
         let start = Instant::now();
         let slot = redis_keyslot(call.keys.first().map_or(&[], Vec::as_slice));
-        let may_ask_a_replica = self.replica_reads && call.read_only;
         let command = Command::from(call);
-        let replica = if may_ask_a_replica { self.replica(slot) } else { None };
-        if let Some(replica) = replica {
+        if self.replica_reads
+            && call.read_only
+            && let Some(replica) = self.replica(slot)
+        {
             // Half of the time, so that the primary can still be asked.
-            let result = replica.node.send(First::ReadOnly, command.clone(), within / 2).await;
-            match result {
-                Ok(reply) => return command::reply(reply).inspect_err(|_| replica.node.replace()),
-                Err(error) if error.fault() == Fault::NoScript => return Err(error),
+            match replica.node.run(Some(READONLY), command.clone(), within / 2).await {
+                Err(error) if error.fault() != Fault::NoScript => self.refresh_after(&error),
                 // A replica writes nothing, so the call may be sent again.
-                Err(error) => self.refresh_after(&error),
+                result => return result,
             }
         }
         self.run_on_primary(slot, command, start, within).await
@@ -129,7 +128,7 @@ impl Cluster {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let Some(mut member) = self.read().primary(slot) else {
-            self.refresh_soon();
+            self.refresh_unless_done(RECONNECT_DELAY);
             let why = self.log.not_connected();
             let message = format!("no known node serves slot {slot}: {why}");
             return Err(CallError::new(Fault::NotSent, message));
@@ -141,13 +140,10 @@ impl Cluster {
             if left.is_zero() {
                 break;
             }
-            let (node, first) = if is_asking {
-                (member.asking(), First::Asking)
-            } else {
-                (&member.node, First::Nothing)
-            };
-            let error = match node.send(first, command.clone(), left).await {
-                Ok(reply) => return command::reply(reply).inspect_err(|_| node.replace()),
+            let (node, first) =
+                if is_asking { (member.asking(), Some(ASKING)) } else { (&*member.node, None) };
+            let error = match node.run(first, command.clone(), left).await {
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let Some(redirect) = error.redirect.clone() else {
@@ -156,7 +152,7 @@ impl Cluster {
             };
             let named = self.members.named(&redirect.to, &member);
             if !redirect.is_asking {
-                self.refresh_soon();
+                self.refresh_unless_done(RECONNECT_DELAY);
                 self.write().moved(slot, &named);
             }
             (member, is_asking, last) = (named, redirect.is_asking, Some(error));
@@ -187,17 +183,10 @@ impl Cluster {
 
     /// Refreshes the slots if a node may have been replaced by another one.
     fn refresh_after(self: &Arc<Self>, error: &CallError) {
-        if matches!(
-            error.fault(),
-            Fault::NoReply | Fault::NotSent | Fault::NotPrimary | Fault::InvalidReply
-        ) {
-            self.refresh_soon();
+        use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
+        if matches!(error.fault(), NoReply | NotSent | NotPrimary | InvalidReply) {
+            self.refresh_unless_done(RECONNECT_DELAY);
         }
-    }
-
-    /// Refreshes the slots, unless that was done less than [`RECONNECT_DELAY`] ago.
-    fn refresh_soon(self: &Arc<Self>) {
-        self.refresh_unless_done(RECONNECT_DELAY);
     }
 
     /// Refreshes the slots in a task, unless one is under way or ended less than `ago` ago.

@@ -18,12 +18,12 @@ pub(crate) struct Range {
     replicas: Vec<Server>,
 }
 
-/// The node of each slot.
+/// The nodes of each slot.
 #[derive(Default)]
 pub(crate) struct Map {
-    /// By slot, the index of its shard, if one serves it.
-    shards_of: Vec<Option<u16>>,
-    shards: Vec<Shard>,
+    /// By slot, if a node serves it.
+    slots: Vec<Option<Arc<Shard>>>,
+    shards: Vec<Arc<Shard>>,
 }
 
 struct Shard {
@@ -37,35 +37,40 @@ impl Map {
         with_replicas: bool,
         member: impl Fn(&Server) -> Arc<Member>,
     ) -> Self {
-        let mut map = Self::default();
+        let mut map = Self { slots: vec![None; SLOTS], shards: Vec::new() };
         for range in ranges {
             let primary = member(&range.primary);
-            let shard = map.shard(&primary);
-            if with_replicas && let Some(shard) = map.shards.get_mut(usize::from(shard)) {
-                shard.replicas = range.replicas.iter().map(&member).collect();
-            }
-            for slot in map.slots().get_mut(range.first..=range.last).unwrap_or_default() {
-                *slot = Some(shard);
+            let is_known = |shard: &&Arc<Shard>| Arc::ptr_eq(&shard.primary, &primary);
+            let known = map.shards.iter().find(is_known).cloned();
+            let shard = known.unwrap_or_else(|| {
+                let replicas = if with_replicas { range.replicas.as_slice() } else { &[] };
+                let replicas = replicas.iter().map(&member).collect();
+                let shard = Arc::new(Shard { primary, replicas });
+                map.shards.push(Arc::clone(&shard));
+                shard
+            });
+            for slot in map.slots.get_mut(range.first..=range.last).unwrap_or_default() {
+                *slot = Some(Arc::clone(&shard));
             }
         }
         map
     }
 
     pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member>> {
-        Some(Arc::clone(&self.shard_of(slot)?.primary))
+        Some(Arc::clone(&self.shard(slot)?.primary))
     }
 
     /// Returns one of the replicas of a slot's primary, round robin.
     pub(crate) fn replica(&self, slot: u16, turn: usize) -> Option<Arc<Member>> {
-        let replicas = &self.shard_of(slot)?.replicas;
+        let replicas = &self.shard(slot)?.replicas;
         replicas.get(turn % replicas.len().max(1)).map(Arc::clone)
     }
 
-    /// Records that another primary serves a slot.
+    /// Records that another primary serves a slot. Its replicas are known after a refresh.
     pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member>) {
-        let shard = self.shard(to);
-        if let Some(slot) = self.slots().get_mut(usize::from(slot)) {
-            *slot = Some(shard);
+        let shard = Shard { primary: Arc::clone(to), replicas: Vec::new() };
+        if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
+            *slot = Some(Arc::new(shard));
         }
     }
 
@@ -74,32 +79,12 @@ impl Map {
     }
 
     pub(crate) fn members(&self) -> Vec<Arc<Member>> {
-        let nodes = self
-            .shards
-            .iter()
-            .flat_map(|shard| [&shard.primary].into_iter().chain(&shard.replicas));
-        nodes.map(Arc::clone).collect()
+        let replicas = self.shards.iter().flat_map(|shard| &shard.replicas);
+        self.primaries().into_iter().chain(replicas.cloned()).collect()
     }
 
-    fn shard_of(&self, slot: u16) -> Option<&Shard> {
-        let shard = self.shards_of.get(usize::from(slot)).copied().flatten()?;
-        self.shards.get(usize::from(shard))
-    }
-
-    fn slots(&mut self) -> &mut [Option<u16>] {
-        self.shards_of.resize(SLOTS, None);
-        &mut self.shards_of
-    }
-
-    /// Returns the index of a primary's shard, and adds it if there is none.
-    fn shard(&mut self, primary: &Arc<Member>) -> u16 {
-        let known = self.shards.iter().position(|shard| Arc::ptr_eq(&shard.primary, primary));
-        let index = known.unwrap_or_else(|| {
-            self.shards.push(Shard { primary: Arc::clone(primary), replicas: Vec::new() });
-            self.shards.len() - 1
-        });
-        // There are no more primaries than slots.
-        u16::try_from(index).unwrap_or(u16::MAX)
+    fn shard(&self, slot: u16) -> Option<&Shard> {
+        self.slots.get(usize::from(slot))?.as_deref()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A client of `fred` that the caller brings.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use fred::{
     clients::{Client, Pool},
@@ -10,10 +10,7 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
-use super::{
-    reply::classify,
-    start::{self, First},
-};
+use super::{reply::classify, start};
 use crate::{
     call::faults::{CallError, Fault},
     client::{
@@ -42,7 +39,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FredClient {
     pool: Pool,
     runtime: Handle,
@@ -98,7 +95,7 @@ impl ScriptClient for FredClient {
             // The library would queue the command, and might send it after its caller has left.
             return Err(CallError::new(Fault::NotSent, "the fred client is not connected"));
         }
-        let reply = start::send(client, First::Nothing, Command::from(call), within).await;
+        let reply = start::send(client, None, Command::from(call), within).await;
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 
@@ -108,11 +105,5 @@ impl ScriptClient for FredClient {
 
     fn takes_many_keys(&self) -> bool {
         true
-    }
-}
-
-impl fmt::Debug for FredClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FredClient").field("pool", &self.pool).finish_non_exhaustive()
     }
 }

@@ -14,15 +14,19 @@ use fred::{
         config::{Config, ServerConfig},
     },
 };
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 
 use super::{
     reply::classify,
-    start::{self, First, Purpose},
+    start::{self, Purpose, READONLY},
 };
 use crate::{
     call::faults::{CallError, Fault},
-    client::{command::Command, outage_log::OutageLog},
+    client::{
+        ScriptReply,
+        command::{self, Command},
+        outage_log::OutageLog,
+    },
 };
 
 /// How long a connection may return nothing before it is replaced.
@@ -64,10 +68,8 @@ struct Current {
     silent_since: Option<Instant>,
     /// When the client was last connected, or made. Only kept if sentinels name the server.
     connected_at: Instant,
-    /// Whether the server replied that it is not the primary.
-    is_replica: bool,
-    /// Whether the connection returned an invalid reply.
-    is_invalid: bool,
+    /// Whether the server replied that it is not the primary, or with something that is not a reply.
+    is_useless: bool,
 }
 
 impl Node {
@@ -87,17 +89,17 @@ impl Node {
     /// Waits for the connection, at most a second.
     pub(crate) async fn connected(&self) {
         let client = self.lock().client.clone();
-        drop(tokio::time::timeout(PATIENCE, client.wait_for_connect()).await);
+        drop(timeout(PATIENCE, client.wait_for_connect()).await);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
         self.lock().is_connected()
     }
 
-    /// Sends a command once, and returns its reply.
+    /// Sends a command once, right after `first` if that is given, and returns its reply.
     pub(crate) async fn send(
         &self,
-        first: First,
+        first: Option<&'static str>,
         command: Command,
         within: Duration,
     ) -> Result<Value, CallError> {
@@ -105,32 +107,36 @@ impl Node {
         let Some((client, number, fresh_until)) = self.client() else {
             return Err(self.not_connected());
         };
-        while client.state() != ClientState::Connected {
-            // The library would queue the command, and might send it after its caller has left.
+        let left = loop {
             let left = within.saturating_sub(start.elapsed());
-            if left.is_zero() || Instant::now() >= fresh_until {
+            let is_connected = client.state() == ClientState::Connected;
+            if left.is_zero() || !is_connected && Instant::now() >= fresh_until {
                 return Err(self.not_connected());
             }
-            let connected =
-                tokio::time::timeout(left.min(POLL_INTERVAL), client.wait_for_connect());
-            drop(connected.await);
-        }
-        let left = within.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(self.not_connected());
-        }
+            if is_connected {
+                break left;
+            }
+            // The library would queue the command, and might send it after its caller has left.
+            drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
+        };
         let result = start::send(&client, first, command, left).await;
         let result = result.map_err(|error| classify(error, &self.name));
         let fault = result.as_ref().err().map(CallError::fault);
         // A replica that reads for its primary is expected to refuse writes.
-        let is_expected = matches!(first, First::ReadOnly) && fault == Some(Fault::NotPrimary);
+        let is_expected = first == Some(READONLY) && fault == Some(Fault::NotPrimary);
         self.note(number, start, fault.filter(|_| !is_expected));
         result
     }
 
-    /// Notes that the current connection replied with something that is not a reply to its command.
-    pub(crate) fn replace(&self) {
-        self.lock().is_invalid = true;
+    /// Sends a script call once, and returns its reply. A reply of a wrong type replaces the connection.
+    pub(crate) async fn run(
+        &self,
+        first: Option<&'static str>,
+        call: Command,
+        within: Duration,
+    ) -> Result<ScriptReply, CallError> {
+        let reply = command::reply(self.send(first, call, within).await?);
+        reply.inspect_err(|_| self.lock().is_useless = true)
     }
 
     fn not_connected(&self) -> CallError {
@@ -145,10 +151,8 @@ impl Node {
         if is_silent {
             self.log.begins("no reply for a second");
         }
-        let is_useless = current.is_replica
-            || current.is_invalid
-            || current.task.is_finished()
-            || self.is_lost(&mut current);
+        let is_useless =
+            current.is_useless || current.task.is_finished() || self.is_lost(&mut current);
         if is_silent || (is_useless && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
             let (runtime, config) = (&self.runtime, &self.config);
@@ -183,15 +187,11 @@ impl Node {
                 current.silent_since.get_or_insert(start);
                 return;
             }
-            Some(Fault::InvalidReply) => {
-                current.is_invalid = true;
-                return;
-            }
-            Some(Fault::NotPrimary) => current.is_replica = true,
+            Some(Fault::InvalidReply | Fault::NotPrimary) => current.is_useless = true,
             _ => {}
         }
         current.silent_since = None;
-        if !current.is_replica {
+        if !current.is_useless {
             self.log.ends();
         }
     }
@@ -220,8 +220,7 @@ impl Current {
             since: now,
             silent_since: None,
             connected_at: now,
-            is_replica: false,
-            is_invalid: false,
+            is_useless: false,
         }
     }
 

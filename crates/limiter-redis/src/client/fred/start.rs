@@ -43,16 +43,11 @@ pub(crate) enum Purpose {
     Asking,
 }
 
-/// The command that is sent right before another, on the same connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum First {
-    /// None.
-    Nothing,
-    /// `ASKING`, so that a node of a cluster executes the next command for a slot that it imports.
-    Asking,
-    /// `READONLY`, so that a replica in a cluster executes commands that only read.
-    ReadOnly,
-}
+/// Sent right before another command, so that a node of a cluster executes that for a slot that it imports.
+pub(crate) const ASKING: &str = "ASKING";
+
+/// Sent right before another command, so that a replica in a cluster executes that if it only reads.
+pub(crate) const READONLY: &str = "READONLY";
 
 /// Starts to connect, and returns the client and the task that connects it and serves it.
 pub(crate) fn start(
@@ -78,10 +73,7 @@ pub(crate) fn start(
         tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
         ..ConnectionConfig::default()
     };
-    let reconnect = match purpose {
-        Purpose::Serving => Some(reconnect_policy()),
-        Purpose::Asking => None,
-    };
+    let reconnect = (purpose == Purpose::Serving).then(reconnect_policy);
     config.fail_fast = reconnect.is_none();
     let client = Client::new(config, Some(performance), Some(connection), reconnect);
     if purpose == Purpose::Serving {
@@ -102,39 +94,23 @@ fn reconnect_policy() -> ReconnectPolicy {
     policy
 }
 
-/// Sends a command once, and returns its reply.
+/// Sends a command once, right after `first` on the same connection, and returns its reply.
 pub(crate) async fn send(
     client: &Client,
-    first: First,
-    command: Command,
+    first: Option<&'static str>,
+    Command { name, arguments }: Command,
     within: Duration,
 ) -> Result<Value, FredError> {
     // The library's own time-out, because it does not send a command any more whose time is over.
     let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
-    // A custom command, because the library ignores the options for its own EVALSHA.
-    let Command { name, arguments } = command;
-    match first {
-        First::Nothing => client.with_options(&options).custom(custom(name), arguments).await,
-        First::Asking => pair(client, &options, "ASKING", name, arguments).await,
-        First::ReadOnly => pair(client, &options, "READONLY", name, arguments).await,
-    }
-}
-
-/// Sends two commands with nothing between them, and returns the reply to the second.
-async fn pair(
-    client: &Client,
-    options: &Options,
-    first: &'static str,
-    name: &'static str,
-    arguments: Vec<Value>,
-) -> Result<Value, FredError> {
-    let pipeline = client.pipeline().with_options(options);
+    // Custom commands, because the library ignores the options for its own EVALSHA. The slot does not
+    // matter, because each client has one server.
+    let custom = |name| CustomCommand::new_static(name, ClusterHash::Random, false);
+    let Some(first) = first else {
+        return client.with_options(&options).custom(custom(name), arguments).await;
+    };
+    let pipeline = client.pipeline().with_options(&options);
     let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;
     let _: Value = pipeline.custom(custom(name), arguments).await?;
     pipeline.last().await
-}
-
-/// Returns a command for one server, for which the slot does not matter.
-fn custom(name: &'static str) -> CustomCommand {
-    CustomCommand::new_static(name, ClusterHash::Random, false)
 }

@@ -1,1 +1,1 @@
-local take = window
+local take, parts, is_gcra = window, 4, false

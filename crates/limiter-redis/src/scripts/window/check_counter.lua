@@ -1,1 +1,1 @@
-local take = counter
+local take, parts, is_gcra = counter, 4, false

@@ -3,7 +3,7 @@
 use limiter_core::{Algorithm, Policy, algorithm::WindowKind};
 
 use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
-use crate::scripts::Call;
+use crate::ScriptCall;
 
 /// The functions of an algorithm for one limit, and the state that was read last: those of
 /// `several/interface.lua`. Times are microseconds of Unix time, marks count from `now`.
@@ -81,7 +81,7 @@ pub(super) struct Outcome {
 
 impl Model {
     /// Makes the limits of a policy, with the arguments of each in scripts over several limits.
-    pub(super) fn new<'a>(policy: &Policy, limits: impl Iterator<Item = &'a [String]>) -> Self {
+    pub(super) fn new<'a>(policy: &Policy, limits: impl Iterator<Item = &'a [String; 4]>) -> Self {
         let windows = |index, kind| Any::Windows(Windows::new(policy, index, kind));
         let limits = limits.enumerate().map(|(index, arguments)| {
             let words: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -151,21 +151,18 @@ impl Model {
         let charge = |limit: &mut Any| limit.twin_mut().charge(cost, at_or_never);
         let marks: Vec<_> = self.limits.iter_mut().map(charge).collect();
         let mut reply = match self.limits.as_slice() {
-            [Any::Gcra(gcra)] => vec![gcra.charged()],
+            [Any::Gcra(gcra)] if within.is_none() => vec![gcra.charged()],
             _ => self.usages(),
         };
         if within.is_some() {
-            match self.limits.as_slice() {
-                [Any::Gcra(_)] => reply.extend([at_or_never - now, now]),
-                _ => reply.extend([at_or_never - now, now].into_iter().chain(marks)),
-            }
+            reply.extend([at_or_never - now, now].into_iter().chain(marks));
         }
         let (value, life) = self.value();
         Outcome { reply, value, life }
     }
 
     /// Gives back by the arguments of a call: the permits, when they were charged, and the marks.
-    pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &Call<'_>) -> Outcome {
+    pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &ScriptCall) -> Outcome {
         let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
         let (&[permits, cost, taken_at, at], marks) = arguments.split_first_chunk::<4>().unwrap();
         let charge = Charge { permits, cost, taken_at, at };

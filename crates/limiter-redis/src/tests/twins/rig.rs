@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fred::types::Value as Reply;
 
 use crate::{
-    scripts::Call,
+    ScriptCall,
     tests::store::{Store, unique},
 };
 
@@ -48,15 +48,15 @@ impl Rig {
     }
 
     /// Adds a call at a moment of the server's clock, in microseconds.
-    pub(super) fn add(&mut self, now: i128, call: &Call<'_>) {
-        let Call { script, quotas, arguments } = call;
-        let crate::ScriptName::Source(source) = script.by_source() else { unreachable!() };
+    pub(super) fn add(&mut self, now: i128, call: &ScriptCall) {
+        let ScriptCall { script, quotas, arguments, .. } = call;
+        let source = str::from_utf8(&script.source).unwrap();
         let known = self.sources.iter().position(|known| **known == *source);
         let index = known.unwrap_or_else(|| {
             self.sources.push(source.to_string());
             self.sources.len() - 1
         });
-        let texts = quotas.iter().map(ToString::to_string);
+        let texts = quotas.iter().map(|quota| String::from_utf8(quota.to_vec()).unwrap());
         let texts: Vec<_> = texts.chain(arguments.iter().map(ToString::to_string)).collect();
         let head = [(index + 1).to_string(), now.to_string(), texts.len().to_string()];
         self.arguments.extend(head.into_iter().chain(texts).map(Reply::from));
