@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, vec};
 use serde::{Serialize, Serializer};
 
 use super::{Entry, Node, Policies, inherited};
-use crate::{Policy, notation};
+use crate::{Limit, Policy, notation};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -49,12 +49,12 @@ fn node(Entry { policy, tiers }: &Entry) -> Node {
 /// Returns the field `limit` or `limits` of a policy or a tier, without an algorithm that reading
 /// would assume. The only limit is written without its name if that is the policy's.
 fn limits(policy: &Policy, tier_of: Option<&Policy>) -> (&'static str, Node) {
-    let text = |name: &str, limit| Node::Text(notation::text(limit, inherited(tier_of, name)));
+    let algorithm = |limit: &Limit| inherited(tier_of, limit.name());
+    let text = |limit: &Limit| Node::Text(notation::text(limit, algorithm(limit)));
     match policy.limits() {
-        [limit] if limit.name() == policy.name() => ("limit", text(limit.name(), limit)),
+        [limit] if limit.name() == policy.name() => ("limit", text(limit)),
         limits => {
-            let limits =
-                limits.iter().map(|limit| (limit.name().into(), text(limit.name(), limit)));
+            let limits = limits.iter().map(|limit| (limit.name().into(), text(limit)));
             ("limits", Node::Table(limits.collect()))
         }
     }
