@@ -15,7 +15,7 @@ use crate::{
     shared::Access,
 };
 
-/// An operational event of a limiter. Decisions of the store are not events: see [`Counters`].
+/// An operational event of a limiter. Decisions of the store are not events: see [`Counters`](crate::Counters).
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     kind: EventKind<'a>,

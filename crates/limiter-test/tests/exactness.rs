@@ -25,7 +25,7 @@ use std::{
 };
 
 use limiter_core::{ErrorKind, Policy, Quota, Source};
-use limiter_redis::{Builder, Connection, RedisLimiter, connect};
+use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::{Cluster, Server};
 use tokio::{runtime::Runtime, time::sleep};
 

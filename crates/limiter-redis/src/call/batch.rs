@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{
     deadline::{Deadline, run_once},
     denials::{Denial, Ticket},
-    faults::{CallError, Fault},
+    faults::{CallError, Fault, Outcome},
 };
 use crate::{
     client::{ScriptClient, ScriptReply, command::quoted},
@@ -39,11 +39,8 @@ pub(crate) struct Check {
     cost: Cost,
     deadline: Deadline,
     ticket: Ticket,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Outcome<Decision>>,
 }
-
-/// Several checks can share one error.
-type Answer = Result<Decision, Arc<CallError>>;
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges `cost` now, without a receipt, in one call with other checks of the same moment.
@@ -150,7 +147,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
-    fn deliver(&self, check: Check, answer: Answer, sent: Instant) {
+    fn deliver(&self, check: Check, answer: Outcome<Decision>, sent: Instant) {
         let Check { key, cost, deadline, ticket, answer: caller } = check;
         match &answer {
             Ok(decision) => {
@@ -177,7 +174,7 @@ fn decisions(
     handle: &Handle,
     result: Result<ScriptReply, CallError>,
     costs: &[Cost],
-) -> Vec<Answer> {
+) -> Vec<Outcome<Decision>> {
     let decision = |reply: &ScriptReply, cost: Cost| {
         let taken = reply.integers().and_then(|numbers| handle.plan.taken(&numbers, cost));
         taken.map(|taken| taken.decision).ok_or_else(|| Arc::new(invalid_reply(reply)))

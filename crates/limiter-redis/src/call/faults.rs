@@ -182,6 +182,9 @@ impl StdError for CallError {
     }
 }
 
+/// The result of a call, whose error may be that of several callers.
+pub(crate) type Outcome<T> = Result<T, Arc<CallError>>;
+
 /// Returns the error for a caller, with the policy's name.
 pub(crate) fn named(policy: &str, error: Arc<CallError>) -> Error {
     let message = format!("policy {policy:?}: {error}");

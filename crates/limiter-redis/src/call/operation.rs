@@ -15,7 +15,7 @@ use super::{
     batch::invalid_reply,
     deadline::{Deadline, run},
     denials::{Denial, Denials},
-    faults::CallError,
+    faults::Outcome,
 };
 use crate::{
     client::{ScriptCall, ScriptClient},
@@ -25,8 +25,6 @@ use crate::{
     scripts::{Charged, Taken},
     shared::Access,
 };
-
-type Outcome<T> = Result<T, Arc<CallError>>;
 
 /// A call for one key, and by when it must have a reply.
 struct Operation<C> {

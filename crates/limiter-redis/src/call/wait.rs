@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     deadline::Deadline,
-    faults::{CallError, Fault, named},
+    faults::{CallError, Fault, Outcome, named},
 };
 use crate::{client::ScriptClient, limiter::RedisLimiter, shared::Access};
 
@@ -37,7 +37,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self,
         key: &[u8],
         access: Access,
-        start: impl FnOnce(Deadline, oneshot::Sender<Result<T, Arc<CallError>>>),
+        start: impl FnOnce(Deadline, oneshot::Sender<Outcome<T>>),
     ) -> Result<T, Error> {
         needs_runtime()?;
         let Self { shared, handle } = self;

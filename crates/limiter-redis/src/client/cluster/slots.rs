@@ -40,9 +40,7 @@ impl Map {
         let mut map = Self { slots: vec![None; SLOTS], shards: Vec::new() };
         for range in ranges {
             let primary = member(&range.primary);
-            let is_known = |shard: &&Arc<Shard>| Arc::ptr_eq(&shard.primary, &primary);
-            let known = map.shards.iter().find(is_known).cloned();
-            let shard = known.unwrap_or_else(|| {
+            let shard = map.known(&primary).unwrap_or_else(|| {
                 let replicas = if with_replicas { range.replicas.as_slice() } else { &[] };
                 let replicas = replicas.iter().map(&member).collect();
                 let shard = Arc::new(Shard { primary, replicas });
@@ -66,11 +64,12 @@ impl Map {
         replicas.get(turn % replicas.len().max(1)).map(Arc::clone)
     }
 
-    /// Records that another primary serves a slot. Its replicas are known after a refresh.
+    /// Records that another primary serves a slot. If it is new, its replicas are known after a refresh.
     pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member>) {
-        let shard = Shard { primary: Arc::clone(to), replicas: Vec::new() };
+        let new = || Arc::new(Shard { primary: Arc::clone(to), replicas: Vec::new() });
+        let shard = self.known(to).unwrap_or_else(new);
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
-            *slot = Some(Arc::new(shard));
+            *slot = Some(shard);
         }
     }
 
@@ -81,6 +80,10 @@ impl Map {
     pub(crate) fn members(&self) -> Vec<Arc<Member>> {
         let replicas = self.shards.iter().flat_map(|shard| &shard.replicas);
         self.primaries().into_iter().chain(replicas.cloned()).collect()
+    }
+
+    fn known(&self, primary: &Arc<Member>) -> Option<Arc<Shard>> {
+        self.shards.iter().find(|shard| Arc::ptr_eq(&shard.primary, primary)).cloned()
     }
 
     fn shard(&self, slot: u16) -> Option<&Shard> {
