@@ -3,10 +3,10 @@
 use std::{
     process, slice,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use fred::{
@@ -264,6 +264,10 @@ pub(super) fn on(runtime: &Runtime) -> ConnectOptions {
 
 /// Returns a name that no one else has.
 pub(super) fn unique() -> String {
+    // The time, because process ids return, and a server may have run for longer.
+    static RUN: LazyLock<u128> = LazyLock::new(|| {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+    });
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}-{}", process::id(), *RUN, COUNT.fetch_add(1, Ordering::Relaxed))
 }
