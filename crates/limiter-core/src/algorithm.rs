@@ -21,8 +21,6 @@ mod slots;
 mod transition;
 mod windows;
 
-#[cfg(feature = "std")]
-pub(crate) use gcra::View;
 pub use gcra::{Gcra, Tat};
 pub use kind::Algorithm;
 pub use ledger::{Entries, Ledger};

@@ -13,8 +13,6 @@ mod acquire;
 mod builder;
 mod handle;
 mod keyed;
-#[cfg(test)]
-mod models;
 mod queue;
 mod queues;
 mod scales;

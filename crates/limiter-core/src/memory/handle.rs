@@ -10,8 +10,9 @@ use core::{
 use super::{
     queue::{Queue, Request, Ticket, Turn},
     queues::Queues,
-    states::{Bound, Outcome, States},
+    states::{Bound, States},
     taken::Taken,
+    word::{Outcome, When},
 };
 use crate::{Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage};
 
@@ -85,14 +86,14 @@ impl<C: Clock> Handle<C> {
         let Shared { states, queues, .. } = &*self.shared;
         let clock = || self.now();
         if !queues.has(hash) {
-            return states.take(hash, &self.bound, None, &clock, cost, within);
+            return states.reserve(hash, &self.bound, &clock, cost, within);
         }
         queues.with(states, hash, &clock, |queue, target| {
             if queue.has_waiters() {
                 queue.refusal(target, &self.bound, cost)
             } else {
                 let now = target.now;
-                states.take(hash, &self.bound, None, &|| now, cost, within)
+                states.take(hash, &self.bound, When::now(&|| now), cost, within)
             }
         })
     }

@@ -15,7 +15,10 @@ use alloc::{
 };
 use core::{mem, task::Waker, time::Duration};
 
-use super::states::{Bound, Outcome, States};
+use super::{
+    states::{Bound, States},
+    word::{Outcome, When},
+};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithm::{State, Transition},
@@ -85,7 +88,8 @@ impl Target<'_> {
     /// Charges a waiter for the moment at which it is due.
     fn take(&self, bound: &Bound, due: Timestamp, cost: Cost) -> Outcome {
         let Self { states, hash, now, .. } = self;
-        states.take(*hash, bound, Some(due), &|| *now, cost, Duration::ZERO)
+        let when = When { at: Some(due), clock: &|| *now };
+        states.take(*hash, bound, when, cost, Duration::ZERO)
     }
 }
 
@@ -244,7 +248,7 @@ impl Queue {
         cost: Cost,
     ) -> Option<Duration> {
         let (state, last) = self.forecast.get_or_insert_with(|| {
-            let mut state = target.states.snapshot(target.hash, bound, target.now);
+            let mut state = target.states.snapshot(target.hash, bound, &|| target.now);
             let mut last = target.now;
             for waiter in &mut self.waiting {
                 let rule = waiter.bound.rule();
@@ -271,7 +275,7 @@ impl Queue {
         (self.is_stale, self.forecast) = (true, None);
         if let Some(Waiter { bound, cost, due, .. }) = self.waiting.front_mut() {
             let now = target.now;
-            let state = target.states.snapshot(target.hash, bound, now);
+            let state = target.states.snapshot(target.hash, bound, &|| now);
             let wait = bound.rule().wait(&state, now, *cost);
             // A cost that never fits is due at once, to be refused.
             *due = now.saturating_add(wait.unwrap_or_default());
