@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::{
     future::Future,
+    ops::ControlFlow::{self, Break, Continue},
     pin::Pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -10,7 +11,7 @@ use core::{
 
 use super::{
     handle::Handle,
-    queue::{Ticket, Turn},
+    queue::{Request, Ticket, Turn},
 };
 use crate::{Clock, Cost, Reservation, Timer, Timestamp, thread_waker::unpark_this_thread};
 
@@ -34,14 +35,6 @@ pub(super) struct Waiter<C: Clock> {
     ticket: Option<Ticket>,
 }
 
-/// What a waiter does next.
-#[expect(clippy::large_enum_variant, reason = "it is moved once a wait")]
-enum Next {
-    Done(Reservation),
-    /// Look again when woken, and at this moment if there is one.
-    Wait(Option<Timestamp>),
-}
-
 impl<C: Timer> Acquire<C> {
     pub(super) const fn new(waiter: Waiter<C>) -> Self {
         Self { waiter, sleep: None }
@@ -57,8 +50,8 @@ impl<C: Timer> Future for Acquire<C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reservation> {
         for _ in 0..2 {
             let due = match self.waiter.next(cx.waker()) {
-                Next::Done(reservation) => return Poll::Ready(reservation),
-                Next::Wait(due) => due,
+                Break(reservation) => return Poll::Ready(reservation),
+                Continue(due) => due,
             };
             let Some(due) = due else {
                 self.sleep = None;
@@ -87,19 +80,22 @@ impl<C: Clock> Waiter<C> {
         Self { handle, hash, cost, deadline, ticket: None }
     }
 
-    fn next(&mut self, waker: &Waker) -> Next {
-        let turn = match self.ticket {
-            Some(ticket) => self.handle.look(self.hash, ticket, waker),
-            None => self.handle.join(self.hash, self.cost, self.deadline, waker),
-        };
+    /// Returns the reservation, or until when to sleep if not woken before.
+    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Option<Timestamp>> {
+        let Self { handle, hash, cost, deadline, ticket } = self;
+        let request = Request { bound: handle.bound(), cost: *cost, deadline: *deadline, waker };
+        let turn = handle.with_queue(*hash, |queue, target| match *ticket {
+            Some(ticket) => queue.look(target, ticket, waker),
+            None => queue.join(target, request),
+        });
         match turn {
             Turn::Done(outcome) => {
-                self.ticket = None;
-                Next::Done(self.handle.reservation(self.hash, outcome, Duration::ZERO))
+                *ticket = None;
+                Break(handle.reservation(*hash, outcome, Duration::ZERO))
             }
-            Turn::Wait(ticket, due) => {
-                self.ticket = Some(ticket);
-                Next::Wait(due.map(|due| self.handle.by_the_clock(due)))
+            Turn::Wait(place, due) => {
+                *ticket = Some(place);
+                Continue(due.map(|due| handle.by_the_clock(due)))
             }
         }
     }
@@ -109,8 +105,8 @@ impl<C: Clock> Waiter<C> {
         let waker = unpark_this_thread();
         loop {
             match self.next(&waker) {
-                Next::Done(reservation) => return reservation,
-                Next::Wait(due) => self.handle.clock().park_until(due),
+                Break(reservation) => return reservation,
+                Continue(due) => self.handle.clock().park_until(due),
             }
         }
     }
@@ -119,7 +115,8 @@ impl<C: Clock> Waiter<C> {
 impl<C: Clock> Drop for Waiter<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.handle.leave(self.hash, ticket);
+            let Self { handle, hash, .. } = self;
+            handle.with_queue(*hash, |queue, target| queue.leave(target, ticket, handle.bound()));
         }
     }
 }

@@ -31,11 +31,9 @@ pub(super) struct Queue {
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
-    /// The state after all waiters were charged, and when that will be. `None` if it has to be
-    /// computed.
+    /// The state after all waiters were charged, and when that will be. `None` if the waiters behind
+    /// the first may be due earlier than was forecast.
     forecast: Option<(State, Timestamp)>,
-    /// Whether the waiters behind the first may be due earlier than was forecast.
-    is_stale: bool,
     /// The latest moment at which the queue was used.
     latest: Timestamp,
 }
@@ -87,9 +85,18 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// Charges a waiter for the moment at which it is due.
     fn take(&self, bound: &Bound, due: Timestamp, cost: Cost) -> Outcome {
-        let Self { states, hash, now, .. } = self;
-        let when = When { at: Some(due), clock: &|| *now };
-        states.take(*hash, bound, when, cost, Duration::ZERO)
+        let when = When { at: Some(due), clock: &|| self.now };
+        self.states.take(self.hash, bound, when, cost, Duration::ZERO)
+    }
+
+    /// Returns a refusal of what would have to wait.
+    fn refusal(&self, bound: &Bound, wait: Option<Duration>) -> Outcome {
+        let usage = self.states.peek(self.hash, bound, &|| self.now);
+        (Decision::refused(usage, wait), None)
+    }
+
+    fn snapshot(&self, bound: &Bound) -> State {
+        self.states.snapshot(self.hash, bound, &|| self.now)
     }
 }
 
@@ -117,15 +124,13 @@ impl Queue {
         while let Some(first) = self.waiting.front_mut() {
             let outcome = if first.is_too_late() {
                 let wait = first.due.saturating_since(target.now);
-                let now = target.now;
-                let usage = target.states.peek(target.hash, &first.bound, &|| now);
-                (Decision::refused(usage, Some(wait)), None)
+                target.refusal(&first.bound, Some(wait))
             } else if first.due <= target.now && first.due < Timestamp::MAX {
                 let outcome = target.take(&first.bound, first.due, first.cost);
                 if let (Some(wait), None) = (outcome.0.retry_after(), outcome.1) {
                     // Something was charged that was not foreseen.
                     first.due = first.due.saturating_add(wait.max(Duration::from_nanos(1)));
-                    (self.is_stale, self.forecast) = (true, None);
+                    self.forecast = None;
                     continue;
                 }
                 outcome
@@ -138,7 +143,7 @@ impl Queue {
                 target.wake.push(waker);
                 self.done.insert(ticket, outcome);
             }
-            if self.is_stale || !is_foreseen {
+            if self.forecast.is_none() || !is_foreseen {
                 self.reconsider_first(target);
             }
         }
@@ -209,7 +214,7 @@ impl Queue {
             }
         } else if let Some(index) = self.index_of(ticket) {
             target.retired.extend(self.waiting.remove(index).map(|waiter| waiter.waker));
-            (self.is_stale, self.forecast) = (true, None);
+            self.forecast = None;
             if index == 0 {
                 self.changed(target);
             }
@@ -226,29 +231,11 @@ impl Queue {
         self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 
-    /// Returns the refusal of a request that would have to wait behind all waiters.
-    pub(super) fn refusal(
-        &mut self,
-        target: &mut Target<'_>,
-        bound: &Bound,
-        cost: Cost,
-    ) -> Outcome {
-        let wait = self.wait_behind_all(target, bound, cost);
-        let now = target.now;
-        let usage = target.states.peek(target.hash, bound, &|| now);
-        (Decision::refused(usage, wait), None)
-    }
-
-    /// Returns how long `cost` would have to wait behind all waiters. Takes time in proportion to their
-    /// number where one of them has left or was not charged as foreseen.
-    fn wait_behind_all(
-        &mut self,
-        target: &Target<'_>,
-        bound: &Bound,
-        cost: Cost,
-    ) -> Option<Duration> {
+    /// Returns the refusal of a request that would have to wait behind all waiters. Takes time in
+    /// proportion to their number where one of them has left or was not charged as foreseen.
+    pub(super) fn refusal(&mut self, target: &Target<'_>, bound: &Bound, cost: Cost) -> Outcome {
         let (state, last) = self.forecast.get_or_insert_with(|| {
-            let mut state = target.states.snapshot(target.hash, bound, &|| target.now);
+            let mut state = target.snapshot(bound);
             let mut last = target.now;
             for waiter in &mut self.waiting {
                 let rule = waiter.bound.rule();
@@ -260,25 +247,23 @@ impl Queue {
                 rule.advance(&mut state, last);
                 rule.charge(&mut state, last, waiter.cost);
             }
-            self.is_stale = false;
             (state, last)
         });
         let then = (*last).max(target.now);
         bound.rule().advance(state, then);
-        let wait = bound.rule().wait(state, then, cost)?;
-        Some(then.saturating_since(target.now).saturating_add(wait))
+        let wait = bound.rule().wait(state, then, cost);
+        let ahead = then.saturating_since(target.now);
+        target.refusal(bound, wait.map(|wait| ahead.saturating_add(wait)))
     }
 
     /// Computes when the first is due, from the state as it is now. The others follow when each of them
     /// is the first.
     fn reconsider_first(&mut self, target: &Target<'_>) {
-        (self.is_stale, self.forecast) = (true, None);
+        self.forecast = None;
         if let Some(Waiter { bound, cost, due, .. }) = self.waiting.front_mut() {
-            let now = target.now;
-            let state = target.states.snapshot(target.hash, bound, &|| now);
-            let wait = bound.rule().wait(&state, now, *cost);
+            let wait = bound.rule().wait(&target.snapshot(bound), target.now, *cost);
             // A cost that never fits is due at once, to be refused.
-            *due = now.saturating_add(wait.unwrap_or_default());
+            *due = target.now.saturating_add(wait.unwrap_or_default());
         }
     }
 }

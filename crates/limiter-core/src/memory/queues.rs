@@ -78,12 +78,6 @@ impl Queues {
         result
     }
 
-    /// Returns whether there is a queue for this very key, after its state was changed.
-    pub(super) fn has_now(&self, hash: u64) -> bool {
-        fence(Ordering::SeqCst);
-        self.has(hash)
-    }
-
     /// Returns whether there is a queue for this very key.
     pub(super) fn has(&self, hash: u64) -> bool {
         !self.are_empty_for(hash) && lock(&self.shard(hash).queues).contains_key(&hash)

@@ -5,13 +5,13 @@ use core::time::Duration;
 use super::{
     scales::{Numbered, Scales},
     table::Table,
-    word::{Change, EMPTY, Outcome, When, number, swap},
+    word::{Change, EMPTY, Outcome, When, erase},
     words::Words,
 };
 use crate::{
     Cost, Decision, Error, Policy, Timestamp, Usage,
     algorithm::{Charge, Rule, State, Transition},
-    sync::{AtomicU64, Ordering},
+    sync::AtomicU64,
 };
 
 /// The states of a limiter, by the hash of the key. Without keys there is one state.
@@ -69,12 +69,7 @@ impl States {
                 Some(words.scales().number(gcra, now, |erased| words.erase(erased))?)
             }
             (Self::Word { word, scales }, Rule::Gcra(gcra)) => {
-                Some(scales.number(gcra, now, |erased| {
-                    let found = word.load(Ordering::Acquire);
-                    if number(found) == erased {
-                        swap(word, found, EMPTY);
-                    }
-                })?)
+                Some(scales.number(gcra, now, |erased| erase(word, erased))?)
             }
             _ => None,
         };

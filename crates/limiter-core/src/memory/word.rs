@@ -65,6 +65,15 @@ pub(super) fn swap(cell: &AtomicU64, found: u64, new: u64) -> bool {
     cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
+/// Empties a word of a number of which no debt is left.
+pub(super) fn erase(cell: &AtomicU64, erased: u8) {
+    let found = cell.load(Ordering::Acquire);
+    if found != BUSY && number(found) == erased {
+        // If it has changed meanwhile, its number has too.
+        swap(cell, found, EMPTY);
+    }
+}
+
 /// The operations on a word.
 impl Numbered {
     /// Decides on a cost that fits now or not, in the common case: the word is `mine`, its debt is

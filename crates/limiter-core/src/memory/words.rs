@@ -17,7 +17,7 @@ use core::fmt;
 
 use super::{
     scales::{Numbered, Scales},
-    word::{BUSY, Change, EMPTY, Outcome, When, end, is_drained, number, swap, word},
+    word::{BUSY, Change, EMPTY, Outcome, When, end, erase, is_drained, number, swap, word},
 };
 use crate::{
     Cost, Decision, Timestamp,
@@ -180,16 +180,9 @@ impl Words {
 
     /// Removes a number from all words: none of its debts is left.
     pub(super) fn erase(&self, erased: u8) {
-        let erase = |cell: &AtomicU64| {
-            let found = cell.load(Ordering::Acquire);
-            if found != EMPTY && found != BUSY && number(found) == erased {
-                // If it has changed meanwhile, its number has too.
-                swap(cell, found, EMPTY);
-            }
-        };
         for line in &self.lines {
-            line.slots.iter().for_each(|slot| erase(&slot.word));
-            erase(&line.overflow);
+            line.slots.iter().for_each(|slot| erase(&slot.word, erased));
+            erase(&line.overflow, erased);
         }
     }
 
