@@ -66,7 +66,8 @@ impl Gcra {
             return View { at: ticks, nanos, ticks, debt, writer: None };
         }
         let own = u128::from(debt) * u128::from(self.scale.increment());
-        let own = whole(own.div_ceil(u128::from(writer.increment().max(1))));
+        // Rounded up by one division, of which it takes most of its time.
+        let own = whole((own - 1) / u128::from(writer.increment().max(1)) + 1);
         View { at: state.at, nanos, ticks, debt: own, writer: Some(writer) }
     }
 
