@@ -4,14 +4,13 @@ use alloc::sync::Arc;
 use core::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use super::{
-    queue::{Queue, Target},
-    queues::Queues,
-    states::{Bound, States},
-    taken::Taken,
-    word::Outcome,
+    queue::{Queue, Queues, Target},
+    states::{Bound, States, Taken},
+    word::{Outcome, When},
 };
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithm::State,
     sync::{Ordering, fence},
 };
 
@@ -107,29 +106,28 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
         self.with_waiters(hash, |_, _| ());
-        self.shared.states.peek(hash, &self.bound, &|| self.now())
+        self.shared.states.peek(hash, &self.bound, When::now(&|| self.now()))
     }
 
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
-        let Some(Taken { limiter, hash, bound, charge }) = receipt.taken() else {
-            return 0;
-        };
-        if *limiter != self.shared.id {
-            return 0;
-        }
-        self.change(*hash, |states, clock| {
-            states.give_back(*hash, bound, clock, charge, receipt.permits())
+        let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
+        taken.map_or(0, |Taken { hash, bound, charge, .. }| {
+            self.change(*hash, |states, when| {
+                states.give_back(*hash, bound, when, charge, receipt.permits())
+            })
         })
     }
 
     pub(super) fn reset(&self, hash: u64) {
-        self.change(hash, |states, clock| states.reset(hash, &self.bound, clock));
+        self.change(hash, |states, when| {
+            states.change(hash, &self.bound, when, &mut |state, _| *state = State::Fresh);
+        });
     }
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
-    fn change<R>(&self, hash: u64, change: impl Fn(&States, &dyn Fn() -> Timestamp) -> R) -> R {
+    fn change<R>(&self, hash: u64, change: impl Fn(&States, When<'_>) -> R) -> R {
         self.with_waiters(hash, |_, _| ());
-        let result = change(&self.shared.states, &|| self.now());
+        let result = change(&self.shared.states, When::now(&|| self.now()));
         // A waiter that reads the state before this change is found by it.
         fence(Ordering::SeqCst);
         self.with_waiters(hash, Queue::changed);

@@ -156,9 +156,7 @@ impl<C: Clock> MemoryLimiter<C> {
         key.hash(&mut hasher);
         hasher.finish()
     }
-}
 
-impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
     /// It is refused at once if it will not fit by then, if it never fits, or if the policy is a

@@ -14,6 +14,7 @@ use alloc::{
     vec::Vec,
 };
 use core::{mem, task::Waker, time::Duration};
+use std::collections::HashMap;
 
 use super::{
     states::{Bound, States},
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithm::{State, Transition},
+    sync::{AtomicUsize, Mutex, Ordering, fence, lock},
 };
 
 /// The waiters for one key. A queue without any does not exist.
@@ -91,12 +93,12 @@ impl Target<'_> {
 
     /// Returns a refusal of what would have to wait.
     fn refusal(&self, bound: &Bound, wait: Option<Duration>) -> Outcome {
-        let usage = self.states.peek(self.hash, bound, &|| self.now);
+        let usage = self.states.peek(self.hash, bound, When::now(&|| self.now));
         (Decision::refused(usage, wait), None)
     }
 
     fn snapshot(&self, bound: &Bound) -> State {
-        self.states.snapshot(self.hash, bound, &|| self.now)
+        self.states.with(self.hash, bound, When::now(&|| self.now), |state, _| state.clone())
     }
 }
 
@@ -107,7 +109,7 @@ impl Waiter {
 }
 
 impl Queue {
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.done.is_empty()
     }
 
@@ -116,7 +118,7 @@ impl Queue {
     }
 
     /// Charges the waiters that are due, in their order.
-    pub(super) fn settle(&mut self, target: &mut Target<'_>) {
+    fn settle(&mut self, target: &mut Target<'_>) {
         if target.now < mem::replace(&mut self.latest, target.now) {
             // The clock stepped back: the waits that are left are longer.
             self.reconsider_first(target);
@@ -207,9 +209,8 @@ impl Queue {
     pub(super) fn leave(&mut self, target: &mut Target<'_>, ticket: Ticket, bound: &Bound) {
         if let Some((_, charge)) = self.done.remove(&ticket) {
             if let Some(charge) = charge {
-                let now = target.now;
-                let permits = charge.cost.get();
-                target.states.give_back(target.hash, bound, &|| now, &charge, permits);
+                let (Target { states, hash, now, .. }, permits) = (&*target, charge.cost.get());
+                states.give_back(*hash, bound, When::now(&|| *now), &charge, permits);
                 self.changed(target);
             }
         } else if let Some(index) = self.index_of(ticket) {
@@ -265,6 +266,86 @@ impl Queue {
             // A cost that never fits is due at once, to be refused.
             *due = target.now.saturating_add(wait.unwrap_or_default());
         }
+    }
+}
+
+/// The queues of all keys that have waiters, by the hash of the key.
+#[derive(Debug)]
+pub(super) struct Queues {
+    shards: [Shard; SHARDS],
+}
+
+/// In models, a single one, because the hash of a key is random.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// How many queues there are. Changed under the lock, and read without it: an operation that
+    /// reads zero precedes the waiters to come.
+    number: AtomicUsize,
+    queues: Mutex<HashMap<u64, Queue>>,
+}
+
+impl Queues {
+    pub(super) fn new() -> Self {
+        Self { shards: core::array::from_fn(|_| Shard::default()) }
+    }
+
+    /// Returns whether there are no waiters for this key, and maybe for some others.
+    #[inline]
+    pub(super) fn are_empty_for(&self, hash: u64) -> bool {
+        self.shard(hash).number.load(Ordering::Acquire) == 0
+    }
+
+    /// Runs `operate` on the queue of a key, which is made if there is none, after its waiters that
+    /// are due were charged.
+    pub(super) fn with<R>(
+        &self,
+        states: &States,
+        hash: u64,
+        clock: &dyn Fn() -> Timestamp,
+        operate: impl FnOnce(&mut Queue, &mut Target<'_>) -> R,
+    ) -> R {
+        let shard = self.shard(hash);
+        let (result, target) = {
+            let mut queues = lock(&shard.queues);
+            let queue = queues.entry(hash).or_insert_with(|| {
+                shard.number.fetch_add(1, Ordering::SeqCst);
+                // Before the state is read: a refund finds the queue, or was before.
+                fence(Ordering::SeqCst);
+                Queue::default()
+            });
+            let (wake, retired) = (Vec::new(), Vec::new());
+            let mut target = Target { states, hash, now: clock(), wake, retired };
+            queue.settle(&mut target);
+            let result = operate(queue, &mut target);
+            if queue.is_empty() {
+                queues.remove(&hash);
+                shard.number.fetch_sub(1, Ordering::SeqCst);
+                if queues.is_empty() {
+                    queues.shrink_to_fit();
+                }
+            }
+            (result, target)
+        };
+        // After the lock is released, because a waker and a drop may take it again.
+        target.wake.into_iter().for_each(Waker::wake);
+        drop(target.retired);
+        result
+    }
+
+    /// Returns whether there is a queue for this very key.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        !self.are_empty_for(hash) && lock(&self.shard(hash).queues).contains_key(&hash)
+    }
+
+    fn shard(&self, hash: u64) -> &Shard {
+        #[expect(
+            clippy::indexing_slicing,
+            clippy::cast_possible_truncation,
+            reason = "the remainder is below the length"
+        )]
+        &self.shards[hash as usize % SHARDS]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the states of a limiter are stored.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::{
@@ -31,6 +32,16 @@ pub(super) struct Bound {
     pub(super) policy: Policy,
     /// For states that are words.
     numbered: Option<Numbered>,
+}
+
+/// What a receipt gives back, and where.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(super) limiter: u64,
+    pub(super) hash: u64,
+    /// By which it was charged.
+    pub(super) bound: Arc<Bound>,
+    pub(super) charge: Charge,
 }
 
 impl States {
@@ -145,21 +156,11 @@ impl States {
         self.with(hash, bound, when, take)
     }
 
-    pub(super) fn peek(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp) -> Usage {
-        if let Some((own, (end, _), now)) = self.check_word(hash, bound, clock, None) {
+    pub(super) fn peek(&self, hash: u64, bound: &Bound, when: When<'_>) -> Usage {
+        if let Some((own, (end, _), now)) = self.check_word(hash, bound, when.clock, None) {
             return own.gcra.own_usage(end, now);
         }
-        self.with(hash, bound, When::now(clock), |state, now| bound.rule().usage(state, now))
-    }
-
-    /// Returns a copy of a state, brought to the present.
-    pub(super) fn snapshot(
-        &self,
-        hash: u64,
-        bound: &Bound,
-        clock: &dyn Fn() -> Timestamp,
-    ) -> State {
-        self.with(hash, bound, When::now(clock), |state, _| state.clone())
+        self.with(hash, bound, when, |state, now| bound.rule().usage(state, now))
     }
 
     /// Gives back up to `permits` of a charge, and returns how many came back.
@@ -167,25 +168,19 @@ impl States {
         &self,
         hash: u64,
         bound: &Bound,
-        clock: &dyn Fn() -> Timestamp,
+        when: When<'_>,
         charge: &Charge,
         permits: u64,
     ) -> u64 {
         let mut back = 0;
-        self.change(hash, bound, clock, &mut |state, now| {
+        self.change(hash, bound, when, &mut |state, now| {
             back = bound.rule().refund(state, now, charge, permits);
         });
         back
     }
 
-    /// Makes a key fresh, unless it has no place of its own.
-    pub(super) fn reset(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp) {
-        self.change(hash, bound, clock, &mut |state, _| *state = State::Fresh);
-    }
-
     /// Changes a state, unless the key has no place of its own.
-    fn change(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp, change: Change<'_>) {
-        let when = When::now(clock);
+    pub(super) fn change(&self, hash: u64, bound: &Bound, when: When<'_>, change: Change<'_>) {
         match (self, &bound.numbered) {
             (Self::Words(words), Some(own)) => {
                 words.change(hash, own, when, change);
@@ -198,7 +193,7 @@ impl States {
     }
 
     /// Changes a state, which may be shared, or reads it.
-    fn with<R>(
+    pub(super) fn with<R>(
         &self,
         hash: u64,
         bound: &Bound,
