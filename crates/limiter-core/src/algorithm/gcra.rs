@@ -119,8 +119,10 @@ impl Gcra {
         cost: Cost,
     ) -> Decision {
         let usage = self.own_usage(at, now);
+        if admitted {
+            return Decision::admitted(usage);
+        }
         match self.room(cost) {
-            _ if admitted => Decision::admitted(usage),
             Some(room) => Decision::refused_until(usage, room),
             None => Decision::refused(usage, None),
         }

@@ -58,7 +58,7 @@ impl<C: Clock> Handle<C> {
     pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let Shared { policy: own, states, .. } = &*self.shared;
         own.check_families(policy)?;
-        let bound = Arc::new(states.bind(policy.clone(), self.now())?);
+        let bound = Arc::new(states.bind(&self.bound, policy.clone(), self.now())?);
         Ok(Self { shared: Arc::clone(&self.shared), bound })
     }
 

@@ -45,16 +45,16 @@ impl Lease {
 pub(super) struct Numbered {
     pub(super) gcra: Gcra,
     pub(super) number: u8,
+    pub(super) scales: Arc<Scales>,
     _lease: Arc<()>,
 }
 
 impl Scales {
-    /// Returns the scales of a limiter whose first quota is that of `gcra`, and its number.
-    pub(super) fn new(gcra: &Gcra) -> (Self, Numbered) {
+    /// Returns the first quota of a limiter, with the number of its scale.
+    pub(super) fn first(gcra: &Gcra) -> Numbered {
         let parts = (0..=NUMBERS).map(|_| [0; 4].map(AtomicU64::new)).collect();
-        let scales = Self { parts, leases: Mutex::default() };
-        let first = scales.lease(&mut lock(&scales.leases), gcra, 1);
-        (scales, first)
+        let scales = Arc::new(Self { parts, leases: Mutex::default() });
+        scales.lease(&mut lock(&scales.leases), gcra, 1)
     }
 
     /// Returns the scale of a number that was read from a word.
@@ -71,7 +71,7 @@ impl Scales {
     ///
     /// [`ErrorKind::InvalidSetting`] if all numbers are in use.
     pub(super) fn number(
-        &self,
+        self: &Arc<Self>,
         gcra: &Gcra,
         now: Timestamp,
         erase: impl FnOnce(u8),
@@ -84,8 +84,7 @@ impl Scales {
         }
         if let Some(lease) = leases.iter_mut().find(|lease| lease.scale == *gcra.scale()) {
             lease.idle_since = None;
-            let (number, users) = (lease.number, Arc::clone(&lease.users));
-            return Ok(Numbered { gcra: *gcra, number, _lease: users });
+            return Ok(self.numbered(gcra, lease));
         }
         let unused = (1..=NUMBERS).nth(leases.len());
         let number = match unused {
@@ -100,15 +99,22 @@ impl Scales {
         Ok(self.lease(leases, gcra, number))
     }
 
-    fn lease(&self, leases: &mut Vec<Lease>, gcra: &Gcra, number: u8) -> Numbered {
-        let (scale, users) = (*gcra.scale(), Arc::default());
+    fn lease(self: &Arc<Self>, leases: &mut Vec<Lease>, gcra: &Gcra, number: u8) -> Numbered {
+        let scale = *gcra.scale();
         for (part, value) in
             self.parts.get(usize::from(number)).into_iter().flatten().zip(scale.parts())
         {
             part.store(value, Ordering::Relaxed);
         }
-        leases.push(Lease { number, scale, users: Arc::clone(&users), idle_since: None });
-        Numbered { gcra: *gcra, number, _lease: users }
+        let lease = Lease { number, scale, users: Arc::default(), idle_since: None };
+        let numbered = self.numbered(gcra, &lease);
+        leases.push(lease);
+        numbered
+    }
+
+    fn numbered(self: &Arc<Self>, gcra: &Gcra, lease: &Lease) -> Numbered {
+        let (scales, users) = (Arc::clone(self), Arc::clone(&lease.users));
+        Numbered { gcra: *gcra, number: lease.number, scales, _lease: users }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) enum States {
     /// GCRA, a word a key.
     Words(Words),
     /// GCRA without keys.
-    Word { word: AtomicU64, scales: Scales },
+    Word(AtomicU64),
     /// Any algorithm.
     Table(Table),
 }
@@ -54,12 +54,12 @@ impl States {
         wide: bool,
     ) -> (Self, Bound) {
         if let (Rule::Gcra(gcra), false) = (policy.rule(), wide) {
-            let (scales, first) = Scales::new(gcra);
+            let numbered = Some(Scales::first(gcra));
             let states = match keys {
-                Some(keys) => Self::Words(Words::new(keys, scales)),
-                None => Self::Word { word: AtomicU64::new(EMPTY), scales },
+                Some(keys) => Self::Words(Words::new(keys)),
+                None => Self::Word(AtomicU64::new(EMPTY)),
             };
-            return (states, Bound { policy, numbered: Some(first) });
+            return (states, Bound { policy, numbered });
         }
         let states = match keys {
             Some(keys) => Table::new(keys, entries),
@@ -69,19 +69,19 @@ impl States {
         (Self::Table(states), Bound { policy, numbered: None })
     }
 
-    /// Returns a policy as a handle on these states applies it.
+    /// Returns a policy as another handle on these states applies it.
     ///
     /// # Errors
     ///
     /// As [`Scales::number`].
-    pub(super) fn bind(&self, policy: Policy, now: Timestamp) -> Result<Bound, Error> {
-        let numbered = match (self, policy.rule()) {
-            (Self::Words(words), Rule::Gcra(gcra)) => {
-                Some(words.scales().number(gcra, now, |erased| words.erase(erased))?)
-            }
-            (Self::Word { word, scales }, Rule::Gcra(gcra)) => {
-                Some(scales.number(gcra, now, |erased| erase(word, erased))?)
-            }
+    pub(super) fn bind(&self, own: &Bound, policy: Policy, now: Timestamp) -> Result<Bound, Error> {
+        let erase = |number| match self {
+            Self::Words(words) => words.erase(number),
+            Self::Word(word) => erase(word, number),
+            Self::Table(_) => {}
+        };
+        let numbered = match (&own.numbered, policy.rule()) {
+            (Some(own), Rule::Gcra(gcra)) => Some(own.scales.number(gcra, now, erase)?),
             _ => None,
         };
         Ok(Bound { policy, numbered })
@@ -100,7 +100,7 @@ impl States {
         let now = clock();
         let checked = match self {
             Self::Words(words) => words.check(hash, own, now, cost),
-            Self::Word { word, .. } => own.check(word, || true, now, cost),
+            Self::Word(word) => own.check(word, || true, now, cost),
             Self::Table(_) => None,
         };
         Some((own, checked?, now))
@@ -185,7 +185,7 @@ impl States {
             (Self::Words(words), Some(own)) => {
                 words.change(hash, own, when, change);
             }
-            (Self::Word { word, scales }, Some(own)) => own.update(word, scales, when, change),
+            (Self::Word(word), Some(own)) => own.update(word, when, change),
             (Self::Table(table), _) => table.change(hash, bound.rule(), when, change),
             // Never reached, because `bind` numbers every policy of words.
             _ => {}
@@ -204,7 +204,7 @@ impl States {
         let run: Change<'_> = &mut |state, now| result = Some(change(state, now));
         match (self, &bound.numbered) {
             (Self::Words(words), Some(own)) => words.read(hash, own, when, run),
-            (Self::Word { word, scales }, Some(own)) => own.update(word, scales, when, run),
+            (Self::Word(word), Some(own)) => own.update(word, when, run),
             (Self::Table(table), _) => return table.with(hash, bound.rule(), when, change),
             _ => {}
         }

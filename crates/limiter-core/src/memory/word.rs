@@ -1,6 +1,6 @@
 //! One key's debt in one 64-bit word, changed by compare-and-swap.
 
-use super::scales::{Numbered, Scales};
+use super::scales::Numbered;
 use crate::{
     Cost, Decision, Timestamp,
     algorithm::{Charge, Marks, State, Tat, Transition},
@@ -53,11 +53,6 @@ pub(super) const fn word(end: u64, number: u8) -> u64 {
     end << NUMBER_BITS | number as u64
 }
 
-/// Returns whether the debt of a word has drained before `now`: at that very tick, it has not.
-pub(super) fn is_drained(word: u64, scales: &Scales, now: Timestamp) -> bool {
-    word == EMPTY || end(word) < scales.get(number(word)).ticks_at(now)
-}
-
 /// Replaces a word that was found, and returns whether nobody has changed it meanwhile.
 #[inline]
 pub(super) fn swap(cell: &AtomicU64, found: u64, new: u64) -> bool {
@@ -108,14 +103,8 @@ impl Numbered {
     }
 
     /// Changes a word, again until nobody else has changed it meanwhile.
-    pub(super) fn update(
-        &self,
-        cell: &AtomicU64,
-        scales: &Scales,
-        when: When<'_>,
-        change: Change<'_>,
-    ) {
-        while !self.try_update(cell, cell.load(Ordering::Acquire), scales, when, change) {}
+    pub(super) fn update(&self, cell: &AtomicU64, when: When<'_>, change: Change<'_>) {
+        while !self.try_update(cell, cell.load(Ordering::Acquire), when, change) {}
     }
 
     /// Changes a word that was found, and returns whether nobody else has changed it meanwhile.
@@ -123,7 +112,6 @@ impl Numbered {
         &self,
         cell: &AtomicU64,
         found: u64,
-        scales: &Scales,
         when: When<'_>,
         change: Change<'_>,
     ) -> bool {
@@ -131,7 +119,7 @@ impl Numbered {
             yield_now();
             return false;
         }
-        let new = self.changed(found, scales, when, change);
+        let new = self.changed(found, when, change);
         new == found || swap(cell, found, new)
     }
 
@@ -139,14 +127,8 @@ impl Numbered {
     ///
     /// An impossible debt is replaced by a full one, also if the change does nothing. No word ends
     /// before now that was not found so: a stalled swap may still expect a word from before a claim.
-    pub(super) fn changed(
-        &self,
-        found: u64,
-        scales: &Scales,
-        when: When<'_>,
-        change: Change<'_>,
-    ) -> u64 {
-        let before = self.tat(found, scales);
+    pub(super) fn changed(&self, found: u64, when: When<'_>, change: Change<'_>) -> u64 {
+        let before = self.tat(found);
         let (mut tat, mut now) = (before, when.at.unwrap_or_else(when.clock));
         if !self.gcra.is_possible(&before, now) {
             // Another operation may have been later than the clock was read.
@@ -163,10 +145,38 @@ impl Numbered {
         }
     }
 
+    /// Replaces an impossible debt, from before a step back of the clock, by a full one: its key may
+    /// never come back, and keys without a slot may all be refused.
+    pub(super) fn repair(&self, cell: &AtomicU64, when: When<'_>) {
+        let found = cell.load(Ordering::Acquire);
+        if found != EMPTY {
+            // If it changes meanwhile, another request has replaced it.
+            self.try_update(cell, found, When::now(when.clock), &mut |_, _| ());
+        }
+    }
+
+    /// Returns a word, or `EMPTY` if its debt has drained before `now`. At that very tick, it has not.
+    pub(super) fn undrained(&self, found: u64, now: Timestamp) -> u64 {
+        let present = self.scales.get(number(found)).ticks_at(now);
+        if end(found) < present { EMPTY } else { found }
+    }
+
+    /// Returns from when on the debt of a word has drained, in ticks of this quota.
+    pub(super) fn free_since(&self, found: u64) -> u64 {
+        match number(found) {
+            _ if found == EMPTY => 0,
+            number if number == self.number => end(found) + 1,
+            number => {
+                let since = self.scales.get(number).nanos_at(end(found) + 1);
+                self.gcra.scale().ticks_rounded_up(since)
+            }
+        }
+    }
+
     /// Returns the state of a word.
-    pub(super) fn tat(&self, word: u64, scales: &Scales) -> Tat {
+    pub(super) fn tat(&self, word: u64) -> Tat {
         let is_own = number(word) == self.number;
-        let scale = if is_own { *self.gcra.scale() } else { scales.get(number(word)) };
+        let scale = if is_own { *self.gcra.scale() } else { self.scales.get(number(word)) };
         Tat { at: end(word), scale }
     }
 }

@@ -16,8 +16,8 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::{
-    scales::{Numbered, Scales},
-    word::{BUSY, Change, EMPTY, Outcome, When, end, erase, is_drained, number, swap, word},
+    scales::Numbered,
+    word::{BUSY, Change, EMPTY, Outcome, When, end, erase, number, swap, word},
 };
 use crate::{
     Cost, Decision, Timestamp,
@@ -31,7 +31,6 @@ pub(super) struct Words {
     lines: Box<[Line]>,
     /// Serialise the claims of a key.
     claims: Box<[Mutex<()>]>,
-    scales: Scales,
 }
 
 /// In models, one slot, for which all keys compete.
@@ -57,14 +56,10 @@ struct Slot {
 impl Words {
     /// Returns a table with room for `keys` debtors: 1.8 slots for each, since lines do not fill
     /// evenly, and about 38 bytes.
-    pub(super) fn new(keys: usize, scales: Scales) -> Self {
+    pub(super) fn new(keys: usize) -> Self {
         let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(NEIGHBOURS);
         let lines = (0..lines).map(|_| Line::new()).collect();
-        Self { lines, claims: (0..CLAIMS).map(|_| Mutex::new(())).collect(), scales }
-    }
-
-    pub(super) const fn scales(&self) -> &Scales {
-        &self.scales
+        Self { lines, claims: (0..CLAIMS).map(|_| Mutex::new(())).collect() }
     }
 
     /// Decides on a cost in the common case, in which the key has its slot in its first line.
@@ -102,20 +97,19 @@ impl Words {
                 continue;
             }
             let overflow = &self.line(hash, 0).overflow;
-            self.repair(overflow, own, when);
+            own.repair(overflow, when);
             let (present, shared) = ((when.clock)(), overflow.load(Ordering::Acquire));
-            let start = self.undrained(shared, present);
+            let start = own.undrained(shared, present);
             let when = When { at: when.at.or(Some(present)), ..when };
             let at = when.at.unwrap_or(present);
-            let mut new = if let (EMPTY, Some((end, true))) =
-                (start, own.gcra.check(0, at, Some(cost)))
-            {
-                // Apart, because it takes three quarters of the time.
-                *taken = own.outcome(end, at, cost);
-                word(end, own.number)
-            } else {
-                own.changed(start, &self.scales, when, &mut |state, now| *taken = take(state, now))
-            };
+            let mut new =
+                if let (EMPTY, Some((end, true))) = (start, own.gcra.check(0, at, Some(cost))) {
+                    // Apart, because it takes three quarters of the time.
+                    *taken = own.outcome(end, at, cost);
+                    word(end, own.number)
+                } else {
+                    own.changed(start, when, &mut |state, now| *taken = take(state, now))
+                };
             if taken.1.is_none() {
                 return;
             }
@@ -126,15 +120,15 @@ impl Words {
                 slot.word.store(new.max(earliest), Ordering::Release);
                 return;
             }
-            self.slots(hash).for_each(|slot| self.repair(&slot.word, own, when));
+            self.slots(hash).for_each(|slot| own.repair(&slot.word, when));
             // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
             // the lock, so that the key does not start in a slot meanwhile.
-            let writer = self.scales.get(number(start));
+            let writer = own.scales.get(number(start));
             if writer.increment() > own.gcra.scale().increment() {
                 let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment()));
                 if end > writer.ticks_at(present) + writer.reach() {
                     // At its pace, the word can't hold this debt.
-                    let usage = own.gcra.usage(&own.tat(start, &self.scales), present);
+                    let usage = own.gcra.usage(&own.tat(start), present);
                     let wait = writer.until(end - writer.reach(), present.as_nanos());
                     *taken = (Decision::refused(usage, Some(wait)), None);
                     return;
@@ -151,8 +145,8 @@ impl Words {
     pub(super) fn read(&self, hash: u64, own: &Numbered, when: When<'_>, read: Change<'_>) {
         if !self.change(hash, own, when, read) {
             let shared = self.line(hash.max(1), 0).overflow.load(Ordering::Acquire);
-            let start = self.undrained(shared, (when.clock)());
-            own.changed(start, &self.scales, when, read);
+            let start = own.undrained(shared, (when.clock)());
+            own.changed(start, when, read);
         }
     }
 
@@ -170,7 +164,7 @@ impl Words {
             let found = slot.word.load(Ordering::Acquire);
             // Otherwise the slot has been claimed for another key. A busy word may be this key's.
             if (found == BUSY || slot.hash.load(Ordering::Acquire) == hash)
-                && own.try_update(&slot.word, found, &self.scales, when, change)
+                && own.try_update(&slot.word, found, when, change)
             {
                 return true;
             }
@@ -184,22 +178,6 @@ impl Words {
             line.slots.iter().for_each(|slot| erase(&slot.word, erased));
             erase(&line.overflow, erased);
         }
-    }
-
-    /// Replaces an impossible debt, from before a step back of the clock, by a full one: its key may
-    /// never come back, and keys without a slot may all be refused.
-    fn repair(&self, cell: &AtomicU64, own: &Numbered, when: When<'_>) {
-        let found = cell.load(Ordering::Acquire);
-        if found == EMPTY {
-            return;
-        }
-        // If it changes meanwhile, another request has replaced it.
-        own.try_update(cell, found, &self.scales, When::now(when.clock), &mut |_, _| ());
-    }
-
-    /// Returns the word that a key without a slot starts from: what those of its line share.
-    fn undrained(&self, shared: u64, now: Timestamp) -> u64 {
-        if is_drained(shared, &self.scales, now) { EMPTY } else { shared }
     }
 
     /// Returns the slot of a key.
@@ -220,7 +198,7 @@ impl Words {
             let mut oldest: Option<(u64, &Slot, u64)> = None;
             for slot in self.slots(hash) {
                 let found = slot.word.load(Ordering::Acquire);
-                let since = self.free_since(found, own);
+                let since = own.free_since(found);
                 let is_free = found != BUSY && since <= present;
                 if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
                     oldest = Some((since, slot, found));
@@ -229,19 +207,6 @@ impl Words {
             let (_, slot, found) = oldest?;
             if swap(&slot.word, found, BUSY) {
                 return Some(slot);
-            }
-        }
-    }
-
-    /// Returns from when on the debt of a word [is drained](is_drained), in ticks of the quota that
-    /// asks.
-    fn free_since(&self, found: u64, own: &Numbered) -> u64 {
-        match number(found) {
-            _ if found == EMPTY => 0,
-            number if number == own.number => end(found) + 1,
-            number => {
-                let since = self.scales.get(number).nanos_at(end(found) + 1);
-                own.gcra.scale().ticks_rounded_up(since)
             }
         }
     }
