@@ -2,10 +2,10 @@
 
 use alloc::boxed::Box;
 use core::{
-    future::Future,
+    future::{Future, poll_fn},
     ops::ControlFlow::{self, Break, Continue},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -17,14 +17,6 @@ use crate::{Clock, Cost, Reservation, Timer, Timestamp, thread_waker::unpark_thi
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A waiter, as a future. It takes its place in the queue when it is first polled.
-#[must_use = "futures do nothing unless they are awaited"]
-pub(super) struct Acquire<C: Timer> {
-    waiter: Waiter<C>,
-    /// Until when it sleeps, and the timer for it.
-    sleep: Option<(Timestamp, Sleep)>,
-}
-
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
 pub(super) struct Waiter<C: Clock> {
     handle: Handle<C>,
@@ -33,45 +25,6 @@ pub(super) struct Waiter<C: Clock> {
     deadline: Option<Timestamp>,
     /// `None` before it has joined the queue, and after it was served.
     ticket: Option<Ticket>,
-}
-
-impl<C: Timer> Acquire<C> {
-    pub(super) const fn new(waiter: Waiter<C>) -> Self {
-        Self { waiter, sleep: None }
-    }
-}
-
-// Nothing in it is pinned: the timer is in a box.
-impl<C: Timer> Unpin for Acquire<C> {}
-
-impl<C: Timer> Future for Acquire<C> {
-    type Output = Reservation;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reservation> {
-        for _ in 0..2 {
-            let due = match self.waiter.next(cx.waker()) {
-                Break(reservation) => return Poll::Ready(reservation),
-                Continue(due) => due,
-            };
-            let Some(due) = due else {
-                self.sleep = None;
-                return Poll::Pending;
-            };
-            if self.sleep.as_ref().is_none_or(|(until, _)| *until != due) {
-                self.sleep = Some((due, self.waiter.handle.clock().sleep_until(due)));
-            }
-            if let Some((_, sleep)) = &mut self.sleep {
-                if sleep.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                // If the timer was early, another one sleeps for the rest.
-                self.sleep = None;
-            }
-        }
-        // A timer that is always early must not keep the thread.
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
 }
 
 impl<C: Clock> Waiter<C> {
@@ -98,6 +51,37 @@ impl<C: Clock> Waiter<C> {
                 Continue(due.map(|due| handle.by_the_clock(due)))
             }
         }
+    }
+
+    /// Waits as a future, which takes its place in the queue when it is first polled.
+    pub(super) fn wait(mut self) -> impl Future<Output = Reservation> + Send
+    where
+        C: Timer,
+    {
+        // Until when it sleeps, and the timer for it.
+        let mut sleep: Option<(Timestamp, Sleep)> = None;
+        poll_fn(move |cx| {
+            for _ in 0..2 {
+                let due = match self.next(cx.waker()) {
+                    Break(reservation) => return Poll::Ready(reservation),
+                    Continue(due) => due,
+                };
+                sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
+                let Some(due) = due else {
+                    return Poll::Pending;
+                };
+                let clock = self.handle.clock();
+                let (_, timer) = sleep.get_or_insert_with(|| (due, clock.sleep_until(due)));
+                if timer.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                // If the timer was early, another one sleeps for the rest.
+                sleep = None;
+            }
+            // A timer that is always early must not keep the thread.
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
     }
 
     /// Waits on this thread.

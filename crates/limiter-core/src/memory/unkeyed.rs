@@ -3,11 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{
-    acquire::{Acquire, Waiter},
-    handle::Handle,
-    states::States,
-};
+use super::{acquire::Waiter, handle::Handle, states::States};
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, SystemClock, Timer, Usage,
 };
@@ -110,7 +106,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     where
         C: Timer + 'static,
     {
-        Box::pin(Acquire::new(Waiter::new(self.0.clone(), HASH, cost, within)))
+        Box::pin(Waiter::new(self.0.clone(), HASH, cost, within).wait())
     }
 }
 
