@@ -16,19 +16,15 @@ mod ledger;
 mod pace;
 mod rule;
 mod scale;
-mod several;
 mod slots;
 mod transition;
 mod windows;
 
-#[cfg(feature = "std")]
-pub(crate) use gcra::View;
 pub use gcra::{Gcra, Tat};
 pub use kind::Algorithm;
 pub use ledger::{Entries, Ledger};
-pub use rule::{Rule, State};
+pub use rule::{Rule, Several, State};
 pub use scale::Scale;
-pub use several::Several;
 pub use slots::Slots;
 pub use transition::{Charge, Marks, Transition};
 pub use windows::{Counts, WindowKind, Windows};

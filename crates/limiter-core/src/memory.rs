@@ -7,25 +7,21 @@
 //! | `states` | where states are stored: words for GCRA, a locked table for all else |
 //! | `word`, `words`, `scales` | one lock-free word a key |
 //! | `table` | states of any size under locks |
-//! | `queue`, `queues`, `acquire` | waiters |
+//! | `queue`, `acquire` | waiters |
 
 mod acquire;
 mod builder;
 mod handle;
 mod keyed;
-#[cfg(test)]
-mod models;
 mod queue;
-mod queues;
 mod scales;
 mod states;
 mod table;
-mod taken;
 mod unkeyed;
 mod word;
 mod words;
 
 pub use builder::Builder;
 pub use keyed::MemoryLimiter;
-pub(crate) use taken::Taken;
+pub(crate) use states::Taken;
 pub use unkeyed::UnkeyedLimiter;

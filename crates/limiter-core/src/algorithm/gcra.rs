@@ -3,6 +3,8 @@
 use core::time::Duration;
 
 use super::{Charge, Marks, Scale, Transition, nanos, whole};
+#[cfg(feature = "std")]
+use crate::Decision;
 use crate::{Cost, Quota, Timestamp, Usage};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
@@ -30,8 +32,7 @@ pub struct Tat {
 }
 
 /// A key's debt at one moment, by one quota.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'s> {
+struct View<'s> {
     /// When the debt is drained, in ticks of the writer: now, where there is none.
     at: u64,
     /// Now, in nanoseconds, and in ticks of this quota.
@@ -41,31 +42,6 @@ pub(crate) struct View<'s> {
     debt: u64,
     /// The scale of a debt that another quota wrote.
     writer: Option<&'s Scale>,
-    /// Whether the writer can have left this debt.
-    pub(crate) is_possible: bool,
-}
-
-#[cfg(feature = "std")]
-impl View<'_> {
-    /// Returns when the debt is drained, in ticks of its writer.
-    pub(crate) const fn end(&self) -> u64 {
-        self.at
-    }
-
-    /// Returns the debt in ticks of the quota that asks.
-    pub(crate) const fn debt(&self) -> u64 {
-        self.debt
-    }
-
-    /// Returns whether another quota wrote the debt.
-    pub(crate) const fn is_foreign(&self) -> bool {
-        self.writer.is_some()
-    }
-
-    /// Returns now in ticks of this quota.
-    pub(crate) const fn ticks(&self) -> u64 {
-        self.ticks
-    }
 }
 
 impl Gcra {
@@ -77,59 +53,105 @@ impl Gcra {
         Self { scale, burst, capacity, horizon }
     }
 
-    /// Returns the own debt that ends at `at`.
     #[inline]
-    pub(crate) fn view(&self, at: u64, now: Timestamp) -> View<'static> {
-        let nanos = nanos(now);
+    fn view<'s>(&self, state: &'s Tat, now: Timestamp) -> View<'s> {
+        let (nanos, writer) = (nanos(now), &state.scale);
         let ticks = self.scale.ticks(nanos);
-        let debt = at.saturating_sub(ticks);
-        let is_possible = debt <= self.scale.reach();
-        View { at: at.max(ticks), nanos, ticks, debt, writer: None, is_possible }
-    }
-
-    /// Returns the debt that ends at `at` by the scale of another quota.
-    pub(crate) fn view_of_another<'s>(
-        &self,
-        at: u64,
-        writer: &'s Scale,
-        now: Timestamp,
-    ) -> View<'s> {
-        let nanos = nanos(now);
-        let ticks = self.scale.ticks(nanos);
-        let debt = at.saturating_sub(writer.ticks(nanos));
+        if *writer == self.scale {
+            let debt = state.at.saturating_sub(ticks);
+            return View { at: state.at.max(ticks), nanos, ticks, debt, writer: None };
+        }
+        let debt = state.at.saturating_sub(writer.ticks(nanos));
         if debt == 0 {
-            return View { at: ticks, nanos, ticks, debt, writer: None, is_possible: true };
+            return View { at: ticks, nanos, ticks, debt, writer: None };
         }
         let own = u128::from(debt) * u128::from(self.scale.increment());
-        let own = whole(own.div_ceil(u128::from(writer.increment().max(1))));
-        let is_possible = debt <= writer.reach();
-        View { at, nanos, ticks, debt: own, writer: Some(writer), is_possible }
-    }
-
-    /// Returns the view after an impossible state was replaced by a full debt: of another quota, the
-    /// largest that it can have left, so that no quota of a smaller burst gives it a new allowance.
-    pub(crate) fn full<'s>(&self, view: &View<'s>) -> View<'s> {
-        if let Some(writer) = view.writer {
-            let at = writer.ticks(view.nanos) + writer.reach();
-            return self.view_of_another(at, writer, Timestamp::from_nanos(view.nanos));
-        }
-        // From the end of the present tick, so that no step back gains one.
-        let at = self.scale.ticks_rounded_up(view.nanos) + self.capacity;
-        View { at, debt: at - view.ticks, is_possible: true, ..*view }
+        // Rounded up by one division, of which it takes most of its time.
+        let own = whole((own - 1) / u128::from(writer.increment().max(1)) + 1);
+        View { at: state.at, nanos, ticks, debt: own, writer: Some(writer) }
     }
 
     /// Returns the largest debt at which `cost` fits, `None` if it never fits.
     #[inline]
-    pub(crate) const fn room(&self, cost: Cost) -> Option<u64> {
+    const fn room(&self, cost: Cost) -> Option<u64> {
         if cost.get() > self.burst {
             return None;
         }
         Some(self.capacity - cost.get() * self.scale.increment())
     }
+}
 
-    /// Returns how long `cost` has to wait, `None` if it never fits.
-    #[inline]
-    pub(crate) fn wait_in(&self, view: &View<'_>, cost: Cost) -> Option<Duration> {
+/// What a word needs besides the transition.
+#[cfg(feature = "std")]
+impl Gcra {
+    /// Returns the scale of the debts that this quota writes.
+    pub(crate) const fn scale(&self) -> &Scale {
+        &self.scale
+    }
+
+    /// Checks `cost` under an own debt that ends at `at`. Returns when the debt ends afterwards and
+    /// whether the cost fits, or `None` if the debt is impossible. Without a cost, nothing fits.
+    #[inline(always)]
+    pub(crate) fn check(&self, at: u64, now: Timestamp, cost: Option<Cost>) -> Option<(u64, bool)> {
+        let ticks = self.scale.ticks(nanos(now));
+        let (at, debt) = (at.max(ticks), at.saturating_sub(ticks));
+        if debt > self.scale.reach() {
+            return None;
+        }
+        Some(match cost.and_then(|cost| Some((cost, self.room(cost)?))) {
+            Some((cost, room)) if debt <= room => (at + cost.get() * self.scale.increment(), true),
+            _ => (at, false),
+        })
+    }
+
+    /// Returns the usage at `now` under an own debt that ends at `at`.
+    #[inline(always)]
+    pub(crate) fn own_usage(&self, at: u64, now: Timestamp) -> Usage {
+        Usage::of_debt(self.burst, at, nanos(now), self.scale)
+    }
+
+    /// Returns the decision on `cost` at `now` that left an own debt that ends at `at`.
+    #[inline(always)]
+    pub(crate) fn decision(
+        &self,
+        (at, admitted): (u64, bool),
+        now: Timestamp,
+        cost: Cost,
+    ) -> Decision {
+        let usage = self.own_usage(at, now);
+        if admitted {
+            return Decision::admitted(usage);
+        }
+        match self.room(cost) {
+            Some(room) => Decision::refused_until(usage, room),
+            None => Decision::refused(usage, None),
+        }
+    }
+}
+
+impl Transition for Gcra {
+    type State = Tat;
+
+    fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
+        state.at.saturating_sub(state.scale.ticks(nanos(now))) <= state.scale.reach()
+    }
+
+    fn advance(&self, state: &mut Tat, now: Timestamp) {
+        if self.is_possible(state, now) {
+            return;
+        }
+        state.at = if state.scale == self.scale {
+            // From the end of the present tick, so that no step back gains one.
+            self.scale.ticks_rounded_up(nanos(now)) + self.capacity
+        } else {
+            // The largest debt that the other quota can have left, so that none of a smaller burst
+            // gives the key a new allowance.
+            state.scale.ticks(nanos(now)) + state.scale.reach()
+        };
+    }
+
+    fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let view = self.view(state, now);
         let room = self.room(cost)?;
         if view.debt <= room {
             return Some(Duration::ZERO);
@@ -144,38 +166,29 @@ impl Gcra {
         })
     }
 
-    /// Returns when the debt is drained after `cost` was charged, in the own ticks.
-    ///
     /// Another quota's debt is dated from the end of the present tick: from its beginning, two quotas
     /// in turn would gain a tick with each charge.
-    #[inline]
-    pub(crate) fn charged(&self, view: &View<'_>, cost: Cost) -> u64 {
+    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Marks {
+        let view = self.view(state, at);
         let debt_ends = match view.writer {
             None => view.at,
             Some(_) => self.scale.ticks_rounded_up(view.nanos).saturating_add(view.debt),
         };
         // What fits is at most the capacity, and what does not fit is not charged.
-        debt_ends.saturating_add(cost.get().saturating_mul(self.scale.increment()))
+        let price = cost.get().saturating_mul(self.scale.increment());
+        *state = Tat { at: debt_ends.saturating_add(price), scale: self.scale };
+        Marks::one(state.at)
     }
 
-    #[inline]
-    pub(crate) fn usage_in(&self, view: &View<'_>) -> Usage {
-        let Some(writer) = view.writer else {
-            return Usage::of_debt(self.burst, view.at, view.nanos, self.scale);
-        };
-        let remaining = self.capacity.saturating_sub(view.debt) / self.scale.increment();
-        Usage::new(self.burst, remaining, writer.until(view.at, view.nanos))
-    }
-
-    /// Returns when the debt is drained after a refund, and how many permits it gives back. A permit
-    /// that has partly recovered counts as one.
+    /// A permit that has partly recovered counts as one.
     ///
     /// A charge drains from the moment it was made for. The mark does not show how much of it is
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
     /// moments, so a refund gives back only the part of the charge that they don't overlap.
-    pub(crate) fn refunded(&self, view: &View<'_>, charge: &Charge, permits: u64) -> (u64, u64) {
+    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let view = self.view(state, now);
         if view.writer.is_some() || view.debt == 0 {
-            return (view.at, 0);
+            return 0;
         }
         let increment = self.scale.increment();
         let permits = permits.min(charge.cost.get());
@@ -186,83 +199,21 @@ impl Gcra {
         if view.debt > self.capacity {
             back = back.min(price.saturating_sub(view.at.saturating_sub(mark)));
         }
-        (view.at - back, back.div_ceil(increment))
-    }
-
-    fn view_of<'s>(&self, state: &'s Tat, now: Timestamp) -> View<'s> {
-        if state.scale == self.scale {
-            self.view(state.at, now)
-        } else {
-            self.view_of_another(state.at, &state.scale, now)
-        }
-    }
-
-    const fn state(&self, at: u64) -> Tat {
-        Tat { at, scale: self.scale }
-    }
-}
-
-/// What a word has besides the transition.
-#[cfg(feature = "std")]
-impl Gcra {
-    /// Returns the scale of the debts that this quota writes.
-    pub(crate) const fn scale(&self) -> &Scale {
-        &self.scale
-    }
-
-    /// Returns the view that follows a charge, by which the debt is drained at `at`.
-    #[inline]
-    pub(crate) const fn after(&self, view: &View<'_>, at: u64) -> View<'static> {
-        let (nanos, ticks, is_possible) = (view.nanos, view.ticks, view.is_possible);
-        View { at, nanos, ticks, debt: at.saturating_sub(ticks), writer: None, is_possible }
-    }
-
-    /// Returns how far ahead permits may be promised. A debt that another quota wrote drains at
-    /// that quota's pace until it is charged anew, so nothing is promised behind it.
-    pub(crate) const fn longest_delay_in(&self, view: &View<'_>) -> Duration {
-        match view.writer {
-            None => self.horizon,
-            Some(_) => Duration::ZERO,
-        }
-    }
-}
-
-impl Transition for Gcra {
-    type State = Tat;
-
-    fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
-        self.view_of(state, now).is_possible
-    }
-
-    fn advance(&self, state: &mut Tat, now: Timestamp) {
-        let view = self.view_of(state, now);
-        if !view.is_possible {
-            state.at = self.full(&view).at;
-        }
-    }
-
-    fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
-        self.wait_in(&self.view_of(state, now), cost)
-    }
-
-    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Marks {
-        *state = self.state(self.charged(&self.view_of(state, at), cost));
-        Marks::one(state.at)
-    }
-
-    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        let view = self.view_of(state, now);
-        let (at, back) = self.refunded(&view, charge, permits);
-        if back > 0 {
-            state.at = at;
-        }
-        back
+        state.at -= back;
+        back.div_ceil(increment)
     }
 
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
-        self.usage_in(&self.view_of(state, now))
+        let view = self.view(state, now);
+        let Some(writer) = view.writer else {
+            return Usage::of_debt(self.burst, view.at, view.nanos, self.scale);
+        };
+        let remaining = self.capacity.saturating_sub(view.debt) / self.scale.increment();
+        Usage::new(self.burst, remaining, writer.until(view.at, view.nanos))
     }
 
+    /// A debt that another quota wrote drains at that quota's pace until it is charged anew, so nothing
+    /// is promised behind it.
     fn longest_delay(&self, state: &Tat) -> Duration {
         if state.scale == self.scale || *state == Tat::default() {
             self.horizon

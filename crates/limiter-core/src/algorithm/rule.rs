@@ -1,11 +1,9 @@
 //! The transition of a policy, chosen at run time.
 
 use alloc::vec::Vec;
-use core::time::Duration;
+use core::{iter, time::Duration};
 
-use super::{
-    Charge, Counts, Entries, Gcra, Ledger, Marks, Several, Tat, Transition, WindowKind, Windows,
-};
+use super::{Charge, Counts, Entries, Gcra, Ledger, Marks, Tat, Transition, WindowKind, Windows};
 use crate::{Algorithm, Cost, Limit, Timestamp, Usage};
 
 /// The transition of a policy: that of its algorithm, or of its several limits.
@@ -18,7 +16,7 @@ pub enum Rule {
     /// Dated entries.
     Ledger(Ledger),
     /// Several limits at once.
-    Several(Several<Self>),
+    Several(Several),
 }
 
 /// The state of a [`Rule`].
@@ -161,5 +159,98 @@ impl Transition for Rule {
 
     fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
         dispatch!(read self, state, |own, value| own.is_fresh(value, now))
+    }
+}
+
+/// Several limits on one subject: a cost is charged to all of them, or to none.
+///
+/// A refusal describes the limit with the longest wait, an admission the one with the fewest permits
+/// left. [`Policy::several`](crate::Policy::several) checks that the limits make sense together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Several(Vec<Rule>);
+
+impl Several {
+    fn longest_wait(&self, states: &[State], now: Timestamp, cost: Cost) -> Option<Duration> {
+        let waits = self.each(states).map(|(limit, state)| limit.wait(state, now, cost));
+        waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(Duration::ZERO))
+    }
+
+    /// Returns each limit with its state. A limit without a stored state is fresh.
+    fn each<'a>(&'a self, states: &'a [State]) -> impl Iterator<Item = (&'a Rule, &'a State)> {
+        self.0.iter().zip(states.iter().chain(iter::repeat(&State::Fresh)))
+    }
+
+    fn each_mut<'a>(
+        &'a self,
+        states: &'a mut Vec<State>,
+    ) -> impl Iterator<Item = (&'a Rule, &'a mut State)> {
+        states.resize_with(self.0.len(), State::default);
+        self.0.iter().zip(states)
+    }
+}
+
+impl Transition for Several {
+    /// The states of the limits, in their order. Fresh has none.
+    type State = Vec<State>;
+
+    fn is_possible(&self, states: &Vec<State>, now: Timestamp) -> bool {
+        self.each(states).all(|(limit, state)| limit.is_possible(state, now))
+    }
+
+    fn advance(&self, states: &mut Vec<State>, now: Timestamp) {
+        self.each_mut(states).for_each(|(limit, state)| limit.advance(state, now));
+    }
+
+    fn wait(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let longest = self.longest_wait(states, now, cost)?;
+        // The slots of a paced limit, of which there is at most one, may miss the longest wait.
+        // What the others admit, they admit from then on.
+        let more = self.longest_wait(states, now.saturating_add(longest), cost)?;
+        Some(longest.saturating_add(more))
+    }
+
+    fn charge(&self, states: &mut Vec<State>, at: Timestamp, cost: Cost) -> Marks {
+        let mut marks = Marks::default();
+        for ((limit, state), mark) in self.each_mut(states).zip(&mut marks.0) {
+            *mark = limit.charge(state, at, cost).first();
+        }
+        marks
+    }
+
+    /// Returns the fewest permits that any limit gave back.
+    fn refund(
+        &self,
+        states: &mut Vec<State>,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> u64 {
+        let marks = charge.marks.0;
+        let back = self.each_mut(states).zip(marks).map(|((limit, state), mark)| {
+            let charge = Charge { marks: Marks::one(mark), ..*charge };
+            limit.refund(state, now, &charge, permits)
+        });
+        back.min().unwrap_or(0)
+    }
+
+    fn usage(&self, states: &Vec<State>, now: Timestamp) -> Usage {
+        let usages = self.each(states).map(|(limit, state)| limit.usage(state, now)).enumerate();
+        Usage::of_fewest_left(usages.map(|(index, usage)| usage.of_limit(index)))
+    }
+
+    fn refusing(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Usage {
+        let waits = self.each(states).enumerate().map(|(index, (limit, state))| {
+            (limit.wait(state, now, cost), limit.usage(state, now).of_limit(index))
+        });
+        Usage::of_longest_wait(waits)
+    }
+
+    fn longest_delay(&self, states: &Vec<State>) -> Duration {
+        let delays = self.each(states).map(|(limit, state)| limit.longest_delay(state));
+        delays.min().unwrap_or(Duration::ZERO)
+    }
+
+    fn is_fresh(&self, states: &Vec<State>, now: Timestamp) -> bool {
+        self.each(states).all(|(limit, state)| limit.is_fresh(state, now))
     }
 }

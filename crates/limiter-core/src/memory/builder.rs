@@ -39,30 +39,24 @@ impl Builder {
 
     /// The largest number of entries per key of capacity: 1,000,000.
     pub const MAX_ENTRIES_PER_KEY: usize = 1_000_000;
-
-    pub(super) fn new(policy: Policy) -> Self {
-        Self {
-            policy,
-            keys: Self::DEFAULT_CAPACITY,
-            entries_per_key: Self::DEFAULT_ENTRIES_PER_KEY,
-            wide_states: false,
-            clock: SystemClock::new(),
-        }
-    }
 }
 
 impl MemoryLimiter {
     /// Returns a limiter of `policy` with room for 100,000 keys, by the machine's clock.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        let (keys, entries) = (Builder::DEFAULT_CAPACITY, Builder::DEFAULT_ENTRIES_PER_KEY);
-        let states = States::new(policy, Some(keys), keys * entries, false);
-        Self::of(Handle::new(states, SystemClock::new()))
+        Self::builder(policy).limiter()
     }
 
     /// Returns the settings of a limiter of `policy`, to be changed and built.
     pub fn builder(policy: Policy) -> Builder {
-        Builder::new(policy)
+        Builder {
+            policy,
+            keys: Builder::DEFAULT_CAPACITY,
+            entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
+            wide_states: false,
+            clock: SystemClock::new(),
+        }
     }
 }
 
@@ -111,9 +105,13 @@ impl<C: Clock> Builder<C> {
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
         in_range("capacity", self.keys, Builder::MAX_CAPACITY)?;
         in_range("entries per key", self.entries_per_key, Builder::MAX_ENTRIES_PER_KEY)?;
+        Ok(self.limiter())
+    }
+
+    fn limiter(self) -> MemoryLimiter<C> {
         let entries = self.keys.saturating_mul(self.entries_per_key);
         let states = States::new(self.policy, Some(self.keys), entries, self.wide_states);
-        Ok(MemoryLimiter::of(Handle::new(states, self.clock)))
+        MemoryLimiter::of(Handle::new(states, self.clock))
     }
 }
 

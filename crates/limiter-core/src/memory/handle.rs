@@ -1,19 +1,18 @@
 //! A handle on a limiter's states under one policy, with every operation.
 
 use alloc::sync::Arc;
-use core::{
-    fmt,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use core::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use super::{
-    queue::{Queue, Request, Ticket, Turn},
-    queues::Queues,
-    states::{Bound, Outcome, States},
-    taken::Taken,
+    queue::{Queue, Queues, Target},
+    states::{Bound, States, Taken},
+    word::{Outcome, When},
 };
-use crate::{Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage};
+use crate::{
+    Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithm::State,
+    sync::{Ordering, fence},
+};
 
 /// A handle on a limiter's states under one policy.
 pub(super) struct Handle<C> {
@@ -59,7 +58,7 @@ impl<C: Clock> Handle<C> {
     pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let Shared { policy: own, states, .. } = &*self.shared;
         own.check_families(policy)?;
-        let bound = Arc::new(states.bind(policy.clone(), self.now())?);
+        let bound = Arc::new(states.bind(&self.bound, policy.clone(), self.now())?);
         Ok(Self { shared: Arc::clone(&self.shared), bound })
     }
 
@@ -82,19 +81,12 @@ impl<C: Clock> Handle<C> {
     /// Charges `cost`, unless waiters come first.
     #[cold]
     fn take_behind_waiters(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
-        let Shared { states, queues, .. } = &*self.shared;
-        let clock = || self.now();
-        if !queues.has(hash) {
-            return states.take(hash, &self.bound, None, &clock, cost, within);
-        }
-        queues.with(states, hash, &clock, |queue, target| {
-            if queue.has_waiters() {
-                queue.refusal(target, &self.bound, cost)
-            } else {
-                let now = target.now;
-                states.take(hash, &self.bound, None, &|| now, cost, within)
-            }
-        })
+        let refusal = self.with_waiters(hash, |queue, target| {
+            queue.has_waiters().then(|| queue.refusal(target, &self.bound, cost))
+        });
+        let Shared { states, .. } = &*self.shared;
+        let reserve = || states.reserve(hash, &self.bound, &|| self.now(), cost, within);
+        refusal.flatten().unwrap_or_else(reserve)
     }
 
     /// Returns what an outcome means to the caller.
@@ -113,74 +105,56 @@ impl<C: Clock> Handle<C> {
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
-        let Shared { states, queues, .. } = &*self.shared;
-        if queues.has(hash) {
-            queues.with(states, hash, &|| self.now(), |_, _| ());
-        }
-        states.peek(hash, &self.bound, &|| self.now())
+        self.with_waiters(hash, |_, _| ());
+        self.shared.states.peek(hash, &self.bound, When::now(&|| self.now()))
     }
 
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
-        let Some(Taken { limiter, hash, bound, charge }) = receipt.taken() else {
-            return 0;
-        };
-        if *limiter != self.shared.id {
-            return 0;
-        }
-        self.change(*hash, |states, clock| {
-            states.give_back(*hash, bound, clock, charge, receipt.permits())
+        let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
+        taken.map_or(0, |Taken { hash, bound, charge, .. }| {
+            self.change(*hash, |states, when| {
+                states.give_back(*hash, bound, when, charge, receipt.permits())
+            })
         })
     }
 
     pub(super) fn reset(&self, hash: u64) {
-        self.change(hash, |states, clock| states.reset(hash, &self.bound, clock));
+        self.change(hash, |states, when| {
+            states.change(hash, &self.bound, when, &mut |state, _| *state = State::Fresh);
+        });
     }
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
-    fn change<R>(&self, hash: u64, change: impl Fn(&States, &dyn Fn() -> Timestamp) -> R) -> R {
-        let Shared { states, queues, .. } = &*self.shared;
-        let clock = || self.now();
-        if !queues.has(hash) {
-            let result = change(states, &clock);
-            // A waiter may have come meanwhile.
-            if queues.has_now(hash) {
-                queues.with(states, hash, &clock, Queue::changed);
-            }
-            return result;
-        }
-        queues.with(states, hash, &clock, |queue, target| {
-            let result = change(states, &clock);
-            queue.changed(target);
-            result
-        })
+    fn change<R>(&self, hash: u64, change: impl Fn(&States, When<'_>) -> R) -> R {
+        self.with_waiters(hash, |_, _| ());
+        let result = change(&self.shared.states, When::now(&|| self.now()));
+        // A waiter that reads the state before this change is found by it.
+        fence(Ordering::SeqCst);
+        self.with_waiters(hash, Queue::changed);
+        result
     }
 
-    /// Lets a new waiter in.
-    pub(super) fn join(
+    /// Operates on the queue of a key if there is one, after its waiters that are due were charged.
+    fn with_waiters<R>(
         &self,
         hash: u64,
-        cost: Cost,
-        deadline: Option<Timestamp>,
-        waker: &core::task::Waker,
-    ) -> Turn {
-        let request = Request { bound: &self.bound, cost, deadline, waker };
-        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
-            queue.join(target, request)
-        })
+        operate: impl FnOnce(&mut Queue, &mut Target<'_>) -> R,
+    ) -> Option<R> {
+        self.shared.queues.has(hash).then(|| self.with_queue(hash, operate))
     }
 
-    /// Returns what has become of a waiter.
-    pub(super) fn look(&self, hash: u64, ticket: Ticket, waker: &core::task::Waker) -> Turn {
-        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
-            queue.look(target, ticket, waker)
-        })
+    /// Operates on the queue of a key, after its waiters that are due were charged.
+    pub(super) fn with_queue<R>(
+        &self,
+        hash: u64,
+        operate: impl FnOnce(&mut Queue, &mut Target<'_>) -> R,
+    ) -> R {
+        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), operate)
     }
 
-    /// Gives up a waiter's place, and what may have been charged for it.
-    pub(super) fn leave(&self, hash: u64, ticket: Ticket) {
-        self.shared.queues.with(&self.shared.states, hash, &|| self.now(), |queue, target| {
-            queue.leave(target, ticket, &self.bound);
-        });
+    /// The policy of the handle, for a waiter.
+    pub(super) fn bound(&self) -> &Arc<Bound> {
+        &self.bound
     }
 
     /// Returns the present as the states count it.

@@ -11,10 +11,7 @@ use core::{
 
 use foldhash::quality::RandomState;
 
-use super::{
-    acquire::{Acquire, Waiter},
-    handle::Handle,
-};
+use super::{acquire::Waiter, handle::Handle};
 use crate::{
     Answer, Clock, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, SystemClock,
     Timer, Usage, WaitingLimiter,
@@ -144,8 +141,7 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         within: Option<Duration>,
     ) -> Reservation {
-        let hash = self.hash(&key.into());
-        Waiter::new(self.handle.clone(), hash, cost, within).block()
+        self.waiter(&key.into(), cost, within).block()
     }
 
     /// Returns `hash_one`, inlined, which that is not.
@@ -156,9 +152,7 @@ impl<C: Clock> MemoryLimiter<C> {
         key.hash(&mut hasher);
         hasher.finish()
     }
-}
 
-impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
     /// It is refused at once if it will not fit by then, if it never fits, or if the policy is a
@@ -192,14 +186,11 @@ impl<C: Clock> MemoryLimiter<C> {
     where
         C: Timer + 'static,
     {
-        Box::pin(self.wait(&key.into(), cost, within))
+        Box::pin(self.waiter(&key.into(), cost, within).wait())
     }
 
-    fn wait(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C>
-    where
-        C: Timer,
-    {
-        Acquire::new(Waiter::new(self.handle.clone(), self.hash(key), cost, within))
+    fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Waiter<C> {
+        Waiter::new(self.handle.clone(), self.hash(key), cost, within)
     }
 }
 
@@ -241,7 +232,7 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 /// [`MemoryLimiter::acquire`] in a box.
 impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
-        let acquire = self.wait(key, cost, within);
+        let acquire = self.waiter(key, cost, within).wait();
         Answer::pending(async { Ok(acquire.await) })
     }
 

@@ -14,11 +14,16 @@ use alloc::{
     vec::Vec,
 };
 use core::{mem, task::Waker, time::Duration};
+use std::collections::HashMap;
 
-use super::states::{Bound, Outcome, States};
+use super::{
+    states::{Bound, States},
+    word::{Outcome, When},
+};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithm::{State, Transition},
+    sync::{AtomicUsize, Mutex, Ordering, fence, lock},
 };
 
 /// The waiters for one key. A queue without any does not exist.
@@ -28,11 +33,9 @@ pub(super) struct Queue {
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
-    /// The state after all waiters were charged, and when that will be. `None` if it has to be
-    /// computed.
+    /// The state after all waiters were charged, and when that will be. `None` if the waiters behind
+    /// the first may be due earlier than was forecast.
     forecast: Option<(State, Timestamp)>,
-    /// Whether the waiters behind the first may be due earlier than was forecast.
-    is_stale: bool,
     /// The latest moment at which the queue was used.
     latest: Timestamp,
 }
@@ -84,8 +87,18 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// Charges a waiter for the moment at which it is due.
     fn take(&self, bound: &Bound, due: Timestamp, cost: Cost) -> Outcome {
-        let Self { states, hash, now, .. } = self;
-        states.take(*hash, bound, Some(due), &|| *now, cost, Duration::ZERO)
+        let when = When { at: Some(due), clock: &|| self.now };
+        self.states.take(self.hash, bound, when, cost, Duration::ZERO)
+    }
+
+    /// Returns a refusal of what would have to wait.
+    fn refusal(&self, bound: &Bound, wait: Option<Duration>) -> Outcome {
+        let usage = self.states.peek(self.hash, bound, When::now(&|| self.now));
+        (Decision::refused(usage, wait), None)
+    }
+
+    fn snapshot(&self, bound: &Bound) -> State {
+        self.states.with(self.hash, bound, When::now(&|| self.now), |state, _| state.clone())
     }
 }
 
@@ -96,7 +109,7 @@ impl Waiter {
 }
 
 impl Queue {
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.done.is_empty()
     }
 
@@ -105,7 +118,7 @@ impl Queue {
     }
 
     /// Charges the waiters that are due, in their order.
-    pub(super) fn settle(&mut self, target: &mut Target<'_>) {
+    fn settle(&mut self, target: &mut Target<'_>) {
         if target.now < mem::replace(&mut self.latest, target.now) {
             // The clock stepped back: the waits that are left are longer.
             self.reconsider_first(target);
@@ -113,15 +126,13 @@ impl Queue {
         while let Some(first) = self.waiting.front_mut() {
             let outcome = if first.is_too_late() {
                 let wait = first.due.saturating_since(target.now);
-                let now = target.now;
-                let usage = target.states.peek(target.hash, &first.bound, &|| now);
-                (Decision::refused(usage, Some(wait)), None)
+                target.refusal(&first.bound, Some(wait))
             } else if first.due <= target.now && first.due < Timestamp::MAX {
                 let outcome = target.take(&first.bound, first.due, first.cost);
                 if let (Some(wait), None) = (outcome.0.retry_after(), outcome.1) {
                     // Something was charged that was not foreseen.
                     first.due = first.due.saturating_add(wait.max(Duration::from_nanos(1)));
-                    (self.is_stale, self.forecast) = (true, None);
+                    self.forecast = None;
                     continue;
                 }
                 outcome
@@ -134,7 +145,7 @@ impl Queue {
                 target.wake.push(waker);
                 self.done.insert(ticket, outcome);
             }
-            if self.is_stale || !is_foreseen {
+            if self.forecast.is_none() || !is_foreseen {
                 self.reconsider_first(target);
             }
         }
@@ -198,14 +209,13 @@ impl Queue {
     pub(super) fn leave(&mut self, target: &mut Target<'_>, ticket: Ticket, bound: &Bound) {
         if let Some((_, charge)) = self.done.remove(&ticket) {
             if let Some(charge) = charge {
-                let now = target.now;
-                let permits = charge.cost.get();
-                target.states.give_back(target.hash, bound, &|| now, &charge, permits);
+                let (Target { states, hash, now, .. }, permits) = (&*target, charge.cost.get());
+                states.give_back(*hash, bound, When::now(&|| *now), &charge, permits);
                 self.changed(target);
             }
         } else if let Some(index) = self.index_of(ticket) {
             target.retired.extend(self.waiting.remove(index).map(|waiter| waiter.waker));
-            (self.is_stale, self.forecast) = (true, None);
+            self.forecast = None;
             if index == 0 {
                 self.changed(target);
             }
@@ -222,29 +232,11 @@ impl Queue {
         self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 
-    /// Returns the refusal of a request that would have to wait behind all waiters.
-    pub(super) fn refusal(
-        &mut self,
-        target: &mut Target<'_>,
-        bound: &Bound,
-        cost: Cost,
-    ) -> Outcome {
-        let wait = self.wait_behind_all(target, bound, cost);
-        let now = target.now;
-        let usage = target.states.peek(target.hash, bound, &|| now);
-        (Decision::refused(usage, wait), None)
-    }
-
-    /// Returns how long `cost` would have to wait behind all waiters. Takes time in proportion to their
-    /// number where one of them has left or was not charged as foreseen.
-    fn wait_behind_all(
-        &mut self,
-        target: &Target<'_>,
-        bound: &Bound,
-        cost: Cost,
-    ) -> Option<Duration> {
+    /// Returns the refusal of a request that would have to wait behind all waiters. Takes time in
+    /// proportion to their number where one of them has left or was not charged as foreseen.
+    pub(super) fn refusal(&mut self, target: &Target<'_>, bound: &Bound, cost: Cost) -> Outcome {
         let (state, last) = self.forecast.get_or_insert_with(|| {
-            let mut state = target.states.snapshot(target.hash, bound, target.now);
+            let mut state = target.snapshot(bound);
             let mut last = target.now;
             for waiter in &mut self.waiting {
                 let rule = waiter.bound.rule();
@@ -256,26 +248,104 @@ impl Queue {
                 rule.advance(&mut state, last);
                 rule.charge(&mut state, last, waiter.cost);
             }
-            self.is_stale = false;
             (state, last)
         });
         let then = (*last).max(target.now);
         bound.rule().advance(state, then);
-        let wait = bound.rule().wait(state, then, cost)?;
-        Some(then.saturating_since(target.now).saturating_add(wait))
+        let wait = bound.rule().wait(state, then, cost);
+        let ahead = then.saturating_since(target.now);
+        target.refusal(bound, wait.map(|wait| ahead.saturating_add(wait)))
     }
 
     /// Computes when the first is due, from the state as it is now. The others follow when each of them
     /// is the first.
     fn reconsider_first(&mut self, target: &Target<'_>) {
-        (self.is_stale, self.forecast) = (true, None);
+        self.forecast = None;
         if let Some(Waiter { bound, cost, due, .. }) = self.waiting.front_mut() {
-            let now = target.now;
-            let state = target.states.snapshot(target.hash, bound, now);
-            let wait = bound.rule().wait(&state, now, *cost);
+            let wait = bound.rule().wait(&target.snapshot(bound), target.now, *cost);
             // A cost that never fits is due at once, to be refused.
-            *due = now.saturating_add(wait.unwrap_or_default());
+            *due = target.now.saturating_add(wait.unwrap_or_default());
         }
+    }
+}
+
+/// The queues of all keys that have waiters, by the hash of the key.
+#[derive(Debug)]
+pub(super) struct Queues {
+    shards: [Shard; SHARDS],
+}
+
+/// In models, a single one, because the hash of a key is random.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// How many queues there are. Changed under the lock, and read without it: an operation that
+    /// reads zero precedes the waiters to come.
+    number: AtomicUsize,
+    queues: Mutex<HashMap<u64, Queue>>,
+}
+
+impl Queues {
+    pub(super) fn new() -> Self {
+        Self { shards: core::array::from_fn(|_| Shard::default()) }
+    }
+
+    /// Returns whether there are no waiters for this key, and maybe for some others.
+    #[inline]
+    pub(super) fn are_empty_for(&self, hash: u64) -> bool {
+        self.shard(hash).number.load(Ordering::Acquire) == 0
+    }
+
+    /// Runs `operate` on the queue of a key, which is made if there is none, after its waiters that
+    /// are due were charged.
+    pub(super) fn with<R>(
+        &self,
+        states: &States,
+        hash: u64,
+        clock: &dyn Fn() -> Timestamp,
+        operate: impl FnOnce(&mut Queue, &mut Target<'_>) -> R,
+    ) -> R {
+        let shard = self.shard(hash);
+        let (result, target) = {
+            let mut queues = lock(&shard.queues);
+            let queue = queues.entry(hash).or_insert_with(|| {
+                shard.number.fetch_add(1, Ordering::SeqCst);
+                // Before the state is read: a refund finds the queue, or was before.
+                fence(Ordering::SeqCst);
+                Queue::default()
+            });
+            let (wake, retired) = (Vec::new(), Vec::new());
+            let mut target = Target { states, hash, now: clock(), wake, retired };
+            queue.settle(&mut target);
+            let result = operate(queue, &mut target);
+            if queue.is_empty() {
+                queues.remove(&hash);
+                shard.number.fetch_sub(1, Ordering::SeqCst);
+                if queues.is_empty() {
+                    queues.shrink_to_fit();
+                }
+            }
+            (result, target)
+        };
+        // After the lock is released, because a waker and a drop may take it again.
+        target.wake.into_iter().for_each(Waker::wake);
+        drop(target.retired);
+        result
+    }
+
+    /// Returns whether there is a queue for this very key.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        !self.are_empty_for(hash) && lock(&self.shard(hash).queues).contains_key(&hash)
+    }
+
+    fn shard(&self, hash: u64) -> &Shard {
+        #[expect(
+            clippy::indexing_slicing,
+            clippy::cast_possible_truncation,
+            reason = "the remainder is below the length"
+        )]
+        &self.shards[hash as usize % SHARDS]
     }
 }
 

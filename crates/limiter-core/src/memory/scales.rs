@@ -1,6 +1,6 @@
 //! The scales of the quotas whose debts are stored in words, each by a number of eight bits.
 
-use alloc::{boxed::Box, sync::Arc};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use crate::{
     Error, ErrorKind, Timestamp,
@@ -15,18 +15,19 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Scales {
     parts: Box<[[AtomicU64; 4]]>,
-    leases: Mutex<Box<[Lease]>>,
+    /// Who uses the numbers from 1 on.
+    leases: Mutex<Vec<Lease>>,
 }
 
 /// How many numbers there are: 0 means a word without a debt, and 255 one that is being claimed.
-const NUMBERS: usize = if cfg!(loom) { 2 } else { 254 };
+const NUMBERS: u8 = if cfg!(loom) { 2 } else { 254 };
 
-/// Who uses a number.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct Lease {
-    /// `None` for a number that was never used.
-    scale: Option<Scale>,
-    handles: u32,
+    number: u8,
+    scale: Scale,
+    /// Shared with the handles.
+    users: Arc<()>,
     /// When it was first seen that no handle is left.
     idle_since: Option<Timestamp>,
 }
@@ -34,13 +35,8 @@ struct Lease {
 impl Lease {
     /// Returns whether no debt of this scale can be left.
     fn is_over(&self, now: Timestamp) -> bool {
-        match (self.scale, self.idle_since) {
-            (None, _) => true,
-            (Some(scale), Some(since)) => {
-                scale.ticks_at(now).saturating_sub(scale.ticks_at(since)) > scale.reach()
-            }
-            _ => false,
-        }
+        let ticks_since = |idle| self.scale.ticks_at(now).saturating_sub(self.scale.ticks_at(idle));
+        self.idle_since.is_some_and(|idle| ticks_since(idle) > self.scale.reach())
     }
 }
 
@@ -49,18 +45,16 @@ impl Lease {
 pub(super) struct Numbered {
     pub(super) gcra: Gcra,
     pub(super) number: u8,
-    scales: Arc<Scales>,
+    pub(super) scales: Arc<Scales>,
+    _lease: Arc<()>,
 }
 
 impl Scales {
-    /// Returns the scales of a limiter whose first quota is that of `gcra`, and its number.
-    pub(super) fn new(gcra: &Gcra) -> (Arc<Self>, Numbered) {
+    /// Returns the first quota of a limiter, with the number of its scale.
+    pub(super) fn first(gcra: &Gcra) -> Numbered {
         let parts = (0..=NUMBERS).map(|_| [0; 4].map(AtomicU64::new)).collect();
-        let leases = (0..NUMBERS).map(|_| Lease::default()).collect();
-        let leases = Mutex::new(leases);
-        let scales = Arc::new(Self { parts, leases });
-        let first = scales.lease(&mut lock(&scales.leases), gcra, 0);
-        (scales, first)
+        let scales = Arc::new(Self { parts, leases: Mutex::default() });
+        scales.lease(&mut lock(&scales.leases), gcra, 1)
     }
 
     /// Returns the scale of a number that was read from a word.
@@ -82,44 +76,46 @@ impl Scales {
         now: Timestamp,
         erase: impl FnOnce(u8),
     ) -> Result<Numbered, Error> {
-        let mut leases = lock(&self.leases);
-        let same = leases.iter().position(|lease| lease.scale == Some(*gcra.scale()));
-        let index = match same {
-            Some(index) => index,
-            None => free(&mut leases, now).ok_or_else(too_many)?,
-        };
-        let is_used = |lease: &Lease| same.is_none() && lease.scale.is_some();
-        if leases.get(index).is_some_and(is_used) {
-            erase(number_of(index));
-        }
-        Ok(self.lease(&mut leases, gcra, index))
-    }
-
-    fn lease(self: &Arc<Self>, leases: &mut [Lease], gcra: &Gcra, index: usize) -> Numbered {
-        if let (Some(lease), Some(parts)) = (leases.get_mut(index), self.parts.get(index + 1)) {
-            for (part, value) in parts.iter().zip(gcra.scale().parts()) {
-                part.store(value, Ordering::Relaxed);
+        let leases = &mut *lock(&self.leases);
+        for lease in &mut *leases {
+            if Arc::get_mut(&mut lease.users).is_some() {
+                lease.idle_since.get_or_insert(now);
             }
-            let handles = lease.handles + 1;
-            *lease = Lease { scale: Some(*gcra.scale()), handles, idle_since: None };
         }
-        Numbered { gcra: *gcra, number: number_of(index), scales: Arc::clone(self) }
+        if let Some(lease) = leases.iter_mut().find(|lease| lease.scale == *gcra.scale()) {
+            lease.idle_since = None;
+            return Ok(self.numbered(gcra, lease));
+        }
+        let unused = (1..=NUMBERS).nth(leases.len());
+        let number = match unused {
+            Some(number) => number,
+            None => {
+                let over = leases.iter().position(|lease| lease.is_over(now));
+                let number = leases.swap_remove(over.ok_or_else(too_many)?).number;
+                erase(number);
+                number
+            }
+        };
+        Ok(self.lease(leases, gcra, number))
     }
-}
 
-fn number_of(index: usize) -> u8 {
-    #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 255")]
-    let number = index as u8 + 1;
-    number
-}
-
-/// Returns a number that was never used, or else one whose debts have all recovered.
-fn free(leases: &mut [Lease], now: Timestamp) -> Option<usize> {
-    for lease in leases.iter_mut().filter(|lease| lease.handles == 0 && lease.scale.is_some()) {
-        lease.idle_since.get_or_insert(now);
+    fn lease(self: &Arc<Self>, leases: &mut Vec<Lease>, gcra: &Gcra, number: u8) -> Numbered {
+        let scale = *gcra.scale();
+        for (part, value) in
+            self.parts.get(usize::from(number)).into_iter().flatten().zip(scale.parts())
+        {
+            part.store(value, Ordering::Relaxed);
+        }
+        let lease = Lease { number, scale, users: Arc::default(), idle_since: None };
+        let numbered = self.numbered(gcra, &lease);
+        leases.push(lease);
+        numbered
     }
-    let unused = leases.iter().position(|lease| lease.scale.is_none());
-    unused.or_else(|| leases.iter().position(|lease| lease.is_over(now)))
+
+    fn numbered(self: &Arc<Self>, gcra: &Gcra, lease: &Lease) -> Numbered {
+        let (scales, users) = (Arc::clone(self), Arc::clone(&lease.users));
+        Numbered { gcra: *gcra, number: lease.number, scales, _lease: users }
+    }
 }
 
 fn too_many() -> Error {
@@ -128,13 +124,4 @@ fn too_many() -> Error {
         "too many quotas: a limiter in memory holds 254 different quotas at once, each until its \
          debts have recovered; build it with wide states for more",
     )
-}
-
-impl Drop for Numbered {
-    fn drop(&mut self) {
-        let mut leases = lock(&self.scales.leases);
-        if let Some(lease) = leases.get_mut(usize::from(self.number) - 1) {
-            lease.handles -= 1;
-        }
-    }
 }

@@ -6,13 +6,13 @@ use core::time::Duration;
 use super::{
     scales::{Numbered, Scales},
     table::Table,
-    word::{EMPTY, Now, Step, end, number},
+    word::{Change, EMPTY, Outcome, When, erase},
     words::Words,
 };
 use crate::{
     Cost, Decision, Error, Policy, Timestamp, Usage,
-    algorithm::{Charge, Marks, Rule, State, Tat, Transition, View},
-    sync::{AtomicU64, Ordering},
+    algorithm::{Charge, Rule, State, Transition},
+    sync::AtomicU64,
 };
 
 /// The states of a limiter, by the hash of the key. Without keys there is one state.
@@ -21,7 +21,7 @@ pub(super) enum States {
     /// GCRA, a word a key.
     Words(Words),
     /// GCRA without keys.
-    Word { word: AtomicU64, scales: Arc<Scales> },
+    Word(AtomicU64),
     /// Any algorithm.
     Table(Table),
 }
@@ -34,8 +34,15 @@ pub(super) struct Bound {
     numbered: Option<Numbered>,
 }
 
-/// A decision, and what was charged by it.
-pub(super) type Outcome = (Decision, Option<Charge>);
+/// What a receipt gives back, and where.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(super) limiter: u64,
+    pub(super) hash: u64,
+    /// By which it was charged.
+    pub(super) bound: Arc<Bound>,
+    pub(super) charge: Charge,
+}
 
 impl States {
     /// Returns the states of `policy` for so many keys, `None` for one state without a key, and the
@@ -47,12 +54,12 @@ impl States {
         wide: bool,
     ) -> (Self, Bound) {
         if let (Rule::Gcra(gcra), false) = (policy.rule(), wide) {
-            let (scales, first) = Scales::new(gcra);
+            let numbered = Some(Scales::first(gcra));
             let states = match keys {
-                Some(keys) => Self::Words(Words::new(keys, scales)),
-                None => Self::Word { word: AtomicU64::new(EMPTY), scales },
+                Some(keys) => Self::Words(Words::new(keys)),
+                None => Self::Word(AtomicU64::new(EMPTY)),
             };
-            return (states, Bound { policy, numbered: Some(first) });
+            return (states, Bound { policy, numbered });
         }
         let states = match keys {
             Some(keys) => Table::new(keys, entries),
@@ -62,28 +69,41 @@ impl States {
         (Self::Table(states), Bound { policy, numbered: None })
     }
 
-    /// Returns a policy as a handle on these states applies it.
+    /// Returns a policy as another handle on these states applies it.
     ///
     /// # Errors
     ///
     /// As [`Scales::number`].
-    pub(super) fn bind(&self, policy: Policy, now: Timestamp) -> Result<Bound, Error> {
-        let numbered = match (self, policy.rule()) {
-            (Self::Words(words), Rule::Gcra(gcra)) => {
-                Some(words.scales().number(gcra, now, |number| words.erase(number))?)
-            }
-            (Self::Word { word, scales }, Rule::Gcra(gcra)) => {
-                Some(scales.number(gcra, now, |erased| {
-                    let found = word.load(Ordering::Acquire);
-                    if number(found) == erased {
-                        let swap = (Ordering::AcqRel, Ordering::Relaxed);
-                        let _ = word.compare_exchange(found, EMPTY, swap.0, swap.1);
-                    }
-                })?)
-            }
+    pub(super) fn bind(&self, own: &Bound, policy: Policy, now: Timestamp) -> Result<Bound, Error> {
+        let erase = |number| match self {
+            Self::Words(words) => words.erase(number),
+            Self::Word(word) => erase(word, number),
+            Self::Table(_) => {}
+        };
+        let numbered = match (&own.numbered, policy.rule()) {
+            (Some(own), Rule::Gcra(gcra)) => Some(own.scales.number(gcra, now, erase)?),
             _ => None,
         };
         Ok(Bound { policy, numbered })
+    }
+
+    /// Returns what [`Numbered::check`] returns, and for which moment. Without a cost, nothing is charged.
+    #[inline(always)]
+    fn check_word<'a>(
+        &self,
+        hash: u64,
+        bound: &'a Bound,
+        clock: &(impl Fn() -> Timestamp + ?Sized),
+        cost: Option<Cost>,
+    ) -> Option<(&'a Numbered, (u64, bool), Timestamp)> {
+        let own = bound.numbered.as_ref()?;
+        let now = clock();
+        let checked = match self {
+            Self::Words(words) => words.check(hash, own, now, cost),
+            Self::Word(word) => own.check(word, || true, now, cost),
+            Self::Table(_) => None,
+        };
+        Some((own, checked?, now))
     }
 
     /// Charges `cost` if it fits now.
@@ -95,57 +115,52 @@ impl States {
         clock: &impl Fn() -> Timestamp,
         cost: Cost,
     ) -> Decision {
-        if let Some(own) = &bound.numbered {
-            let checked = match self {
-                Self::Words(words) => words.check(hash, own, clock(), cost),
-                Self::Word { word, .. } => own.check(word, || true, clock(), cost),
-                Self::Table(_) => None,
-            };
-            if let Some(checked) = checked {
-                return own.decision(checked, cost);
-            }
+        match self.check_word(hash, bound, clock, Some(cost)) {
+            Some((own, checked, now)) => own.gcra.decision(checked, now, cost),
+            None => self.take(hash, bound, When::now(clock), cost, Duration::ZERO).0,
         }
-        self.take(hash, bound, None, clock, cost, Duration::ZERO).0
     }
 
-    /// Charges `cost` if it fits now or up to `within` later; or for a waiter, at the moment `at` at
-    /// which it was due.
+    /// Charges `cost` if it fits now or up to `within` later.
+    pub(super) fn reserve(
+        &self,
+        hash: u64,
+        bound: &Bound,
+        clock: &impl Fn() -> Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> Outcome {
+        match self.check_word(hash, bound, clock, Some(cost)) {
+            Some((own, (end, true), now)) => own.outcome(end, now, cost),
+            _ => self.take(hash, bound, When::now(clock), cost, within),
+        }
+    }
+
+    /// Charges `cost` if it fits now or up to `within` later; or for a waiter, at the moment at which
+    /// it was due.
     #[inline(never)]
     pub(super) fn take(
         &self,
         hash: u64,
         bound: &Bound,
-        at: Option<Timestamp>,
-        clock: &dyn Fn() -> Timestamp,
+        when: When<'_>,
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        let now = || at.map_or_else(|| Now::read(clock), |at| Now::at(at, clock));
-        let (decision, charged) = match (self, &bound.numbered) {
-            (Self::Words(words), Some(own)) => words.take(hash, own, &mut now(), cost, within),
-            (Self::Word { word, scales }, Some(own)) => {
-                let take = |view: &View<'_>, now| own.take(view, now, cost, within);
-                own.update(word, scales, &mut now(), &take)
-            }
-            _ => {
-                return self.with(hash, bound, at, clock, |state, now| {
-                    bound.rule().decide(state, now, cost, within)
-                });
-            }
-        };
-        let charge = charged.map(|(at, mark)| Charge { at, cost, marks: Marks::one(mark) });
-        (decision, charge)
+        let take = |state: &mut State, now| bound.rule().decide(state, now, cost, within);
+        if let (Self::Words(words), Some(own)) = (self, &bound.numbered) {
+            let mut taken = (Decision::refused(Usage::new(0, 0, Duration::ZERO), None), None);
+            words.take(hash, own, when, cost, &mut taken, take);
+            return taken;
+        }
+        self.with(hash, bound, when, take)
     }
 
-    pub(super) fn peek(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp) -> Usage {
-        match (self, &bound.numbered) {
-            (Self::Words(words), Some(own)) => words.peek(hash, own, &mut Now::read(clock)),
-            (Self::Word { word, scales }, Some(own)) => {
-                let usage = |view: &View<'_>, _| own.usage(view);
-                own.update(word, scales, &mut Now::read(clock), &usage)
-            }
-            _ => self.with(hash, bound, None, clock, |state, now| bound.rule().usage(state, now)),
+    pub(super) fn peek(&self, hash: u64, bound: &Bound, when: When<'_>) -> Usage {
+        if let Some((own, (end, _), now)) = self.check_word(hash, bound, when.clock, None) {
+            return own.gcra.own_usage(end, now);
         }
+        self.with(hash, bound, when, |state, now| bound.rule().usage(state, now))
     }
 
     /// Gives back up to `permits` of a charge, and returns how many came back.
@@ -153,76 +168,48 @@ impl States {
         &self,
         hash: u64,
         bound: &Bound,
-        clock: &dyn Fn() -> Timestamp,
+        when: When<'_>,
         charge: &Charge,
         permits: u64,
     ) -> u64 {
-        let Some(own) = &bound.numbered else {
-            return self.with(hash, bound, None, clock, |state, now| {
-                bound.rule().refund(state, now, charge, permits)
-            });
-        };
-        let give_back = |view: &View<'_>, _| own.give_back(view, charge, permits);
-        self.change(hash, own, clock, &give_back).unwrap_or(0)
+        let mut back = 0;
+        self.change(hash, bound, when, &mut |state, now| {
+            back = bound.rule().refund(state, now, charge, permits);
+        });
+        back
     }
 
-    pub(super) fn reset(&self, hash: u64, bound: &Bound, clock: &dyn Fn() -> Timestamp) {
+    /// Changes a state, unless the key has no place of its own.
+    pub(super) fn change(&self, hash: u64, bound: &Bound, when: When<'_>, change: Change<'_>) {
         match (self, &bound.numbered) {
-            (Self::Table(table), _) => table.reset(hash, bound.rule(), clock),
-            (_, Some(own)) => {
-                let reset = |view: &View<'_>, _| Step::Write(view.ticks(), ());
-                let _ = self.change(hash, own, clock, &reset);
+            (Self::Words(words), Some(own)) => {
+                words.change(hash, own, when, change);
             }
-            // Never reached: see `bind`.
+            (Self::Word(word), Some(own)) => own.update(word, when, change),
+            (Self::Table(table), _) => table.change(hash, bound.rule(), when, change),
+            // Never reached, because `bind` numbers every policy of words.
             _ => {}
         }
     }
 
-    /// Applies a change to the word of a key, if it has one of its own.
-    fn change<R>(
-        &self,
-        hash: u64,
-        own: &Numbered,
-        clock: &dyn Fn() -> Timestamp,
-        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
-    ) -> Option<R> {
-        let now = &mut Now::read(clock);
-        match self {
-            Self::Words(words) => words.change(hash, own, now, change),
-            Self::Word { word, scales } => Some(own.update(word, scales, now, change)),
-            Self::Table(_) => None,
-        }
-    }
-
-    /// Returns a copy of a state, brought to the present.
-    pub(super) fn snapshot(&self, hash: u64, bound: &Bound, now: Timestamp) -> State {
-        let tat = |word, scales: &Scales| {
-            let scale = scales.get(number(word));
-            let mut state = State::Gcra(Tat { at: end(word), scale });
-            bound.rule().advance(&mut state, now);
-            state
-        };
-        match self {
-            Self::Words(words) => tat(words.snapshot(hash, now), words.scales()),
-            Self::Word { word, scales } => tat(word.load(Ordering::Acquire), scales),
-            _ => self.with(hash, bound, None, &|| now, |state, _| state.clone()),
-        }
-    }
-
-    /// Runs `transition` on a state under its lock.
-    fn with<R>(
+    /// Changes a state, which may be shared, or reads it.
+    pub(super) fn with<R>(
         &self,
         hash: u64,
         bound: &Bound,
-        at: Option<Timestamp>,
-        clock: &dyn Fn() -> Timestamp,
-        transition: impl FnOnce(&mut State, Timestamp) -> R,
+        when: When<'_>,
+        change: impl Fn(&mut State, Timestamp) -> R,
     ) -> R {
-        match self {
-            Self::Table(table) => table.with(hash, bound.rule(), at, clock, transition),
-            // Never reached, because `bind` numbers every policy of words.
-            Self::Words(_) | Self::Word { .. } => transition(&mut State::Fresh, clock()),
+        let mut result = None;
+        let run: Change<'_> = &mut |state, now| result = Some(change(state, now));
+        match (self, &bound.numbered) {
+            (Self::Words(words), Some(own)) => words.read(hash, own, when, run),
+            (Self::Word(word), Some(own)) => own.update(word, when, run),
+            (Self::Table(table), _) => return table.with(hash, bound.rule(), when, change),
+            _ => {}
         }
+        // Numbered by `bind`, a policy of words is never without a result.
+        result.unwrap_or_else(|| change(&mut State::Fresh, (when.clock)()))
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use super::word::{Change, When};
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
@@ -52,73 +53,72 @@ impl Table {
         Self { lines, entries: AtomicUsize::new(0), max_entries }
     }
 
-    /// Runs `transition` on the state of a key, brought to the present, or to the moment `at` at which a
-    /// waiter was due. The clock is read under the lock, so that no state is later than the present
-    /// unless the clock steps back.
+    /// Changes the state of a key, or that which it shares. The clock is read under the lock, so that
+    /// no state is later than the present unless the clock steps back.
     pub(super) fn with<R>(
         &self,
         hash: u64,
         rule: &Rule,
-        at: Option<Timestamp>,
-        clock: &dyn Fn() -> Timestamp,
-        transition: impl FnOnce(&mut State, Timestamp) -> R,
+        when: When<'_>,
+        change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
         let mut line = lock(self.line(hash));
-        let now = clock();
+        let now = (when.clock)();
         let Line { slots, overflow } = &mut *line;
-        let (mut most, mut copied) = (self.max_entries, None);
-        let state = match find(slots, rule, hash, now) {
-            Some(index) => {
-                #[expect(clippy::indexing_slicing, reason = "it is the index of a slot")]
-                let Slot { hash: owner, state } = &mut slots[index];
-                if *owner != hash {
-                    let entries = state.entries();
-                    *owner = hash;
-                    *state = State::Fresh;
-                    if !rule.is_fresh(overflow, now) {
-                        *state = overflow.merged();
-                        copied = Some(owner);
-                    }
-                    self.account(entries, state, self.max_entries);
+        let free = || slots.iter().position(|slot| rule.is_fresh(&slot.state, now));
+        let index = slots.iter().position(|slot| slot.hash == hash).or_else(free);
+        match index.and_then(|index| slots.get_mut(index)) {
+            Some(Slot { hash: owner, state }) if *owner == hash => {
+                self.apply(rule, state, self.max_entries, when.at, now, change)
+            }
+            Some(slot) => {
+                let is_fresh = rule.is_fresh(overflow, now);
+                let mut state = if is_fresh { State::Fresh } else { overflow.merged() };
+                rule.advance(&mut state, now);
+                let start = state.clone();
+                let result = change(&mut state, now);
+                // If nothing was charged, the slot stays free.
+                if state != start {
+                    self.account(slot.state.entries(), &mut state, self.max_entries);
+                    *slot = Slot { hash, state };
                 }
-                state
+                result
             }
             None => {
                 // The keys of impossible states may never come back to have them repaired.
                 for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
-                    let entries = slot.state.entries();
-                    rule.advance(&mut slot.state, now);
-                    self.account(entries, &mut slot.state, self.max_entries);
+                    self.apply(rule, &mut slot.state, self.max_entries, None, now, |_, _| ());
                 }
-                most = OVERFLOW_ENTRIES;
-                overflow
+                self.apply(rule, overflow, OVERFLOW_ENTRIES, when.at, now, change)
             }
-        };
+        }
+    }
+
+    /// Changes the state of a key that has a slot. A key without one shares its debt with others.
+    pub(super) fn change(&self, hash: u64, rule: &Rule, when: When<'_>, change: Change<'_>) {
+        let mut line = lock(self.line(hash));
+        if let Some(slot) = line.slots.iter_mut().find(|slot| slot.hash == hash) {
+            let now = (when.clock)();
+            self.apply(rule, &mut slot.state, self.max_entries, when.at, now, change);
+        }
+    }
+
+    /// Changes a state, brought to the present, or to the moment at which a waiter was due.
+    fn apply<R>(
+        &self,
+        rule: &Rule,
+        state: &mut State,
+        most: usize,
+        at: Option<Timestamp>,
+        now: Timestamp,
+        change: impl FnOnce(&mut State, Timestamp) -> R,
+    ) -> R {
         let entries = state.entries();
         let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
         rule.advance(state, at);
-        let copied = copied.map(|owner| (owner, state.clone()));
-        let result = transition(state, at);
-        if let Some((owner, copy)) = copied
-            && copy == *state
-        {
-            // Nothing was charged, so the slot stays free.
-            (*owner, *state) = (0, State::Fresh);
-        }
+        let result = change(state, at);
         self.account(entries, state, most);
         result
-    }
-
-    /// Makes a key fresh, unless it has no slot and shares its debt with others.
-    pub(super) fn reset(&self, hash: u64, rule: &Rule, clock: &dyn Fn() -> Timestamp) {
-        let mut line = lock(self.line(hash));
-        let now = clock();
-        let index = find(&line.slots, rule, hash, now);
-        if let Some(slot) = index.and_then(|index| line.slots.get_mut(index)) {
-            let entries = slot.state.entries();
-            *slot = Slot { hash, state: State::Fresh };
-            self.account(entries, &mut slot.state, self.max_entries);
-        }
     }
 
     /// Counts the entries of a state that had so many before, and merges some if there are more than
@@ -149,12 +149,6 @@ impl Table {
         )]
         &self.lines[index as usize]
     }
-}
-
-/// Returns the index of the slot of a key, or else of a free one.
-fn find(slots: &[Slot; SLOTS], rule: &Rule, hash: u64, now: Timestamp) -> Option<usize> {
-    let mine = slots.iter().position(|slot| slot.hash == hash);
-    mine.or_else(|| slots.iter().position(|slot| rule.is_fresh(&slot.state, now)))
 }
 
 impl fmt::Debug for Table {

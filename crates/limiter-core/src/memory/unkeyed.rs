@@ -3,11 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{
-    acquire::{Acquire, Waiter},
-    handle::Handle,
-    states::States,
-};
+use super::{acquire::Waiter, handle::Handle, states::States};
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, SystemClock, Timer, Usage,
 };
@@ -24,9 +20,7 @@ use crate::{
 /// ```
 ///
 /// The operations are those of [`MemoryLimiter`](crate::MemoryLimiter), without a key.
-pub struct UnkeyedLimiter<C = SystemClock> {
-    handle: Handle<C>,
-}
+pub struct UnkeyedLimiter<C = SystemClock>(Handle<C>);
 
 /// The key of everyone.
 const HASH: u64 = 0;
@@ -43,13 +37,13 @@ impl<C: Clock> UnkeyedLimiter<C> {
     /// Returns a limiter of `policy` by `clock`.
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
-        Self { handle: Handle::new(States::new(policy, None, 0, false), clock) }
+        Self(Handle::new(States::new(policy, None, 0, false), clock))
     }
 
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        self.handle.policy()
+        self.0.policy()
     }
 
     /// Returns a handle on the same state that enforces `policy`.
@@ -58,7 +52,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     ///
     /// As [`MemoryLimiter::with_policy`](crate::MemoryLimiter::with_policy).
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        Ok(Self { handle: self.handle.with_policy(policy)? })
+        Ok(Self(self.0.with_policy(policy)?))
     }
 
     /// Charges one permit if it fits now.
@@ -70,18 +64,18 @@ impl<C: Clock> UnkeyedLimiter<C> {
     /// Charges `cost` if it fits now. Never waits for permits.
     #[inline]
     pub fn check_n(&self, cost: Cost) -> Decision {
-        self.handle.check(HASH, cost)
+        self.0.check(HASH, cost)
     }
 
     /// Returns how far the permits are used up, and charges nothing.
     #[must_use]
     pub fn peek(&self) -> Usage {
-        self.handle.peek(HASH)
+        self.0.peek(HASH)
     }
 
     /// Charges `cost` if it fits now or up to `within` later, and returns the delay.
     pub fn reserve(&self, cost: Cost, within: Duration) -> Reservation {
-        self.handle.reserve(HASH, cost, within)
+        self.0.reserve(HASH, cost, within)
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
@@ -89,21 +83,19 @@ impl<C: Clock> UnkeyedLimiter<C> {
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
-        self.handle.refund(&receipt)
+        self.0.refund(&receipt)
     }
 
     /// Forgets all that was charged.
     pub fn reset(&self) {
-        self.handle.reset(HASH);
+        self.0.reset(HASH);
     }
 
     /// Charges `cost` as soon as it fits, on this thread, up to `within` from now if that is given.
     pub fn acquire_blocking(&self, cost: Cost, within: Option<Duration>) -> Reservation {
-        Waiter::new(self.handle.clone(), HASH, cost, within).block()
+        Waiter::new(self.0.clone(), HASH, cost, within).block()
     }
-}
 
-impl<C: Clock> UnkeyedLimiter<C> {
     /// Charges `cost` as soon as it fits, up to `within` from now if that is given.
     #[must_use = "futures do nothing unless they are awaited"]
     pub fn acquire(
@@ -114,18 +106,18 @@ impl<C: Clock> UnkeyedLimiter<C> {
     where
         C: Timer + 'static,
     {
-        Box::pin(Acquire::new(Waiter::new(self.handle.clone(), HASH, cost, within)))
+        Box::pin(Waiter::new(self.0.clone(), HASH, cost, within).wait())
     }
 }
 
 impl<C> Clone for UnkeyedLimiter<C> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone() }
+        Self(self.0.clone())
     }
 }
 
 impl<C> fmt::Debug for UnkeyedLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("UnkeyedLimiter").field(&self.handle).finish()
+        f.debug_tuple("UnkeyedLimiter").field(&self.0).finish()
     }
 }

@@ -1,11 +1,9 @@
 //! One key's debt in one 64-bit word, changed by compare-and-swap.
 
-use core::time::Duration;
-
-use super::scales::{Numbered, Scales};
+use super::scales::Numbered;
 use crate::{
-    Cost, Decision, Timestamp, Usage,
-    algorithm::{Charge, Scale, View},
+    Cost, Decision, Timestamp,
+    algorithm::{Charge, Marks, State, Tat, Transition},
     sync::{AtomicU64, Ordering, yield_now},
 };
 
@@ -17,44 +15,24 @@ pub(super) const BUSY: u64 = 255;
 
 const NUMBER_BITS: u32 = 8;
 
-/// What a transition does to a word.
-pub(super) enum Step<R> {
-    /// Nothing is written.
-    Keep(R),
-    /// The debt ends at this tick of the asking quota.
-    Write(u64, R),
+/// What an operation does to a state at a moment: again, if the state has changed meanwhile. It keeps its
+/// result, because to move it takes longer than the operation: `cargo xtask bench memory`.
+pub(super) type Change<'a> = &'a mut dyn FnMut(&mut State, Timestamp);
+
+/// A decision, and what was charged by it.
+pub(super) type Outcome = (Decision, Option<Charge>);
+
+/// When an operation takes place.
+#[derive(Clone, Copy)]
+pub(super) struct When<'a> {
+    /// When a waiter was due, or `None` for the present.
+    pub(super) at: Option<Timestamp>,
+    pub(super) clock: &'a dyn Fn() -> Timestamp,
 }
 
-/// The moment of an operation on a word.
-pub(super) struct Now<'a, F: ?Sized> {
-    /// The moment at which the operation takes place: the present, or when a waiter was due.
-    pub(super) at: Timestamp,
-    /// The present, by which slots are free and other keys' debts are judged.
-    pub(super) present: Timestamp,
-    clock: &'a F,
-}
-
-impl<'a, F: Fn() -> Timestamp + ?Sized> Now<'a, F> {
-    #[inline]
-    pub(super) fn read(clock: &'a F) -> Self {
-        let present = clock();
-        Self { at: present, present, clock }
-    }
-
-    /// Returns a moment that may have passed.
-    pub(super) fn at(at: Timestamp, clock: &'a F) -> Self {
-        Self { at, present: clock(), clock }
-    }
-
-    /// Reads the clock again.
-    pub(super) fn read_present(&mut self) {
-        self.present = (self.clock)();
-    }
-
-    /// Reads the clock again: the operation takes place now.
-    pub(super) fn read_again(&mut self) {
-        self.read_present();
-        self.at = self.present;
+impl<'a> When<'a> {
+    pub(super) fn now(clock: &'a dyn Fn() -> Timestamp) -> Self {
+        Self { at: None, clock }
     }
 }
 
@@ -75,59 +53,27 @@ pub(super) const fn word(end: u64, number: u8) -> u64 {
     end << NUMBER_BITS | number as u64
 }
 
-/// Returns whether the debt of a word has drained before `now`: at that very tick, it has not.
-pub(super) fn is_drained(word: u64, scales: &Scales, now: Timestamp) -> bool {
-    word == EMPTY || end(word) < scales.get(number(word)).ticks_at(now)
+/// Replaces a word that was found, and returns whether nobody has changed it meanwhile.
+#[inline]
+pub(super) fn swap(cell: &AtomicU64, found: u64, new: u64) -> bool {
+    // Release, so that a thread that reads the word reads its number's scale too.
+    cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// A decision, and the moment and the mark of what was charged by it.
-pub(super) type Taken = (Decision, Option<(Timestamp, u64)>);
-
-/// The transitions of a debt. An operation on a word is one of them, which is run again if the word
-/// has changed meanwhile.
-impl Numbered {
-    /// Charges `cost` if it fits now or up to `within` later.
-    pub(super) fn take(
-        &self,
-        view: &View<'_>,
-        now: Timestamp,
-        cost: Cost,
-        within: Duration,
-    ) -> Step<Taken> {
-        let gcra = &self.gcra;
-        let wait = gcra.wait_in(view, cost);
-        let delay = match wait {
-            Some(wait) if wait.is_zero() => wait,
-            Some(wait) if wait <= within && wait <= gcra.longest_delay_in(view) => wait,
-            _ => return Step::Keep((Decision::refused(gcra.usage_in(view), wait), None)),
-        };
-        let end = gcra.charged(view, cost);
-        let decision = Decision::admitted(gcra.usage_in(&gcra.after(view, end)));
-        Step::Write(end, (decision, Some((now.saturating_add(delay), end))))
-    }
-
-    /// Gives back up to `permits` of a charge that this quota made, and returns how many came back.
-    ///
-    /// At most the debt comes back, so this writes no word from before a claim, which a stalled swap
-    /// may still expect.
-    pub(super) fn give_back(&self, view: &View<'_>, charge: &Charge, permits: u64) -> Step<u64> {
-        match self.gcra.refunded(view, charge, permits) {
-            (_, 0) => Step::Keep(0),
-            (end, back) => Step::Write(end, back),
-        }
-    }
-
-    /// Returns how far the permits are used up.
-    pub(super) fn usage(&self, view: &View<'_>) -> Step<Usage> {
-        Step::Keep(self.gcra.usage_in(view))
+/// Empties a word of a number of which no debt is left.
+pub(super) fn erase(cell: &AtomicU64, erased: u8) {
+    let found = cell.load(Ordering::Acquire);
+    if found != BUSY && number(found) == erased {
+        // If it has changed meanwhile, its number has too.
+        swap(cell, found, EMPTY);
     }
 }
 
 /// The operations on a word.
 impl Numbered {
     /// Decides on a cost that fits now or not, in the common case: the word is `mine`, its debt is
-    /// the own quota's and possible, and nobody changes it meanwhile. Returns the debt afterwards and
-    /// whether the cost was charged, or `None` in any other case.
+    /// the own quota's and possible, and nobody changes it meanwhile. Returns when the debt ends
+    /// afterwards and whether the cost was charged, or `None` in any other case.
     ///
     /// Apart from [`update`](Self::update), and with nothing returned through memory, because that
     /// halves the time of a check: `cargo xtask bench memory`.
@@ -137,141 +83,100 @@ impl Numbered {
         cell: &AtomicU64,
         mine: impl Fn() -> bool,
         now: Timestamp,
-        cost: Cost,
-    ) -> Option<(View<'static>, bool)> {
+        cost: Option<Cost>,
+    ) -> Option<(u64, bool)> {
         let found = cell.load(Ordering::Acquire);
         let is_own = number(found) == self.number || found == EMPTY;
-        let view = self.gcra.view(end(found), now);
-        if !is_own || !view.is_possible || !mine() {
+        if !is_own || !mine() {
             return None;
         }
-        if self.gcra.room(cost).is_none_or(|room| view.debt() > room) {
-            return Some((view, false));
-        }
-        let end = self.gcra.charged(&view, cost);
-        let new = word(end, self.number);
-        // Release, so that a thread that reads the word reads its number's scale too.
-        let swap = cell.compare_exchange_weak(found, new, Ordering::AcqRel, Ordering::Relaxed);
-        swap.ok().map(|_| (self.gcra.after(&view, end), true))
+        let checked = self.gcra.check(end(found), now, cost)?;
+        let is_left = !checked.1 || swap(cell, found, word(checked.0, self.number));
+        is_left.then_some(checked)
     }
 
-    /// Returns the decision that left this debt.
+    /// Returns the outcome of a charge at `at` after which an own debt ends at `end`.
     #[inline(always)]
-    pub(super) fn decision(&self, (view, admitted): (View<'_>, bool), cost: Cost) -> Decision {
-        let usage = self.gcra.usage_in(&view);
-        if admitted {
-            return Decision::admitted(usage);
-        }
-        match self.gcra.room(cost) {
-            Some(room) => Decision::refused_until(usage, room),
-            None => Decision::refused(usage, None),
-        }
+    pub(super) fn outcome(&self, end: u64, at: Timestamp, cost: Cost) -> Outcome {
+        let decision = self.gcra.decision((end, true), at, cost);
+        (decision, Some(Charge { at, cost, marks: Marks::one(end) }))
     }
 
-    /// Applies a change to a word, again until nobody has changed the word meanwhile.
-    pub(super) fn update<R, F: Fn() -> Timestamp + ?Sized>(
-        &self,
-        cell: &AtomicU64,
-        scales: &Scales,
-        now: &mut Now<'_, F>,
-        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
-    ) -> R {
-        loop {
-            let found = cell.load(Ordering::Acquire);
-            if let Some(result) = self.try_update(cell, found, scales, now, change) {
-                return result;
-            }
-        }
+    /// Changes a word, again until nobody else has changed it meanwhile.
+    pub(super) fn update(&self, cell: &AtomicU64, when: When<'_>, change: Change<'_>) {
+        while !self.try_update(cell, cell.load(Ordering::Acquire), when, change) {}
     }
 
-    /// Applies a change to a word that was found, and returns `None` if it has to be applied again.
-    #[inline]
-    pub(super) fn try_update<R, F: Fn() -> Timestamp + ?Sized>(
+    /// Changes a word that was found, and returns whether nobody else has changed it meanwhile.
+    pub(super) fn try_update(
         &self,
         cell: &AtomicU64,
         found: u64,
-        scales: &Scales,
-        now: &mut Now<'_, F>,
-        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
-    ) -> Option<R> {
-        let view = self.gcra.view(end(found), now.at);
-        let is_own = number(found) == self.number || found == EMPTY;
-        if !is_own || !view.is_possible {
-            return self.update_slowly(cell, found, scales, now, change);
-        }
-        match change(&view, now.at) {
-            Step::Keep(result) => Some(result),
-            Step::Write(end, result) => {
-                let new = word(end, self.number);
-                // Release, so that a thread that reads the word reads its number's scale too.
-                let swap = cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
-                swap.ok().map(|_| result)
-            }
-        }
-    }
-
-    /// Applies a change once to a word that is busy, another quota's or impossible, and returns
-    /// `None` if it has to be applied again.
-    ///
-    /// An impossible debt is replaced by a full one, also if the change writes nothing.
-    #[cold]
-    #[inline(never)]
-    fn update_slowly<R, F: Fn() -> Timestamp + ?Sized>(
-        &self,
-        cell: &AtomicU64,
-        found: u64,
-        scales: &Scales,
-        now: &mut Now<'_, F>,
-        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
-    ) -> Option<R> {
+        when: When<'_>,
+        change: Change<'_>,
+    ) -> bool {
         if found == BUSY {
             yield_now();
-            return None;
+            return false;
         }
-        let writer = scales.get(number(found));
-        let mut view = self.view(found, &writer, now.at);
-        if !view.is_possible {
+        let new = self.changed(found, when, change);
+        new == found || swap(cell, found, new)
+    }
+
+    /// Returns a word after a change, or as it is if the state is the same.
+    ///
+    /// An impossible debt is replaced by a full one, also if the change does nothing. No word ends
+    /// before now that was not found so: a stalled swap may still expect a word from before a claim.
+    pub(super) fn changed(&self, found: u64, when: When<'_>, change: Change<'_>) -> u64 {
+        let before = self.tat(found);
+        let (mut tat, mut now) = (before, when.at.unwrap_or_else(when.clock));
+        if !self.gcra.is_possible(&before, now) {
             // Another operation may have been later than the clock was read.
-            now.read_again();
-            view = self.view(found, &writer, now.at);
+            now = (when.clock)();
+            self.gcra.advance(&mut tat, now);
         }
-        let is_possible = view.is_possible;
-        if !is_possible {
-            view = self.gcra.full(&view);
+        let mut state = State::Gcra(tat);
+        change(&mut state, now);
+        match state {
+            State::Gcra(tat) if tat == before => found,
+            State::Gcra(tat) if tat.scale == before.scale => word(tat.at, number(found)),
+            State::Gcra(tat) => word(tat.at, self.number),
+            _ => word(self.gcra.scale().ticks_at(now), self.number),
         }
-        let (new, result) = match change(&view, now.at) {
-            Step::Keep(result) if is_possible => return Some(result),
-            Step::Keep(result) => (self.written(found, &view), result),
-            Step::Write(end, result) => (word(end, self.number), result),
-        };
-        let swap = cell.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
-        swap.ok().map(|_| result)
     }
 
-    /// Returns the word that replaces an impossible one, `None` for a possible one.
-    pub(super) fn repaired(&self, found: u64, scales: &Scales, now: Timestamp) -> Option<u64> {
-        let writer = scales.get(number(found));
-        let view = self.view(found, &writer, now);
-        (!view.is_possible).then(|| self.written(found, &self.gcra.full(&view)))
-    }
-
-    /// Returns the word of a view of `found`.
-    fn written(&self, found: u64, view: &View<'_>) -> u64 {
-        word(view.end(), if view.is_foreign() { number(found) } else { self.number })
-    }
-
-    /// Returns the debt of a copy of a word: a full one, if it is impossible.
-    pub(super) fn read<'s>(&self, word: u64, writer: &'s Scale, now: Timestamp) -> View<'s> {
-        let view = self.view(word, writer, now);
-        if view.is_possible { view } else { self.gcra.full(&view) }
-    }
-
-    /// Returns the debt of a word as this quota sees it.
-    fn view<'s>(&self, word: u64, writer: &'s Scale, now: Timestamp) -> View<'s> {
-        if number(word) == self.number || word == EMPTY {
-            self.gcra.view(end(word), now)
-        } else {
-            self.gcra.view_of_another(end(word), writer, now)
+    /// Replaces an impossible debt, from before a step back of the clock, by a full one: its key may
+    /// never come back, and keys without a slot may all be refused.
+    pub(super) fn repair(&self, cell: &AtomicU64, when: When<'_>) {
+        let found = cell.load(Ordering::Acquire);
+        if found != EMPTY {
+            // If it changes meanwhile, another request has replaced it.
+            self.try_update(cell, found, When::now(when.clock), &mut |_, _| ());
         }
+    }
+
+    /// Returns a word, or `EMPTY` if its debt has drained before `now`. At that very tick, it has not.
+    pub(super) fn undrained(&self, found: u64, now: Timestamp) -> u64 {
+        let present = self.scales.get(number(found)).ticks_at(now);
+        if end(found) < present { EMPTY } else { found }
+    }
+
+    /// Returns from when on the debt of a word has drained, in ticks of this quota.
+    pub(super) fn free_since(&self, found: u64) -> u64 {
+        match number(found) {
+            _ if found == EMPTY => 0,
+            number if number == self.number => end(found) + 1,
+            number => {
+                let since = self.scales.get(number).nanos_at(end(found) + 1);
+                self.gcra.scale().ticks_rounded_up(since)
+            }
+        }
+    }
+
+    /// Returns the state of a word.
+    pub(super) fn tat(&self, word: u64) -> Tat {
+        let is_own = number(word) == self.number;
+        let scale = if is_own { *self.gcra.scale() } else { self.scales.get(number(word)) };
+        Tat { at: end(word), scale }
     }
 }

@@ -12,34 +12,34 @@
 //! word keeps the slowest pace, so no debt drains faster for being shared, and a key that finds a
 //! free slot later starts from it.
 
-use alloc::{boxed::Box, sync::Arc};
-use core::{fmt, time::Duration};
+use alloc::boxed::Box;
+use core::fmt;
 
 use super::{
-    scales::{Numbered, Scales},
-    word::{BUSY, EMPTY, Now, Step, Taken, end, is_drained, number, word},
+    scales::Numbered,
+    word::{BUSY, Change, EMPTY, Outcome, When, end, erase, number, swap, word},
 };
 use crate::{
-    Cost, Decision, Timestamp, Usage,
-    algorithm::View,
-    sync::{AtomicU64, Mutex, Ordering, lock, yield_now},
+    Cost, Decision, Timestamp,
+    algorithm::{State, Transition},
+    sync::{AtomicU64, Mutex, Ordering, lock},
 };
 
 /// The words of many keys.
 pub(super) struct Words {
-    /// An even number of lines.
+    /// Pairs of neighbours.
     lines: Box<[Line]>,
     /// Serialise the claims of a key.
     claims: Box<[Mutex<()>]>,
-    scales: Arc<Scales>,
 }
 
-/// In models, one slot a key, for which keys compete.
+/// In models, one slot, for which all keys compete.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 3 };
 const CLAIMS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// How many lines a key can have its slot in: two neighbours, twice.
-const CHOICES: usize = if cfg!(loom) { 1 } else { 4 };
+const CHOICES: usize = NEIGHBOURS * NEIGHBOURS;
+const NEIGHBOURS: usize = if cfg!(loom) { 1 } else { 2 };
 
 #[repr(align(64))]
 struct Line {
@@ -56,14 +56,10 @@ struct Slot {
 impl Words {
     /// Returns a table with room for `keys` debtors: 1.8 slots for each, since lines do not fill
     /// evenly, and about 38 bytes.
-    pub(super) fn new(keys: usize, scales: Arc<Scales>) -> Self {
-        let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(2).max(2);
+    pub(super) fn new(keys: usize) -> Self {
+        let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(NEIGHBOURS);
         let lines = (0..lines).map(|_| Line::new()).collect();
-        Self { lines, claims: (0..CLAIMS).map(|_| Mutex::new(())).collect(), scales }
-    }
-
-    pub(super) const fn scales(&self) -> &Arc<Scales> {
-        &self.scales
+        Self { lines, claims: (0..CLAIMS).map(|_| Mutex::new(())).collect() }
     }
 
     /// Decides on a cost in the common case, in which the key has its slot in its first line.
@@ -73,182 +69,115 @@ impl Words {
         hash: u64,
         own: &Numbered,
         now: Timestamp,
-        cost: Cost,
-    ) -> Option<(View<'static>, bool)> {
+        cost: Option<Cost>,
+    ) -> Option<(u64, bool)> {
         let hash = hash.max(1);
         let slot = self.line(hash, 0).slot_of(hash)?;
         own.check(&slot.word, || slot.hash.load(Ordering::Acquire) == hash, now, cost)
     }
 
-    /// Charges a cost if it fits.
+    /// Charges a cost if it fits. A key without a slot claims one, or shares its debt.
     #[inline(never)]
-    pub(super) fn take<F: Fn() -> Timestamp + ?Sized>(
+    pub(super) fn take(
         &self,
         hash: u64,
         own: &Numbered,
-        now: &mut Now<'_, F>,
+        when: When<'_>,
         cost: Cost,
-        within: Duration,
-    ) -> Taken {
+        taken: &mut Outcome,
+        take: impl Fn(&mut State, Timestamp) -> Outcome,
+    ) {
         let hash = hash.max(1);
-        let take = |view: &View<'_>, now| own.take(view, now, cost, within);
         loop {
-            if let Some(taken) = self.change(hash, own, now, &take) {
-                return taken;
+            if self.change(hash, own, when, &mut |state, now| *taken = take(state, now)) {
+                return;
             }
             let _claim = lock(self.claim_lock(hash));
             if self.find(hash).is_some() {
                 continue;
             }
-            self.repair_overflow(hash, own, now);
-            let Some(slot) = self.claim(hash, own, now.present) else {
-                // Under the lock, so that the key does not start in a slot meanwhile.
-                return self.take_from_overflow(hash, own, now.at, cost, within);
-            };
-            let start = self.debt_of_newcomer(hash, now.present);
-            match take(&own.read(start, &self.scales.get(number(start)), now.at), now.at) {
-                Step::Write(end, taken) => {
-                    slot.hash.store(hash, Ordering::Release);
-                    slot.word.store(word(end, own.number), Ordering::Release);
-                    return taken;
+            let overflow = &self.line(hash, 0).overflow;
+            own.repair(overflow, when);
+            let (present, shared) = ((when.clock)(), overflow.load(Ordering::Acquire));
+            let start = own.undrained(shared, present);
+            let when = When { at: when.at.or(Some(present)), ..when };
+            let at = when.at.unwrap_or(present);
+            let mut new =
+                if let (EMPTY, Some((end, true))) = (start, own.gcra.check(0, at, Some(cost))) {
+                    // Apart, because it takes three quarters of the time.
+                    *taken = own.outcome(end, at, cost);
+                    word(end, own.number)
+                } else {
+                    own.changed(start, when, &mut |state, now| *taken = take(state, now))
+                };
+            if taken.1.is_none() {
+                return;
+            }
+            if let Some(slot) = self.claim(hash, own, present) {
+                // Later than any word from before the claim, also if it was due before.
+                let earliest = word(own.gcra.scale().ticks_at(present), own.number);
+                slot.hash.store(hash, Ordering::Release);
+                slot.word.store(new.max(earliest), Ordering::Release);
+                return;
+            }
+            self.slots(hash).for_each(|slot| own.repair(&slot.word, when));
+            // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
+            // the lock, so that the key does not start in a slot meanwhile.
+            let writer = own.scales.get(number(start));
+            if writer.increment() > own.gcra.scale().increment() {
+                let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment()));
+                if end > writer.ticks_at(present) + writer.reach() {
+                    // At its pace, the word can't hold this debt.
+                    let usage = own.gcra.usage(&own.tat(start), present);
+                    let wait = writer.until(end - writer.reach(), present.as_nanos());
+                    *taken = (Decision::refused(usage, Some(wait)), None);
+                    return;
                 }
-                Step::Keep(taken) => {
-                    // A refusal leaves the former owner as fresh as it was.
-                    let ticks = own.gcra.scale().ticks_at(now.present);
-                    slot.word.store(word(ticks, own.number), Ordering::Release);
-                    return taken;
-                }
+                new = word(end, number(start));
+            }
+            if swap(overflow, shared, new) {
+                return;
             }
         }
     }
 
-    /// Returns how far the permits are used up.
-    pub(super) fn peek<F: Fn() -> Timestamp + ?Sized>(
-        &self,
-        hash: u64,
-        own: &Numbered,
-        now: &mut Now<'_, F>,
-    ) -> Usage {
-        let usage = self.change(hash, own, now, &|view: &View<'_>, _| own.usage(view));
-        usage.unwrap_or_else(|| {
-            let shared = self.debt_of_newcomer(hash.max(1), now.present);
-            own.gcra.usage_in(&own.read(shared, &self.scales.get(number(shared)), now.at))
-        })
+    /// Reads the state of a key, or that from which it starts.
+    pub(super) fn read(&self, hash: u64, own: &Numbered, when: When<'_>, read: Change<'_>) {
+        if !self.change(hash, own, when, read) {
+            let shared = self.line(hash.max(1), 0).overflow.load(Ordering::Acquire);
+            let start = own.undrained(shared, (when.clock)());
+            own.changed(start, when, read);
+        }
     }
 
-    /// Applies a change to a key that has a slot. A key without one shares its debt with others.
-    pub(super) fn change<R, F: Fn() -> Timestamp + ?Sized>(
+    /// Changes the state of a key if it has a slot, and returns whether it has. A key without one
+    /// shares its debt with others.
+    pub(super) fn change(
         &self,
         hash: u64,
         own: &Numbered,
-        now: &mut Now<'_, F>,
-        change: &impl Fn(&View<'_>, Timestamp) -> Step<R>,
-    ) -> Option<R> {
+        when: When<'_>,
+        change: Change<'_>,
+    ) -> bool {
         let hash = hash.max(1);
         while let Some(slot) = self.find(hash) {
             let found = slot.word.load(Ordering::Acquire);
             // Otherwise the slot has been claimed for another key. A busy word may be this key's.
-            if found == BUSY || slot.hash.load(Ordering::Acquire) == hash {
-                let result = own.try_update(&slot.word, found, &self.scales, now, change);
-                if result.is_some() {
-                    return result;
-                }
+            if (found == BUSY || slot.hash.load(Ordering::Acquire) == hash)
+                && own.try_update(&slot.word, found, when, change)
+            {
+                return true;
             }
         }
-        None
-    }
-
-    /// Returns the word of a key.
-    pub(super) fn snapshot(&self, hash: u64, now: Timestamp) -> u64 {
-        let hash = hash.max(1);
-        while let Some(slot) = self.find(hash) {
-            let found = slot.word.load(Ordering::Acquire);
-            if found != BUSY && slot.hash.load(Ordering::Acquire) == hash {
-                return found;
-            }
-            yield_now();
-        }
-        self.debt_of_newcomer(hash, now)
+        false
     }
 
     /// Removes a number from all words: none of its debts is left.
     pub(super) fn erase(&self, erased: u8) {
-        let erase = |cell: &AtomicU64| {
-            let found = cell.load(Ordering::Acquire);
-            if found != EMPTY && found != BUSY && number(found) == erased {
-                // If it has changed meanwhile, its number has too.
-                let _ = cell.compare_exchange(found, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        };
         for line in &self.lines {
-            line.slots.iter().for_each(|slot| erase(&slot.word));
-            erase(&line.overflow);
+            line.slots.iter().for_each(|slot| erase(&slot.word, erased));
+            erase(&line.overflow, erased);
         }
-    }
-
-    /// Charges the word that keys without a slot share. It keeps the slowest pace of the quotas that
-    /// charged it.
-    fn take_from_overflow(
-        &self,
-        hash: u64,
-        own: &Numbered,
-        now: Timestamp,
-        cost: Cost,
-        within: Duration,
-    ) -> Taken {
-        let overflow = &self.line(hash, 0).overflow;
-        loop {
-            let found = overflow.load(Ordering::Acquire);
-            let writer = self.scales.get(number(found));
-            let view = own.read(found, &writer, now);
-            let (ends, taken) = match own.take(&view, now, cost, within) {
-                Step::Keep(taken) => return taken,
-                Step::Write(end, taken) => (end, taken),
-            };
-            let is_slower = writer.increment() > own.gcra.scale().increment();
-            let new = if is_slower && !is_drained(found, &self.scales, now) {
-                let end = end(found).saturating_add(cost.get().saturating_mul(writer.increment()));
-                let latest = writer.ticks_at(now) + writer.reach();
-                if end > latest {
-                    // At its pace, the word can't hold this debt.
-                    let wait = writer.until(end - writer.reach(), now.as_nanos());
-                    return (Decision::refused(own.gcra.usage_in(&view), Some(wait)), None);
-                }
-                word(end, number(found))
-            } else {
-                word(ends, own.number)
-            };
-            let swap = overflow.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
-            if swap.is_ok() {
-                return taken;
-            }
-        }
-    }
-
-    /// Replaces an impossible debt of the keys without a slot, also if they are refused: otherwise it
-    /// would be impossible until the clock has caught up.
-    fn repair_overflow<F: Fn() -> Timestamp + ?Sized>(
-        &self,
-        hash: u64,
-        own: &Numbered,
-        now: &mut Now<'_, F>,
-    ) {
-        let overflow = &self.line(hash, 0).overflow;
-        let found = overflow.load(Ordering::Acquire);
-        if found == EMPTY || own.repaired(found, &self.scales, now.present).is_none() {
-            return;
-        }
-        now.read_present();
-        if let Some(new) = own.repaired(found, &self.scales, now.present) {
-            // If it has changed meanwhile, another request has replaced it.
-            let _ = overflow.compare_exchange(found, new, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns the word that a key without a slot starts from: what those of its line share.
-    fn debt_of_newcomer(&self, hash: u64, now: Timestamp) -> u64 {
-        let shared = self.line(hash, 0).overflow.load(Ordering::Acquire);
-        if is_drained(shared, &self.scales, now) { EMPTY } else { shared }
     }
 
     /// Returns the slot of a key.
@@ -256,57 +185,29 @@ impl Words {
         (0..CHOICES).find_map(|choice| self.line(hash, choice).slot_of(hash))
     }
 
+    fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
+        (0..CHOICES).flat_map(move |choice| &self.line(hash, choice).slots)
+    }
+
     /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
     /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
     /// (`cargo xtask bench memory`).
     fn claim(&self, hash: u64, own: &Numbered, now: Timestamp) -> Option<&Slot> {
         let present = own.gcra.scale().ticks_at(now);
-        let slots = || (0..CHOICES).flat_map(|choice| &self.line(hash, choice).slots);
         loop {
             let mut oldest: Option<(u64, &Slot, u64)> = None;
-            for slot in slots() {
+            for slot in self.slots(hash) {
                 let found = slot.word.load(Ordering::Acquire);
-                let since = self.free_since(found, own);
+                let since = own.free_since(found);
                 let is_free = found != BUSY && since <= present;
                 if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
                     oldest = Some((since, slot, found));
                 }
             }
-            let Some((_, slot, found)) = oldest else {
-                slots().for_each(|slot| self.bound(slot, now));
-                return None;
-            };
-            let (set, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-            if slot.word.compare_exchange(found, BUSY, set, failed).is_ok() {
+            let (_, slot, found) = oldest?;
+            if swap(&slot.word, found, BUSY) {
                 return Some(slot);
             }
-        }
-    }
-
-    /// Returns from when on the debt of a word [is drained](is_drained), in ticks of the quota that
-    /// asks.
-    fn free_since(&self, found: u64, own: &Numbered) -> u64 {
-        match number(found) {
-            _ if found == EMPTY => 0,
-            number if number == own.number => end(found) + 1,
-            number => {
-                let since = self.scales.get(number).nanos_at(end(found) + 1);
-                own.gcra.scale().ticks_rounded_up(since)
-            }
-        }
-    }
-
-    /// Shortens an impossible debt, from before a step back of the clock, to the longest of its scale
-    /// from now on: its key may never come back to be repaired.
-    fn bound(&self, slot: &Slot, now: Timestamp) {
-        let found = slot.word.load(Ordering::Acquire);
-        let scale = self.scales.get(number(found));
-        let latest = scale.ticks_at(now) + scale.reach();
-        if found != BUSY && end(found) > latest {
-            let new = word(latest, number(found));
-            // If it has changed meanwhile, its key has come back.
-            let swap = (Ordering::AcqRel, Ordering::Relaxed);
-            let _ = slot.word.compare_exchange(found, new, swap.0, swap.1);
         }
     }
 

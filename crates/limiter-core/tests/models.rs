@@ -1,0 +1,200 @@
+//! Models of what threads share, of which every interleaving is tried: `cargo xtask models`.
+//!
+//! A limiter has one slot here, so that keys compete for it. A waiter that is not woken shows as a
+//! deadlock.
+
+#![cfg(loom)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use limiter_core::{
+    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp, UnkeyedLimiter,
+};
+use loom::{future::block_on, thread};
+
+/// One permit an hour.
+fn hourly() -> Policy {
+    Policy::gcra("hourly", Quota::per_hour(1))
+}
+
+/// Tries all interleavings.
+fn model(model: impl Fn() + Send + Sync + 'static) {
+    loom::model(model);
+}
+
+/// Runs one closure on a thread of its own, and the other here.
+fn together<A: Send + 'static, B>(
+    there: impl FnOnce() -> A + Send + 'static,
+    here: impl FnOnce() -> B,
+) -> (A, B) {
+    let there = thread::spawn(there);
+    let here = here();
+    (there.join().expect("the other thread has ended"), here)
+}
+
+/// A clock that is moved only between the interleavings, so that the checker has no part in it.
+#[derive(Clone, Default)]
+struct Still(Arc<AtomicU64>);
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+type Keyed = MemoryLimiter<Still>;
+
+/// Returns a limiter with room for one key, and its clock.
+fn keyed() -> (Keyed, Still) {
+    let clock = Still::default();
+    let limiter = MemoryLimiter::builder(hourly()).capacity(1).clock(clock.clone()).build();
+    (limiter.expect("one key fits"), clock)
+}
+
+/// Returns a limiter after key 7 was charged and has recovered, so that another key may claim its slot
+/// while it is charged in it.
+fn recovered() -> Keyed {
+    let (limiter, clock) = keyed();
+    assert!(limiter.check(7).is_admitted());
+    clock.0.store(2 * 3_600_000_000_000, Ordering::Relaxed);
+    limiter
+}
+
+#[test]
+fn two_claims_of_one_key_admit_one() {
+    model(|| {
+        let (limiter, _) = keyed();
+        let other = limiter.clone();
+        let (there, here) =
+            together(move || other.check(7).is_admitted(), || limiter.check(7).is_admitted());
+        assert_ne!(there, here);
+        assert!(!limiter.check(7).is_admitted());
+    });
+}
+
+#[test]
+fn two_keys_that_compete_for_a_slot_are_both_charged() {
+    model(|| {
+        let (limiter, _) = keyed();
+        let other = limiter.clone();
+        let (there, here) =
+            together(move || other.check(7).is_admitted(), || limiter.check(8).is_admitted());
+        // The key without a slot shares what was charged to the overflow.
+        assert!(there && here);
+        assert!(!limiter.check(7).is_admitted());
+        assert!(!limiter.check(8).is_admitted());
+    });
+}
+
+#[test]
+fn a_late_charge_by_the_former_owner_of_a_slot_is_not_lost() {
+    // The checker finds different faults, depending on which thread runs first.
+    for (there, here) in [(7, 8), (8, 7)] {
+        model(move || {
+            let limiter = recovered();
+            let other = limiter.clone();
+            let (there, here) = together(
+                move || other.check(there).is_admitted(),
+                || limiter.check(here).is_admitted(),
+            );
+            assert!(there && here);
+            assert!(!limiter.check(7).is_admitted());
+            assert!(!limiter.check(8).is_admitted());
+        });
+    }
+}
+
+#[test]
+fn a_refund_after_a_claim_does_not_bring_back_the_former_word() {
+    model(|| {
+        let limiter = recovered();
+        let other = limiter.clone();
+        let (back, here) = together(
+            move || {
+                let reservation = other.reserve(8, Cost::ONE, Duration::ZERO);
+                other.refund(reservation.into_receipt().expect("key 8 is fresh"))
+            },
+            || limiter.check(7).is_admitted(),
+        );
+        // Key 8 shares the overflow if key 7 was first, and then nothing comes back.
+        assert!(here && back <= 1);
+        assert!(!limiter.check(7).is_admitted());
+    });
+}
+
+type Unkeyed = UnkeyedLimiter<ManualClock>;
+
+fn take(limiter: &Unkeyed) -> Option<Receipt> {
+    limiter.reserve(Cost::ONE, Duration::ZERO).into_receipt()
+}
+
+/// Waits until there is a permit.
+fn wait(limiter: &Unkeyed) {
+    assert!(block_on(limiter.acquire(Cost::ONE, None)).is_admitted());
+}
+
+/// Polls once for a permit, and leaves if there is none.
+fn look(limiter: &Unkeyed) -> Option<Receipt> {
+    let mut acquire = limiter.acquire(Cost::ONE, None);
+    match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(reservation) => reservation.into_receipt(),
+        Poll::Pending => None,
+    }
+}
+
+/// With the state in a word, and under a lock.
+fn each_store(test: impl Fn(Unkeyed) + Copy + Send + Sync + 'static) {
+    for policy in [hourly(), Policy::sliding_log("log", Quota::per_hour(1))] {
+        model(move || test(UnkeyedLimiter::with_clock(policy.clone(), ManualClock::new())));
+    }
+}
+
+#[test]
+fn a_refund_reaches_a_waiter_that_is_about_to_sleep() {
+    each_store(|limiter| {
+        let receipt = take(&limiter).expect("it is fresh");
+        let other = limiter.clone();
+        let ((), back) = together(move || wait(&other), || limiter.refund(receipt));
+        assert_eq!(back, 1);
+        assert!(take(&limiter).is_none());
+    });
+}
+
+#[test]
+fn a_reset_reaches_a_waiter_that_is_about_to_sleep() {
+    each_store(|limiter| {
+        assert!(take(&limiter).is_some());
+        let other = limiter.clone();
+        together(move || wait(&other), || limiter.reset());
+        assert!(take(&limiter).is_none());
+    });
+}
+
+#[test]
+fn a_waiter_that_leaves_makes_way_for_the_next() {
+    each_store(|limiter| {
+        let receipt = take(&limiter).expect("it is fresh");
+        let other = limiter.clone();
+        let (seen, _) = together(move || look(&other), || limiter.refund(receipt));
+        // The one that looked has the permit, or has left it for the next.
+        assert!(seen.is_some() || take(&limiter).is_some());
+        assert!(take(&limiter).is_none());
+    });
+}
+
+#[test]
+fn a_moved_clock_reaches_a_waiter_that_is_about_to_sleep() {
+    model(|| {
+        let clock = ManualClock::new();
+        let limiter = UnkeyedLimiter::with_clock(hourly(), clock.clone());
+        assert!(take(&limiter).is_some());
+        together(move || wait(&limiter), || clock.advance(Duration::from_secs(3_600)));
+    });
+}
