@@ -214,7 +214,7 @@ impl Transition for Gcra {
 
     /// A debt that another quota wrote drains at that quota's pace until it is charged anew, so nothing
     /// is promised behind it.
-    fn longest_delay(&self, state: &Tat) -> Duration {
+    fn longest_delay(&self, state: &Tat, _now: Timestamp) -> Duration {
         if state.scale == self.scale || *state == Tat::default() {
             self.horizon
         } else {

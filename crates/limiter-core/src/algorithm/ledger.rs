@@ -315,7 +315,7 @@ impl Transition for Ledger {
         state.entries.back().is_none_or(|last| state.header.end_of(last) <= nanos(now))
     }
 
-    fn longest_delay(&self, _state: &Entries) -> Duration {
+    fn longest_delay(&self, _state: &Entries, _now: Timestamp) -> Duration {
         Duration::from_nanos(self.header.horizon)
     }
 }

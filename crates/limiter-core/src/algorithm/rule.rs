@@ -133,6 +133,10 @@ impl Transition for Rule {
         dispatch!(write self, state, |own, value| own.advance(value, now));
     }
 
+    fn repair(&self, state: &mut State, now: Timestamp) {
+        dispatch!(write self, state, |own, value| own.repair(value, now));
+    }
+
     fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
         dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
@@ -153,8 +157,8 @@ impl Transition for Rule {
         dispatch!(read self, state, |own, value| own.refusing(value, now, cost))
     }
 
-    fn longest_delay(&self, state: &State) -> Duration {
-        dispatch!(read self, state, |own, value| own.longest_delay(value))
+    fn longest_delay(&self, state: &State, now: Timestamp) -> Duration {
+        dispatch!(read self, state, |own, value| own.longest_delay(value, now))
     }
 
     fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
@@ -201,6 +205,10 @@ impl Transition for Several {
         self.each_mut(states).for_each(|(limit, state)| limit.advance(state, now));
     }
 
+    fn repair(&self, states: &mut Vec<State>, now: Timestamp) {
+        self.each_mut(states).for_each(|(limit, state)| limit.repair(state, now));
+    }
+
     fn wait(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Option<Duration> {
         let longest = self.longest_wait(states, now, cost)?;
         // The slots of a paced limit, of which there is at most one, may miss the longest wait.
@@ -245,8 +253,8 @@ impl Transition for Several {
         Usage::of_longest_wait(waits)
     }
 
-    fn longest_delay(&self, states: &Vec<State>) -> Duration {
-        let delays = self.each(states).map(|(limit, state)| limit.longest_delay(state));
+    fn longest_delay(&self, states: &Vec<State>, now: Timestamp) -> Duration {
+        let delays = self.each(states).map(|(limit, state)| limit.longest_delay(state, now));
         delays.min().unwrap_or(Duration::ZERO)
     }
 

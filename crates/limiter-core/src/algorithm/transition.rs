@@ -8,7 +8,7 @@ use crate::{Cost, Decision, Timestamp, Usage, decision::MAX_LIMITS};
 ///
 /// A transition reads no clock, takes no lock and awaits nothing, so any store can run it. A store
 /// keeps one state a key and serialises the transitions of that key. Each begins with
-/// [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
+/// [`repair`](Self::repair) or [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
 /// wherever its numbers mean nothing without it, so different quotas may take turns on one key.
 pub trait Transition {
     /// What is stored of a key. Its default is the fresh state, which an absent key has.
@@ -21,6 +21,12 @@ pub trait Transition {
     /// Brings `state` to `now`: drops what has expired, and replaces an impossible state by a full
     /// debt. A possible debt is never lowered.
     fn advance(&self, state: &mut Self::State, now: Timestamp);
+
+    /// Replaces an impossible state by a full debt. What has expired may stay until something is
+    /// charged, so that a refusal forgets nothing that the clock may step back to.
+    fn repair(&self, state: &mut Self::State, now: Timestamp) {
+        self.advance(state, now);
+    }
 
     /// Returns the time from `now` until `cost` fits, zero if it fits now, `None` if it never will.
     /// `now` may be later than the moment of the last `advance`.
@@ -43,8 +49,8 @@ pub trait Transition {
         self.usage(state, now)
     }
 
-    /// Returns how far ahead permits may be promised from `state`.
-    fn longest_delay(&self, state: &Self::State) -> Duration;
+    /// Returns how far ahead of `now` permits may be promised.
+    fn longest_delay(&self, state: &Self::State, now: Timestamp) -> Duration;
 
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
@@ -52,7 +58,7 @@ pub trait Transition {
     }
 
     /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
-    /// fits. The state has been advanced to `now`.
+    /// fits. The state has been repaired at `now`.
     fn decide(
         &self,
         state: &mut Self::State,
@@ -61,7 +67,7 @@ pub trait Transition {
         within: Duration,
     ) -> (Decision, Option<Charge>) {
         let wait = self.wait(state, now, cost);
-        let longest = within.min(self.longest_delay(state));
+        let longest = within.min(self.longest_delay(state, now));
         let Some(delay) = wait.filter(|wait| wait.is_zero() || *wait <= longest) else {
             return (Decision::refused(self.refusing(state, now, cost), wait), None);
         };

@@ -125,15 +125,18 @@ impl Transition for Windows {
         state.end.saturating_sub(nanos(now)) <= state.reach
     }
 
+    fn advance(&self, state: &mut Counts, now: Timestamp) {
+        self.repair(state, now);
+        *state = self.at(*state, nanos(now));
+    }
+
     /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
     /// larger. That of aligned windows fills the next one too: the present one may be about to end.
-    fn advance(&self, state: &mut Counts, now: Timestamp) {
-        let is_possible = self.is_possible(state, now);
-        let now = nanos(now);
-        if is_possible {
-            *state = self.at(*state, now);
+    fn repair(&self, state: &mut Counts, now: Timestamp) {
+        if self.is_possible(state, now) {
             return;
         }
+        let now = nanos(now);
         let end = self.end_from(now, state.window);
         state.end = if self.is_aligned() { end + state.window } else { end };
         state.reach = state.reach.max(state.end - now);
@@ -143,7 +146,8 @@ impl Transition for Windows {
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
         let room = self.limit.checked_sub(cost.get())?;
-        let Counts { end, window, current, previous, .. } = *state;
+        let state = self.at(*state, nanos(now));
+        let Counts { end, window, current, previous, .. } = state;
         let fits_at = match room.checked_sub(current) {
             Some(room) => end.saturating_sub(state.left_when_faded(previous, room)),
             // In the next window, in which the current count fades.
@@ -171,7 +175,8 @@ impl Transition for Windows {
     }
 
     fn refund(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        let end = charge.marks.first();
+        let (end, now) = (charge.marks.first(), nanos(now));
+        *state = self.at(*state, now);
         if state.window != self.window {
             return 0;
         }
@@ -184,7 +189,7 @@ impl Transition for Windows {
         };
         let back = permits.min(charge.cost.get()).min(*count);
         *count -= back;
-        *state = self.at(*state, nanos(now));
+        *state = self.at(*state, now);
         back
     }
 
@@ -200,7 +205,8 @@ impl Transition for Windows {
 
     /// A window by the clock may already be open when another one ends, so nothing is promised behind
     /// an aligned window of another length.
-    fn longest_delay(&self, state: &Counts) -> Duration {
+    fn longest_delay(&self, state: &Counts, now: Timestamp) -> Duration {
+        let state = self.at(*state, nanos(now));
         if self.is_aligned() && state.end > 0 && state.window != self.window {
             return Duration::ZERO;
         }

@@ -172,6 +172,22 @@ fn a_step_back_over_an_edge_gives_nothing() {
     }
 }
 
+/// A refusal forgot the window that had just ended, and a step back into it was given a new one.
+#[test]
+fn a_refusal_forgets_no_window_that_the_clock_steps_back_into() {
+    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
+        let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
+        let edge = 5_000_000_000;
+        let admits = |now: u64, cost| {
+            clock.set(Timestamp::from_nanos(now));
+            limiter.check_n("key", Cost::of(cost)).is_admitted()
+        };
+        assert!(admits(edge - 1_000_000_000, 1), "{algorithm}");
+        assert!(!admits(edge, 2), "{algorithm}");
+        assert!(!admits(edge - 1, 1), "{algorithm}");
+    }
+}
+
 /// An impossible debt was replaced by a full one of the quota that asked: one with a smaller burst
 /// gave the larger one a new allowance.
 #[test]

@@ -101,7 +101,7 @@ impl Twin for Windows {
     }
 
     fn is_foreign(&self) -> bool {
-        self.algorithm.longest_delay(&self.state).is_zero()
+        self.algorithm.longest_delay(&self.state, at(self.now)).is_zero()
     }
 
     fn fits(&self, cost: i128, from: i128) -> Option<i128> {
