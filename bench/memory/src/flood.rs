@@ -5,7 +5,10 @@ use std::{fmt::Write as _, time::Duration};
 use anyhow::{Result, ensure};
 use limiter_core::{Clock, MemoryLimiter, Policy, Quota, SystemClock, Timestamp};
 
-use crate::{host, logs, report::thousands};
+use crate::{
+    host, logs,
+    report::{self, thousands},
+};
 
 /// The number of fresh keys unless another is asked for.
 pub(crate) const KEYS: u64 = 200_000_000;
@@ -29,7 +32,7 @@ const MOST_NANOS: u64 = 2_000;
 
 /// Runs the floods, prints what they did, and fails if a bound is missed.
 pub(crate) fn run(keys: u64) -> Result<()> {
-    println!("Printed by `cargo xtask bench flood --keys {keys}`.\n\n{}", host::describe());
+    println!("Printed by `cargo xtask bench flood --keys {keys}`.\n\n{}", report::host());
     let gcra = gcra(keys)?;
     logs::run()?;
     gcra.verify()

@@ -84,8 +84,13 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
     Ok(())
 }
 
+/// Returns the date, the machine and the versions of what is compared.
+pub(crate) fn host() -> String {
+    host::describe("limiter-core", PEERS, include_str!("../Cargo.lock"))
+}
+
 fn measure(effort: &Effort) -> Result<(Vec<Cell>, Vec<Bytes>, String)> {
-    let host = host::describe("limiter-core", PEERS, include_str!("../Cargo.lock"));
+    let host = host();
     let bytes = bytes::measure(effort)?;
     let cells = cells::all(effort)?;
     let text = render(effort, &host, &cells, &bytes)?;
