@@ -140,7 +140,7 @@ fn wait(limiter: &Unkeyed) {
     assert!(block_on(limiter.acquire(Cost::ONE, None)).is_admitted());
 }
 
-/// Polls once for a permit, and leaves if there is none.
+/// Polls once for a permit, and leaves the queue if the permit has to be waited for.
 fn look(limiter: &Unkeyed) -> Option<Receipt> {
     let mut acquire = limiter.acquire(Cost::ONE, None);
     match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

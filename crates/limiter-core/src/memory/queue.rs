@@ -297,8 +297,8 @@ impl Queues {
         self.shard(hash).number.load(Ordering::Acquire) == 0
     }
 
-    /// Runs `operate` on the queue of a key, which is made if there is none, after its waiters that
-    /// are due were charged.
+    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key
+    /// without a queue gets one.
     pub(super) fn with<R>(
         &self,
         states: &States,

@@ -78,7 +78,7 @@ pub enum Draft {
     V11,
 }
 
-/// The names of a draft's parameters, as they stand in a member.
+/// The names of a draft's parameters between `;` and `=`, as a member has them before each value.
 pub(super) struct Parameters {
     pub(super) quota: &'static str,
     pub(super) window: &'static str,
