@@ -84,7 +84,7 @@ fn another_policy_leaves_reservations_where_they_are() {
     }
 }
 
-/// What one quota has promised did not keep another one out of its own, larger, permits.
+/// An upgrade does not wait for what the former quota has reserved for later.
 #[test]
 fn what_one_handle_reserves_counts_in_permits_for_another() {
     let (free, _) = limiter("1/h by leaky-queue depth 3");

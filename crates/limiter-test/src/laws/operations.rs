@@ -15,10 +15,13 @@ use crate::{
 /// Law 1 for reservations: counted when they may be used, they stay within the bound, none later
 /// than asked for, none beyond the horizon. Those of one policy keep their order. For clocks that do
 /// not step back.
+///
+/// A promise by GCRA that another quota overtakes comes on top of the bound, so it is left out.
 pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Scenario) -> Law {
     let window = scenario.quota().window();
     let mut admitted = Admitted::by_ticks_of(subject.tick());
     let (mut latest, mut last_use) = (Timestamp::ZERO, Timestamp::ZERO);
+    let mut promises: Vec<(usize, Timestamp, &Policy)> = Vec::new();
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         admitted.pass(now.saturating_since(latest));
         latest = now;
@@ -39,6 +42,12 @@ pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Sce
         let at = now.saturating_add(delay);
         prop_assert!(at >= last_use || scenario.is_mixed(), "overtakes an earlier reservation");
         last_use = at;
+        for (addition, promised, by) in &promises {
+            if *promised > now && *by != policy && can_be_overtaken(by) {
+                admitted.give_back(*addition, u64::MAX);
+            }
+        }
+        promises.push((admitted.len(), at, policy));
         admitted.add_later(cost, delay);
         if delay > Duration::ZERO {
             let overtaking = subject.decide(now, KEY, Cost::ONE);
@@ -46,6 +55,11 @@ pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Sce
         }
     }
     stays_within(&admitted, scenario)
+}
+
+/// Returns whether another quota may admit something before what this policy has promised.
+fn can_be_overtaken(policy: &Policy) -> bool {
+    policy.limits().iter().any(|limit| limit.algorithm().is_continuous())
 }
 
 /// The shortest horizon of a limit, in whole ticks.

@@ -91,10 +91,11 @@ pub(super) fn longest_recovery(scenario: &Scenario, tick: Duration) -> Duration 
     let longest = |limits: &mut dyn Iterator<Item = &&Limit>, of: fn(&Limit) -> Duration| {
         limits.map(|limit| of(limit)).max().unwrap_or_default()
     };
-    // A log keeps the longest window and the longest horizon of all that wrote. A paced limit may
-    // miss the moment at which the others admit.
+    // A log keeps the longest window, slot and horizon of all that wrote. A paced limit may miss the
+    // moment at which the others admit.
     let paced = &mut limits.iter().filter(|limit| is_paced(limit));
     longest(&mut limits.iter(), recovery)
+        + longest(&mut limits.iter(), slots_ahead)
         + longest(&mut limits.iter(), Limit::horizon)
         + longest(paced, recovery)
         + tick
@@ -106,15 +107,22 @@ fn recovery(limit: &Limit) -> Duration {
     let quota = limit.quota();
     let window = quota.window().as_nanos();
     let exact = match limit.algorithm() {
-        Algorithm::FixedWindow | Algorithm::SlidingLog => window,
+        Algorithm::FixedWindow | Algorithm::SubWindows(_) | Algorithm::SlidingLog => window,
         // The present window, where a clock has stepped back, and the one that was counted.
         Algorithm::AlignedWindow => 2 * window,
         // The window, and the one in which it fades.
         Algorithm::SlidingCounter => 2 * window,
-        // The window and the present slot, or where a clock has stepped back the next one.
-        Algorithm::SubWindows(_) => window + 2 * u128::from(slot_of(limit)),
         _ => (window * u128::from(quota.burst())).div_ceil(u128::from(quota.permits())),
     };
     let nanos = exact + exact.div_ceil(1_000) + 2_000;
     Duration::from_nanos(u64::try_from(nanos).expect("a recovery is within decades"))
+}
+
+/// Returns for how much longer than a window sub-windows count: for the present slot, and where a
+/// clock has stepped back for the next one.
+fn slots_ahead(limit: &Limit) -> Duration {
+    match limit.algorithm() {
+        Algorithm::SubWindows(_) => Duration::from_nanos(2 * slot_of(limit)),
+        _ => Duration::ZERO,
+    }
 }
