@@ -151,19 +151,13 @@ impl Transition for Gcra {
     }
 
     fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let view = self.view(state, now);
-        let room = self.room(cost)?;
-        if view.debt <= room {
-            return Some(Duration::ZERO);
-        }
-        Some(match view.writer {
-            None => self.scale.until(view.at - room, view.nanos),
-            Some(writer) => {
-                let room = u128::from(room) * u128::from(writer.increment());
-                let room = whole(room / u128::from(self.scale.increment()));
-                writer.until(view.at.saturating_sub(room), view.nanos)
-            }
-        })
+        let (view, room) = (self.view(state, now), self.room(cost)?);
+        let Some(writer) = view.writer else {
+            return Some(self.scale.until(view.at.saturating_sub(room), view.nanos));
+        };
+        let room = u128::from(room) * u128::from(writer.increment());
+        let room = whole(room / u128::from(self.scale.increment()));
+        Some(writer.until(view.at.saturating_sub(room), view.nanos))
     }
 
     /// Another quota's debt is dated from the end of the present tick: from its beginning, two quotas

@@ -133,10 +133,6 @@ impl Transition for Rule {
         dispatch!(write self, state, |own, value| own.advance(value, now));
     }
 
-    fn repair(&self, state: &mut State, now: Timestamp) {
-        dispatch!(write self, state, |own, value| own.repair(value, now));
-    }
-
     fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
         dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
@@ -203,10 +199,6 @@ impl Transition for Several {
 
     fn advance(&self, states: &mut Vec<State>, now: Timestamp) {
         self.each_mut(states).for_each(|(limit, state)| limit.advance(state, now));
-    }
-
-    fn repair(&self, states: &mut Vec<State>, now: Timestamp) {
-        self.each_mut(states).for_each(|(limit, state)| limit.repair(state, now));
     }
 
     fn wait(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Option<Duration> {

@@ -8,7 +8,7 @@ use crate::{Cost, Decision, Timestamp, Usage, decision::MAX_LIMITS};
 ///
 /// A transition reads no clock, takes no lock and awaits nothing, so any store can run it. A store
 /// keeps one state a key and serialises the transitions of that key. Each begins with
-/// [`repair`](Self::repair) or [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
+/// [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
 /// wherever its numbers mean nothing without it, so different quotas may take turns on one key.
 pub trait Transition {
     /// What is stored of a key. Its default is the fresh state, which an absent key has.
@@ -18,15 +18,9 @@ pub trait Transition {
     /// before the clock stepped back, or is corrupt.
     fn is_possible(&self, state: &Self::State, now: Timestamp) -> bool;
 
-    /// Brings `state` to `now`: drops what has expired, and replaces an impossible state by a full
-    /// debt. A possible debt is never lowered.
+    /// Brings `state` to `now`: replaces an impossible state by a full debt, and may drop what has
+    /// expired. A possible debt is never lowered.
     fn advance(&self, state: &mut Self::State, now: Timestamp);
-
-    /// Replaces an impossible state by a full debt. What has expired may stay until something is
-    /// charged, so that a refusal forgets nothing that the clock may step back to.
-    fn repair(&self, state: &mut Self::State, now: Timestamp) {
-        self.advance(state, now);
-    }
 
     /// Returns the time from `now` until `cost` fits, zero if it fits now, `None` if it never will.
     /// `now` may be later than the moment of the last `advance`.
@@ -58,7 +52,7 @@ pub trait Transition {
     }
 
     /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
-    /// fits. The state has been repaired at `now`.
+    /// fits. The state has been advanced to `now`.
     fn decide(
         &self,
         state: &mut Self::State,

@@ -98,8 +98,9 @@ impl Windows {
         if self.is_aligned() { (at / window + 1) * window } else { at + window }
     }
 
-    /// Returns the counts in the window that `now` is in.
-    fn at(&self, mut counts: Counts, now: u64) -> Counts {
+    /// Returns the counts in the window that `now` is in, in nanoseconds.
+    #[must_use]
+    pub fn at(&self, mut counts: Counts, now: u64) -> Counts {
         if self.fades() && counts.end <= now {
             counts.end = counts.end.saturating_add(counts.window);
             (counts.current, counts.previous) = (0, counts.current);
@@ -125,14 +126,11 @@ impl Transition for Windows {
         state.end.saturating_sub(nanos(now)) <= state.reach
     }
 
-    fn advance(&self, state: &mut Counts, now: Timestamp) {
-        self.repair(state, now);
-        *state = self.at(*state, nanos(now));
-    }
-
     /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
     /// larger. That of aligned windows fills the next one too: the present one may be about to end.
-    fn repair(&self, state: &mut Counts, now: Timestamp) {
+    ///
+    /// A window that has ended stays until something is charged, because the clock may step back to it.
+    fn advance(&self, state: &mut Counts, now: Timestamp) {
         if self.is_possible(state, now) {
             return;
         }

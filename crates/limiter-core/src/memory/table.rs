@@ -74,7 +74,7 @@ impl Table {
             Some(slot) => {
                 let is_fresh = rule.is_fresh(overflow, now);
                 let mut state = if is_fresh { State::Fresh } else { overflow.merged() };
-                rule.repair(&mut state, now);
+                rule.advance(&mut state, now);
                 let start = state.clone();
                 let result = change(&mut state, now);
                 // If nothing was charged, the slot stays free.
@@ -115,7 +115,7 @@ impl Table {
     ) -> R {
         let entries = state.entries();
         let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
-        rule.repair(state, at);
+        rule.advance(state, at);
         let result = change(state, at);
         self.account(entries, state, most);
         result

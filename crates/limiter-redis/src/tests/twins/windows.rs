@@ -96,6 +96,7 @@ impl Twin for Windows {
             Counts { end: u64::MAX, ..own }
         });
         self.algorithm.advance(&mut self.state, at(now));
+        self.state = self.algorithm.at(self.state, nanos(now));
         self.found = Some(text.to_owned()).filter(|_| is_possible);
         is_possible
     }
