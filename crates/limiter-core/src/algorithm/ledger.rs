@@ -159,58 +159,55 @@ impl Ledger {
         self.header.end_of(entry).min(state.header.end_of(entry))
     }
 
-    /// Returns how many permits count at `now`, and in how many of the newest entries they are.
+    /// Returns the permits that count at `now`, and the index of the first of their entries.
     fn counting(&self, state: &Entries, now: u64) -> (u64, usize) {
         let Header { slot, span, .. } = self.header;
         if (state.header.slot, state.header.span) == (slot, span) {
-            return (state.total, state.entries.len());
+            return (state.total, 0);
         }
         let newest = state.entries.iter().rev();
         let counting = newest.take_while(|entry| self.end_of(state, entry) > now);
-        counting.fold((0, 0), |(total, entries), entry| (total + entry.count, entries + 1))
+        counting.fold((0, state.entries.len()), |(total, first), entry| {
+            (total + entry.count, first - 1)
+        })
     }
 
-    /// Returns how many permits fit into the slot of `at`, as far as it has a ceiling.
-    fn room_in_slot(&self, state: &Entries, at: u64) -> u64 {
-        let Some(pace) = self.pace else {
-            return u64::MAX;
-        };
-        let taken = self.entries_in_slot(state, at).map(|entry| entry.count);
-        pace.ceiling(at / self.header.slot).saturating_sub(taken.fold(0, u64::saturating_add))
-    }
-
-    /// Returns the entries that count in the slot of `at`, the newest first.
-    fn entries_in_slot<'a>(
-        &'a self,
-        state: &'a Entries,
-        at: u64,
-    ) -> impl DoubleEndedIterator<Item = &'a Entry> {
-        let starts = state.entries.partition_point(|entry| {
+    /// Returns the permits that count in the slot of `at`, and the index of the first of their entries.
+    fn in_slot(&self, state: &Entries, at: u64) -> (u64, usize) {
+        let first = state.entries.partition_point(|entry| {
             self.header.slot_of(entry.at) < self.header.slot_of(at)
                 || self.end_of(state, entry) <= at
         });
-        state.entries.range(starts..).rev()
+        (state.entries.range(first..).map(|entry| entry.count).sum(), first)
+    }
+
+    /// Returns from which moment on, `at` or later, at most `room` of these permits count.
+    fn fits_at(
+        &self,
+        state: &Entries,
+        (mut total, first): (u64, usize),
+        room: u64,
+        mut at: u64,
+    ) -> u64 {
+        for entry in state.entries.range(first..) {
+            if total <= room {
+                break;
+            }
+            total -= entry.count;
+            at = at.max(self.end_of(state, entry));
+        }
+        at
     }
 
     /// Returns the first moment from `at` on at which a slot has room for `cost`: when enough of what
     /// another quota took in this slot is over, or in a later slot whose ceiling is high enough.
     fn fits_by_pace(&self, pace: Pace, state: &Entries, at: u64, cost: u64) -> u64 {
         let slot = at / self.header.slot;
-        let end = (slot + 1).saturating_mul(self.header.slot);
-        let entries = || self.entries_in_slot(state, at).rev();
-        let mut taken = entries().map(|entry| entry.count).fold(0, u64::saturating_add);
-        let fits =
-            |taken: u64| pace.ceiling(slot).checked_sub(cost).is_some_and(|room| taken <= room);
-        let mut fits_at = at;
-        for entry in entries() {
-            if fits(taken) {
-                break;
+        if let Some(room) = pace.ceiling(slot).checked_sub(cost) {
+            let fits_at = self.fits_at(state, self.in_slot(state, at), room, at);
+            if fits_at / self.header.slot == slot {
+                return fits_at;
             }
-            taken -= entry.count;
-            fits_at = fits_at.max(self.end_of(state, entry));
-        }
-        if fits(taken) && fits_at < end {
-            return fits_at;
         }
         pace.next_with(cost, slot + 1).saturating_mul(self.header.slot)
     }
@@ -257,16 +254,10 @@ impl Transition for Ledger {
             return None;
         }
         // Behind what was promised for later.
-        let mut fits_at =
+        let earliest =
             state.entries.back().map_or(now, |last| self.header.slot_of(last.at).max(now));
-        let (mut total, entries) = self.counting(state, now);
-        for entry in state.entries.iter().skip(state.entries.len() - entries) {
-            if total <= self.limit - cost {
-                break;
-            }
-            total -= entry.count;
-            fits_at = fits_at.max(self.end_of(state, entry));
-        }
+        let counting = self.counting(state, now);
+        let mut fits_at = self.fits_at(state, counting, self.limit - cost, earliest);
         if let Some(pace) = self.pace {
             fits_at = self.fits_by_pace(pace, state, fits_at, cost);
         }
@@ -306,7 +297,10 @@ impl Transition for Ledger {
         // Nothing is left of the present if a later slot has begun.
         let is_present = last.is_none_or(|last| self.header.slot_of(last.at) <= now);
         let room = self.limit.saturating_sub(self.counting(state, now).0);
-        let remaining = if is_present { room.min(self.room_in_slot(state, now)) } else { 0 };
+        let room_in_slot = self.pace.map_or(u64::MAX, |pace| {
+            pace.ceiling(now / self.header.slot).saturating_sub(self.in_slot(state, now).0)
+        });
+        let remaining = if is_present { room.min(room_in_slot) } else { 0 };
         Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
 
