@@ -17,6 +17,7 @@ const STEPS: &[Step] = &[
     ("licences", licences::check),
     ("package", package::check),
     ("clippy", clippy),
+    ("benches", benches),
     ("docs", docs),
     ("no-std", no_std::check),
     ("features", |shell| features::run(shell, &[])),
@@ -52,9 +53,12 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
+/// Packages that are no members of the workspace, so that their dependencies stay out of its tree.
+const APART: [&str; 4] = ["fuzz", "bench", "bench/memory", "bench/layer"];
+
 fn fmt(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo fmt --all --check").quiet().run()?;
-    for apart in ["fuzz", "bench", "bench/memory", "bench/layer"] {
+    for apart in APART {
         cmd!(shell, "cargo fmt --manifest-path {apart}/Cargo.toml --check").quiet().run()?;
     }
     Ok(())
@@ -64,6 +68,16 @@ fn fmt(shell: &Shell) -> Result<()> {
 fn clippy(shell: &Shell) -> Result<()> {
     let all = ["--workspace", "--all-targets", "--all-features"];
     Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
+}
+
+/// Checks the benchmarks and the fuzz targets, which use the crates as they are now.
+fn benches(shell: &Shell) -> Result<()> {
+    for apart in APART {
+        let check = cmd!(shell, "cargo clippy --manifest-path {apart}/Cargo.toml --all-targets");
+        // One directory, in which most dependencies have been checked.
+        check.args(["--target-dir", "target", "--locked", "--", "-D", "warnings"]).quiet().run()?;
+    }
+    Ok(())
 }
 
 /// Runs the laws and the extremes in a release build, which has no overflow checks.
