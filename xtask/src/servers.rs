@@ -35,7 +35,7 @@ enum Source {
     Debian,
 }
 
-/// The one that is fetched when there is none comes first: it is the smallest.
+/// The first is fetched when no server is installed: it is the smallest.
 pub(crate) const RELEASES: &[Release] = &[
     Release {
         name: "valkey-9.1",

@@ -243,7 +243,7 @@ pub fn shared_url() -> String {
 ///
 /// # Errors
 ///
-/// When there is none, saying how to get one.
+/// If no server is found; the message says how to get one.
 pub fn binary() -> io::Result<PathBuf> {
     let (found, missing) = match env::var_os("LIMITER_SERVER") {
         Some(name) => (on_path(&name), format!("LIMITER_SERVER names no file: {name:?}")),

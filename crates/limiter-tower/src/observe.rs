@@ -23,7 +23,7 @@ pub struct Event<'a> {
     pub store: &'static str,
     /// What became of the request.
     pub outcome: Outcome,
-    /// The decision, if there was one.
+    /// The decision. `None` if the limiter was not asked, or could not decide.
     pub decision: Option<&'a Decision>,
     /// The failure of the store, if it could not decide.
     pub error: Option<&'a Error>,

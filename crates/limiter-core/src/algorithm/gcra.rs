@@ -33,7 +33,7 @@ pub struct Tat {
 
 /// A key's debt at one moment, by one quota.
 struct View<'s> {
-    /// When the debt is drained, in ticks of the writer: now, where there is none.
+    /// When the debt is drained, in ticks of the writer; now for a fresh key.
     at: u64,
     /// Now, in nanoseconds, and in ticks of this quota.
     nanos: u64,

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the key of one subject
 -- ARGV     the quota in `parts`, which are those of `take`: its text in a state, two numbers, and for windows
---          the kind; the cost, 1 if there is none, 0 to peek; for a reservation, within how many microseconds
+--          the kind; the cost, 0 to peek, 1 by default; for a reservation, within how many microseconds
 -- Reply    admitted: the time until the limit is fresh and the permits that remain, but by GCRA the debt
 --          for a reservation: these two, its delay, `now`, and the mark of the charge
 --          else: 0, the wait or -1 for ever, the time until the limit is fresh, the permits that remain

@@ -3,8 +3,8 @@
 -- `latest`. The quota is ` increment reach`, as it ends a state.
 --
 -- Returns  when it fits (math.huge for never); the state that is to be written, if any; for how many microseconds
---          the state matters, which is until it is fresh; the permits that remain; the mark of the charge if
---          there was one, which is the debt after it; and whether nothing can be promised behind the state
+--          the state matters, which is until it is fresh; the permits that remain; the mark of the charge, if
+--          any, which is the debt after it; and whether nothing can be promised behind the state
 local function gcra(text, now, quota, increment, capacity, cost, latest, at)
   local debt, scale, is_impossible = 0, 1, false
   if increment % 1 > 0 then

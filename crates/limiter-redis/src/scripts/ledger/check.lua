@@ -1,7 +1,7 @@
 -- Checks, reserves or peeks.
 --
 -- KEYS[1]  the key of one subject
--- ARGV     the quota as of `ledger_limit`; the cost, 1 if there is none, 0 to peek; for a reservation, within how
+-- ARGV     the quota as of `ledger_limit`; the cost, 0 to peek, 1 by default; for a reservation, within how
 --          many microseconds
 -- Reply    admitted: the time until nothing counts and the permits that remain; for a reservation, also its
 --          delay, `now`, and how far from it the time of the entry is

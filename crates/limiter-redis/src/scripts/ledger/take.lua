@@ -3,8 +3,8 @@
 -- one, `at`, unless that is later than `latest`.
 --
 -- Returns  when it fits (math.huge for never); the state then, nil if fresh, of whose oldest entries so many are
---          `dropped` (-1 if all are); the time until nothing counts; the permits that remain; the mark of the charge
---          if there was one, which is the time until its entry; the entry that is no longer the newest, if any; and
+--          `dropped` (-1 if all are); the time until nothing counts; the permits that remain; the mark of the charge,
+--          if any, which is the time until its entry; the entry that is no longer the newest, if any; and
 --          whether the state was impossible
 local function ledger(state, elements, key, now, limit, cost, latest, at)
   if state and state.newest - state.newest % state.slot + state.span <= now then

@@ -2,8 +2,8 @@
 -- Checks, reserves or peeks at several limits, all or nothing. Their states are joined by `, `; `-` is a fresh one.
 --
 -- KEYS[1]  the key of one subject
--- ARGV     how many limits; of each its quota, two numbers and its kind; the cost, 1 if there is none, 0 to
---          peek; for a reservation, within how many microseconds
+-- ARGV     how many limits; of each its quota, two numbers and its kind; the cost, 0 to peek, 1 by default;
+--          for a reservation, within how many microseconds
 -- Reply    admitted: of each limit the time until it is fresh and the permits that remain; for a
 --          reservation, also its delay, `now`, and the mark of each limit
 --          else: 0, the wait or -1 for ever, the number of the limit that has it; of each limit, as above
