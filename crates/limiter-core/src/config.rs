@@ -4,9 +4,9 @@ mod read;
 mod scalar;
 mod write;
 
-use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
 
-use crate::{Algorithm, Error, ErrorKind, Policy};
+use crate::{Algorithm, Error, ErrorKind, Limit, Policy};
 
 /// The policies of a program and their tiers, by name, as a configuration file has them.
 ///
@@ -15,7 +15,7 @@ use crate::{Algorithm, Error, ErrorKind, Policy};
 /// # Errors
 ///
 /// A value that can't be read, an unknown field and a duplicate name are errors of the format. The
-/// message names the policy, quotes the value and states what is expected; TOML adds the line.
+/// message has the keys of the value, quotes it and states what is expected; TOML adds the line.
 ///
 /// [families]: Policy::families
 /// [`Limiter::with_policy`]: crate::Limiter::with_policy
@@ -29,12 +29,6 @@ struct Entry {
     tiers: BTreeMap<String, Policy>,
 }
 
-/// What a file has at one place.
-enum Node {
-    Text(String),
-    Table(Vec<(String, Node)>),
-}
-
 impl Policies {
     /// Returns these policies, without tiers.
     ///
@@ -42,9 +36,7 @@ impl Policies {
     ///
     /// [`ErrorKind::InvalidName`] if two have the same name.
     pub fn new(policies: impl IntoIterator<Item = Policy>) -> Result<Self, Error> {
-        policies.into_iter().try_fold(Self::default(), |all, policy| {
-            all.with(Entry { policy, tiers: BTreeMap::new() })
-        })
+        policies.into_iter().try_fold(Self::default(), Self::with)
     }
 
     /// Adds `tier` to the policy of that name.
@@ -56,11 +48,17 @@ impl Policies {
     ///
     /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
     pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
-        let entry = self.0.get_mut(policy).ok_or_else(|| {
-            let message = format!("unknown policy {policy:?}; add it before its tiers");
-            Error::new(ErrorKind::InvalidName, message)
-        })?;
-        entry.add(tier)?;
+        let Some(entry) = self.0.get_mut(policy) else {
+            let message = format!("unknown policy {policy:?}; add its limits before its tiers");
+            return Err(Error::new(ErrorKind::InvalidName, message));
+        };
+        entry.policy.check_families(&tier)?;
+        let name = tier.name().to_owned();
+        if name == policy || entry.tiers.contains_key(&name) {
+            let fault = "the policy or another tier has this name; rename the tier";
+            return Err(Error::invalid(ErrorKind::InvalidName, "tier", &name, fault));
+        }
+        entry.tiers.insert(name, tier);
         Ok(self)
     }
 
@@ -86,29 +84,15 @@ impl Policies {
         self.0.values().map(|entry| &entry.policy)
     }
 
-    fn with(mut self, entry: Entry) -> Result<Self, Error> {
-        match self.0.insert(entry.policy.name().into(), entry) {
-            Some(other) => Err(duplicate("policies", &other.policy)),
-            None => Ok(self),
+    fn with(mut self, policy: Policy) -> Result<Self, Error> {
+        let name = policy.name().to_owned();
+        if self.0.contains_key(&name) {
+            let fault = "another policy has this name; rename one";
+            return Err(Error::invalid(ErrorKind::InvalidName, "policy", &name, fault));
         }
+        self.0.insert(name, Entry { policy, tiers: BTreeMap::new() });
+        Ok(self)
     }
-}
-
-impl Entry {
-    fn add(&mut self, tier: Policy) -> Result<(), Error> {
-        self.policy.check_families(&tier)?;
-        if tier.name() == self.policy.name() {
-            let fault = "it is the policy's name; rename the tier";
-            return Err(Error::invalid(ErrorKind::InvalidName, "tier", tier.name(), fault));
-        }
-        let other = self.tiers.insert(tier.name().into(), tier);
-        other.map_or(Ok(()), |other| Err(duplicate("tiers", &other)))
-    }
-}
-
-fn duplicate(what: &str, policy: &Policy) -> Error {
-    let message = format!("two {what} are named {:?}; rename one", policy.name());
-    Error::new(ErrorKind::InvalidName, message)
 }
 
 /// Returns the algorithm of a limit that names none: GCRA, or in a tier that of the policy's only
@@ -119,5 +103,5 @@ fn inherited(tier_of: Option<&Policy>, name: &str) -> Option<Algorithm> {
         Some([only]) => Some(only),
         Some(limits) => limits.iter().find(|limit| limit.name() == name),
     };
-    limit.map(crate::Limit::algorithm)
+    limit.map(Limit::algorithm)
 }

@@ -31,7 +31,7 @@
 //! - `std` (default) adds `MemoryLimiter`, `UnkeyedLimiter` and `SystemClock`. Without it the crate is
 //!   `no_std` and needs only `alloc`.
 //! - `serde` adds `Policies`, for configuration files, and `Serialize` and `Deserialize` for
-//!   policies, quotas, algorithms and costs. It does not need `std`.
+//!   quotas, algorithms and costs. It does not need `std`.
 //! - `tokio` makes `SystemClock` a `Timer`, so that `acquire` waits by tokio's timer.
 
 #![no_std]

@@ -5,11 +5,7 @@
 mod algorithm;
 mod number;
 
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec,
-};
+use alloc::{format, string::String, vec, vec::Vec};
 use core::{fmt, str::FromStr, time::Duration};
 
 use self::number::{in_largest_unit, number, time};
@@ -40,71 +36,102 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidQuota`] if the quota can't be read, or the algorithm can't serve it.
+    /// [`ErrorKind::InvalidQuota`] if the text can't be read, or the algorithm can't serve the quota.
     ///
-    /// [`ErrorKind::InvalidSetting`] if the horizon or the algorithm can't be read or combined.
+    /// [`ErrorKind::InvalidSetting`] if the limit can't have the horizon: see
+    /// [`Policy::with_horizon`].
     ///
     /// [`ErrorKind::InvalidName`] as [`Policy::new`].
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let written = Written::parse(text)?;
-        let algorithm = written.algorithm.unwrap_or(Algorithm::Gcra);
-        Self::from_limits(name, vec![written.limit(name, algorithm)?])
+        let limit = LimitText::parse(text)?.limit(name, Some(Algorithm::Gcra))?;
+        Self::from_limits(name, vec![limit])
     }
 }
 
 /// Writes the limit as [`Policy::parse`] reads it, without its name.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(self, Some(Algorithm::Gcra)))
+        LimitText::of(self, Some(Algorithm::Gcra)).fmt(f)
     }
 }
 
-/// Returns the limit's text, without its algorithm if that is `default`.
-pub(crate) fn text(limit: &Limit, default: Option<Algorithm>) -> String {
-    let mut text = limit.quota().to_string();
-    if let Some(horizon) = limit.own_horizon() {
-        let (number, unit) = in_largest_unit(horizon);
-        text += &format!(" horizon {number}{unit}");
-    }
-    if default != Some(limit.algorithm()) {
-        text += &format!(" by {}", limit.algorithm());
-    }
-    text
-}
-
-/// A limit as it was read; what was left out is `None`.
-#[derive(Debug)]
-pub(crate) struct Written {
+/// What the text of a limit contains. Optional parts are `None`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitText {
     quota: Quota,
     horizon: Option<Duration>,
-    pub(crate) algorithm: Option<Algorithm>,
+    algorithm: Option<Algorithm>,
 }
 
-impl Written {
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "limit", text.trim(), fault);
-        let parts = Parts::split(text).map_err(invalid)?;
-        let (horizon, algorithm) = (parts.horizon.as_deref(), parts.by.as_deref());
-        if horizon == Some("") {
-            return Err(invalid("the horizon is missing; write one, as in horizon 5min".into()));
-        }
-        if algorithm == Some("") {
-            return Err(invalid(algorithm::missing()));
-        }
-        let horizon = horizon.map(|text| {
-            let invalid = |fault| Error::invalid(ErrorKind::InvalidSetting, "horizon", text, fault);
-            time(text).map_err(invalid)
-        });
-        let (horizon, algorithm) = (horizon.transpose()?, algorithm.map(str::parse).transpose()?);
-        Ok(Self { quota: parts.quota_text().parse()?, horizon, algorithm })
+impl LimitText {
+    /// Returns the text of `limit`, without its algorithm if that is `default`.
+    pub(crate) fn of(limit: &Limit, default: Option<Algorithm>) -> Self {
+        let algorithm = Some(limit.algorithm()).filter(|_| default != Some(limit.algorithm()));
+        Self { quota: *limit.quota(), horizon: limit.own_horizon(), algorithm }
     }
 
-    /// Returns the limit, by `algorithm`.
-    pub(crate) fn limit(self, name: &str, algorithm: Algorithm) -> Result<Limit, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        Self::read(text).map_err(|fault| invalid("limit", text, &fault))
+    }
+
+    /// Returns the limit, by `default` if the text names no algorithm.
+    pub(crate) fn limit(self, name: &str, default: Option<Algorithm>) -> Result<Limit, Error> {
+        let algorithm = self.algorithm.or(default).ok_or_else(|| {
+            let fault = "the policy has no limit of this name; rename it or add its algorithm";
+            Error::invalid(ErrorKind::InvalidSetting, "limit", name, fault)
+        })?;
         let limit = Limit::new(name, algorithm, self.quota)?;
         match self.horizon {
             Some(horizon) => limit.with_horizon(horizon),
             None => Ok(limit),
+        }
+    }
+
+    /// Reads a text, or returns its fault.
+    fn read(text: &str) -> Result<Self, String> {
+        let is_keyword = |word: &str| {
+            ["burst", "horizon", "by"].iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let mut parts = words.chunk_by(|_, word| !is_keyword(word));
+
+        let rate = parts.next().unwrap_or_default().join(" ");
+        let Some((permits, window)) = rate.split_once('/') else {
+            return Err("it has no \"/\"; write permits per time, as in 100/min".into());
+        };
+        let permits = number("the number of permits", permits.trim_end())?;
+        let mut quota = Quota::checked(permits, time(window.trim_start())?)?;
+
+        let (mut burst, mut horizon, mut algorithm) = (None, None, None);
+        for part in parts {
+            let [keyword, value @ ..] = part else { continue };
+            let value = value.join(" ");
+            let is_duplicate = match &*keyword.to_ascii_lowercase() {
+                "burst" => burst.replace(number("the burst", &value)?).is_some(),
+                "horizon" => horizon.replace(time(&value)?).is_some(),
+                _ => algorithm.replace(algorithm::read(&value)?).is_some(),
+            };
+            if is_duplicate {
+                return Err(format!("{keyword:?} is given twice; use it once"));
+            }
+        }
+        if let Some(burst) = burst {
+            quota = quota.checked_burst(burst)?;
+        }
+        Ok(Self { quota, horizon, algorithm })
+    }
+}
+
+impl fmt::Display for LimitText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.quota.fmt(f)?;
+        if let Some(horizon) = self.horizon {
+            let (number, unit) = in_largest_unit(horizon);
+            write!(f, " horizon {number}{unit}")?;
+        }
+        match self.algorithm {
+            Some(algorithm) => write!(f, " by {algorithm}"),
+            None => Ok(()),
         }
     }
 }
@@ -128,71 +155,14 @@ impl FromStr for Quota {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let quota = Parts::split(text).and_then(|parts| {
-            if parts.horizon.is_some() || parts.by.is_some() {
-                return Err("a quota has no horizon and no algorithm; leave them out".into());
-            }
-            parts.quota()
+        let quota = LimitText::read(text).and_then(|limit| match limit {
+            LimitText { quota, horizon: None, algorithm: None } => Ok(quota),
+            _ => Err("a quota has no horizon and no algorithm; leave them out".into()),
         });
-        let invalid = |fault| Error::invalid(ErrorKind::InvalidQuota, "quota", text.trim(), fault);
-        quota.map_err(invalid)
+        quota.map_err(|fault| invalid("quota", text, &fault))
     }
 }
 
-/// A limit's text, split at its keywords, without surplus spaces.
-#[derive(Default)]
-struct Parts {
-    /// What precedes the first keyword: permits, a slash and a window.
-    rate: Option<String>,
-    burst: Option<String>,
-    horizon: Option<String>,
-    by: Option<String>,
-}
-
-impl Parts {
-    /// Splits a text, or returns its fault.
-    fn split(text: &str) -> Result<Self, String> {
-        let mut parts = Self::default();
-        let mut part = &mut parts.rate;
-        for word in text.split_whitespace() {
-            part = match &*word.to_ascii_lowercase() {
-                "burst" => &mut parts.burst,
-                "horizon" => &mut parts.horizon,
-                "by" => &mut parts.by,
-                _ => {
-                    let text = part.get_or_insert_default();
-                    *text += if text.is_empty() { "" } else { " " };
-                    *text += word;
-                    continue;
-                }
-            };
-            if part.replace(String::new()).is_some() {
-                return Err(format!("{word:?} is given twice; use it once"));
-            }
-        }
-        Ok(parts)
-    }
-
-    /// Returns the quota, or its fault.
-    fn quota(&self) -> Result<Quota, String> {
-        let rate = self.rate.as_deref().unwrap_or_default();
-        let Some((permits, window)) = rate.split_once('/') else {
-            return Err("it has no \"/\"; write permits per time, as in 100/min".into());
-        };
-        let permits = number("the number of permits", permits.trim_end())?;
-        let quota = Quota::checked(permits, time(window.trim_start())?)?;
-        match &self.burst {
-            Some(burst) => Ok(quota.checked_burst(number("the burst", burst)?)?),
-            None => Ok(quota),
-        }
-    }
-
-    /// Returns the text of the quota.
-    fn quota_text(&self) -> String {
-        let rate = self.rate.as_deref().unwrap_or_default();
-        match &self.burst {
-            Some(burst) => format!("{rate} burst {burst}"),
-            None => rate.into(),
-        }
-    }
+fn invalid(what: &str, text: &str, fault: &str) -> Error {
+    Error::invalid(ErrorKind::InvalidQuota, what, text.trim(), fault)
 }

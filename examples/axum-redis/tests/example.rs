@@ -110,9 +110,8 @@ fn after_an_invalid_change_the_old_limits_stay() {
     file.change("basic = \"10/h\"", "basic = \"0/h\"");
     let log = program.line("invalid.toml is invalid, so the old limits stay");
     assert!(log.ends_with("TOML parse error at line 14, column 9"), "{log}");
-    let fault =
-        "tier \"basic\" of policy \"api\": invalid quota \"0/h\": permits must be at least 1";
-    assert_eq!(program.line("tier "), fault);
+    let fault = "\"api.tiers.basic\": invalid limit \"0/h\": permits must be at least 1";
+    assert_eq!(program.line("api.tiers."), fault);
     file.change("limits.api", "limits.app");
     let log = program.line("so the old limits stay");
     assert!(log.ends_with("the file has no [limits.api]"), "{log}");

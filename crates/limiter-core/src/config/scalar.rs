@@ -4,47 +4,31 @@ use core::fmt;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeSeed, Error, Visitor},
+    de::{Error, Visitor},
 };
 
 use crate::{Algorithm, Cost, Quota};
 
-/// Reads a text by a function, so that the format reports the place of an error.
-pub(super) struct Text<F> {
-    /// What is expected, for the error about a value of another type.
-    pub(super) expected: &'static str,
-    pub(super) read: F,
-}
-
-impl<'de, F> DeserializeSeed<'de> for Text<F>
-where
-    Self: Visitor<'de>,
-{
-    type Value = <Self as Visitor<'de>>::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<T, R: fmt::Display, F: FnOnce(&str) -> Result<T, R>> Visitor<'_> for Text<F> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        (self.read)(text).map_err(E::custom)
-    }
-}
-
 macro_rules! as_text {
-    ($($type:ty, $expected:literal;)*) => {$(
+    ($($type:ty, $visitor:ident, $expected:literal;)*) => {$(
+        struct $visitor;
+
+        impl Visitor<'_> for $visitor {
+            type Value = $type;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($expected)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<$type, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
         /// A text: see its notation.
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Text { expected: $expected, read: str::parse::<Self> }.deserialize(deserializer)
+                deserializer.deserialize_str($visitor)
             }
         }
 
@@ -57,8 +41,8 @@ macro_rules! as_text {
 }
 
 as_text! {
-    Quota, "a quota such as \"100/min burst 20\"";
-    Algorithm, "an algorithm such as \"sliding-log\"";
+    Quota, QuotaVisitor, "a quota such as \"100/min burst 20\"";
+    Algorithm, AlgorithmVisitor, "an algorithm such as \"sliding-log\"";
 }
 
 /// A number.

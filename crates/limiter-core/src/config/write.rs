@@ -1,11 +1,11 @@
 //! Writes policies, in the shortest form that reads back as the same policies.
 
-use alloc::{collections::BTreeMap, vec};
+use alloc::{string::String, vec, vec::Vec};
 
 use serde::{Serialize, Serializer};
 
-use super::{Entry, Node, Policies, inherited};
-use crate::{Limit, Policy, notation};
+use super::{Entry, Policies, inherited};
+use crate::{Limit, Policy, notation::LimitText};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -13,18 +13,15 @@ impl Serialize for Policies {
     }
 }
 
-/// A table of one policy, by its name: see [`Policies`](crate::Policies).
-impl Serialize for Policy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entry = Entry { policy: self.clone(), tiers: BTreeMap::new() };
-        serializer.collect_map([(self.name(), node(&entry))])
-    }
+enum Node {
+    Limit(LimitText),
+    Table(Vec<(String, Node)>),
 }
 
 impl Serialize for Node {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Text(text) => serializer.serialize_str(text),
+            Self::Limit(text) => serializer.collect_str(text),
             Self::Table(table) => {
                 serializer.collect_map(table.iter().map(|(key, node)| (key, node)))
             }
@@ -33,29 +30,26 @@ impl Serialize for Node {
 }
 
 fn node(Entry { policy, tiers }: &Entry) -> Node {
-    let (field, own) = limits(policy, None);
-    if tiers.is_empty() && field == "limit" {
-        return own;
-    }
+    let own = limits(policy, None);
+    let field = match own {
+        Node::Limit(_) if tiers.is_empty() => return own,
+        Node::Limit(_) => "limit",
+        Node::Table(_) => "limits",
+    };
     let mut table = vec![(field.into(), own)];
     if !tiers.is_empty() {
-        let limits = |tier| limits(tier, Some(policy)).1;
-        let tiers = tiers.iter().map(|(name, tier)| (name.clone(), limits(tier)));
+        let tiers = tiers.iter().map(|(name, tier)| (name.clone(), limits(tier, Some(policy))));
         table.push(("tiers".into(), Node::Table(tiers.collect())));
     }
     Node::Table(table)
 }
 
-/// Returns the field `limit` or `limits` of a policy or a tier, without an algorithm that reading
-/// would assume. The only limit is written without its name if that is the policy's.
-fn limits(policy: &Policy, tier_of: Option<&Policy>) -> (&'static str, Node) {
-    let algorithm = |limit: &Limit| inherited(tier_of, limit.name());
-    let text = |limit: &Limit| Node::Text(notation::text(limit, algorithm(limit)));
+/// Returns the limits of a policy or a tier, without algorithms that reading would assume. The only
+/// limit is written without its name if that is the policy's.
+fn limits(policy: &Policy, tier_of: Option<&Policy>) -> Node {
+    let text = |limit: &Limit| Node::Limit(LimitText::of(limit, inherited(tier_of, limit.name())));
     match policy.limits() {
-        [limit] if limit.name() == policy.name() => ("limit", text(limit)),
-        limits => {
-            let limits = limits.iter().map(|limit| (limit.name().into(), text(limit)));
-            ("limits", Node::Table(limits.collect()))
-        }
+        [limit] if limit.name() == policy.name() => text(limit),
+        limits => Node::Table(limits.iter().map(|l| (l.name().into(), text(l))).collect()),
     }
 }

@@ -6,8 +6,9 @@ use core::{fmt, str::FromStr};
 use super::number::number;
 use crate::{Algorithm, Error, ErrorKind, Slots, error::excerpt};
 
-const ALL: &str = "gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, aligned-window, \
-                   sub-windows, sliding-counter or sliding-log";
+const FORMS: &str = "gcra, token-bucket, leaky-bucket, leaky-queue depth N, fixed-window, \
+                     aligned-window, sub-windows N slots [loose] [paced], sliding-counter or \
+                     sliding-log";
 
 /// Writes the text that reads back as the same algorithm.
 impl fmt::Display for Algorithm {
@@ -28,55 +29,40 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse(&text.to_ascii_lowercase()).map_err(|fault| {
+        read(text).map_err(|fault| {
             Error::invalid(ErrorKind::InvalidSetting, "algorithm", text.trim(), fault)
         })
     }
 }
 
-pub(super) fn missing() -> String {
-    format!("the algorithm is missing; use {ALL}")
+/// Reads an algorithm, or returns its fault.
+pub(super) fn read(text: &str) -> Result<Algorithm, String> {
+    let lower_case = text.to_ascii_lowercase();
+    let words: Vec<&str> = lower_case.split_whitespace().collect();
+    Ok(match *words {
+        ["gcra" | "token-bucket" | "leaky-bucket"] => Algorithm::Gcra,
+        ["leaky-queue", "depth", depth] => {
+            Algorithm::LeakyQueue { depth: number("the depth", depth)? }
+        }
+        ["fixed-window"] => Algorithm::FixedWindow,
+        ["aligned-window"] => Algorithm::AlignedWindow,
+        ["sub-windows", number, "slots"] => Algorithm::SubWindows(slots(number, Slots::strict)?),
+        ["sub-windows", number, "slots", "paced"] => {
+            Algorithm::SubWindows(slots(number, Slots::strict)?.paced())
+        }
+        ["sub-windows", number, "slots", "loose"] => {
+            Algorithm::SubWindows(slots(number, Slots::loose)?)
+        }
+        ["sub-windows", number, "slots", "loose", "paced"] => {
+            Algorithm::SubWindows(slots(number, Slots::loose)?.paced())
+        }
+        ["sliding-counter"] => Algorithm::SlidingCounter,
+        ["sliding-log"] => Algorithm::SlidingLog,
+        _ => return Err(format!("unknown algorithm {:?}; use {FORMS}", excerpt(text))),
+    })
 }
 
-fn parse(text: &str) -> Result<Algorithm, String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let (algorithm, options) = match words.as_slice() {
-        [] => return Err(missing()),
-        ["gcra" | "token-bucket" | "leaky-bucket", rest @ ..] => (Algorithm::Gcra, rest),
-        ["fixed-window", "aligned", ..] => return Err("use aligned-window".into()),
-        ["fixed-window", rest @ ..] => (Algorithm::FixedWindow, rest),
-        ["aligned-window", rest @ ..] => (Algorithm::AlignedWindow, rest),
-        ["sliding-counter", rest @ ..] => (Algorithm::SlidingCounter, rest),
-        ["sliding-log", rest @ ..] => (Algorithm::SlidingLog, rest),
-        ["leaky-queue", "depth", depth, rest @ ..] => {
-            (Algorithm::LeakyQueue { depth: number("the depth", depth)? }, rest)
-        }
-        ["leaky-queue", ..] => return Err("the depth is missing; write leaky-queue depth N".into()),
-        ["sub-windows", number, "slots", options @ ..] => {
-            return Ok(Algorithm::SubWindows(slots(number, options)?));
-        }
-        ["sub-windows", ..] => {
-            return Err("the number of slots is missing; write sub-windows N slots".into());
-        }
-        [name, ..] => return Err(format!("unknown algorithm {:?}; use {ALL}", excerpt(name))),
-    };
-    match options {
-        [] => Ok(algorithm),
-        [option, ..] => Err(format!("unexpected option {:?}; remove it", excerpt(option))),
-    }
-}
-
-fn slots(number: &str, options: &[&str]) -> Result<Slots, String> {
-    let number = self::number("the number of slots", number)?;
-    let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let (slots, options) = match options {
-        ["loose", options @ ..] => (Slots::loose(number), options),
-        _ => (Slots::strict(number), options),
-    };
-    let range = |_| format!("the number of slots must be from 1 to {}", Slots::MAX);
-    match options {
-        [] => slots.map_err(range),
-        ["paced"] => slots.map(Slots::paced).map_err(range),
-        _ => Err("only loose, paced or loose paced can follow the slots; remove it".into()),
-    }
+fn slots(text: &str, new: fn(u32) -> Result<Slots, Error>) -> Result<Slots, String> {
+    let number = u32::try_from(number("the number of slots", text)?).unwrap_or(u32::MAX);
+    new(number).map_err(|_| format!("the number of slots must be from 1 to {}", Slots::MAX))
 }

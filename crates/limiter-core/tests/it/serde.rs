@@ -1,6 +1,6 @@
 //! Configuration files: what is read, how it is written, and what each error says, and where.
 
-use limiter_core::{Algorithm, Cost, ErrorKind, Policies, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Cost, ErrorKind, Limit, Policies, Policy, Quota, Slots};
 use serde_json::json;
 
 const FILE: &str = r#"
@@ -65,6 +65,15 @@ fn tiers_may_precede_the_limit() {
     let policies: Policies = serde_json::from_str(text).unwrap();
     let staff = policies.tier("login", "staff").unwrap();
     assert_eq!(staff.limits()[0].algorithm(), Algorithm::SlidingLog);
+}
+
+#[test]
+fn limit_and_limits_apply_together() {
+    let text = r#"{"login": {"limit": "5/min", "limits": {"daily": "50/d"}}}"#;
+    let policies: Policies = serde_json::from_str(text).unwrap();
+    let limits = policies.get("login").unwrap().limits();
+    let names: Vec<_> = limits.iter().map(Limit::name).collect();
+    assert_eq!(names, ["login", "daily"]);
 }
 
 #[test]
@@ -149,10 +158,6 @@ fn every_policy_reads_back() {
         ),
     ];
     for (policy, tiers) in rows {
-        let json = serde_json::to_string(&policy).unwrap();
-        assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), policy, "{json}");
-        let toml = toml::to_string(&policy).unwrap();
-        assert_eq!(toml::from_str::<Policy>(&toml).unwrap(), policy, "{toml}");
         let name = policy.name().to_owned();
         let all = tiers.into_iter().fold(Policies::new([policy]), |all, tier| {
             all.and_then(|all| all.with_tier(&name, tier))
@@ -162,31 +167,6 @@ fn every_policy_reads_back() {
         assert_eq!(serde_json::from_str::<Policies>(&json).unwrap(), all, "{json}");
         let toml = toml::to_string(&all).unwrap();
         assert_eq!(toml::from_str::<Policies>(&toml).unwrap(), all, "{toml}");
-    }
-}
-
-#[test]
-fn a_policy_alone_is_a_table_of_one() {
-    let policy = Policy::parse("search", "100/min").unwrap();
-    let json = json!({"search": "100/min"});
-    assert_eq!(serde_json::to_value(&policy).unwrap(), json);
-    assert_eq!(serde_json::from_value::<Policy>(json).unwrap(), policy);
-    let not_one = "expected one policy by its name, without tiers";
-    for (json, message) in [
-        (
-            json!("100/min"),
-            "invalid type: string \"100/min\", expected a table of policies by name",
-        ),
-        (json!({}), not_one),
-        (json!({"search": "100/min", "login": "5/min"}), not_one),
-        (json!({"search": {"limit": "100/min", "tiers": {"staff": "6/s"}}}), not_one),
-        (json!({"search": {}}), "policy \"search\": no limit; add limit or limits"),
-        (
-            json!({"search": {"rate": 1}}),
-            "policy \"search\": unknown field \"rate\"; use limit, limits, tiers",
-        ),
-    ] {
-        assert_eq!(serde_json::from_value::<Policy>(json).unwrap_err().to_string(), message);
     }
 }
 
@@ -226,7 +206,9 @@ fn quotas_and_algorithms_are_texts_and_costs_are_numbers() {
             "invalid type: integer `5`, expected a quota such as \"100/min burst 20\"",
             "invalid quota \"5\": it has no \"/\"; write permits per time, as in 100/min",
             "invalid type: null, expected an algorithm such as \"sliding-log\"",
-            "invalid algorithm \"leaky-queue\": the depth is missing; write leaky-queue depth N",
+            "invalid algorithm \"leaky-queue\": unknown algorithm \"leaky-queue\"; use gcra, \
+             token-bucket, leaky-bucket, leaky-queue depth N, fixed-window, aligned-window, \
+             sub-windows N slots [loose] [paced], sliding-counter or sliding-log",
             "invalid cost 0: it must be at least 1",
             "invalid value: integer `-1`, expected u64",
             "invalid type: string \"1\", expected u64",
@@ -241,14 +223,13 @@ fn an_error_reports_the_line_and_quotes_the_value() {
   |
 2 | login = "5/fortnight"
   |         ^^^^^^^^^^^^^
-policy "login": invalid quota "5/fortnight": unknown unit of time "fortnight"; use ms, s, min, h or d
+"login": invalid limit "5/fortnight": "fortnight" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
 "#;
     assert_eq!(error.unwrap_err().to_string(), message);
 
     let rows = [
         ("search = 5", (1, 10)),
-        ("[login]\nlimit = \"5/min\"\nlimt = \"6/min\"", (3, 1)),
-        ("[login]\nlimit = \"5/min\"\nlimits.a = \"6/min\"", (3, 1)),
+        ("[login]\nlimit = \"5/min\"\nlimt = \"6/min\"", (3, 8)),
         ("[login]\nlimit = \"5/min\"\n[login.tiers]\nstaff = \"6/min by log\"", (4, 9)),
         ("[api.limits]\nburst = \"5/s\"\nhourly = 100", (3, 10)),
         // What needs the whole policy is reported at its beginning.
@@ -275,122 +256,120 @@ const REFUSED: &[(&str, &str)] = &[
     ("[]", "invalid type: sequence, expected a table of policies by name"),
     (
         r#"{"a": "5/fortnight"}"#,
-        r#"policy "a": invalid quota "5/fortnight": unknown unit of time "fortnight"; use ms, s, min, h or d"#,
+        r#""a": invalid limit "5/fortnight": "fortnight" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
     ),
     (
         r#"{"a": 5}"#,
-        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table with the field limit or limits, for policy "a""#,
+        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a""#,
     ),
-    (r#"{"a": {}}"#, r#"policy "a": no limit; add limit or limits"#),
+    (r#"{"a": {}}"#, r#""a": it has no limit; add one, or remove the table"#),
     (
         r#"{"a": {"limit": 5}}"#,
-        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20" for policy "a""#,
+        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a.limit""#,
     ),
     (
         r#"{"a": {"limits": "5/s"}}"#,
-        r#"invalid type: string "5/s", expected a table of limits by name for policy "a""#,
+        r#""a.limits": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
     ),
-    (r#"{"a": {"limits": {}}}"#, r#"invalid policy "a": it has 0 limits; use 1 to 8"#),
+    (
+        r#"{"a": {"tiers": {"t": "6/s"}}}"#,
+        r#""a.tiers.t": unknown policy "a"; add its limits before its tiers"#,
+    ),
+    (
+        r#"{"a": {"limit": "5/s", "tiers": {"t": {}}}}"#,
+        r#""a.tiers.t": it has no limit; add one, or remove the table"#,
+    ),
+    (
+        r#"{"a": {"limit": "5/s", "limt": {}}}"#,
+        r#""a.limt": it has no limit; add one, or remove the table"#,
+    ),
+    (r#"{"a": {"limits": {}}}"#, r#""a.limits": it has no limit; add one, or remove the table"#),
     (
         r#"{"a": {"limits": {"b": "5/s burst 6 by sliding-log"}}}"#,
-        r#"limit "b" of policy "a": invalid quota "5/s burst 6": sliding-log has no burst of its own; leave the burst out"#,
+        r#""a.limits.b": invalid quota "5/s burst 6": sliding-log has no burst of its own; leave the burst out"#,
     ),
     (
         r#"{"a": {"limits": {"": "5/s"}}}"#,
-        r#"policy "a": invalid limit name "": use at least one character"#,
+        r#""a": invalid limit name "": use at least one character"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "5/s"}}}"#,
-        r#"invalid policy "a": "b" and "c" are the same limit (5/s); leave one out"#,
+        r#""a": invalid policy "a": "b" and "c" are the same limit (5/s); leave one out"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "9/d by"}}}"#,
-        r#"limit "c" of policy "a": invalid limit "9/d by": the algorithm is missing; use gcra, token-bucket, leaky-bucket, leaky-queue, fixed-window, aligned-window, sub-windows, sliding-counter or sliding-log"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s"}, "limit": "5/s"}}"#,
-        r#"policy "a": "limit" can't follow "limits"; use one of them"#,
+        r#""a.limits.c": invalid limit "9/d by": unknown algorithm ""; use gcra, token-bucket, leaky-bucket, leaky-queue depth N, fixed-window, aligned-window, sub-windows N slots [loose] [paced], sliding-counter or sliding-log"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"": "6/s"}}}"#,
-        r#"tier "" of policy "a": invalid policy name "": use at least one character"#,
+        r#""a.tiers.": invalid policy name "": use at least one character"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "b": "60/min"}}}"#,
-        r#"invalid policy "a": two limits are named "b"; rename one"#,
+        r#""a.limits.b" is given twice; remove one"#,
     ),
-    (
-        r#"{"a": {"limit": "5/s", "limits": {"b": "5/s"}}}"#,
-        r#"policy "a": "limits" can't follow "limit"; use one of them"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "limit": "5/s"}}"#,
-        r#"policy "a": duplicate field "limit"; remove one"#,
-    ),
+    (r#"{"a": {"limit": "5/s", "limit": "5/s"}}"#, r#""a.limit" is given twice; remove one"#),
     (
         r#"{"a": {"limit": "5/s", "limt": "5/s"}}"#,
-        r#"policy "a": unknown field "limt"; use limit, limits, tiers"#,
+        r#""a.limt": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "name": "a"}}"#,
-        r#"policy "a": unknown field "name"; use limit, limits, tiers"#,
+        r#""a.name": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": "6/s"}}"#,
-        r#"invalid type: string "6/s", expected a table of tiers by name for policy "a""#,
+        r#""a.tiers": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"a": "6/s"}}}"#,
-        r#"tier "a" of policy "a": invalid tier "a": it is the policy's name; rename the tier"#,
+        r#""a.tiers.a": invalid tier "a": the policy or another tier has this name; rename the tier"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"t": "6/s", "t": "7/s"}}}"#,
-        r#"tier "t" of policy "a": two tiers are named "t"; rename one"#,
+        r#""a.tiers.t" is given twice; remove one"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {}, "tiers": {}}}"#,
-        r#"policy "a": duplicate field "tiers"; remove one"#,
+        r#""a.tiers" is given twice; remove one"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"t": 6}}}"#,
-        r#"invalid type: integer `6`, expected a limit such as "100/min burst 20", or a table of limits by name, for tier "t" of policy "a""#,
+        r#"invalid type: integer `6`, expected a limit such as "100/min burst 20", or a table, for "a.tiers.t""#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"t": "6/x"}}}"#,
-        r#"tier "t" of policy "a": invalid quota "6/x": unknown unit of time "x"; use ms, s, min, h or d"#,
+        r#""a.tiers.t": invalid limit "6/x": "x" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"t": "6/s by sliding-log"}}}"#,
-        r#"tier "t" of policy "a": invalid policy "t": it limits by sliding-log, and the limiter's states are those of gcra ("a"); use the same algorithms in the same order"#,
+        r#""a.tiers.t": invalid policy "t": it limits by sliding-log, and the limiter's states are those of gcra ("a"); use the same algorithms in the same order"#,
     ),
     (
         r#"{"a": {"limit": "5/s by sliding-log", "tiers": {"t": "6/s burst 7"}}}"#,
-        r#"tier "t" of policy "a": invalid quota "6/s burst 7": sliding-log has no burst of its own; leave the burst out"#,
+        r#""a.tiers.t": invalid quota "6/s burst 7": sliding-log has no burst of its own; leave the burst out"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": "6/s"}}}"#,
-        r#"tier "t" of policy "a": the policy has several limits; give the tier's limits their names, "b", "c""#,
+        r#""a.tiers.t": invalid limit "t": the policy has no limit of this name; rename it or add its algorithm"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h"}}}}"#,
-        r#"limit "d" of tier "t" of policy "a": the policy has several limits; give the tier's limits their names, "b", "c""#,
+        r#""a.tiers.t.d": invalid limit "d": the policy has no limit of this name; rename it or add its algorithm"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s"}}}}"#,
-        r#"tier "t" of policy "a": invalid policy "t": it limits by gcra, and the limiter's states are those of gcra+gcra ("a"); use the same algorithms in the same order"#,
+        r#""a.tiers.t": invalid policy "t": it limits by gcra, and the limiter's states are those of gcra+gcra ("a"); use the same algorithms in the same order"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "c": "6/s horizon 1.5h"}}}}"#,
-        r#"limit "c" of tier "t" of policy "a": invalid horizon "1.5h": "1.5h" is not a time; use a whole number and one unit, as in 90s or 500ms"#,
+        r#""a.tiers.t.c": invalid limit "6/s horizon 1.5h": "1.5h" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
     ),
-    (r#"{"a": "5/s", "a": "5/s"}"#, r#"two policies are named "a"; rename one"#),
-    (
-        r#"{"größe": "5/s"}"#,
-        r#"policy "größe": invalid policy name "größe": use printable ASCII only"#,
-    ),
-    (r#"{"": "5/s"}"#, r#"policy "": invalid policy name "": use at least one character"#),
+    (r#"{"a": "5/s", "a": "5/s"}"#, r#""a" is given twice; remove one"#),
+    (r#"{"größe": "5/s"}"#, r#""größe": invalid policy name "größe": use printable ASCII only"#),
+    (r#"{"": "5/s"}"#, r#""": invalid policy name "": use at least one character"#),
     (
         r#"{"5": "5/s", "6": {"limit": "x"}}"#,
-        r#"policy "6": invalid quota "x": it has no "/"; write permits per time, as in 100/min"#,
+        r#""6.limit": invalid limit "x": it has no "/"; write permits per time, as in 100/min"#,
     ),
 ];

@@ -31,7 +31,7 @@ fn invalid_arguments_are_refused_with_what_to_do() {
             given(&["explain", "a", "--name", "api", "--secret"]),
             "the subject is a secret, whose key is a keyed digest: give the shared secret by",
         ),
-        (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid quota \"0/s\""),
+        (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid limit \"0/s\""),
         (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
         (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
         (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),
