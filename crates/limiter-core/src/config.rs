@@ -20,13 +20,10 @@ use crate::{Algorithm, Error, ErrorKind, Limit, Policy};
 /// [families]: Policy::families
 /// [`Limiter::with_policy`]: crate::Limiter::with_policy
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policies(BTreeMap<String, Entry>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    policy: Policy,
-    /// Each has the families of `policy`, and a name of its own.
-    tiers: BTreeMap<String, Policy>,
+pub struct Policies {
+    policies: BTreeMap<String, Policy>,
+    /// By the name of their policy. Each has that policy's families, and a name of its own.
+    tiers: BTreeMap<String, BTreeMap<String, Policy>>,
 }
 
 impl Policies {
@@ -48,49 +45,50 @@ impl Policies {
     ///
     /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
     pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
-        let Some(entry) = self.0.get_mut(policy) else {
+        let Some(base) = self.policies.get(policy) else {
             let message = format!("unknown policy {policy:?}; add its limits before its tiers");
             return Err(Error::new(ErrorKind::InvalidName, message));
         };
-        entry.policy.check_families(&tier)?;
+        base.check_families(&tier)?;
         let name = tier.name().to_owned();
-        if name == policy || entry.tiers.contains_key(&name) {
+        let tiers = self.tiers.entry(policy.to_owned()).or_default();
+        if name == policy || tiers.contains_key(&name) {
             let fault = "the policy or another tier has this name; rename the tier";
             return Err(Error::invalid(ErrorKind::InvalidName, "tier", &name, fault));
         }
-        entry.tiers.insert(name, tier);
+        tiers.insert(name, tier);
         Ok(self)
     }
 
     /// Returns the policy of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Policy> {
-        self.0.get(name).map(|entry| &entry.policy)
+        self.policies.get(name)
     }
 
     /// Returns a tier of a policy, both by name.
     #[must_use]
     pub fn tier(&self, policy: &str, tier: &str) -> Option<&Policy> {
-        self.0.get(policy)?.tiers.get(tier)
+        self.tiers.get(policy)?.get(tier)
     }
 
     /// Returns the tiers of a policy, in the order of their names.
     pub fn tiers(&self, policy: &str) -> impl Iterator<Item = &Policy> {
-        self.0.get(policy).into_iter().flat_map(|entry| entry.tiers.values())
+        self.tiers.get(policy).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Returns the policies, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Policy> {
-        self.0.values().map(|entry| &entry.policy)
+        self.policies.values()
     }
 
     fn with(mut self, policy: Policy) -> Result<Self, Error> {
         let name = policy.name().to_owned();
-        if self.0.contains_key(&name) {
+        if self.policies.contains_key(&name) {
             let fault = "another policy has this name; rename one";
             return Err(Error::invalid(ErrorKind::InvalidName, "policy", &name, fault));
         }
-        self.0.insert(name, Entry { policy, tiers: BTreeMap::new() });
+        self.policies.insert(name, policy);
         Ok(self)
     }
 }

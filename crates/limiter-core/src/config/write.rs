@@ -1,24 +1,25 @@
 //! Writes policies, in the shortest form that reads back as the same policies.
 
-use alloc::{string::String, vec, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
 use serde::{Serialize, Serializer};
 
-use super::{Entry, Policies, inherited};
+use super::{Policies, inherited};
 use crate::{Limit, Policy, notation::LimitText};
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, entry)| (name, node(entry))))
+        let node = |(name, policy)| (name, node(policy, self.tiers.get(name)));
+        serializer.collect_map(self.policies.iter().map(node))
     }
 }
 
-enum Node {
+enum Node<'a> {
     Limit(LimitText),
-    Table(Vec<(String, Node)>),
+    Table(Vec<(&'a str, Node<'a>)>),
 }
 
-impl Serialize for Node {
+impl Serialize for Node<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Limit(text) => serializer.collect_str(text),
@@ -29,27 +30,27 @@ impl Serialize for Node {
     }
 }
 
-fn node(Entry { policy, tiers }: &Entry) -> Node {
+fn node<'a>(policy: &'a Policy, tiers: Option<&'a BTreeMap<String, Policy>>) -> Node<'a> {
     let own = limits(policy, None);
     let field = match own {
-        Node::Limit(_) if tiers.is_empty() => return own,
+        Node::Limit(_) if tiers.is_none() => return own,
         Node::Limit(_) => "limit",
         Node::Table(_) => "limits",
     };
-    let mut table = vec![(field.into(), own)];
-    if !tiers.is_empty() {
-        let tiers = tiers.iter().map(|(name, tier)| (name.clone(), limits(tier, Some(policy))));
-        table.push(("tiers".into(), Node::Table(tiers.collect())));
+    let mut table = vec![(field, own)];
+    if let Some(tiers) = tiers {
+        let tiers = tiers.iter().map(|(name, tier)| (&**name, limits(tier, Some(policy))));
+        table.push(("tiers", Node::Table(tiers.collect())));
     }
     Node::Table(table)
 }
 
 /// Returns the limits of a policy or a tier, without algorithms that reading would assume. The only
 /// limit is written without its name if that is the policy's.
-fn limits(policy: &Policy, tier_of: Option<&Policy>) -> Node {
+fn limits<'a>(policy: &'a Policy, tier_of: Option<&Policy>) -> Node<'a> {
     let text = |limit: &Limit| Node::Limit(LimitText::of(limit, inherited(tier_of, limit.name())));
     match policy.limits() {
         [limit] if limit.name() == policy.name() => text(limit),
-        limits => Node::Table(limits.iter().map(|l| (l.name().into(), text(l))).collect()),
+        limits => Node::Table(limits.iter().map(|limit| (limit.name(), text(limit))).collect()),
     }
 }
