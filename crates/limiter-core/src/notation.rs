@@ -105,6 +105,9 @@ impl LimitText {
         let (mut burst, mut horizon, mut algorithm) = (None, None, None);
         for part in parts {
             let [keyword, value @ ..] = part else { continue };
+            if value.is_empty() {
+                return Err(format!("{keyword:?} has no value; add one, or remove it"));
+            }
             let value = value.join(" ");
             let is_duplicate = match &*keyword.to_ascii_lowercase() {
                 "burst" => burst.replace(number("the burst", &value)?).is_some(),

@@ -96,7 +96,7 @@ fn invalid_quotas_are_quoted_with_a_remedy() {
         ("1/18446744073709551616ms", window.into()),
         ("100/min 20", format!("\"min 20\" {no_time}")),
         ("100/min burst20", format!("\"min burst20\" {no_time}")),
-        ("5/s burst", format!("the burst \"\" is not a whole number; {digits}")),
+        ("5/s burst", "\"burst\" has no value; add one, or remove it".into()),
         ("100/min burst x", format!("the burst \"x\" is not a whole number; {digits}")),
         ("100/min burst 5 6", format!("the burst \"5 6\" is not a whole number; {digits}")),
         ("100/min burst 5 burst 6", "\"burst\" is given twice; use it once".into()),
@@ -227,21 +227,17 @@ fn invalid_limits_are_refused_by_the_part_that_is_wrong() {
         (
             "5/s by",
             ErrorKind::InvalidQuota,
-            "invalid limit \"5/s by\": unknown algorithm \"\"; use gcra, token-bucket, \
-             leaky-bucket, leaky-queue depth N, fixed-window, aligned-window, sub-windows N slots \
-             [loose] [paced], sliding-counter or sliding-log",
+            "invalid limit \"5/s by\": \"by\" has no value; add one, or remove it",
         ),
         (
             "5/s burst by gcra",
             ErrorKind::InvalidQuota,
-            "invalid limit \"5/s burst by gcra\": the burst \"\" is not a whole number; use digits, \
-             as in 100 or 1_000",
+            "invalid limit \"5/s burst by gcra\": \"burst\" has no value; add one, or remove it",
         ),
         (
             "5/s horizon",
             ErrorKind::InvalidQuota,
-            "invalid limit \"5/s horizon\": \"\" is not a time; use a whole number and one of ms, s, \
-             min, h or d, as in 90s or 500ms",
+            "invalid limit \"5/s horizon\": \"horizon\" has no value; add one, or remove it",
         ),
         (
             "5/s horizon 1.5s",

@@ -298,7 +298,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "9/d by"}}}"#,
-        r#""a.limits.c": invalid limit "9/d by": unknown algorithm ""; use gcra, token-bucket, leaky-bucket, leaky-queue depth N, fixed-window, aligned-window, sub-windows N slots [loose] [paced], sliding-counter or sliding-log"#,
+        r#""a.limits.c": invalid limit "9/d by": "by" has no value; add one, or remove it"#,
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"": "6/s"}}}"#,
