@@ -19,23 +19,13 @@ pub(crate) const MAX_LIMITS: usize = 8;
 /// assert_eq!((decision.limit(), decision.remaining()), (3, 2));
 /// # }
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a request is limited only if its decision is acted on"]
 pub struct Decision {
-    usage: Usage,
-    retry: Retry,
     admitted: bool,
+    usage: Usage,
+    retry_after: Option<Duration>,
     source: Source,
-}
-
-/// When the same cost is admitted.
-#[derive(Clone, Copy)]
-enum Retry {
-    /// After so long, or never, because the cost is above the limit.
-    After(Option<Duration>),
-    /// When the debt has drained to so many ticks.
-    #[cfg(feature = "std")]
-    At(u64),
 }
 
 /// Where a decision was made.
@@ -58,23 +48,15 @@ impl Decision {
     /// Returns an admission that left `usage`, decided by the store.
     #[inline]
     pub const fn admitted(usage: Usage) -> Self {
-        let retry = Retry::After(Some(Duration::ZERO));
-        Self { usage, retry, admitted: true, source: Source::Store }
+        let retry_after = Some(Duration::ZERO);
+        Self { admitted: true, usage, retry_after, source: Source::Store }
     }
 
     /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
     /// never fit.
     #[inline]
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
-        let retry = Retry::After(retry_after);
-        Self { usage, retry, admitted: false, source: Source::Store }
-    }
-
-    /// Returns a refusal at `usage` of a debt, until the debt has drained to so many ticks.
-    #[cfg(feature = "std")]
-    #[inline]
-    pub(crate) const fn refused_until(usage: Usage, debt: u64) -> Self {
-        Self { usage, retry: Retry::At(debt), admitted: false, source: Source::Store }
+        Self { admitted: false, usage, retry_after, source: Source::Store }
     }
 
     /// Sets where the decision was made. The default is [`Source::Store`].
@@ -113,11 +95,7 @@ impl Decision {
     /// can never fit.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        match self.retry {
-            Retry::After(wait) => wait,
-            #[cfg(feature = "std")]
-            Retry::At(debt) => Some(self.usage.until_owes(debt)),
-        }
+        self.retry_after
     }
 
     /// Returns the time until the key has fully recovered: see [`Usage::reset_after`].
@@ -136,26 +114,6 @@ impl Decision {
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
-    }
-}
-
-impl PartialEq for Decision {
-    fn eq(&self, other: &Self) -> bool {
-        let key = |it: &Self| (it.usage, it.retry_after(), it.admitted, it.source);
-        key(self) == key(other)
-    }
-}
-
-impl Eq for Decision {}
-
-impl fmt::Debug for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decision")
-            .field("admitted", &self.admitted)
-            .field("usage", &self.usage)
-            .field("retry_after", &self.retry_after())
-            .field("source", &self.source)
-            .finish()
     }
 }
 
@@ -192,15 +150,6 @@ impl Usage {
     #[inline]
     pub(crate) const fn of_debt(limit: u64, ends: u64, now: u64, scale: Scale) -> Self {
         Self { limit, figures: Figures::Debt { ends, now, scale }, limit_index: 0 }
-    }
-
-    /// Returns the time until a debt has drained to so many ticks.
-    #[cfg(feature = "std")]
-    const fn until_owes(&self, debt: u64) -> Duration {
-        match self.figures {
-            Figures::Known(..) => Duration::ZERO,
-            Figures::Debt { ends, now, scale } => scale.until(ends.saturating_sub(debt), now),
-        }
     }
 
     /// Sets which limit this usage describes: an index into

@@ -122,10 +122,8 @@ impl Gcra {
         if admitted {
             return Decision::admitted(usage);
         }
-        match self.room(cost) {
-            Some(room) => Decision::refused_until(usage, room),
-            None => Decision::refused(usage, None),
-        }
+        let until = |room| self.scale.until(at.saturating_sub(room), nanos(now));
+        Decision::refused(usage, self.room(cost).map(until))
     }
 }
 
