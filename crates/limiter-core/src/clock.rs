@@ -1,16 +1,12 @@
 //! The clocks by which a limiter in memory decides and waits.
 
 mod manual;
-#[cfg(feature = "std")]
 mod system;
 
-#[cfg(feature = "std")]
 use alloc::boxed::Box;
-#[cfg(feature = "std")]
 use core::{future::Future, pin::Pin};
 
 pub use manual::ManualClock;
-#[cfg(feature = "std")]
 pub use system::SystemClock;
 
 use crate::Timestamp;
@@ -36,7 +32,6 @@ pub trait Clock: Send + Sync {
 
     /// Blocks this thread until it is unparked, or [`now`](Self::now) has reached `moment`. May
     /// return early.
-    #[cfg(feature = "std")]
     fn park_until(&self, moment: Option<Timestamp>) {
         match moment {
             Some(moment) => std::thread::park_timeout(moment.saturating_since(self.now())),
@@ -76,7 +71,6 @@ pub trait Clock: Send + Sync {
 ///     }
 /// }
 /// ```
-#[cfg(feature = "std")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't wake tasks, so a limiter with this clock has no `acquire`",
     label = "this clock is not a `Timer`",

@@ -28,13 +28,14 @@
 //!
 //! # Features
 //!
-//! - `std` (default) adds `MemoryLimiter`, `UnkeyedLimiter` and `SystemClock`. Without it the crate is
+//! - `std` (default) adds `MemoryLimiter`, `UnkeyedLimiter` and the clocks. Without it the crate is
 //!   `no_std` and needs only `alloc`.
 //! - `serde` adds `Policies`, for configuration files, and `Serialize` and `Deserialize` for
 //!   quotas, algorithms and costs. It does not need `std`.
 //! - `tokio` makes `SystemClock` a `Timer`, so that `acquire` waits by tokio's timer.
 
 #![no_std]
+#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "what only limiters in memory use"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
@@ -43,6 +44,7 @@ extern crate std;
 
 #[doc(hidden)]
 pub mod algorithm;
+#[cfg(feature = "std")]
 mod clock;
 #[cfg(feature = "serde")]
 mod config;
@@ -58,6 +60,7 @@ mod notation;
 mod policy;
 mod quota;
 mod receipt;
+#[cfg(feature = "std")]
 mod sync;
 #[cfg(feature = "std")]
 mod thread_waker;
@@ -65,9 +68,8 @@ mod timestamp;
 
 #[doc(inline)]
 pub use algorithm::{Algorithm, Slots};
-pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
-pub use clock::{SystemClock, Timer};
+pub use clock::{Clock, ManualClock, SystemClock, Timer};
 #[cfg(feature = "serde")]
 pub use config::Policies;
 pub use cost::Cost;

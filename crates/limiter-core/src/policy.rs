@@ -169,7 +169,6 @@ impl Policy {
     }
 
     /// Returns whether the policy reads the wall clock.
-    #[cfg(feature = "std")]
     pub(crate) fn reads_unix_time(&self) -> bool {
         self.limits().iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow)
     }

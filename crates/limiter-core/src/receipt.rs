@@ -1,6 +1,8 @@
 //! What a reservation returns: when the permits may be used, and how to give them back.
 
 use alloc::boxed::Box;
+#[cfg(not(feature = "std"))]
+use core::convert::Infallible as Taken;
 use core::{any::Any, time::Duration};
 
 use crate::Decision;
@@ -93,7 +95,6 @@ pub struct Receipt {
 #[derive(Debug)]
 enum Token {
     /// Not in a box, so that a reservation in memory allocates nothing.
-    #[cfg(feature = "std")]
     Memory(Taken),
     Store(Box<dyn Any + Send + Sync>),
 }
@@ -107,7 +108,6 @@ impl Receipt {
         Self { token: Token::Store(Box::new(token)), permits }
     }
 
-    #[cfg(feature = "std")]
     pub(crate) const fn of_memory(taken: Taken, permits: u64) -> Self {
         Self { token: Token::Memory(taken), permits }
     }
@@ -116,14 +116,12 @@ impl Receipt {
     #[must_use]
     pub fn token<T: Any>(&self) -> Option<&T> {
         match &self.token {
-            #[cfg(feature = "std")]
             Token::Memory(_) => None,
             Token::Store(token) => token.downcast_ref(),
         }
     }
 
     /// Returns what a limiter in memory has charged, if it was one.
-    #[cfg(feature = "std")]
     pub(crate) const fn taken(&self) -> Option<&Taken> {
         match &self.token {
             Token::Memory(taken) => Some(taken),

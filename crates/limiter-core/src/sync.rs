@@ -1,16 +1,5 @@
 //! Locks and atomics: the standard library's, or those of the model checker.
 
-#[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
-#[cfg(all(feature = "std", not(loom)))]
-pub(crate) use std::{
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicUsize, fence},
-    },
-    thread::yield_now,
-};
-
 #[cfg(loom)]
 pub(crate) use loom::{
     sync::{
@@ -19,9 +8,16 @@ pub(crate) use loom::{
     },
     thread::yield_now,
 };
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread::yield_now,
+};
 
 /// Locks a mutex whose holders leave its value whole at any time, also when they panic.
-#[cfg(feature = "std")]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -3,9 +3,7 @@
 use core::time::Duration;
 
 use super::{Charge, Marks, Scale, Transition, nanos, whole};
-#[cfg(feature = "std")]
-use crate::Decision;
-use crate::{Cost, Quota, Timestamp, Usage};
+use crate::{Cost, Decision, Quota, Timestamp, Usage};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
 ///
@@ -82,7 +80,6 @@ impl Gcra {
 }
 
 /// What a word needs besides the transition.
-#[cfg(feature = "std")]
 impl Gcra {
     /// Returns the scale of the debts that this quota writes.
     pub(crate) const fn scale(&self) -> &Scale {

@@ -75,13 +75,11 @@ impl Header {
 
 impl Entries {
     /// Returns for how many entries memory is allocated.
-    #[cfg(feature = "std")]
     pub(crate) fn allocated(&self) -> usize {
         self.entries.capacity()
     }
 
     /// Merges the two newest entries to the later date, which lowers no debt, and frees memory.
-    #[cfg(feature = "std")]
     pub(crate) fn merge_newest(&mut self) {
         if let Some(Entry { at, count }) = self.entries.pop_back() {
             let other = self.entries.pop_back().map_or(0, |other| other.count);
@@ -91,7 +89,6 @@ impl Entries {
     }
 
     /// Returns a state of one entry that owes at least as much for at least as long.
-    #[cfg(feature = "std")]
     pub(crate) fn merged(&self) -> Self {
         let entry = self.entries.back().map(|last| Entry { at: last.at, count: self.total });
         Self { entries: entry.into_iter().collect(), ..*self }

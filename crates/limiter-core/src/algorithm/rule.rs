@@ -60,7 +60,6 @@ impl Rule {
     }
 }
 
-#[cfg(feature = "std")]
 impl State {
     /// Returns for how many entries it has memory beyond its fixed size.
     pub(crate) fn entries(&self) -> usize {

@@ -2,12 +2,8 @@
 
 use core::time::Duration;
 
-#[cfg(feature = "std")]
-use super::nanos;
-use super::{LAST, whole};
-use crate::Quota;
-#[cfg(feature = "std")]
-use crate::Timestamp;
+use super::{LAST, nanos, whole};
+use crate::{Quota, Timestamp};
 
 /// The time unit of the debts that one quota writes, and how large they can be.
 ///
@@ -99,7 +95,6 @@ impl Scale {
 }
 
 /// What a word has besides the arithmetic.
-#[cfg(feature = "std")]
 impl Scale {
     /// Returns the parts of which the scale consists.
     pub(crate) const fn parts(&self) -> [u64; 4] {
