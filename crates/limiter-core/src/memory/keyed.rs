@@ -92,7 +92,8 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` if it fits now. Never waits for permits.
     #[inline(always)]
     pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        self.handle.check(self.hash(&key.into()), cost)
+        let hash = self.hash(&key.into());
+        self.handle.check(hash, cost)
     }
 
     /// Returns how far the permits of `key` are used up, and charges nothing.
