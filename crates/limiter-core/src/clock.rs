@@ -3,8 +3,7 @@
 mod manual;
 mod system;
 
-use alloc::boxed::Box;
-use core::{future::Future, pin::Pin};
+use std::pin::Pin;
 
 pub use manual::ManualClock;
 pub use system::SystemClock;

@@ -10,14 +10,12 @@ pub(crate) const MAX_LIMITS: usize = 8;
 /// A limiter's decision for one key at one moment: an admission or a refusal.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_hour(3)));
 /// let decision = limiter.check("alice");
 /// assert!(decision.is_admitted());
 /// assert_eq!((decision.limit(), decision.remaining()), (3, 2));
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a request is limited only if its decision is acted on"]
@@ -153,11 +151,10 @@ impl Usage {
     }
 
     /// Sets which limit this usage describes: an index into
-    /// [`Policy::limits`](crate::Policy::limits), lowered to the last that a policy can have.
+    /// [`Policy::limits`](crate::Policy::limits).
     #[must_use]
-    pub const fn of_limit(self, index: usize) -> Self {
-        const LAST: usize = MAX_LIMITS - 1;
-        Self { limit_index: if index < LAST { index } else { LAST }, ..self }
+    pub const fn of_limit(self, limit_index: usize) -> Self {
+        Self { limit_index, ..self }
     }
 
     /// Returns the usage that describes an admission or a peek under several limits: the one with

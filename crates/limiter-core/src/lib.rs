@@ -4,7 +4,6 @@
 //! limiter applies the policy to the state of a [`Key`] and returns a [`Decision`]:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use std::time::Duration;
 //! use limiter_core::{MemoryLimiter, Policy, Quota};
 //!
@@ -17,7 +16,6 @@
 //! assert!(refusal.retry_after() <= Some(Duration::from_secs(30)));
 //!
 //! assert!(limiter.check("bob").is_admitted());
-//! # }
 //! ```
 //!
 //! The [`guide`] compares the algorithms and shows tiers, waiting, refunds and configuration files.
@@ -34,13 +32,11 @@
 //!   quotas, algorithms and costs. It does not need `std`.
 //! - `tokio` makes `SystemClock` a `Timer`, so that `acquire` waits by tokio's timer.
 
-#![no_std]
+#![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(not(feature = "std"), expect(dead_code, reason = "what only limiters in memory use"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-#[cfg(feature = "std")]
-extern crate std;
 
 #[doc(hidden)]
 pub mod algorithm;
@@ -62,8 +58,6 @@ mod quota;
 mod receipt;
 #[cfg(feature = "std")]
 mod sync;
-#[cfg(feature = "std")]
-mod thread_waker;
 mod timestamp;
 
 #[doc(inline)]
@@ -84,6 +78,6 @@ pub use quota::Quota;
 pub use receipt::{Receipt, Reservation};
 pub use timestamp::Timestamp;
 
-#[cfg(all(doctest, feature = "std"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

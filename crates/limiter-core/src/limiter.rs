@@ -3,7 +3,6 @@
 use alloc::{boxed::Box, sync::Arc};
 use core::{
     fmt,
-    future::Future,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,

@@ -116,9 +116,12 @@ impl Policy {
 
     /// Returns the policy with other quotas for its limits, in the same order.
     #[doc(hidden)]
-    pub fn with_quotas(&self, quota: impl Fn(&Limit) -> (Algorithm, Quota)) -> Result<Self, Error> {
+    pub fn with_quotas(
+        &self,
+        quota: impl Fn(&Limit) -> Result<(Algorithm, Quota), Error>,
+    ) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
-            let (algorithm, quota) = quota(limit);
+            let (algorithm, quota) = quota(limit)?;
             Limit::new(limit.name(), algorithm, quota)
         });
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))

@@ -12,7 +12,6 @@ use crate::memory::Taken;
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::time::Duration;
 /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
 ///
@@ -22,7 +21,6 @@ use crate::memory::Taken;
 /// assert_eq!(first.delay(), Some(Duration::ZERO));
 /// let second = limiter.reserve("alice", Cost::ONE, FIVE_SECONDS);
 /// assert!(second.delay() > Some(Duration::from_millis(900)));
-/// # }
 /// ```
 #[derive(Debug)]
 #[must_use = "permits that were reserved are charged, whether or not they are used"]

@@ -1,4 +1,10 @@
-//! Locks and atomics: the standard library's, or those of the model checker.
+//! Locks and atomics of the standard library or of the model checker, and a thread's waker.
+
+use std::{
+    sync::{Arc, PoisonError},
+    task::{Wake, Waker},
+    thread::{self, Thread},
+};
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -19,5 +25,18 @@ pub(crate) use std::{
 
 /// Locks a mutex whose holders leave its value whole at any time, also when they panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a waker that unparks this thread.
+pub(crate) fn unpark_this_thread() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }

@@ -1,23 +1,18 @@
 //! A clock for tests.
 
-use alloc::{
-    boxed::Box,
-    sync::{Arc, Weak},
-    vec::Vec,
-};
-use core::{
-    future::{Future, poll_fn},
+use std::{
+    future::poll_fn,
     pin::Pin,
+    sync::{Arc, Weak},
     task::{Poll, Waker},
+    thread,
     time::Duration,
 };
-use std::thread;
 
 use super::{Clock, Timer};
 use crate::{
     Timestamp,
-    sync::{Mutex, lock},
-    thread_waker::unpark_this_thread,
+    sync::{Mutex, lock, unpark_this_thread},
 };
 
 /// A clock that stays still until it is moved, for tests.

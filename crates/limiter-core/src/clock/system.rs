@@ -55,10 +55,7 @@ impl Clock for SystemClock {
 /// Must be polled within a tokio runtime that has its timer enabled.
 #[cfg(feature = "tokio")]
 impl crate::Timer for SystemClock {
-    fn sleep_until(
-        &self,
-        moment: Timestamp,
-    ) -> core::pin::Pin<alloc::boxed::Box<dyn Future<Output = ()> + Send>> {
-        alloc::boxed::Box::pin(tokio::time::sleep(moment.saturating_since(self.now())))
+    fn sleep_until(&self, moment: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(moment.saturating_since(self.now())))
     }
 }

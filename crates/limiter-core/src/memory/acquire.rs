@@ -13,7 +13,7 @@ use super::{
     handle::Handle,
     queue::{Request, Ticket, Turn},
 };
-use crate::{Clock, Cost, Reservation, Timer, Timestamp, thread_waker::unpark_this_thread};
+use crate::{Clock, Cost, Reservation, Timer, Timestamp, sync::unpark_this_thread};
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -14,13 +14,9 @@ use limiter_core::{Algorithm, Error, Limit, Policy, Quota};
 /// Names and order of the limits stay, so that a decision's limit index means the same limit.
 pub(crate) fn share(policy: &Policy, processes: NonZeroU32) -> Result<Policy, Error> {
     let number = u64::from(processes.get());
-    // Checked first, so that the closure has nothing left that can fail.
-    let quotas = policy.limits().iter().map(|limit| divide(limit.quota(), number));
-    let quotas = quotas.collect::<Result<Vec<_>, _>>()?;
     policy.with_quotas(|limit| {
-        let index = policy.limits().iter().position(|other| other.name() == limit.name());
-        let quota = index.and_then(|index| quotas.get(index)).unwrap_or(limit.quota());
-        (algorithm(limit, quota, number), *quota)
+        let quota = divide(limit.quota(), number)?;
+        Ok((algorithm(limit, &quota, number), quota))
     })
 }
 

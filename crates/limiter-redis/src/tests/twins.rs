@@ -196,7 +196,7 @@ fn several_limits_and_their_twins_agree() {
             let place = policy.limits().iter().position(|other| other == limit).unwrap();
             let (quota, factor) = (limit.quota(), factors[place]);
             let quota = Quota::new(quota.permits().saturating_mul(factor), quota.window());
-            (limit.algorithm(), quota.unwrap_or(*limit.quota()))
+            Ok((limit.algorithm(), quota.unwrap_or(*limit.quota())))
         };
         let other = policy.with_quotas(factor).unwrap_or_else(|_| policy.clone());
         let mut pair = Pair::new(&[policy.clone(), other]);
