@@ -27,12 +27,9 @@ impl Cost {
     ///
     /// If `permits` is zero.
     #[must_use]
-    #[expect(clippy::panic, reason = "documented: a constant of zero permits")]
+    #[expect(clippy::expect_used, reason = "documented: a constant of zero permits")]
     pub const fn of(permits: u64) -> Self {
-        match NonZeroU64::new(permits) {
-            Some(permits) => Self(permits),
-            None => panic!("a cost must be at least 1 permit"),
-        }
+        Self(NonZeroU64::new(permits).expect("a cost must be at least 1 permit"))
     }
 
     /// Returns a cost of `permits`.

@@ -87,17 +87,16 @@ impl Policy {
     /// [`ErrorKind::InvalidQuota`] if a log has more than 1,000 permits, or sub-windows more than
     /// 1,000 slots, because the states of several limits are read and written as one.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
-        let mut limits = Vec::new();
-        for policy in policies {
+        let limits = policies.into_iter().map(|policy| {
             let [limit] = policy.limits() else {
                 let inner = policy.name();
                 let fault =
                     format!("{inner:?} has several limits itself; list its limits one by one");
                 return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
             };
-            limits.push(limit.clone());
-        }
-        Self::from_limits(name, limits)
+            Ok(limit.clone())
+        });
+        Self::from_limits(name, limits.collect::<Result<_, _>>()?)
     }
 
     /// Sets how far ahead the policy's limits promise permits.
@@ -171,7 +170,6 @@ impl Policy {
         Err(Error::invalid(ErrorKind::InvalidSetting, "policy", other.name(), fault))
     }
 
-    /// Returns whether the policy reads the wall clock.
     pub(crate) fn reads_unix_time(&self) -> bool {
         self.limits().iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow)
     }

@@ -7,15 +7,11 @@ use std::{
 };
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
-    },
-    thread::yield_now,
-};
+use loom as library;
 #[cfg(not(loom))]
-pub(crate) use std::{
+use std as library;
+
+pub(crate) use library::{
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering, fence},
