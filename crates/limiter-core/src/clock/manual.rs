@@ -34,7 +34,8 @@ pub struct ManualClock(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     now: Timestamp,
-    /// The moments that tasks and threads wait for. A sleep that has ended has dropped its waker.
+    /// When each sleep ends, and its waker. The sleeping task or thread owns the waker: to drop it
+    /// cancels the sleep.
     sleeps: Vec<(Timestamp, Weak<Waker>)>,
 }
 
@@ -77,7 +78,8 @@ impl ManualClock {
         over.iter().filter_map(|(_, waker)| waker.upgrade()).for_each(|waker| waker.wake_by_ref());
     }
 
-    /// Wakes at `until`, as long as the returned value is kept. Returns `None` if the clock is there.
+    /// Registers a sleep until the returned waker is dropped. Returns `None` if the clock has reached
+    /// `until`.
     fn wake_at(&self, until: Timestamp, waker: &Waker) -> Option<Arc<Waker>> {
         let mut state = lock(&self.0);
         if state.now >= until {
@@ -97,7 +99,7 @@ impl Clock for ManualClock {
     /// Blocks until the clock is moved to `moment` or beyond, or the thread is unparked.
     fn park_until(&self, moment: Option<Timestamp>) {
         let sleep = moment.map(|moment| self.wake_at(moment, &unpark_this_thread()));
-        // Not if the moment has been reached.
+        // `Some(None)`: the clock has reached the moment already.
         if !matches!(sleep, Some(None)) {
             thread::park();
         }
