@@ -87,16 +87,16 @@ impl Gcra {
     }
 
     /// Checks `cost` under an own debt that ends at `at`. Returns when the debt ends afterwards and
-    /// whether the cost fits, or `None` if the debt is impossible. Without a cost, nothing fits.
+    /// whether the cost fits, or `None` if the debt is impossible.
     #[inline(always)]
-    pub(crate) fn check(&self, at: u64, now: Timestamp, cost: Option<Cost>) -> Option<(u64, bool)> {
+    pub(crate) fn check(&self, at: u64, now: Timestamp, cost: Cost) -> Option<(u64, bool)> {
         let ticks = self.scale.ticks(nanos(now));
         let (at, debt) = (at.max(ticks), at.saturating_sub(ticks));
         if debt > self.scale.reach() {
             return None;
         }
-        Some(match cost.and_then(|cost| Some((cost, self.room(cost)?))) {
-            Some((cost, room)) if debt <= room => (at + cost.get() * self.scale.increment(), true),
+        Some(match self.room(cost) {
+            Some(room) if debt <= room => (at + cost.get() * self.scale.increment(), true),
             _ => (at, false),
         })
     }

@@ -11,14 +11,14 @@ use core::{
 
 use super::{
     handle::Handle,
-    queue::{Request, Ticket, Turn},
+    queue::{Ticket, Turn},
 };
 use crate::{Clock, Cost, Reservation, Timer, Timestamp, sync::unpark_this_thread};
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
-pub(super) struct Waiter<C: Clock> {
+pub(super) struct Acquire<C: Clock> {
     handle: Handle<C>,
     hash: u64,
     cost: Cost,
@@ -27,7 +27,7 @@ pub(super) struct Waiter<C: Clock> {
     ticket: Option<Ticket>,
 }
 
-impl<C: Clock> Waiter<C> {
+impl<C: Clock> Acquire<C> {
     pub(super) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
         let deadline = within.map(|within| handle.now().saturating_add(within));
         Self { handle, hash, cost, deadline, ticket: None }
@@ -36,10 +36,9 @@ impl<C: Clock> Waiter<C> {
     /// Returns the reservation, or until when to sleep if not woken before.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Option<Timestamp>> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let request = Request { bound: handle.bound(), cost: *cost, deadline: *deadline, waker };
-        let turn = handle.with_queue(*hash, |queue, target| match *ticket {
-            Some(ticket) => queue.look(target, ticket, waker),
-            None => queue.join(target, request),
+        let turn = handle.with_queue(*hash, |queue| match *ticket {
+            Some(ticket) => queue.look(ticket, waker),
+            None => queue.join(handle.states(), *cost, *deadline, waker),
         });
         match turn {
             Turn::Done(outcome) => {
@@ -61,25 +60,20 @@ impl<C: Clock> Waiter<C> {
         // Until when it sleeps, and the timer for it.
         let mut sleep: Option<(Timestamp, Sleep)> = None;
         poll_fn(move |cx| {
-            for _ in 0..2 {
-                let due = match self.next(cx.waker()) {
-                    Break(reservation) => return Poll::Ready(reservation),
-                    Continue(due) => due,
-                };
-                sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
-                let Some(due) = due else {
-                    return Poll::Pending;
-                };
+            let due = match self.next(cx.waker()) {
+                Break(reservation) => return Poll::Ready(reservation),
+                Continue(due) => due,
+            };
+            sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
+            if let Some(due) = due {
                 let clock = self.handle.clock();
                 let (_, timer) = sleep.get_or_insert_with(|| (due, clock.sleep_until(due)));
-                if timer.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
+                if timer.as_mut().poll(cx).is_ready() {
+                    // It is due by now, or the timer was early and another one sleeps for the rest.
+                    sleep = None;
+                    cx.waker().wake_by_ref();
                 }
-                // If the timer was early, another one sleeps for the rest.
-                sleep = None;
             }
-            // A timer that is always early must not keep the thread.
-            cx.waker().wake_by_ref();
             Poll::Pending
         })
     }
@@ -96,11 +90,11 @@ impl<C: Clock> Waiter<C> {
     }
 }
 
-impl<C: Clock> Drop for Waiter<C> {
+impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { handle, hash, .. } = self;
-            handle.with_queue(*hash, |queue, target| queue.leave(target, ticket, handle.bound()));
+            handle.with_queue(*hash, |queue| queue.leave(ticket, handle.states()));
         }
     }
 }

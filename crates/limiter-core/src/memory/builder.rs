@@ -110,7 +110,7 @@ impl<C: Clock> Builder<C> {
 
     fn limiter(self) -> MemoryLimiter<C> {
         let entries = self.keys.saturating_mul(self.entries_per_key);
-        let states = States::new(self.policy, Some(self.keys), entries, self.wide_states);
+        let states = States::new(self.policy, self.keys, entries, self.wide_states);
         MemoryLimiter::of(Handle::new(states, self.clock))
     }
 }

@@ -11,7 +11,7 @@ use core::{
 
 use foldhash::quality::RandomState;
 
-use super::{acquire::Waiter, handle::Handle};
+use super::{acquire::Acquire, handle::Handle};
 use crate::{
     Answer, Clock, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, SystemClock,
     Timer, Usage, WaitingLimiter,
@@ -52,7 +52,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        self.handle.policy()
+        &self.handle.states().policy
     }
 
     /// Returns a handle on the same states that enforces `policy`, which is cheap enough to be called
@@ -151,7 +151,8 @@ impl<C: Clock> MemoryLimiter<C> {
     fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
-        hasher.finish()
+        // A slot that was never claimed has the hash 0.
+        hasher.finish().max(1)
     }
 
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
@@ -190,14 +191,14 @@ impl<C: Clock> MemoryLimiter<C> {
         Box::pin(self.waiter(&key.into(), cost, within).wait())
     }
 
-    fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Waiter<C> {
-        Waiter::new(self.handle.clone(), self.hash(key), cost, within)
+    fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C> {
+        Acquire::new(self.handle.clone(), self.hash(key), cost, within)
     }
 }
 
 impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
     fn policy(&self) -> &Policy {
-        self.handle.policy()
+        &self.handle.states().policy
     }
 
     fn store(&self) -> &'static str {
@@ -248,8 +249,8 @@ impl<C> Clone for MemoryLimiter<C> {
     }
 }
 
-impl<C> fmt::Debug for MemoryLimiter<C> {
+impl<C: Clock> fmt::Debug for MemoryLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemoryLimiter").field(&self.handle).finish()
+        f.debug_tuple("MemoryLimiter").field(self.handle.states()).finish()
     }
 }

@@ -12,7 +12,6 @@ use crate::{
 ///
 /// Reading a scale takes no lock: it is written before the first word with its number, and is not
 /// changed as long as there may be a debt with its number.
-#[derive(Debug)]
 pub(super) struct Scales {
     parts: Box<[[AtomicU64; 4]]>,
     /// Who uses the numbers from 1 on.
@@ -22,7 +21,6 @@ pub(super) struct Scales {
 /// How many numbers there are: 0 means a word without a debt, and 255 one that is being claimed.
 const NUMBERS: u8 = if cfg!(loom) { 2 } else { 254 };
 
-#[derive(Debug)]
 struct Lease {
     number: u8,
     scale: Scale,
@@ -41,7 +39,7 @@ impl Lease {
 }
 
 /// A quota with the number of its scale, which is its own until the last of these is dropped.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(super) struct Numbered {
     pub(super) gcra: Gcra,
     pub(super) number: u8,

@@ -1,9 +1,8 @@
 //! A bounded table of states of any size, one a key, under locks.
 
 use alloc::boxed::Box;
-use core::fmt;
 
-use super::word::{Change, When};
+use super::word::Now;
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
@@ -59,17 +58,17 @@ impl Table {
         &self,
         hash: u64,
         rule: &Rule,
-        when: When<'_>,
+        clock: Now<'_>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
         let mut line = lock(self.line(hash));
-        let now = (when.clock)();
+        let now = clock();
         let Line { slots, overflow } = &mut *line;
         let free = || slots.iter().position(|slot| rule.is_fresh(&slot.state, now));
         let index = slots.iter().position(|slot| slot.hash == hash).or_else(free);
         match index.and_then(|index| slots.get_mut(index)) {
             Some(Slot { hash: owner, state }) if *owner == hash => {
-                self.apply(rule, state, self.max_entries, when.at, now, change)
+                self.apply(rule, state, self.max_entries, now, change)
             }
             Some(slot) => {
                 let is_fresh = rule.is_fresh(overflow, now);
@@ -87,36 +86,38 @@ impl Table {
             None => {
                 // The keys of impossible states may never come back to have them repaired.
                 for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
-                    self.apply(rule, &mut slot.state, self.max_entries, None, now, |_, _| ());
+                    self.apply(rule, &mut slot.state, self.max_entries, now, |_, _| ());
                 }
-                self.apply(rule, overflow, OVERFLOW_ENTRIES, when.at, now, change)
+                self.apply(rule, overflow, OVERFLOW_ENTRIES, now, change)
             }
         }
     }
 
-    /// Changes the state of a key that has a slot. A key without one shares its debt with others.
-    pub(super) fn change(&self, hash: u64, rule: &Rule, when: When<'_>, change: Change<'_>) {
+    /// Changes the state of a key, unless the key has no slot. A key without one shares its debt with
+    /// others.
+    pub(super) fn change<R>(
+        &self,
+        hash: u64,
+        rule: &Rule,
+        clock: Now<'_>,
+        change: impl FnOnce(&mut State, Timestamp) -> R,
+    ) -> Option<R> {
         let mut line = lock(self.line(hash));
-        if let Some(slot) = line.slots.iter_mut().find(|slot| slot.hash == hash) {
-            let now = (when.clock)();
-            self.apply(rule, &mut slot.state, self.max_entries, when.at, now, change);
-        }
+        let slot = line.slots.iter_mut().find(|slot| slot.hash == hash)?;
+        Some(self.apply(rule, &mut slot.state, self.max_entries, clock(), change))
     }
 
-    /// Changes a state at present, or at the moment at which a waiter was due.
     fn apply<R>(
         &self,
         rule: &Rule,
         state: &mut State,
         most: usize,
-        at: Option<Timestamp>,
         now: Timestamp,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
         let entries = state.entries();
-        let at = at.filter(|at| rule.is_possible(state, *at)).unwrap_or(now);
-        rule.advance(state, at);
-        let result = change(state, at);
+        rule.advance(state, now);
+        let result = change(state, now);
         self.account(entries, state, most);
         result
     }
@@ -148,11 +149,5 @@ impl Table {
             reason = "a 64-bit hash times the length, over 2^64, is below the length"
         )]
         &self.lines[index as usize]
-    }
-}
-
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("lines", &self.lines.len()).finish_non_exhaustive()
     }
 }

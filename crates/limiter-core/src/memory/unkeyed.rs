@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{acquire::Waiter, handle::Handle, states::States};
+use super::{acquire::Acquire, handle::Handle, states::States};
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, SystemClock, Timer, Usage,
 };
@@ -22,8 +22,8 @@ use crate::{
 /// The operations are those of [`MemoryLimiter`](crate::MemoryLimiter), without a key.
 pub struct UnkeyedLimiter<C = SystemClock>(Handle<C>);
 
-/// The key of everyone.
-const HASH: u64 = 0;
+/// The hash of the only key.
+const HASH: u64 = 1;
 
 impl UnkeyedLimiter {
     /// Returns a limiter of `policy` by the machine's clock.
@@ -37,13 +37,14 @@ impl<C: Clock> UnkeyedLimiter<C> {
     /// Returns a limiter of `policy` by `clock`.
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
-        Self(Handle::new(States::new(policy, None, 0, false), clock))
+        // One log is bounded by its own limit.
+        Self(Handle::new(States::new(policy, 1, usize::MAX, false), clock))
     }
 
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        self.0.policy()
+        &self.0.states().policy
     }
 
     /// Returns a handle on the same state that enforces `policy`.
@@ -93,7 +94,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
 
     /// Charges `cost` as soon as it fits, on this thread, up to `within` from now if that is given.
     pub fn acquire_blocking(&self, cost: Cost, within: Option<Duration>) -> Reservation {
-        Waiter::new(self.0.clone(), HASH, cost, within).block()
+        Acquire::new(self.0.clone(), HASH, cost, within).block()
     }
 
     /// Charges `cost` as soon as it fits, up to `within` from now if that is given.
@@ -106,7 +107,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     where
         C: Timer + 'static,
     {
-        Box::pin(Waiter::new(self.0.clone(), HASH, cost, within).wait())
+        Box::pin(Acquire::new(self.0.clone(), HASH, cost, within).wait())
     }
 }
 
@@ -116,8 +117,8 @@ impl<C> Clone for UnkeyedLimiter<C> {
     }
 }
 
-impl<C> fmt::Debug for UnkeyedLimiter<C> {
+impl<C: Clock> fmt::Debug for UnkeyedLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("UnkeyedLimiter").field(&self.0).finish()
+        f.debug_tuple("UnkeyedLimiter").field(self.0.states()).finish()
     }
 }

@@ -12,25 +12,26 @@
 //! word keeps the slowest pace, so no debt drains faster for being shared, and a key that finds a
 //! free slot later starts from it.
 
-use alloc::boxed::Box;
-use core::fmt;
+use alloc::sync::Arc;
 
 use super::{
-    scales::Numbered,
-    word::{BUSY, Change, EMPTY, Outcome, When, end, erase, number, swap, word},
+    scales::{Numbered, Scales},
+    word::{BUSY, EMPTY, Now, Outcome, end, number, swap, word},
 };
 use crate::{
-    Cost, Decision, Timestamp,
-    algorithm::{State, Transition},
+    Cost, Decision, Error, Timestamp,
+    algorithm::{Gcra, Tat, Transition},
     sync::{AtomicU64, Mutex, Ordering, lock},
 };
 
-/// The words of many keys.
+/// The words of many keys, under one quota.
+#[derive(Clone)]
 pub(super) struct Words {
     /// Pairs of neighbours.
-    lines: Box<[Line]>,
+    lines: Arc<[Line]>,
     /// Serialise the claims of a key.
-    claims: Box<[Mutex<()>]>,
+    claims: Arc<[Mutex<()>]>,
+    pub(super) own: Numbered,
 }
 
 /// In models, one slot, for which all keys compete.
@@ -56,24 +57,41 @@ struct Slot {
 impl Words {
     /// Returns a table with room for `keys` debtors: 1.8 slots for each, since lines do not fill
     /// evenly, and about 38 bytes.
-    pub(super) fn new(keys: usize) -> Self {
+    pub(super) fn new(gcra: &Gcra, keys: usize) -> Self {
         let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(NEIGHBOURS);
         let lines = (0..lines).map(|_| Line::new()).collect();
-        Self { lines, claims: (0..CLAIMS).map(|_| Mutex::new(())).collect() }
+        let claims = (0..CLAIMS).map(|_| Mutex::new(())).collect();
+        Self { lines, claims, own: Scales::first(gcra) }
     }
 
-    /// Decides on a cost in the common case, in which the key has its slot in its first line.
+    /// Sets the quota.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scales::number`].
+    pub(super) fn set_quota(&mut self, gcra: &Gcra, now: Timestamp) -> Result<(), Error> {
+        self.own = self.own.scales.number(gcra, now, |unused| self.erase(unused))?;
+        Ok(())
+    }
+
+    /// Decides on a cost in the common case: the key has its slot in its first line, its debt is the
+    /// own quota's and possible, and nobody changes it meanwhile. Returns when the debt ends
+    /// afterwards and whether the cost was charged, or `None` in any other case.
+    ///
+    /// Apart from [`take`](Self::take), and with nothing returned through memory, because that
+    /// halves the time of a check: `cargo xtask bench memory`.
     #[inline(always)]
-    pub(super) fn check(
-        &self,
-        hash: u64,
-        own: &Numbered,
-        now: Timestamp,
-        cost: Option<Cost>,
-    ) -> Option<(u64, bool)> {
-        let hash = hash.max(1);
+    pub(super) fn check(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<(u64, bool)> {
+        let Numbered { gcra, number: own, .. } = &self.own;
         let slot = self.line(hash, 0).slot_of(hash)?;
-        own.check(&slot.word, || slot.hash.load(Ordering::Acquire) == hash, now, cost)
+        let found = slot.word.load(Ordering::Acquire);
+        let is_own = number(found) == *own || found == EMPTY;
+        if !is_own || slot.hash.load(Ordering::Acquire) != hash {
+            return None;
+        }
+        let (end, admitted) = gcra.check(end(found), now, cost)?;
+        let is_done = !admitted || swap(&slot.word, found, word(end, *own));
+        is_done.then_some((end, admitted))
     }
 
     /// Charges a cost if it fits. A key without a slot claims one, or shares its debt.
@@ -81,15 +99,15 @@ impl Words {
     pub(super) fn take(
         &self,
         hash: u64,
-        own: &Numbered,
-        when: When<'_>,
+        clock: Now<'_>,
+        due: Option<Timestamp>,
         cost: Cost,
         taken: &mut Outcome,
-        take: impl Fn(&mut State, Timestamp) -> Outcome,
+        take: impl Fn(&mut Tat, Timestamp) -> Outcome,
     ) {
-        let hash = hash.max(1);
+        let own = &self.own;
         loop {
-            if self.change(hash, own, when, &mut |state, now| *taken = take(state, now)) {
+            if self.change(hash, clock, |tat, now| *taken = take(tat, now)).is_some() {
                 return;
             }
             let _claim = lock(self.claim_lock(hash));
@@ -97,39 +115,40 @@ impl Words {
                 continue;
             }
             let overflow = &self.line(hash, 0).overflow;
-            own.repair(overflow, when);
-            let (present, shared) = ((when.clock)(), overflow.load(Ordering::Acquire));
-            let start = own.undrained(shared, present);
-            let when = When { at: when.at.or(Some(present)), ..when };
-            let at = when.at.unwrap_or(present);
-            let mut new =
-                if let (EMPTY, Some((end, true))) = (start, own.gcra.check(0, at, Some(cost))) {
-                    // Apart, because it takes three quarters of the time.
+            own.repair(overflow, clock);
+            let shared = overflow.load(Ordering::Acquire);
+            let now = clock();
+            let start = self.start(shared, now);
+            let at = due.unwrap_or(now);
+            let mut new = match own.gcra.check(0, at, cost) {
+                // Apart, because it takes three quarters of the time.
+                Some((end, true)) if start == EMPTY => {
                     *taken = own.outcome(end, at, cost);
                     word(end, own.number)
-                } else {
-                    own.changed(start, when, &mut |state, now| *taken = take(state, now))
-                };
+                }
+                _ => own.changed(start, now, |tat, now| *taken = take(tat, now)).0,
+            };
             if taken.1.is_none() {
                 return;
             }
-            if let Some(slot) = self.claim(hash, own, present) {
+            let scale = own.gcra.scale();
+            if let Some(slot) = self.claim(hash, scale.ticks_at(now)) {
                 // Later than any word from before the claim, also if it was due before.
-                let earliest = word(own.gcra.scale().ticks_at(present), own.number);
+                let earliest = word(scale.ticks_at(now), own.number);
                 slot.hash.store(hash, Ordering::Release);
                 slot.word.store(new.max(earliest), Ordering::Release);
                 return;
             }
-            self.slots(hash).for_each(|slot| own.repair(&slot.word, when));
+            self.slots(hash).for_each(|slot| own.repair(&slot.word, clock));
             // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
             // the lock, so that the key does not start in a slot meanwhile.
             let writer = own.scales.get(number(start));
-            if writer.increment() > own.gcra.scale().increment() {
+            if writer.increment() > scale.increment() {
                 let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment()));
-                if end > writer.ticks_at(present) + writer.reach() {
+                if end > writer.ticks_at(now) + writer.reach() {
                     // At its pace, the word can't hold this debt.
-                    let usage = own.gcra.usage(&own.tat(start), present);
-                    let wait = writer.until(end - writer.reach(), present.as_nanos());
+                    let usage = own.gcra.usage(&own.tat(start), now);
+                    let wait = writer.until(end - writer.reach(), now.as_nanos());
                     *taken = (Decision::refused(usage, Some(wait)), None);
                     return;
                 }
@@ -141,43 +160,60 @@ impl Words {
         }
     }
 
-    /// Reads the state of a key, or that from which it starts.
-    pub(super) fn read(&self, hash: u64, own: &Numbered, when: When<'_>, read: Change<'_>) {
-        if !self.change(hash, own, when, read) {
-            let shared = self.line(hash.max(1), 0).overflow.load(Ordering::Acquire);
-            let start = own.undrained(shared, (when.clock)());
-            own.changed(start, when, read);
-        }
+    /// Returns the state of a key, or that from which it starts, and the present.
+    pub(super) fn read(&self, hash: u64, clock: Now<'_>) -> (Tat, Timestamp) {
+        self.change(hash, clock, |tat, now| (*tat, now)).unwrap_or_else(|| {
+            let shared = self.line(hash, 0).overflow.load(Ordering::Acquire);
+            let now = clock();
+            self.own.changed(self.start(shared, now), now, |tat, now| (*tat, now)).1
+        })
     }
 
-    /// Changes the state of a key if it has a slot, and returns whether it has. A key without one
-    /// shares its debt with others.
-    pub(super) fn change(
+    /// Changes the state of a key, unless the key has no slot. A key without one shares its debt with
+    /// others.
+    pub(super) fn change<R>(
         &self,
         hash: u64,
-        own: &Numbered,
-        when: When<'_>,
-        change: Change<'_>,
-    ) -> bool {
-        let hash = hash.max(1);
+        clock: Now<'_>,
+        mut change: impl FnMut(&mut Tat, Timestamp) -> R,
+    ) -> Option<R> {
         while let Some(slot) = self.find(hash) {
             let found = slot.word.load(Ordering::Acquire);
             // Otherwise the slot has been claimed for another key. A busy word may be this key's.
-            if (found == BUSY || slot.hash.load(Ordering::Acquire) == hash)
-                && own.try_update(&slot.word, found, when, change)
-            {
-                return true;
+            if found == BUSY || slot.hash.load(Ordering::Acquire) == hash {
+                let result = self.own.try_update(&slot.word, found, clock, &mut change);
+                if result.is_some() {
+                    return result;
+                }
             }
         }
-        false
+        None
     }
 
-    /// Removes a number from all words: none of its debts is left.
-    pub(super) fn erase(&self, erased: u8) {
-        for line in &self.lines {
-            line.slots.iter().for_each(|slot| erase(&slot.word, erased));
-            erase(&line.overflow, erased);
+    /// Makes a key fresh, unless it has no slot.
+    pub(super) fn reset(&self, hash: u64, clock: Now<'_>) {
+        let scale = *self.own.gcra.scale();
+        // No earlier than now: a stalled swap may still expect a word from before a claim.
+        self.change(hash, clock, |tat, now| *tat = Tat { at: scale.ticks_at(now), scale });
+    }
+
+    /// Empties all words of a number of which no debt is left.
+    fn erase(&self, erased: u8) {
+        for Line { slots, overflow } in &*self.lines {
+            for cell in slots.iter().map(|slot| &slot.word).chain([overflow]) {
+                let found = cell.load(Ordering::Acquire);
+                if number(found) == erased {
+                    // If it has changed meanwhile, its number has too.
+                    swap(cell, found, EMPTY);
+                }
+            }
         }
+    }
+
+    /// Returns the word from which a key starts that shares a word with others.
+    fn start(&self, shared: u64, now: Timestamp) -> u64 {
+        let is_drained = self.own.free_since(shared) <= self.own.gcra.scale().ticks_at(now);
+        if is_drained { EMPTY } else { shared }
     }
 
     /// Returns the slot of a key.
@@ -192,13 +228,12 @@ impl Words {
     /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
     /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
     /// (`cargo xtask bench memory`).
-    fn claim(&self, hash: u64, own: &Numbered, now: Timestamp) -> Option<&Slot> {
-        let present = own.gcra.scale().ticks_at(now);
+    fn claim(&self, hash: u64, present: u64) -> Option<&Slot> {
         loop {
             let mut oldest: Option<(u64, &Slot, u64)> = None;
             for slot in self.slots(hash) {
                 let found = slot.word.load(Ordering::Acquire);
-                let since = own.free_since(found);
+                let since = self.own.free_since(found);
                 let is_free = found != BUSY && since <= present;
                 if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
                     oldest = Some((since, slot, found));
@@ -245,11 +280,5 @@ impl Line {
     #[inline]
     fn slot_of(&self, hash: u64) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.hash.load(Ordering::Acquire) == hash)
-    }
-}
-
-impl fmt::Debug for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Words").field("lines", &self.lines.len()).finish_non_exhaustive()
     }
 }
