@@ -112,27 +112,17 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        fn decide<T: Transition>(
-            rule: &T,
-            state: &mut T::State,
-            (now, due): (Timestamp, Option<Timestamp>),
-            cost: Cost,
-            within: Duration,
-        ) -> Outcome {
-            // Something may have been charged since.
-            let due = due.filter(|due| rule.is_possible(state, *due));
-            rule.decide(state, due.unwrap_or(now), cost, within)
-        }
         match &self.store {
             Store::Words(words) => {
+                let gcra = &words.own.gcra;
                 let mut taken = (Decision::refused(Usage::new(0, 0, Duration::ZERO), None), None);
                 words.take(hash, clock, due, cost, &mut taken, |tat, now| {
-                    decide(&words.own.gcra, tat, (now, due), cost, within)
+                    gcra.decide(tat, due.unwrap_or(now), cost, within)
                 });
                 taken
             }
             Store::Table(table) => table.with(hash, self.rule(), clock, |state, now| {
-                decide(self.rule(), state, (now, due), cost, within)
+                self.rule().decide(state, due.unwrap_or(now), cost, within)
             }),
         }
     }

@@ -67,7 +67,12 @@ impl Numbered {
             return None;
         }
         let (new, result) = self.changed(found, clock(), change);
-        (new == found || swap(cell, found, new)).then_some(result)
+        let is_current = if new == found {
+            cell.load(Ordering::Acquire) == found
+        } else {
+            swap(cell, found, new)
+        };
+        is_current.then_some(result)
     }
 
     /// Returns a word after a change, or as it is if the debt is the same. An impossible debt is

@@ -83,15 +83,17 @@ impl Words {
     #[inline(always)]
     pub(super) fn check(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<(u64, bool)> {
         let Numbered { gcra, number: own, .. } = &self.own;
-        let slot = self.line(hash, 0).slot_of(hash)?;
-        let found = slot.word.load(Ordering::Acquire);
-        let is_own = number(found) == *own || found == EMPTY;
-        if !is_own || slot.hash.load(Ordering::Acquire) != hash {
+        let (cell, found) = self.line(hash, 0).word_of(hash)?;
+        if number(found) != *own && found != EMPTY {
             return None;
         }
         let (end, admitted) = gcra.check(end(found), now, cost)?;
-        let is_done = !admitted || swap(&slot.word, found, word(end, *own));
-        is_done.then_some((end, admitted))
+        let is_current = if admitted {
+            swap(cell, found, word(end, *own))
+        } else {
+            cell.load(Ordering::Acquire) == found
+        };
+        is_current.then_some((end, admitted))
     }
 
     /// Charges a cost if it fits. A key without a slot claims one, or shares its debt.
@@ -177,14 +179,10 @@ impl Words {
         clock: Now<'_>,
         mut change: impl FnMut(&mut Tat, Timestamp) -> R,
     ) -> Option<R> {
-        while let Some(slot) = self.find(hash) {
-            let found = slot.word.load(Ordering::Acquire);
-            // Otherwise the slot has been claimed for another key. A busy word may be this key's.
-            if found == BUSY || slot.hash.load(Ordering::Acquire) == hash {
-                let result = self.own.try_update(&slot.word, found, clock, &mut change);
-                if result.is_some() {
-                    return result;
-                }
+        while let Some((cell, found)) = self.find(hash) {
+            let result = self.own.try_update(cell, found, clock, &mut change);
+            if result.is_some() {
+                return result;
             }
         }
         None
@@ -216,9 +214,9 @@ impl Words {
         if is_drained { EMPTY } else { shared }
     }
 
-    /// Returns the slot of a key.
-    fn find(&self, hash: u64) -> Option<&Slot> {
-        (0..CHOICES).find_map(|choice| self.line(hash, choice).slot_of(hash))
+    /// Returns the word of a key that has a slot, and what was found in it.
+    fn find(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
+        (0..CHOICES).find_map(|choice| self.line(hash, choice).word_of(hash))
     }
 
     fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
@@ -278,7 +276,11 @@ impl Line {
     }
 
     #[inline]
-    fn slot_of(&self, hash: u64) -> Option<&Slot> {
-        self.slots.iter().find(|slot| slot.hash.load(Ordering::Acquire) == hash)
+    fn word_of(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
+        self.slots.iter().find_map(|slot| {
+            // The word before the hash: a claim for this key in between has changed the word.
+            let found = slot.word.load(Ordering::Acquire);
+            (slot.hash.load(Ordering::Acquire) == hash).then_some((&slot.word, found))
+        })
     }
 }
