@@ -38,7 +38,7 @@ impl<C: Clock> Acquire<C> {
         let Self { handle, hash, cost, deadline, ticket } = self;
         let turn = handle.with_queue(*hash, |queue| match *ticket {
             Some(ticket) => queue.look(ticket, waker),
-            None => queue.join(handle.states(), *cost, *deadline, waker),
+            None => queue.join(&handle.states, *cost, *deadline, waker),
         });
         match turn {
             Turn::Done(outcome) => {
@@ -94,7 +94,7 @@ impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { handle, hash, .. } = self;
-            handle.with_queue(*hash, |queue| queue.leave(ticket, handle.states()));
+            handle.with_queue(*hash, |queue| queue.leave(ticket, &handle.states));
         }
     }
 }

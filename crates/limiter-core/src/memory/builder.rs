@@ -1,7 +1,6 @@
 //! How a limiter in memory is built.
 
-use alloc::format;
-use core::fmt;
+use alloc::{format, string::ToString};
 
 use super::{handle::Handle, keyed::MemoryLimiter, states::States};
 use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
@@ -17,6 +16,7 @@ use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
 /// assert!(limiter.check("alice").is_admitted());
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
+#[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<C = SystemClock> {
     policy: Policy,
@@ -103,8 +103,15 @@ impl<C: Clock> Builder<C> {
     /// [`ErrorKind::InvalidSetting`] if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
     /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
-        in_range("capacity", self.keys, Builder::MAX_CAPACITY)?;
-        in_range("entries per key", self.entries_per_key, Builder::MAX_ENTRIES_PER_KEY)?;
+        for (setting, value, most) in [
+            ("capacity", self.keys, Builder::MAX_CAPACITY),
+            ("entries per key", self.entries_per_key, Builder::MAX_ENTRIES_PER_KEY),
+        ] {
+            if !(1..=most).contains(&value) {
+                let (kind, value) = (ErrorKind::InvalidSetting, value.to_string());
+                return Err(Error::invalid(kind, setting, &value, format!("use 1 to {most}")));
+            }
+        }
         Ok(self.limiter())
     }
 
@@ -112,24 +119,5 @@ impl<C: Clock> Builder<C> {
         let entries = self.keys.saturating_mul(self.entries_per_key);
         let states = States::new(self.policy, self.keys, entries, self.wide_states);
         MemoryLimiter::of(Handle::new(states, self.clock))
-    }
-}
-
-fn in_range(what: &str, value: usize, most: usize) -> Result<(), Error> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("invalid {what} \"{value}\": use 1 to {most}");
-    Err(Error::new(ErrorKind::InvalidSetting, message))
-}
-
-impl<C> fmt::Debug for Builder<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("policy", &self.policy)
-            .field("capacity", &self.keys)
-            .field("entries_per_key", &self.entries_per_key)
-            .field("wide_states", &self.wide_states)
-            .finish_non_exhaustive()
     }
 }

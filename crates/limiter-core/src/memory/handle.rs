@@ -16,7 +16,7 @@ use crate::{
 /// A handle on a limiter's states under one policy.
 pub(super) struct Handle<C> {
     shared: Arc<Shared<C>>,
-    states: Arc<States>,
+    pub(super) states: Arc<States>,
 }
 
 /// What all handles of a limiter share.
@@ -34,7 +34,7 @@ impl<C: Clock> Handle<C> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            queues: Queues::new(),
+            queues: Queues::default(),
             clock,
             unix_time: states.policy.reads_unix_time(),
         };
@@ -43,10 +43,6 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn clock(&self) -> &C {
         &self.shared.clock
-    }
-
-    pub(super) fn states(&self) -> &Arc<States> {
-        &self.states
     }
 
     pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {

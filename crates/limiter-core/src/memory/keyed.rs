@@ -52,7 +52,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.handle.states().policy
+        &self.handle.states.policy
     }
 
     /// Returns a handle on the same states that enforces `policy`, which is cheap enough to be called
@@ -198,7 +198,7 @@ impl<C: Clock> MemoryLimiter<C> {
 
 impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
     fn policy(&self) -> &Policy {
-        &self.handle.states().policy
+        &self.handle.states.policy
     }
 
     fn store(&self) -> &'static str {
@@ -249,8 +249,8 @@ impl<C> Clone for MemoryLimiter<C> {
     }
 }
 
-impl<C: Clock> fmt::Debug for MemoryLimiter<C> {
+impl<C> fmt::Debug for MemoryLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemoryLimiter").field(self.handle.states()).finish()
+        f.debug_tuple("MemoryLimiter").field(&self.handle.states).finish()
     }
 }

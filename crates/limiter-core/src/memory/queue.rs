@@ -18,6 +18,7 @@ use std::collections::HashMap;
 
 use super::{
     states::States,
+    table::part_of,
     word::{Now, Outcome},
 };
 use crate::{
@@ -82,7 +83,6 @@ impl Forecast {
 
     fn charge(&mut self, rule: &Rule, due: Timestamp, cost: Cost) {
         self.last = due;
-        rule.advance(&mut self.state, due);
         rule.charge(&mut self.state, due, cost);
     }
 }
@@ -237,6 +237,7 @@ impl Queue {
 }
 
 /// The queues of all keys that have waiters, by the hash of the key.
+#[derive(Default)]
 pub(super) struct Queues {
     shards: [Shard; SHARDS],
 }
@@ -253,14 +254,10 @@ struct Shard {
 }
 
 impl Queues {
-    pub(super) fn new() -> Self {
-        Self { shards: core::array::from_fn(|_| Shard::default()) }
-    }
-
     /// Returns whether there are no waiters for this key, and maybe for some others.
     #[inline]
     pub(super) fn are_empty_for(&self, hash: u64) -> bool {
-        self.shard(hash).number.load(Ordering::Acquire) == 0
+        part_of(&self.shards, hash).number.load(Ordering::Acquire) == 0
     }
 
     /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key
@@ -271,7 +268,7 @@ impl Queues {
         clock: Now<'_>,
         operate: impl FnOnce(&mut Queue) -> R,
     ) -> R {
-        let shard = self.shard(hash);
+        let shard = part_of(&self.shards, hash);
         let mut queues = lock(&shard.queues);
         let queue = queues.entry(hash).or_insert_with(|| {
             shard.number.fetch_add(1, Ordering::SeqCst);
@@ -294,15 +291,6 @@ impl Queues {
         wake.into_iter().for_each(Waker::wake);
         drop(retired);
         result
-    }
-
-    fn shard(&self, hash: u64) -> &Shard {
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "the remainder is below the length"
-        )]
-        &self.shards[hash as usize % SHARDS]
     }
 }
 

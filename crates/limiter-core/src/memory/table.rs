@@ -61,7 +61,7 @@ impl Table {
         clock: Now<'_>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
-        let mut line = lock(self.line(hash));
+        let mut line = lock(part_of(&self.lines, hash));
         let now = clock();
         let Line { slots, overflow } = &mut *line;
         let free = || slots.iter().position(|slot| rule.is_fresh(&slot.state, now));
@@ -102,7 +102,7 @@ impl Table {
         clock: Now<'_>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> Option<R> {
-        let mut line = lock(self.line(hash));
+        let mut line = lock(part_of(&self.lines, hash));
         let slot = line.slots.iter_mut().find(|slot| slot.hash == hash)?;
         Some(self.apply(rule, &mut slot.state, self.max_entries, clock(), change))
     }
@@ -139,15 +139,15 @@ impl Table {
             self.entries.fetch_sub(before - after, Ordering::Relaxed);
         }
     }
+}
 
-    fn line(&self, hash: u64) -> &Mutex<Line> {
-        // The high bits choose the line: a multiplication maps them onto any number of lines.
-        let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "a 64-bit hash times the length, over 2^64, is below the length"
-        )]
-        &self.lines[index as usize]
-    }
+/// Returns which of the parts of a table a hash belongs to.
+#[inline]
+pub(super) fn part_of<T>(parts: &[T], hash: u64) -> &T {
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "a 64-bit hash times the length, over 2^64, is below the length"
+    )]
+    &parts[((u128::from(hash) * parts.len() as u128) >> 64) as usize]
 }

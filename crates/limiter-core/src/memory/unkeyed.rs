@@ -44,7 +44,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.0.states().policy
+        &self.0.states.policy
     }
 
     /// Returns a handle on the same state that enforces `policy`.
@@ -117,8 +117,8 @@ impl<C> Clone for UnkeyedLimiter<C> {
     }
 }
 
-impl<C: Clock> fmt::Debug for UnkeyedLimiter<C> {
+impl<C> fmt::Debug for UnkeyedLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("UnkeyedLimiter").field(self.0.states()).finish()
+        f.debug_tuple("UnkeyedLimiter").field(&self.0.states).finish()
     }
 }

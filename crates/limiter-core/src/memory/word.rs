@@ -23,8 +23,7 @@ pub(super) type Outcome = (Decision, Option<Charge>);
 
 /// Returns the number of the scale of a word.
 pub(super) const fn number(word: u64) -> u8 {
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits are the number")]
-    let number = word as u8;
+    let [number, ..] = word.to_le_bytes();
     number
 }
 
@@ -110,6 +109,7 @@ impl Numbered {
     pub(super) fn free_since(&self, found: u64) -> u64 {
         match number(found) {
             _ if found == EMPTY => 0,
+            _ if found == BUSY => u64::MAX,
             number if number == self.number => end(found) + 1,
             number => {
                 let since = self.scales.get(number).nanos_at(end(found) + 1);

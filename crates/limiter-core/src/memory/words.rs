@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 
 use super::{
     scales::{Numbered, Scales},
+    table::part_of,
     word::{BUSY, EMPTY, Now, Outcome, end, number, swap, word},
 };
 use crate::{
@@ -42,12 +43,14 @@ const CLAIMS: usize = if cfg!(loom) { 1 } else { 64 };
 const CHOICES: usize = NEIGHBOURS * NEIGHBOURS;
 const NEIGHBOURS: usize = if cfg!(loom) { 1 } else { 2 };
 
+#[derive(Default)]
 #[repr(align(64))]
 struct Line {
     slots: [Slot; SLOTS],
     overflow: AtomicU64,
 }
 
+#[derive(Default)]
 struct Slot {
     /// 0 until the slot is first claimed.
     hash: AtomicU64,
@@ -59,8 +62,8 @@ impl Words {
     /// evenly, and about 38 bytes.
     pub(super) fn new(gcra: &Gcra, keys: usize) -> Self {
         let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(NEIGHBOURS);
-        let lines = (0..lines).map(|_| Line::new()).collect();
-        let claims = (0..CLAIMS).map(|_| Mutex::new(())).collect();
+        let lines = (0..lines).map(|_| Line::default()).collect();
+        let claims = (0..CLAIMS).map(|_| Mutex::default()).collect();
         Self { lines, claims, own: Scales::first(gcra) }
     }
 
@@ -112,7 +115,7 @@ impl Words {
             if self.change(hash, clock, |tat, now| *taken = take(tat, now)).is_some() {
                 return;
             }
-            let _claim = lock(self.claim_lock(hash));
+            let _claim = lock(part_of(&self.claims, hash));
             if self.find(hash).is_some() {
                 continue;
             }
@@ -232,8 +235,7 @@ impl Words {
             for slot in self.slots(hash) {
                 let found = slot.word.load(Ordering::Acquire);
                 let since = self.own.free_since(found);
-                let is_free = found != BUSY && since <= present;
-                if is_free && oldest.is_none_or(|oldest| since < oldest.0) {
+                if since <= present && oldest.is_none_or(|oldest| since < oldest.0) {
                     oldest = Some((since, slot, found));
                 }
             }
@@ -258,23 +260,9 @@ impl Words {
         )]
         &self.lines[index as usize ^ (choice & 1)]
     }
-
-    fn claim_lock(&self, hash: u64) -> &Mutex<()> {
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "the remainder is below the length"
-        )]
-        &self.claims[hash as usize % CLAIMS]
-    }
 }
 
 impl Line {
-    fn new() -> Self {
-        let slot = |()| Slot { hash: AtomicU64::new(0), word: AtomicU64::new(EMPTY) };
-        Self { slots: [(); SLOTS].map(slot), overflow: AtomicU64::new(EMPTY) }
-    }
-
     #[inline]
     fn word_of(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
         self.slots.iter().find_map(|slot| {
