@@ -114,11 +114,9 @@ impl<C: Clock> Handle<C> {
         result
     }
 
-    /// Operates on the queue of a key if there may be one, after its waiters that are due were
-    /// charged.
+    /// Operates on the queue of a key if there is one, after its waiters that are due were charged.
     fn with_waiters<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> Option<R> {
-        let may_wait = !self.shared.queues.are_empty_for(hash);
-        may_wait.then(|| self.with_queue(hash, operate))
+        self.shared.queues.has(hash).then(|| self.with_queue(hash, operate))
     }
 
     /// Operates on the queue of a key, after its waiters that are due were charged.

@@ -8,11 +8,7 @@
 //! What makes waiters due earlier, such as a refund or a waiter that leaves, moves the first at once;
 //! each of the others is moved when it becomes the first.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{mem, task::Waker, time::Duration};
 use std::collections::HashMap;
 
@@ -33,7 +29,7 @@ pub(super) struct Queue {
     hash: u64,
     /// The present, when the queue was last used.
     now: Timestamp,
-    waiting: VecDeque<Waiter>,
+    waiting: BTreeMap<Ticket, Waiter>,
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
@@ -48,7 +44,6 @@ pub(super) struct Queue {
 pub(super) type Ticket = u64;
 
 struct Waiter {
-    ticket: Ticket,
     states: Arc<States>,
     cost: Cost,
     /// The last moment at which the permits are of use.
@@ -62,8 +57,8 @@ struct Waiter {
 /// What a waiter does next.
 pub(super) enum Turn {
     Done(Outcome),
-    /// It sleeps until it is woken or due; `None` if it will never be due.
-    Wait(Ticket, Option<Timestamp>),
+    /// It sleeps until it is woken or due. What is due at the end of time is never due.
+    Wait(Ticket, Timestamp),
 }
 
 /// The state after all waiters were charged, and when that will be.
@@ -94,9 +89,9 @@ impl Queue {
             // The clock stepped back: the waits that are left are longer.
             self.reconsider_first();
         }
-        while let Some(first) = self.waiting.front_mut() {
-            let Waiter { states, cost, due, .. } = first;
-            let outcome = if first.deadline.is_some_and(|deadline| deadline < *due) {
+        while let Some(mut first) = self.waiting.first_entry() {
+            let Waiter { states, cost, deadline, due, .. } = first.get_mut();
+            let outcome = if deadline.is_some_and(|deadline| deadline < *due) {
                 refusal(states, self.hash, now, Some(due.saturating_since(now)))
             } else if *due <= now && *due < Timestamp::MAX {
                 let outcome = states.take(self.hash, &|| now, Some(*due), *cost, Duration::ZERO);
@@ -108,19 +103,16 @@ impl Queue {
                 }
                 outcome
             } else {
-                // What is due at the end of time is never due.
                 break;
             };
-            let is_foreseen = outcome.1.is_some();
-            if let Some(Waiter { ticket, waker, .. }) = self.waiting.pop_front() {
-                self.wake.push(waker);
-                self.done.insert(ticket, outcome);
-            }
-            if self.forecast.is_none() || !is_foreseen {
+            let (ticket, waiter) = first.remove_entry();
+            self.wake.push(waiter.waker);
+            self.done.insert(ticket, outcome);
+            if self.forecast.is_none() || outcome.1.is_none() {
                 self.reconsider_first();
             }
         }
-        if let Some(first) = self.waiting.front_mut()
+        if let Some(first) = self.waiting.values_mut().next()
             && first.due < first.sleeps_until
         {
             first.sleeps_until = first.due;
@@ -150,11 +142,10 @@ impl Queue {
             forecast.charge(states.rule(), due, cost);
         }
         self.last_ticket += 1;
-        let ticket = self.last_ticket;
         let (states, waker) = (Arc::clone(states), waker.clone());
-        let waiter = Waiter { ticket, states, cost, deadline, waker, due, sleeps_until: due };
-        self.waiting.push_back(waiter);
-        Turn::Wait(ticket, sleep(due))
+        let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
+        self.waiting.insert(self.last_ticket, waiter);
+        Turn::Wait(self.last_ticket, due)
     }
 
     /// Returns what has become of a waiter, or until when it sleeps on.
@@ -162,15 +153,14 @@ impl Queue {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Turn::Done(outcome);
         }
-        let index = self.index_of(ticket);
-        let Some(waiter) = index.and_then(|index| self.waiting.get_mut(index)) else {
-            return Turn::Wait(ticket, None);
+        let Some(waiter) = self.waiting.get_mut(&ticket) else {
+            return Turn::Wait(ticket, Timestamp::MAX);
         };
         if !waiter.waker.will_wake(waker) {
             self.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
         }
         waiter.sleeps_until = waiter.due;
-        Turn::Wait(ticket, sleep(waiter.due))
+        Turn::Wait(ticket, waiter.due)
     }
 
     /// Gives up a place, and what may have been charged for it.
@@ -180,10 +170,7 @@ impl Queue {
                 states.refund(self.hash, &|| self.now, &charge, charge.cost.get());
             }
             Some((_, None)) => return,
-            None => {
-                let left = self.index_of(ticket).and_then(|index| self.waiting.remove(index));
-                self.retired.extend(left.map(|waiter| waiter.waker));
-            }
+            None => self.retired.extend(self.waiting.remove(&ticket).map(|waiter| waiter.waker)),
         }
         self.changed();
     }
@@ -192,10 +179,6 @@ impl Queue {
     pub(super) fn changed(&mut self) {
         self.reconsider_first();
         self.settle(self.now);
-    }
-
-    fn index_of(&self, ticket: Ticket) -> Option<usize> {
-        self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
@@ -210,7 +193,7 @@ impl Queue {
         let forecast = self.forecast.get_or_insert_with(|| {
             let state = states.read(hash, &|| now, |state, _| state.clone());
             let mut forecast = Forecast { state, last: now };
-            for Waiter { states, cost, due, .. } in &mut self.waiting {
+            for Waiter { states, cost, due, .. } in self.waiting.values_mut() {
                 // A cost that does not fit any more is refused when it is the first.
                 if let Some(next) = forecast.due(states.rule(), now, *cost) {
                     *due = next;
@@ -227,7 +210,7 @@ impl Queue {
     /// is the first.
     fn reconsider_first(&mut self) {
         self.forecast = None;
-        if let Some(Waiter { states, cost, due, .. }) = self.waiting.front_mut() {
+        if let Some(Waiter { states, cost, due, .. }) = self.waiting.values_mut().next() {
             let wait = |state: &_, now| states.rule().wait(state, now, *cost);
             let wait = states.read(self.hash, &|| self.now, wait);
             // A cost that never fits is due at once, to be refused.
@@ -258,6 +241,12 @@ impl Queues {
     #[inline]
     pub(super) fn are_empty_for(&self, hash: u64) -> bool {
         part_of(&self.shards, hash).number.load(Ordering::Acquire) == 0
+    }
+
+    /// Returns whether there is a queue for this very key.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        let has = || lock(&part_of(&self.shards, hash).queues).contains_key(&hash);
+        !self.are_empty_for(hash) && has()
     }
 
     /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key
@@ -304,9 +293,4 @@ fn longest_wait(states: &States) -> Duration {
     let limits = states.policy.limits().iter();
     let queues = limits.filter(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }));
     queues.map(crate::Limit::horizon).min().unwrap_or(Duration::MAX)
-}
-
-/// Returns until when to sleep. What is due at the end of time is never due.
-fn sleep(due: Timestamp) -> Option<Timestamp> {
-    (due < Timestamp::MAX).then_some(due)
 }

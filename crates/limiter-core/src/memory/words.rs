@@ -1,7 +1,7 @@
 //! A bounded, lock-free table of words, one a key.
 //!
 //! A key has one 16-byte slot, its hash beside its word, in one of four lines of 64 bytes. A hit is
-//! a load of the hash, a load of the word, and one compare-and-swap of the word. A slot whose debt
+//! a load of the word, a load of the hash, and one compare-and-swap of the word. A slot whose debt
 //! has drained is free for another key: the claim swaps the word to `BUSY`, stores the hash, and
 //! stores the word. A swap by the former owner that was stalled meanwhile fails, because the new
 //! word is later than any word from before the claim: its debt ends after a moment at which the old
@@ -266,7 +266,8 @@ impl Line {
     #[inline]
     fn word_of(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
         self.slots.iter().find_map(|slot| {
-            // The word before the hash: a claim for this key in between has changed the word.
+            // The word before the hash, because a claim for this key in between changes the word,
+            // and no operation acts on a word that has changed.
             let found = slot.word.load(Ordering::Acquire);
             (slot.hash.load(Ordering::Acquire) == hash).then_some((&slot.word, found))
         })
