@@ -84,9 +84,8 @@ impl Scales {
             lease.idle_since = None;
             return Ok(self.numbered(gcra, lease));
         }
-        let unused = (1..=NUMBERS).nth(leases.len());
-        let number = match unused {
-            Some(number) => number,
+        let number = match (1..=NUMBERS).nth(leases.len()) {
+            Some(unused) => unused,
             None => {
                 let over = leases.iter().position(|lease| lease.is_over(now));
                 let number = leases.swap_remove(over.ok_or_else(too_many)?).number;
@@ -99,11 +98,8 @@ impl Scales {
 
     fn lease(self: &Arc<Self>, leases: &mut Vec<Lease>, gcra: &Gcra, number: u8) -> Numbered {
         let scale = *gcra.scale();
-        for (part, value) in
-            self.parts.get(usize::from(number)).into_iter().flatten().zip(scale.parts())
-        {
-            part.store(value, Ordering::Relaxed);
-        }
+        let parts = self.parts.get(usize::from(number)).into_iter().flatten();
+        parts.zip(scale.parts()).for_each(|(part, value)| part.store(value, Ordering::Relaxed));
         let lease = Lease { number, scale, users: Arc::default(), idle_since: None };
         let numbered = self.numbered(gcra, &lease);
         leases.push(lease);

@@ -113,14 +113,7 @@ impl States {
         within: Duration,
     ) -> Outcome {
         match &self.store {
-            Store::Words(words) => {
-                let gcra = &words.own.gcra;
-                let mut taken = (Decision::refused(Usage::new(0, 0, Duration::ZERO), None), None);
-                words.take(hash, clock, due, cost, &mut taken, |tat, now| {
-                    gcra.decide(tat, due.unwrap_or(now), cost, within)
-                });
-                taken
-            }
+            Store::Words(words) => words.take(hash, clock, due, cost, within),
             Store::Table(table) => table.with(hash, self.rule(), clock, |state, now| {
                 self.rule().decide(state, due.unwrap_or(now), cost, within)
             }),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// One limit for all callers, such as that of a service that is called: a
-/// [`MemoryLimiter`](crate::MemoryLimiter) without keys, in one word for GCRA.
+/// [`MemoryLimiter`](crate::MemoryLimiter) with room for one key.
 ///
 /// ```
 /// use limiter_core::{Policy, Quota, UnkeyedLimiter};

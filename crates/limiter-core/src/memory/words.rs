@@ -13,6 +13,7 @@
 //! free slot later starts from it.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::{
     scales::{Numbered, Scales},
@@ -20,7 +21,7 @@ use super::{
     word::{BUSY, EMPTY, Now, Outcome, end, number, swap, word},
 };
 use crate::{
-    Cost, Decision, Error, Timestamp,
+    Cost, Decision, Error, Timestamp, Usage,
     algorithm::{Gcra, Tat, Transition},
     sync::{AtomicU64, Mutex, Ordering, lock},
 };
@@ -107,13 +108,15 @@ impl Words {
         clock: Now<'_>,
         due: Option<Timestamp>,
         cost: Cost,
-        taken: &mut Outcome,
-        take: impl Fn(&mut Tat, Timestamp) -> Outcome,
-    ) {
+        within: Duration,
+    ) -> Outcome {
         let own = &self.own;
+        let take = |tat: &mut Tat, now| own.gcra.decide(tat, due.unwrap_or(now), cost, within);
+        // Written by the change, because to return it through the change takes a third longer.
+        let mut taken = (Decision::refused(Usage::new(0, 0, Duration::ZERO), None), None);
         loop {
-            if self.change(hash, clock, |tat, now| *taken = take(tat, now)).is_some() {
-                return;
+            if self.change(hash, clock, |tat, now| taken = take(tat, now)).is_some() {
+                return taken;
             }
             let _claim = lock(part_of(&self.claims, hash));
             if self.find(hash).is_some() {
@@ -128,13 +131,13 @@ impl Words {
             let mut new = match own.gcra.check(0, at, cost) {
                 // Apart, because it takes three quarters of the time.
                 Some((end, true)) if start == EMPTY => {
-                    *taken = own.outcome(end, at, cost);
+                    taken = own.outcome(end, at, cost);
                     word(end, own.number)
                 }
-                _ => own.changed(start, now, |tat, now| *taken = take(tat, now)).0,
+                _ => own.changed(start, now, |tat, now| taken = take(tat, now)).0,
             };
             if taken.1.is_none() {
-                return;
+                return taken;
             }
             let scale = own.gcra.scale();
             if let Some(slot) = self.claim(hash, scale.ticks_at(now)) {
@@ -142,7 +145,7 @@ impl Words {
                 let earliest = word(scale.ticks_at(now), own.number);
                 slot.hash.store(hash, Ordering::Release);
                 slot.word.store(new.max(earliest), Ordering::Release);
-                return;
+                return taken;
             }
             self.slots(hash).for_each(|slot| own.repair(&slot.word, clock));
             // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
@@ -154,13 +157,12 @@ impl Words {
                     // At its pace, the word can't hold this debt.
                     let usage = own.gcra.usage(&own.tat(start), now);
                     let wait = writer.until(end - writer.reach(), now.as_nanos());
-                    *taken = (Decision::refused(usage, Some(wait)), None);
-                    return;
+                    return (Decision::refused(usage, Some(wait)), None);
                 }
                 new = word(end, number(start));
             }
             if swap(overflow, shared, new) {
-                return;
+                return taken;
             }
         }
     }
