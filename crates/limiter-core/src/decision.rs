@@ -187,7 +187,7 @@ impl Usage {
             Figures::Known(remaining, _) => remaining,
             Figures::Debt { ends, now, scale } => {
                 let debt = ends.saturating_sub(scale.ticks(now));
-                self.limit.saturating_sub(debt.div_ceil(scale.increment()))
+                self.limit.saturating_sub(debt.div_ceil(scale.increment))
             }
         }
     }

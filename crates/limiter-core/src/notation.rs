@@ -67,7 +67,7 @@ impl LimitText {
     /// Returns the text of `limit`, without its algorithm if that is `default`.
     pub(crate) fn of(limit: &Limit, default: Option<Algorithm>) -> Self {
         let algorithm = Some(limit.algorithm()).filter(|_| default != Some(limit.algorithm()));
-        Self { quota: *limit.quota(), horizon: limit.own_horizon(), algorithm }
+        Self { quota: *limit.quota(), horizon: limit.own_horizon, algorithm }
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {

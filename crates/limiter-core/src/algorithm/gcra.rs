@@ -15,7 +15,7 @@ use crate::{Cost, Decision, Quota, Timestamp, Usage};
 /// The algorithm is the virtual scheduling form of ITU-T I.371, annex A, written for a cost of n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
-    scale: Scale,
+    pub(crate) scale: Scale,
     burst: u64,
     /// The debt of a whole burst, in ticks.
     capacity: u64,
@@ -29,44 +29,24 @@ pub struct Tat {
     pub(crate) scale: Scale,
 }
 
-/// A key's debt at one moment, by one quota.
-struct View<'s> {
-    /// When the debt is drained, in ticks of the writer; now for a fresh key.
-    at: u64,
-    /// Now, in nanoseconds, and in ticks of this quota.
-    nanos: u64,
-    ticks: u64,
-    /// The debt in ticks of this quota, rounded up.
-    debt: u64,
-    /// The scale of a debt that another quota wrote.
-    writer: Option<&'s Scale>,
-}
-
 impl Gcra {
     /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
     #[must_use]
     pub fn new(quota: &Quota, horizon: Duration) -> Self {
         let scale = Scale::new(quota, horizon);
-        let (burst, capacity) = (quota.burst(), quota.burst() * scale.increment());
+        let (burst, capacity) = (quota.burst(), quota.burst() * scale.increment);
         Self { scale, burst, capacity, horizon }
     }
 
-    #[inline]
-    fn view<'s>(&self, state: &'s Tat, now: Timestamp) -> View<'s> {
-        let (nanos, writer) = (nanos(now), &state.scale);
-        let ticks = self.scale.ticks(nanos);
-        if *writer == self.scale {
-            let debt = state.at.saturating_sub(ticks);
-            return View { at: state.at.max(ticks), nanos, ticks, debt, writer: None };
+    /// Returns the debt at `now` in ticks of this quota, rounded up.
+    fn debt(&self, state: &Tat, now: u64) -> u64 {
+        let debt = state.at.saturating_sub(state.scale.ticks(now));
+        if state.scale == self.scale || debt == 0 {
+            return debt;
         }
-        let debt = state.at.saturating_sub(writer.ticks(nanos));
-        if debt == 0 {
-            return View { at: ticks, nanos, ticks, debt, writer: None };
-        }
-        let own = u128::from(debt) * u128::from(self.scale.increment());
+        let own = u128::from(debt) * u128::from(self.scale.increment);
         // Rounded up by one division, of which it takes most of its time.
-        let own = whole((own - 1) / u128::from(writer.increment().max(1)) + 1);
-        View { at: state.at, nanos, ticks, debt: own, writer: Some(writer) }
+        whole((own - 1) / u128::from(state.scale.increment.max(1)) + 1)
     }
 
     /// Returns the largest debt at which `cost` fits, `None` if it never fits.
@@ -75,36 +55,25 @@ impl Gcra {
         if cost.get() > self.burst {
             return None;
         }
-        Some(self.capacity - cost.get() * self.scale.increment())
+        Some(self.capacity - cost.get() * self.scale.increment)
     }
 }
 
 /// What a word needs besides the transition.
 impl Gcra {
-    /// Returns the scale of the debts that this quota writes.
-    pub(crate) const fn scale(&self) -> &Scale {
-        &self.scale
-    }
-
     /// Checks `cost` under an own debt that ends at `at`. Returns when the debt ends afterwards and
     /// whether the cost fits, or `None` if the debt is impossible.
     #[inline(always)]
     pub(crate) fn check(&self, at: u64, now: Timestamp, cost: Cost) -> Option<(u64, bool)> {
         let ticks = self.scale.ticks(nanos(now));
         let (at, debt) = (at.max(ticks), at.saturating_sub(ticks));
-        if debt > self.scale.reach() {
+        if debt > self.scale.reach {
             return None;
         }
         Some(match self.room(cost) {
-            Some(room) if debt <= room => (at + cost.get() * self.scale.increment(), true),
+            Some(room) if debt <= room => (at + cost.get() * self.scale.increment, true),
             _ => (at, false),
         })
-    }
-
-    /// Returns the usage at `now` under an own debt that ends at `at`.
-    #[inline(always)]
-    pub(crate) fn own_usage(&self, at: u64, now: Timestamp) -> Usage {
-        Usage::of_debt(self.burst, at, nanos(now), self.scale)
     }
 
     /// Returns the decision on `cost` at `now` that left an own debt that ends at `at`.
@@ -115,7 +84,7 @@ impl Gcra {
         now: Timestamp,
         cost: Cost,
     ) -> Decision {
-        let usage = self.own_usage(at, now);
+        let usage = Usage::of_debt(self.burst, at, nanos(now), self.scale);
         if admitted {
             return Decision::admitted(usage);
         }
@@ -128,7 +97,7 @@ impl Transition for Gcra {
     type State = Tat;
 
     fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
-        state.at.saturating_sub(state.scale.ticks(nanos(now))) <= state.scale.reach()
+        state.at.saturating_sub(state.scale.ticks(nanos(now))) <= state.scale.reach
     }
 
     fn advance(&self, state: &mut Tat, now: Timestamp) {
@@ -141,30 +110,29 @@ impl Transition for Gcra {
         } else {
             // The largest debt that the other quota can have left, so that none of a smaller burst
             // gives the key a new allowance.
-            state.scale.ticks(nanos(now)) + state.scale.reach()
+            state.scale.ticks(nanos(now)) + state.scale.reach
         };
     }
 
     fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let (view, room) = (self.view(state, now), self.room(cost)?);
-        let Some(writer) = view.writer else {
-            return Some(self.scale.until(view.at.saturating_sub(room), view.nanos));
-        };
-        let room = u128::from(room) * u128::from(writer.increment());
-        let room = whole(room / u128::from(self.scale.increment()));
-        Some(writer.until(view.at.saturating_sub(room), view.nanos))
+        let (writer, mut room) = (&state.scale, self.room(cost)?);
+        if *writer != self.scale {
+            let permits = room / self.scale.increment;
+            room = permits.saturating_mul(writer.increment);
+        }
+        Some(writer.until(state.at.saturating_sub(room), nanos(now)))
     }
 
     /// Another quota's debt is dated from the end of the present tick: from its beginning, two quotas
     /// in turn would gain a tick with each charge.
     fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Marks {
-        let view = self.view(state, at);
-        let debt_ends = match view.writer {
-            None => view.at,
-            Some(_) => self.scale.ticks_rounded_up(view.nanos).saturating_add(view.debt),
+        let at = nanos(at);
+        let debt_ends = match self.debt(state, at) {
+            debt if state.scale == self.scale || debt == 0 => self.scale.ticks(at) + debt,
+            debt => self.scale.ticks_rounded_up(at).saturating_add(debt),
         };
         // What fits is at most the capacity, and what does not fit is not charged.
-        let price = cost.get().saturating_mul(self.scale.increment());
+        let price = cost.get().saturating_mul(self.scale.increment);
         *state = Tat { at: debt_ends.saturating_add(price), scale: self.scale };
         Marks::one(state.at)
     }
@@ -175,30 +143,31 @@ impl Transition for Gcra {
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
     /// moments, so a refund gives back only the part of the charge that they don't overlap.
     fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        let view = self.view(state, now);
-        if view.writer.is_some() || view.debt == 0 {
+        let (now, scale) = (self.scale.ticks(nanos(now)), &self.scale);
+        let debt = state.at.saturating_sub(now);
+        if state.scale != *scale || debt == 0 {
             return 0;
         }
-        let increment = self.scale.increment();
-        let permits = permits.min(charge.cost.get());
-        let (price, mark) = (permits.saturating_mul(increment), charge.marks.first());
-        let drained = view.ticks.saturating_sub(self.scale.ticks(nanos(charge.at)));
-        let left = charge.cost.get().saturating_mul(increment).saturating_sub(drained);
-        let mut back = price.min(left).min(view.debt);
-        if view.debt > self.capacity {
-            back = back.min(price.saturating_sub(view.at.saturating_sub(mark)));
+        let price = permits.min(charge.cost.get()).saturating_mul(scale.increment);
+        let drained = now.saturating_sub(scale.ticks(nanos(charge.at)));
+        let left = charge.cost.get().saturating_mul(scale.increment).saturating_sub(drained);
+        let mut back = price.min(left).min(debt);
+        if debt > self.capacity {
+            let behind = state.at.saturating_sub(charge.marks.first());
+            back = back.min(price.saturating_sub(behind));
         }
         state.at -= back;
-        back.div_ceil(increment)
+        back.div_ceil(scale.increment)
     }
 
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
-        let view = self.view(state, now);
-        let Some(writer) = view.writer else {
-            return Usage::of_debt(self.burst, view.at, view.nanos, self.scale);
-        };
-        let remaining = self.capacity.saturating_sub(view.debt) / self.scale.increment();
-        Usage::new(self.burst, remaining, writer.until(view.at, view.nanos))
+        let now = nanos(now);
+        if state.scale == self.scale {
+            return Usage::of_debt(self.burst, state.at, now, self.scale);
+        }
+        let room = self.capacity.saturating_sub(self.debt(state, now));
+        let reset_after = state.scale.until(state.at, now);
+        Usage::new(self.burst, room / self.scale.increment, reset_after)
     }
 
     /// A debt that another quota wrote drains at that quota's pace until it is charged anew, so nothing

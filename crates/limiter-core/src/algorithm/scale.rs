@@ -19,9 +19,9 @@ pub struct Scale {
     /// 128 bits.
     nanos_per_tick: u64,
     /// The ticks that one permit adds to a debt.
-    increment: u64,
+    pub(crate) increment: u64,
     /// The largest debt, in ticks, that the quota and its horizon can leave.
-    reach: u64,
+    pub(crate) reach: u64,
 }
 
 impl Scale {
@@ -45,18 +45,6 @@ impl Scale {
         let horizon = scale.ticks(whole(horizon.as_nanos()).min(LAST)) + 2;
         scale.reach = quota.burst() * scale.increment + horizon;
         scale
-    }
-
-    /// Returns the ticks that one permit adds to a debt.
-    #[must_use]
-    pub const fn increment(&self) -> u64 {
-        self.increment
-    }
-
-    /// Returns the largest debt, in ticks, that the quota and its horizon can leave.
-    #[must_use]
-    pub const fn reach(&self) -> u64 {
-        self.reach
     }
 
     /// Returns `nanos` in ticks, rounded down.

@@ -1,34 +1,17 @@
 //! Quotas and algorithms as texts, and costs as numbers.
 
-use core::fmt;
+use alloc::string::String;
 
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, Visitor},
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{Algorithm, Cost, Quota};
 
 macro_rules! as_text {
-    ($($type:ty, $visitor:ident, $expected:literal;)*) => {$(
-        struct $visitor;
-
-        impl Visitor<'_> for $visitor {
-            type Value = $type;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str($expected)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<$type, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-
+    ($($type:ty),*) => {$(
         /// A text: see its notation.
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str($visitor)
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
             }
         }
 
@@ -40,10 +23,7 @@ macro_rules! as_text {
     )*};
 }
 
-as_text! {
-    Quota, QuotaVisitor, "a quota such as \"100/min burst 20\"";
-    Algorithm, AlgorithmVisitor, "an algorithm such as \"sliding-log\"";
-}
+as_text!(Quota, Algorithm);
 
 /// A number.
 impl<'de> Deserialize<'de> for Cost {

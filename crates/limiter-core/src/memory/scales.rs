@@ -34,7 +34,7 @@ impl Lease {
     /// Returns whether no debt of this scale can be left.
     fn is_over(&self, now: Timestamp) -> bool {
         let ticks_since = |idle| self.scale.ticks_at(now).saturating_sub(self.scale.ticks_at(idle));
-        self.idle_since.is_some_and(|idle| ticks_since(idle) > self.scale.reach())
+        self.idle_since.is_some_and(|idle| ticks_since(idle) > self.scale.reach)
     }
 }
 
@@ -80,7 +80,7 @@ impl Scales {
                 lease.idle_since.get_or_insert(now);
             }
         }
-        if let Some(lease) = leases.iter_mut().find(|lease| lease.scale == *gcra.scale()) {
+        if let Some(lease) = leases.iter_mut().find(|lease| lease.scale == gcra.scale) {
             lease.idle_since = None;
             return Ok(self.numbered(gcra, lease));
         }
@@ -97,7 +97,7 @@ impl Scales {
     }
 
     fn lease(self: &Arc<Self>, leases: &mut Vec<Lease>, gcra: &Gcra, number: u8) -> Numbered {
-        let scale = *gcra.scale();
+        let scale = gcra.scale;
         let parts = self.parts.get(usize::from(number)).into_iter().flatten();
         parts.zip(scale.parts()).for_each(|(part, value)| part.store(value, Ordering::Relaxed));
         let lease = Lease { number, scale, users: Arc::default(), idle_since: None };

@@ -113,7 +113,7 @@ impl Numbered {
             number if number == self.number => end(found) + 1,
             number => {
                 let since = self.scales.get(number).nanos_at(end(found) + 1);
-                self.gcra.scale().ticks_rounded_up(since)
+                self.gcra.scale.ticks_rounded_up(since)
             }
         }
     }
@@ -121,7 +121,7 @@ impl Numbered {
     /// Returns the state of a word.
     pub(super) fn tat(&self, word: u64) -> Tat {
         let is_own = number(word) == self.number;
-        let scale = if is_own { *self.gcra.scale() } else { self.scales.get(number(word)) };
+        let scale = if is_own { self.gcra.scale } else { self.scales.get(number(word)) };
         Tat { at: end(word), scale }
     }
 }

@@ -139,7 +139,7 @@ impl Words {
             if taken.1.is_none() {
                 return taken;
             }
-            let scale = own.gcra.scale();
+            let scale = &own.gcra.scale;
             if let Some(slot) = self.claim(hash, scale.ticks_at(now)) {
                 // Later than any word from before the claim, also if it was due before.
                 let earliest = word(scale.ticks_at(now), own.number);
@@ -151,12 +151,12 @@ impl Words {
             // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
             // the lock, so that the key does not start in a slot meanwhile.
             let writer = own.scales.get(number(start));
-            if writer.increment() > scale.increment() {
-                let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment()));
-                if end > writer.ticks_at(now) + writer.reach() {
+            if writer.increment > scale.increment {
+                let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment));
+                if end > writer.ticks_at(now) + writer.reach {
                     // At its pace, the word can't hold this debt.
                     let usage = own.gcra.usage(&own.tat(start), now);
-                    let wait = writer.until(end - writer.reach(), now.as_nanos());
+                    let wait = writer.until(end - writer.reach, now.as_nanos());
                     return (Decision::refused(usage, Some(wait)), None);
                 }
                 new = word(end, number(start));
@@ -195,7 +195,7 @@ impl Words {
 
     /// Makes a key fresh, unless it has no slot.
     pub(super) fn reset(&self, hash: u64, clock: Now<'_>) {
-        let scale = *self.own.gcra.scale();
+        let scale = self.own.gcra.scale;
         // No earlier than now: a stalled swap may still expect a word from before a claim.
         self.change(hash, clock, |tat, now| *tat = Tat { at: scale.ticks_at(now), scale });
     }
@@ -215,7 +215,7 @@ impl Words {
 
     /// Returns the word from which a key starts that shares a word with others.
     fn start(&self, shared: u64, now: Timestamp) -> u64 {
-        let is_drained = self.own.free_since(shared) <= self.own.gcra.scale().ticks_at(now);
+        let is_drained = self.own.free_since(shared) <= self.own.gcra.scale.ticks_at(now);
         if is_drained { EMPTY } else { shared }
     }
 

@@ -18,13 +18,13 @@ pub struct Limit {
     algorithm: Algorithm,
     quota: Quota,
     /// `None` for the default.
-    horizon: Option<Duration>,
+    pub(crate) own_horizon: Option<Duration>,
 }
 
 impl Limit {
     /// Returns a limit whose name has not been checked.
     pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        Self { name: name.to_owned(), algorithm, quota, horizon: None }.checked()
+        Self { name: name.to_owned(), algorithm, quota, own_horizon: None }.checked()
     }
 
     /// Returns the name: the policy's own if it has only this limit.
@@ -49,16 +49,11 @@ impl Limit {
     #[must_use]
     pub fn horizon(&self) -> Duration {
         const SHORTEST_DEFAULT: Duration = Duration::from_secs(60);
-        self.horizon.unwrap_or_else(|| match self.algorithm {
+        self.own_horizon.unwrap_or_else(|| match self.algorithm {
             Algorithm::LeakyQueue { depth } => self.of_permits(depth),
             Algorithm::Gcra => self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT),
             _ => self.quota.window().max(SHORTEST_DEFAULT),
         })
-    }
-
-    /// Returns the horizon that was set, or `None` for the default.
-    pub(crate) const fn own_horizon(&self) -> Option<Duration> {
-        self.horizon
     }
 
     pub(crate) fn with_horizon(&self, horizon: Duration) -> Result<Self, Error> {
@@ -69,7 +64,7 @@ impl Limit {
         } else if !horizon.subsec_nanos().is_multiple_of(1_000_000) {
             "use a whole number of milliseconds"
         } else {
-            return Self { horizon: Some(horizon), ..self.clone() }.checked();
+            return Self { own_horizon: Some(horizon), ..self.clone() }.checked();
         };
         let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", self.name);
         Err(Error::new(ErrorKind::InvalidSetting, message))
