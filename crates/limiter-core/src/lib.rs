@@ -33,7 +33,7 @@
 //! - `tokio` makes `SystemClock` a `Timer`, so that `acquire` waits by tokio's timer.
 
 #![cfg_attr(not(feature = "std"), no_std)]
-#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "what only limiters in memory use"))]
+#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "limiters in memory use it"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
