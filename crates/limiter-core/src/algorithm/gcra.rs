@@ -57,10 +57,7 @@ impl Gcra {
         }
         Some(self.capacity - cost.get() * self.scale.increment)
     }
-}
 
-/// What a word needs besides the transition.
-impl Gcra {
     /// Checks `cost` under an own debt that ends at `at`. Returns when the debt ends afterwards and
     /// whether the cost fits, or `None` if the debt is impossible.
     #[inline(always)]

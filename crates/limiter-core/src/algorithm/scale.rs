@@ -80,10 +80,7 @@ impl Scale {
     pub(crate) const fn until(&self, ticks: u64, now: u64) -> Duration {
         Duration::from_nanos(self.nanos_at(ticks).saturating_sub(now))
     }
-}
 
-/// What a word has besides the arithmetic.
-impl Scale {
     /// Returns the parts of which the scale consists.
     pub(crate) const fn parts(&self) -> [u64; 4] {
         [self.ticks_per_nano, self.nanos_per_tick, self.increment, self.reach]

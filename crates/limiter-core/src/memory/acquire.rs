@@ -1,8 +1,7 @@
 //! Waiting for permits: as a future, or on a thread.
 
-use alloc::boxed::Box;
-use core::{
-    future::{Future, poll_fn},
+use std::{
+    future::poll_fn,
     ops::ControlFlow::{self, Break, Continue},
     pin::Pin,
     task::{Poll, Waker},

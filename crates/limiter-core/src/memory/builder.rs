@@ -1,7 +1,5 @@
 //! How a limiter in memory is built.
 
-use alloc::{format, string::ToString};
-
 use super::{handle::Handle, keyed::MemoryLimiter, states::States};
 use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
 

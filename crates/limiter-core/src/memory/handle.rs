@@ -1,7 +1,7 @@
 //! A handle on a limiter's states under one policy, with every operation.
 
-use alloc::sync::Arc;
 use core::{sync::atomic::AtomicU64, time::Duration};
+use std::sync::Arc;
 
 use super::{
     queue::{Queue, Queues},

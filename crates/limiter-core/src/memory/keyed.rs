@@ -1,11 +1,10 @@
 //! The limiter for one process.
 
-use alloc::{boxed::Box, sync::Arc};
-use core::{
+use std::{
     fmt,
-    future::Future,
     hash::{BuildHasher, Hash, Hasher},
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 

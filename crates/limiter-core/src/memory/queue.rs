@@ -8,9 +8,9 @@
 //! What makes waiters due earlier, such as a refund or a waiter that leaves, moves the first at once;
 //! each of the others is moved when it becomes the first.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{mem, task::Waker, time::Duration};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::{
     states::States,

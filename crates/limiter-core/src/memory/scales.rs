@@ -1,6 +1,6 @@
 //! The scales of the quotas whose debts are stored in words, each by a number of eight bits.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use std::sync::Arc;
 
 use crate::{
     Error, ErrorKind, Timestamp,

@@ -1,7 +1,6 @@
 //! The states of a limiter, and where they are stored.
 
-use alloc::sync::Arc;
-use core::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     table::Table,

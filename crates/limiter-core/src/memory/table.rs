@@ -1,7 +1,5 @@
 //! A bounded table of states of any size, one a key, under locks.
 
-use alloc::boxed::Box;
-
 use super::word::Now;
 use crate::{
     Timestamp,

@@ -1,7 +1,6 @@
 //! The limiter for one process and one subject.
 
-use alloc::boxed::Box;
-use core::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{fmt, pin::Pin, time::Duration};
 
 use super::{acquire::Acquire, handle::Handle, states::States};
 use crate::{

@@ -12,8 +12,7 @@
 //! word keeps the slowest pace, so no debt drains faster for being shared, and a key that finds a
 //! free slot later starts from it.
 
-use alloc::sync::Arc;
-use core::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     scales::{Numbered, Scales},
