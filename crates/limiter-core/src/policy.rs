@@ -62,8 +62,8 @@ impl Policy {
         Self::from_limits(name, vec![Limit::new(name, algorithm, quota)?])
     }
 
-    /// Returns a policy that applies several limits at once, each by its own algorithm: a cost is
-    /// charged to all of them, or to none.
+    /// Returns a policy that applies the limits of all `policies` at once, each by its own algorithm: a
+    /// cost is charged to all of them, or to none.
     ///
     /// ```
     /// use limiter_core::{Policy, Quota};
@@ -80,23 +80,14 @@ impl Policy {
     ///
     /// [`ErrorKind::InvalidName`] as [`Policy::new`], or if two limits have the same name.
     ///
-    /// [`ErrorKind::InvalidSetting`] if there are none or more than [`Policy::MAX_LIMITS`], if one
-    /// of `policies` has several limits itself, if two limits have the same algorithm and quota, or
-    /// if two are paced, whose slots might never agree.
+    /// [`ErrorKind::InvalidSetting`] if there are no limits or more than [`Policy::MAX_LIMITS`], if two
+    /// have the same algorithm and quota, or if two are paced, whose slots might never agree.
     ///
     /// [`ErrorKind::InvalidQuota`] if a log has more than 1,000 permits, or sub-windows more than
     /// 1,000 slots, because the states of several limits are read and written as one.
     pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
-        let limits = policies.into_iter().map(|policy| {
-            let [limit] = policy.limits() else {
-                let inner = policy.name();
-                let fault =
-                    format!("{inner:?} has several limits itself; list its limits one by one");
-                return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
-            };
-            Ok(limit.clone())
-        });
-        Self::from_limits(name, limits.collect::<Result<_, _>>()?)
+        let limits = policies.into_iter().flat_map(|policy| policy.limits().to_vec());
+        Self::from_limits(name, limits.collect())
     }
 
     /// Sets how far ahead the policy's limits promise permits.

@@ -19,6 +19,8 @@ use crate::{Cost, Quota, Timestamp, Usage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limit: u64,
+    /// The most permits that can be taken at once.
+    largest: u64,
     header: Header,
     loose: bool,
     pace: Option<Pace>,
@@ -132,21 +134,21 @@ impl Ledger {
         let counted = if slots.is_loose() { number } else { number + 1 };
         let mut ledger = Self::new(quota.permits(), horizon, slot * counted, slot);
         ledger.loose = slots.is_loose();
-        ledger.pace = slots.is_paced().then_some(Pace { permits: quota.permits(), slots: number });
+        if slots.is_paced() {
+            ledger.pace = Some(Pace { permits: quota.permits(), slots: number });
+            ledger.largest = quota.permits().div_ceil(number);
+        }
         ledger
     }
 
     fn new(limit: u64, horizon: Duration, span: u64, slot: u64) -> Self {
         let horizon = whole(horizon.as_nanos()).min(LAST);
-        Self { limit, header: Header { slot, span, horizon }, loose: true, pace: None }
-    }
-
-    /// Returns the most permits that can be taken at once.
-    #[must_use]
-    pub(crate) const fn largest(&self) -> u64 {
-        match self.pace {
-            Some(pace) => pace.highest(),
-            None => self.limit,
+        Self {
+            limit,
+            largest: limit,
+            header: Header { slot, span, horizon },
+            loose: true,
+            pace: None,
         }
     }
 
@@ -247,7 +249,7 @@ impl Transition for Ledger {
 
     fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
         let (now, cost) = (nanos(now), cost.get());
-        if cost > self.largest() {
+        if cost > self.largest {
             return None;
         }
         // Behind what was promised for later.
@@ -298,7 +300,7 @@ impl Transition for Ledger {
             pace.ceiling(now / self.header.slot).saturating_sub(self.in_slot(state, now).0)
         });
         let remaining = if is_present { room.min(room_in_slot) } else { 0 };
-        Usage::new(self.largest(), remaining, Duration::from_nanos(end.saturating_sub(now)))
+        Usage::new(self.largest, remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
 
     /// A state that another quota may still count is not fresh for this one either.

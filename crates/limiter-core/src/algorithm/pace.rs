@@ -9,11 +9,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns the highest ceiling.
-    pub(super) const fn highest(self) -> u64 {
-        self.permits.div_ceil(self.slots)
-    }
-
     /// Returns the ceiling of the slot with this number since the clock's zero.
     pub(super) fn ceiling(self, slot: u64) -> u64 {
         let slot = slot % self.slots;

@@ -3,7 +3,6 @@
 use std::{
     future::poll_fn,
     ops::ControlFlow::{self, Break, Continue},
-    pin::Pin,
     task::{Poll, Waker},
     time::Duration,
 };
@@ -13,8 +12,6 @@ use super::{
     queue::{Ticket, Turn},
 };
 use crate::{Clock, Cost, Reservation, Timer, Timestamp, sync::unpark_this_thread};
-
-type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
 pub(super) struct Acquire<C: Clock> {
@@ -57,7 +54,7 @@ impl<C: Clock> Acquire<C> {
         C: Timer,
     {
         // Until when it sleeps, and the timer for it.
-        let mut sleep: Option<(Timestamp, Sleep)> = None;
+        let mut sleep: Option<(Timestamp, _)> = None;
         poll_fn(move |cx| {
             let due = match self.next(cx.waker()) {
                 Break(reservation) => return Poll::Ready(reservation),

@@ -1,4 +1,4 @@
-//! A handle on a limiter's states under one policy, with every operation.
+//! Every operation of the limiters.
 
 use core::{sync::atomic::AtomicU64, time::Duration};
 use std::sync::Arc;

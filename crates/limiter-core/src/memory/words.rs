@@ -67,11 +67,7 @@ impl Words {
         Self { lines, claims, own: Scales::first(gcra) }
     }
 
-    /// Sets the quota.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scales::number`].
+    /// Sets the quota. Fails as [`Scales::number`] does.
     pub(super) fn set_quota(&mut self, gcra: &Gcra, now: Timestamp) -> Result<(), Error> {
         self.own = self.own.scales.number(gcra, now, |unused| self.erase(unused))?;
         Ok(())

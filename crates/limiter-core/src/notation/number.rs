@@ -8,14 +8,12 @@ use crate::error::excerpt;
 /// A unit of time: its name in printed texts, its other names, and its milliseconds.
 type Unit = (&'static str, &'static [&'static str], u64);
 
-const MILLISECOND: Unit = ("ms", &[], 1);
-
 const UNITS: [Unit; 5] = [
     ("d", &["day", "days"], 86_400_000),
     ("h", &["hour", "hours"], 3_600_000),
     ("min", &["m", "mins", "minute", "minutes"], 60_000),
     ("s", &["sec", "secs", "second", "seconds"], 1_000),
-    MILLISECOND,
+    ("ms", &[], 1),
 ];
 
 /// Returns a number of digits with `_` between them, or the fault of `what`.
@@ -52,6 +50,6 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 pub(super) fn in_largest_unit(time: Duration) -> (u128, &'static str) {
     let millis = time.as_millis();
     let divides = |(.., unit): &Unit| millis.is_multiple_of(u128::from(*unit));
-    let (name, _, unit) = UNITS.into_iter().find(divides).unwrap_or(MILLISECOND);
+    let (name, _, unit) = UNITS.into_iter().find(divides).unwrap_or(("ms", &[], 1));
     (millis / u128::from(unit), name)
 }

@@ -132,10 +132,6 @@ fn several_limits_refuse_only_what_is_certainly_a_mistake() {
     let nine: Vec<_> = nine.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert_eq!(several(&nine).unwrap_err().kind(), ErrorKind::InvalidSetting);
     assert!(several(&nine[1..]).is_ok());
-    // Several limits are not one of several.
-    let both = several(&[("a", "1/s"), ("b", "2/min")]).unwrap();
-    let error = Policy::several("outer", [both]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
 }
 
 #[test]

@@ -169,10 +169,15 @@ fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
     for (limits, kind, fault) in rows {
         assert_refused(several(limits), kind, &format!("invalid policy \"api\": {fault}"));
     }
-    let inner = several(&[("a", "5/s"), ("b", "9/min")]).unwrap();
-    let message =
-        "invalid policy \"outer\": \"api\" has several limits itself; list its limits one by one";
-    assert_refused(Policy::several("outer", [inner]), ErrorKind::InvalidSetting, message);
+}
+
+#[test]
+fn a_policy_of_policies_has_all_their_limits() {
+    let [a, b, c] = [("a", "5/s"), ("b", "9/min"), ("c", "50/h")]
+        .map(|(name, text)| Policy::parse(name, text).unwrap());
+    let outer = Policy::several("outer", [c, Policy::several("inner", [a, b]).unwrap()]).unwrap();
+    let names: Vec<_> = outer.limits().iter().map(Limit::name).collect();
+    assert_eq!(names, ["a", "b", "c"]);
 }
 
 #[test]
