@@ -12,7 +12,7 @@ fn the_page_counts_what_the_server_counts() {
     page.fill("permits", "0");
     page.click("toggle");
     page.wait_until("!document.getElementById('error').hidden");
-    assert_eq!(page.text("error"), "invalid limit \"0/5s\": permits must be at least 1");
+    assert_eq!(page.text("error"), "invalid limit \"0/5s by gcra\": permits must be at least 1");
     assert_eq!(page.text("toggle"), "Start");
 
     page.fill("algorithm", "sliding-log");
