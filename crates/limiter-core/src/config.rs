@@ -6,7 +6,7 @@ mod write;
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
 
-use crate::{Algorithm, Error, ErrorKind, Limit, Policy};
+use crate::{Algorithm, Error, ErrorKind, Limit, Policy, error::excerpt};
 
 /// The policies of a program and their tiers, by name, as a configuration file has them.
 ///
@@ -46,7 +46,8 @@ impl Policies {
     /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
     pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
         let Some(base) = self.policies.get(policy) else {
-            let message = format!("unknown policy {policy:?}; add its limits before its tiers");
+            let message =
+                format!("unknown policy {:?}; add its limits before its tiers", excerpt(policy));
             return Err(Error::new(ErrorKind::InvalidName, message));
         };
         base.check_families(&tier)?;

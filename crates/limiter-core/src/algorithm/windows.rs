@@ -174,20 +174,20 @@ impl Transition for Windows {
 
     fn refund(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
         let (end, now) = (charge.marks.first(), nanos(now));
-        *state = self.at(*state, now);
-        if state.window != self.window {
+        let mut counts = self.at(*state, now);
+        if counts.window != self.window {
             return 0;
         }
-        let count = if end == state.end {
-            &mut state.current
-        } else if end.saturating_add(self.window) == state.end {
-            &mut state.previous
+        let count = if end == counts.end {
+            &mut counts.current
+        } else if end.saturating_add(self.window) == counts.end {
+            &mut counts.previous
         } else {
             return 0;
         };
         let back = permits.min(charge.cost.get()).min(*count);
         *count -= back;
-        *state = self.at(*state, now);
+        *state = self.at(counts, now);
         back
     }
 

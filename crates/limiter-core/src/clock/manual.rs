@@ -86,6 +86,7 @@ impl ManualClock {
             return None;
         }
         let waker = Arc::new(waker.clone());
+        state.sleeps.retain(|(_, waker)| waker.strong_count() > 0);
         state.sleeps.push((until, Arc::downgrade(&waker)));
         Some(waker)
     }

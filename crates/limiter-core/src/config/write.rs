@@ -46,7 +46,7 @@ fn node<'a>(policy: &'a Policy, tiers: Option<&'a BTreeMap<String, Policy>>) -> 
 }
 
 /// Returns the limits of a policy or a tier, without algorithms that reading would assume. The only
-/// limit is written without its name if that is the policy's.
+/// limit is written without its name if it has the policy's name.
 fn limits<'a>(policy: &'a Policy, tier_of: Option<&Policy>) -> Node<'a> {
     let text = |limit: &Limit| Node::Limit(LimitText::of(limit, inherited(tier_of, limit.name())));
     match policy.limits() {

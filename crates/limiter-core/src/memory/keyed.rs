@@ -144,7 +144,7 @@ impl<C: Clock> MemoryLimiter<C> {
         self.waiter(&key.into(), cost, within).block()
     }
 
-    /// Returns `hash_one`, inlined, which that is not.
+    /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
     #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
     #[inline(always)]
     fn hash(&self, key: &Key<'_>) -> u64 {

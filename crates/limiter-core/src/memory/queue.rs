@@ -57,7 +57,7 @@ struct Waiter {
 /// What a waiter does next.
 pub(super) enum Turn {
     Done(Outcome),
-    /// It sleeps until it is woken or due. What is due at the end of time is never due.
+    /// It sleeps until it is woken or due. `Timestamp::MAX` means never.
     Wait(Ticket, Timestamp),
 }
 
@@ -175,7 +175,7 @@ impl Queue {
         self.changed();
     }
 
-    /// Lets the waiters see that the state has changed.
+    /// Settles the waiters after a change of the state.
     pub(super) fn changed(&mut self) {
         self.reconsider_first();
         self.settle(self.now);

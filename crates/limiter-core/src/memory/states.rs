@@ -113,8 +113,8 @@ impl States {
     ) -> Outcome {
         match &self.store {
             Store::Words(words) => words.take(hash, clock, due, cost, within),
-            Store::Table(table) => table.with(hash, self.rule(), clock, |state, now| {
-                self.rule().decide(state, due.unwrap_or(now), cost, within)
+            Store::Table(table) => table.with(hash, self.rule(), clock, due, |state, at| {
+                self.rule().decide(state, at, cost, within)
             }),
         }
     }
@@ -132,7 +132,7 @@ impl States {
                 read(&State::Gcra(tat), now)
             }
             Store::Table(table) => {
-                table.with(hash, self.rule(), clock, |state, now| read(state, now))
+                table.with(hash, self.rule(), clock, None, |state, now| read(state, now))
             }
         }
     }

@@ -50,23 +50,26 @@ impl Table {
         Self { lines, entries: AtomicUsize::new(0), max_entries }
     }
 
-    /// Changes the state of a key, or that which it shares. The clock is read under the lock, so that
-    /// no state is later than the present unless the clock steps back.
+    /// Changes the state of a key, or that which it shares, at present or when a waiter was `due`. The
+    /// clock is read under the lock, so that no state is later than the present unless the clock steps
+    /// back.
     pub(super) fn with<R>(
         &self,
         hash: u64,
         rule: &Rule,
         clock: Now<'_>,
+        due: Option<Timestamp>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
         let mut line = lock(part_of(&self.lines, hash));
         let now = clock();
+        let at = |state: &State| due.filter(|due| rule.is_possible(state, *due)).unwrap_or(now);
         let Line { slots, overflow } = &mut *line;
         let free = || slots.iter().position(|slot| rule.is_fresh(&slot.state, now));
         let index = slots.iter().position(|slot| slot.hash == hash).or_else(free);
         match index.and_then(|index| slots.get_mut(index)) {
             Some(Slot { hash: owner, state }) if *owner == hash => {
-                self.apply(rule, state, self.max_entries, now, change)
+                self.apply(rule, state, self.max_entries, at(state), change)
             }
             Some(slot) => {
                 let is_fresh = rule.is_fresh(overflow, now);
@@ -86,7 +89,7 @@ impl Table {
                 for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
                     self.apply(rule, &mut slot.state, self.max_entries, now, |_, _| ());
                 }
-                self.apply(rule, overflow, OVERFLOW_ENTRIES, now, change)
+                self.apply(rule, overflow, OVERFLOW_ENTRIES, at(overflow), change)
             }
         }
     }

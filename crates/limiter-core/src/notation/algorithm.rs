@@ -37,6 +37,8 @@ impl FromStr for Algorithm {
 
 /// Reads an algorithm, or returns its fault.
 pub(super) fn read(text: &str) -> Result<Algorithm, String> {
+    use Algorithm::SubWindows;
+
     let lower_case = text.to_ascii_lowercase();
     let words: Vec<&str> = lower_case.split_whitespace().collect();
     Ok(match *words {
@@ -46,15 +48,11 @@ pub(super) fn read(text: &str) -> Result<Algorithm, String> {
         }
         ["fixed-window"] => Algorithm::FixedWindow,
         ["aligned-window"] => Algorithm::AlignedWindow,
-        ["sub-windows", number, "slots"] => Algorithm::SubWindows(slots(number, Slots::strict)?),
-        ["sub-windows", number, "slots", "paced"] => {
-            Algorithm::SubWindows(slots(number, Slots::strict)?.paced())
-        }
-        ["sub-windows", number, "slots", "loose"] => {
-            Algorithm::SubWindows(slots(number, Slots::loose)?)
-        }
-        ["sub-windows", number, "slots", "loose", "paced"] => {
-            Algorithm::SubWindows(slots(number, Slots::loose)?.paced())
+        ["sub-windows", n, "slots"] => SubWindows(slots(n, Slots::strict)?),
+        ["sub-windows", n, "slots", "paced"] => SubWindows(slots(n, Slots::strict)?.paced()),
+        ["sub-windows", n, "slots", "loose"] => SubWindows(slots(n, Slots::loose)?),
+        ["sub-windows", n, "slots", "loose", "paced"] => {
+            SubWindows(slots(n, Slots::loose)?.paced())
         }
         ["sliding-counter"] => Algorithm::SlidingCounter,
         ["sliding-log"] => Algorithm::SlidingLog,

@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::time::Duration;
 
-use crate::{Algorithm, Error, ErrorKind, Quota};
+use crate::{Algorithm, Error, ErrorKind, Quota, error::excerpt};
 
 /// One limit of a policy: a quota, its algorithm and its horizon.
 ///
@@ -66,7 +66,7 @@ impl Limit {
         } else {
             return Self { own_horizon: Some(horizon), ..self.clone() }.checked();
         };
-        let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", self.name);
+        let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", excerpt(&self.name));
         Err(Error::new(ErrorKind::InvalidSetting, message))
     }
 

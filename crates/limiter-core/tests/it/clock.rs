@@ -1,8 +1,11 @@
 //! What clocks return.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    task::{Context, Waker},
+    time::{Duration, SystemTime},
+};
 
-use limiter_core::{Clock, ManualClock, SystemClock, Timestamp};
+use limiter_core::{Clock, ManualClock, SystemClock, Timer, Timestamp};
 
 #[test]
 fn the_system_clock_is_monotonic_and_knows_the_wall_clock() {
@@ -24,4 +27,15 @@ fn unix_time_is_the_current_time_by_default() {
     assert_eq!(clock.unix_time(), clock.now());
     clock.set(Timestamp::from_nanos(7));
     assert_eq!(clock.unix_time(), Timestamp::from_nanos(7));
+}
+
+#[test]
+fn a_sleep_that_is_polled_often_is_registered_once() {
+    let clock = ManualClock::new();
+    let mut sleep = clock.sleep_until(Timestamp::from_nanos(1));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..100 {
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+    }
+    assert!(format!("{clock:?}").matches("Weak").count() <= 2);
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp, UnkeyedLimiter};
+use limiter_core::{
+    Cost, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp, UnkeyedLimiter,
+};
 
 type Limiter = MemoryLimiter<ManualClock>;
 
@@ -166,4 +168,16 @@ fn a_receipt_of_another_limiter_gives_back_nothing() {
     assert_eq!(limiter.refund(Receipt::of_store((), u64::MAX)), 0);
     assert_eq!(limiter.refund(Receipt::of_store("key", 5).keep(1)), 0);
     assert_eq!((limiter.peek("key").remaining(), unkeyed.peek().remaining()), (0, 5));
+}
+
+#[test]
+fn a_refund_that_gives_back_nothing_forgets_no_window() {
+    let clock = ManualClock::new();
+    let policy = Policy::fixed_window("test", Quota::per_minute(10));
+    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    let receipt = limiter.reserve("key", Cost::of(10), Duration::ZERO).into_receipt().unwrap();
+    clock.advance(61 * SECOND);
+    assert_eq!(limiter.refund(receipt), 0);
+    clock.set(Timestamp::from_nanos(30_000_000_000));
+    assert!(!limiter.check("key").is_admitted());
 }
