@@ -70,9 +70,10 @@ fn clippy(shell: &Shell) -> Result<()> {
     Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
 }
 
-/// Checks the benchmarks and the fuzz targets, which use the crates as they are now.
+/// Checks the benchmarks and the fuzz targets, which use the crates as they are now. The workflow checks
+/// the benchmark through Redis, whose clients take longest to build.
 fn benches(shell: &Shell) -> Result<()> {
-    for apart in APART {
+    for apart in APART.into_iter().filter(|apart| *apart != "bench") {
         let check = cmd!(shell, "cargo clippy --manifest-path {apart}/Cargo.toml --all-targets");
         // One directory, in which most dependencies have been checked.
         check.args(["--target-dir", "target", "--locked", "--", "-D", "warnings"]).quiet().run()?;
