@@ -129,7 +129,7 @@ impl Transition for Windows {
     /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
     /// larger. That of aligned windows fills the next one too: the present one may be about to end.
     ///
-    /// A window that has ended stays until something is charged, because the clock may step back to it.
+    /// A window that has ended stays until a charge or a refund, because the clock may step back to it.
     fn advance(&self, state: &mut Counts, now: Timestamp) {
         if self.is_possible(state, now) {
             return;

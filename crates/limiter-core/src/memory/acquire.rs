@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     handle::Handle,
-    queue::{Ticket, Turn},
+    queue::{Status, Ticket},
 };
 use crate::{Clock, Cost, Reservation, Timer, Timestamp, sync::unpark_this_thread};
 
@@ -32,16 +32,16 @@ impl<C: Clock> Acquire<C> {
     /// Returns the reservation, or until when to sleep if not woken before.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Option<Timestamp>> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let turn = handle.with_queue(*hash, |queue| match *ticket {
-            Some(ticket) => queue.look(ticket, waker),
+        let status = handle.with_queue(*hash, |queue| match *ticket {
+            Some(ticket) => queue.poll(ticket, waker),
             None => queue.join(&handle.states, *cost, *deadline, waker),
         });
-        match turn {
-            Turn::Done(outcome) => {
+        match status {
+            Status::Done(outcome) => {
                 *ticket = None;
                 Break(handle.reservation(*hash, outcome, Duration::ZERO))
             }
-            Turn::Wait(place, due) => {
+            Status::Waiting(place, due) => {
                 *ticket = Some(place);
                 Continue((due < Timestamp::MAX).then(|| handle.by_the_clock(due)))
             }

@@ -54,11 +54,11 @@ struct Waiter {
     sleeps_until: Timestamp,
 }
 
-/// What a waiter does next.
-pub(super) enum Turn {
+/// Whether a waiter has been served.
+pub(super) enum Status {
     Done(Outcome),
     /// It sleeps until it is woken or due. `Timestamp::MAX` means never.
-    Wait(Ticket, Timestamp),
+    Waiting(Ticket, Timestamp),
 }
 
 /// The state after all waiters were charged, and when that will be.
@@ -127,7 +127,7 @@ impl Queue {
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
-    ) -> Turn {
+    ) -> Status {
         let (hash, now) = (self.hash, self.now);
         let take = || states.take(hash, &|| now, None, cost, Duration::ZERO);
         let outcome = self.refusal(states, cost).unwrap_or_else(take);
@@ -136,7 +136,7 @@ impl Queue {
         let due = wait.map(|wait| now.saturating_add(wait));
         let in_time = |due: &Timestamp| deadline.is_none_or(|deadline| *due <= deadline);
         let Some(due) = due.filter(in_time) else {
-            return Turn::Done(outcome);
+            return Status::Done(outcome);
         };
         if let Some(forecast) = &mut self.forecast {
             forecast.charge(states.rule(), due, cost);
@@ -145,22 +145,22 @@ impl Queue {
         let (states, waker) = (Arc::clone(states), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
         self.waiting.insert(self.last_ticket, waiter);
-        Turn::Wait(self.last_ticket, due)
+        Status::Waiting(self.last_ticket, due)
     }
 
     /// Returns what has become of a waiter, or until when it sleeps on.
-    pub(super) fn look(&mut self, ticket: Ticket, waker: &Waker) -> Turn {
+    pub(super) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
-            return Turn::Done(outcome);
+            return Status::Done(outcome);
         }
         let Some(waiter) = self.waiting.get_mut(&ticket) else {
-            return Turn::Wait(ticket, Timestamp::MAX);
+            return Status::Waiting(ticket, Timestamp::MAX);
         };
         if !waiter.waker.will_wake(waker) {
             self.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
         }
         waiter.sleeps_until = waiter.due;
-        Turn::Wait(ticket, waiter.due)
+        Status::Waiting(ticket, waiter.due)
     }
 
     /// Gives up a place, and what may have been charged for it.
