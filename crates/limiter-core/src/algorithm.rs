@@ -15,16 +15,15 @@ mod kind;
 mod ledger;
 mod pace;
 mod rule;
-mod scale;
 mod slots;
+pub(crate) mod ticks;
 mod transition;
 mod windows;
 
-pub use gcra::{Gcra, Tat};
+pub use gcra::{Gcra, Tat, Writer};
 pub use kind::Algorithm;
 pub use ledger::{Entries, Ledger};
 pub use rule::{Rule, Several, State};
-pub use scale::Scale;
 pub use slots::Slots;
 pub use transition::{Charge, Marks, Transition};
 pub use windows::{Counts, WindowKind, Windows};

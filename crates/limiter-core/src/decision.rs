@@ -2,7 +2,7 @@
 
 use core::{cmp::Reverse, fmt, time::Duration};
 
-use crate::algorithm::Scale;
+use crate::algorithm::ticks;
 
 /// The most limits of one policy.
 pub(crate) const MAX_LIMITS: usize = 8;
@@ -22,9 +22,12 @@ pub(crate) const MAX_LIMITS: usize = 8;
 pub struct Decision {
     admitted: bool,
     usage: Usage,
-    retry_after: Option<Duration>,
+    /// In nanoseconds; [`NEVER`] if the cost can never fit.
+    retry_after: u64,
     source: Source,
 }
+
+const NEVER: u64 = u64::MAX;
 
 /// Where a decision was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,20 +49,28 @@ impl Decision {
     /// Returns an admission that left `usage`, decided by the store.
     #[inline]
     pub const fn admitted(usage: Usage) -> Self {
-        let retry_after = Some(Duration::ZERO);
-        Self { admitted: true, usage, retry_after, source: Source::Store }
+        Self { admitted: true, usage, retry_after: 0, source: Source::Store }
     }
 
     /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
     /// never fit.
     #[inline]
     pub const fn refused(usage: Usage, retry_after: Option<Duration>) -> Self {
+        let retry_after = match retry_after {
+            Some(wait) => nanos(wait),
+            None => NEVER,
+        };
         Self { admitted: false, usage, retry_after, source: Source::Store }
     }
 
     /// Sets where the decision was made. The default is [`Source::Store`].
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
+    }
+
+    /// Marks the decision as one that the debt of other keys had a part in: see [`Usage::is_shared`].
+    pub(crate) const fn shared(self) -> Self {
+        Self { usage: self.usage.shared(), ..self }
     }
 
     /// Returns whether the request may proceed: its permits were charged.
@@ -93,7 +104,10 @@ impl Decision {
     /// can never fit.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        match self.retry_after {
+            NEVER => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
     }
 
     /// Returns the time until the key has fully recovered: see [`Usage::reset_after`].
@@ -123,16 +137,24 @@ impl Decision {
 pub struct Usage {
     limit: u64,
     figures: Figures,
-    limit_index: usize,
+    limit_index: u8,
+    is_shared: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Figures {
-    /// The permits that remain, and the time until the key has recovered.
-    Known(u64, Duration),
-    /// A debt of GCRA, from which the figures are computed when they are read: otherwise a check
-    /// takes a third longer (`cargo xtask bench memory`).
-    Debt { ends: u64, now: u64, scale: Scale },
+    /// The permits that remain, and the time until the key has recovered, in nanoseconds.
+    Known { remaining: u64, reset_after: u64 },
+    /// A debt of GCRA and its increment, from which the figures are computed when they are read:
+    /// otherwise a check takes a third longer (`cargo xtask bench memory`).
+    Debt { debt: u64, increment: u64 },
+}
+
+/// Returns a time in nanoseconds, at most 584 years.
+const fn nanos(time: Duration) -> u64 {
+    let nanos = time.as_nanos();
+    #[expect(clippy::cast_possible_truncation, reason = "checked")]
+    if nanos < NEVER as u128 { nanos as u64 } else { NEVER - 1 }
 }
 
 impl Usage {
@@ -141,19 +163,27 @@ impl Usage {
     /// Returns the usage of a policy's only limit.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        Self { limit, figures: Figures::Known(remaining, reset_after), limit_index: 0 }
+        let figures = Figures::Known { remaining, reset_after: nanos(reset_after) };
+        Self { limit, figures, limit_index: 0, is_shared: false }
     }
 
-    /// Returns the usage at `now`, in nanoseconds, of a debt that ends at a tick of `scale`.
+    /// Returns the usage of a debt, in ticks.
     #[inline]
-    pub(crate) const fn of_debt(limit: u64, ends: u64, now: u64, scale: Scale) -> Self {
-        Self { limit, figures: Figures::Debt { ends, now, scale }, limit_index: 0 }
+    pub(crate) const fn of_debt(limit: u64, debt: u64, increment: u64) -> Self {
+        let figures = Figures::Debt { debt, increment };
+        Self { limit, figures, limit_index: 0, is_shared: false }
+    }
+
+    pub(crate) const fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
     }
 
     /// Sets which limit this usage describes: an index into
     /// [`Policy::limits`](crate::Policy::limits).
     #[must_use]
     pub const fn of_limit(self, limit_index: usize) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 8 limits")]
+        let limit_index = limit_index as u8;
         Self { limit_index, ..self }
     }
 
@@ -184,10 +214,9 @@ impl Usage {
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         match self.figures {
-            Figures::Known(remaining, _) => remaining,
-            Figures::Debt { ends, now, scale } => {
-                let debt = ends.saturating_sub(scale.ticks(now));
-                self.limit.saturating_sub(debt.div_ceil(scale.increment))
+            Figures::Known { remaining, .. } => remaining,
+            Figures::Debt { debt, increment } => {
+                self.limit.saturating_sub(debt.div_ceil(increment))
             }
         }
     }
@@ -202,8 +231,8 @@ impl Usage {
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         match self.figures {
-            Figures::Known(_, reset_after) => reset_after,
-            Figures::Debt { ends, now, scale } => scale.until(ends, now),
+            Figures::Known { reset_after, .. } => Duration::from_nanos(reset_after),
+            Figures::Debt { debt, .. } => ticks::time(debt),
         }
     }
 
@@ -211,13 +240,21 @@ impl Usage {
     /// describes.
     #[must_use]
     pub const fn limit_index(&self) -> usize {
-        self.limit_index
+        self.limit_index as usize
+    }
+
+    /// Returns whether the debt of other keys counted, because the limiter in memory had no place for
+    /// this key alone: its table is too small. See [`Builder::capacity`](crate::Builder::capacity).
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.is_shared
     }
 }
 
 impl PartialEq for Usage {
     fn eq(&self, other: &Self) -> bool {
-        let key = |it: &Self| (it.limit, it.remaining(), it.reset_after(), it.limit_index);
+        let key =
+            |it: &Self| (it.limit, it.remaining(), it.reset_after(), it.limit_index, it.is_shared);
         key(self) == key(other)
     }
 }
@@ -231,6 +268,7 @@ impl fmt::Debug for Usage {
             .field("remaining", &self.remaining())
             .field("reset_after", &self.reset_after())
             .field("limit_index", &self.limit_index)
+            .field("is_shared", &self.is_shared)
             .finish()
     }
 }

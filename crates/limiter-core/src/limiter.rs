@@ -66,7 +66,9 @@ pub trait Limiter: Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states, or if the limiter has no room for
+    /// [families](Policy::families) than this limiter's states.
+    ///
+    /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
     /// another quota.
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 }

@@ -5,7 +5,7 @@
 //! | `keyed`, `unkeyed`, `builder` | the limiters, and how they are built |
 //! | `handle` | the operations, for both |
 //! | `states` | where states are stored: words for GCRA, a locked table for all else |
-//! | `word`, `words`, `scales` | one lock-free word a key |
+//! | `slot`, `words`, `quotas` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
 //! | `queue`, `acquire` | waiters |
 
@@ -14,11 +14,11 @@ mod builder;
 mod handle;
 mod keyed;
 mod queue;
-mod scales;
+mod quotas;
+mod slot;
 mod states;
 mod table;
 mod unkeyed;
-mod word;
 mod words;
 
 pub use builder::Builder;

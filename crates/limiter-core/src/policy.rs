@@ -149,10 +149,13 @@ impl Policy {
     /// limiter's states.
     #[doc(hidden)]
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
-        let (own, others) = (self.families(), other.families());
-        if own == others {
+        let same =
+            |(own, other): (&Limit, &Limit)| own.algorithm().family() == other.algorithm().family();
+        let number = self.limits().len() == other.limits().len();
+        if number && self.limits().iter().zip(other.limits()).all(same) {
             return Ok(());
         }
+        let (own, others) = (self.families(), other.families());
         let fault = format!(
             "it limits by {others}, and the limiter's states are those of {own} ({:?}); use the \
              same algorithms in the same order",

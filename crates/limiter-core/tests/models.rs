@@ -129,6 +129,68 @@ fn a_refund_after_a_claim_does_not_bring_back_the_former_word() {
     });
 }
 
+const HOUR: u64 = 3_600_000_000_000;
+
+/// A stalled charge lands on another key's word that happens to be the one that it found.
+#[test]
+fn a_charge_that_lands_on_another_key_is_repeated() {
+    model(|| {
+        let (limiter, clock) = keyed();
+        clock.0.store(2 * HOUR, Ordering::Relaxed);
+        assert!(limiter.check(7).is_admitted());
+        limiter.reset(7);
+        let other = limiter.clone();
+        let (there, ()) = together(
+            move || other.check(7).is_admitted(),
+            || {
+                clock.0.store(2 * HOUR + 1, Ordering::Relaxed);
+                let _ = limiter.check(8);
+                clock.0.store(2 * HOUR, Ordering::Relaxed);
+                limiter.reset(8);
+            },
+        );
+        assert!(!there || !limiter.check(7).is_admitted());
+    });
+}
+
+/// A stalled charge by one quota, while another quota charges the key and it comes back.
+#[test]
+fn quotas_that_compete_for_a_key_stay_within_the_larger_burst() {
+    model(|| {
+        let (limiter, _) = keyed();
+        let twice = Policy::gcra("twice", Quota::per_hour(2));
+        let twice = limiter.with_policy(&twice).expect("there is room for a quota");
+        let other = limiter.clone();
+        let (there, here) = together(
+            move || u32::from(other.check(7).is_admitted()),
+            || [&twice, &limiter, &twice].map(|by| u32::from(by.check(7).is_admitted())),
+        );
+        assert_eq!(there + here.iter().sum::<u32>(), 2);
+        assert!(!twice.check(7).is_admitted());
+    });
+}
+
+/// A charge that is stalled while another quota charges its key, the key is reset, and its slot is
+/// claimed by another key.
+#[test]
+fn a_claim_after_a_reset_keeps_its_debt() {
+    model(|| {
+        let limiter = recovered();
+        let twice = Policy::gcra("twice", Quota::per_hour(2));
+        let twice = limiter.with_policy(&twice).expect("there is room for a quota");
+        let other = limiter.clone();
+        let (_, here) = together(
+            move || other.check(7).is_admitted(),
+            || {
+                assert!(twice.check(7).is_admitted());
+                limiter.reset(7);
+                limiter.check(8).is_admitted()
+            },
+        );
+        assert!(!here || !limiter.check(8).is_admitted());
+    });
+}
+
 type Unkeyed = UnkeyedLimiter<ManualClock>;
 
 fn take(limiter: &Unkeyed) -> Option<Receipt> {

@@ -60,10 +60,10 @@ fn stays_within(admitted: &Admitted, scenario: &Scenario) -> Law {
 }
 
 /// The other side of law 1, for limits by a rate: what is refused would not have fitted a tick
-/// earlier at a rate one in a thousand lower. For one policy, and clocks that do not step back.
+/// earlier at a rate one in 800 lower. For one policy, and clocks that do not step back.
 pub fn never_stingy(subject: &mut impl Subject, scenario: &Scenario) -> Law {
     const TICK: Duration = Duration::from_nanos(128);
-    let mut bucket = Bucket::slower(&scenario.quota(), 1);
+    let mut bucket = Bucket::slower(&scenario.quota(), 125);
     let mut latest = Timestamp::ZERO;
     for Request { now, cost, .. } in scenario.requests() {
         bucket.refill(now.saturating_since(latest));

@@ -30,12 +30,12 @@ impl Bucket {
         Self::slower(quota, 0)
     }
 
-    /// Returns the full bucket of `quota`, refilled slower than it asks by `per_mille`.
+    /// Returns the full bucket of `quota`, refilled slower than it asks by so many in 100,000.
     #[must_use]
-    pub fn slower(quota: &Quota, per_mille: u128) -> Self {
-        let parts_per_permit = quota.window().as_nanos() * 1_000;
+    pub fn slower(quota: &Quota, by: u128) -> Self {
+        let parts_per_permit = quota.window().as_nanos() * 100_000;
         let capacity = u128::from(quota.burst()) * parts_per_permit;
-        let parts_per_nano = u128::from(quota.permits()) * (1_000 - per_mille);
+        let parts_per_nano = u128::from(quota.permits()) * (100_000 - by);
         Self { level: capacity, capacity, parts_per_permit, parts_per_nano }
     }
 

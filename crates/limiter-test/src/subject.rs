@@ -1,11 +1,13 @@
 //! A limiter under test, on a clock that the test sets.
 
 mod bare;
+mod crowded;
 mod memory;
 
 use std::time::Duration;
 
 pub use bare::Bare;
+pub use crowded::Crowded;
 use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
 pub use memory::InMemory;
 

@@ -311,4 +311,9 @@ impl Transition for Ledger {
     fn longest_delay(&self, _state: &Entries, _now: Timestamp) -> Duration {
         Duration::from_nanos(self.header.horizon)
     }
+
+    /// The header of the entries keeps the longest span and horizon of all that charged them.
+    fn shared(&self, _state: &mut Entries, _now: Timestamp) -> Self {
+        *self
+    }
 }

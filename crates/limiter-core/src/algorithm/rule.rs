@@ -159,7 +159,24 @@ impl Transition for Rule {
     fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
         dispatch!(read self, state, |own, value| own.is_fresh(value, now))
     }
+
+    fn shared(&self, state: &mut State, now: Timestamp) -> Self {
+        dispatch!(write self, state, |own, value| own.shared(value, now).into())
+    }
 }
+
+/// Converts the transition of an algorithm.
+macro_rules! from {
+    ($($variant:ident)*) => {$(
+        impl From<$variant> for Rule {
+            fn from(rule: $variant) -> Self {
+                Self::$variant(rule)
+            }
+        }
+    )*};
+}
+
+from!(Gcra Windows Ledger Several);
 
 /// Several limits on one subject: a cost is charged to all of them, or to none.
 ///
@@ -251,5 +268,9 @@ impl Transition for Several {
 
     fn is_fresh(&self, states: &Vec<State>, now: Timestamp) -> bool {
         self.each(states).all(|(limit, state)| limit.is_fresh(state, now))
+    }
+
+    fn shared(&self, states: &mut Vec<State>, now: Timestamp) -> Self {
+        Self(self.each_mut(states).map(|(limit, state)| limit.shared(state, now)).collect())
     }
 }

@@ -51,6 +51,14 @@ pub trait Transition {
         self.usage(state, now).reset_after().is_zero()
     }
 
+    /// Returns this quota as it charges a state that keys share, and prepares a copy of that state for
+    /// it: any of the keys may owe all of the state, so its end never comes earlier, and its pace
+    /// never becomes faster.
+    #[must_use]
+    fn shared(&self, state: &mut Self::State, now: Timestamp) -> Self
+    where
+        Self: Sized;
+
     /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
     /// fits. The state has been advanced to `now`.
     fn decide(

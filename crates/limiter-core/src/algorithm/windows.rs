@@ -210,4 +210,14 @@ impl Transition for Windows {
         }
         Duration::from_nanos(self.reach - self.window)
     }
+
+    /// Counts in windows of the longest length that has charged the state.
+    fn shared(&self, state: &mut Counts, now: Timestamp) -> Self {
+        let Counts { window, .. } = self.at(*state, nanos(now));
+        if window <= self.window {
+            return *self;
+        }
+        let horizon = self.reach - self.window;
+        Self { window, reach: window.saturating_add(horizon), ..*self }
+    }
 }

@@ -66,9 +66,11 @@ impl<C: Clock> Builder<C> {
     /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 400 bytes a key in
     /// all.
     ///
-    /// A new key that finds no room shares the permits of one key with other such keys until an
-    /// earlier key has recovered; keys that have a place keep it. Since a key's place depends on its
-    /// hash, about one key in a thousand shares before the limiter is full.
+    /// A new key that finds no room shares a debt with other such keys until an earlier key has
+    /// recovered; keys that have a place keep it. It may have to wait for as long as the slowest of
+    /// these keys takes to recover, and no longer. [`Usage::is_shared`](crate::Usage::is_shared) reports
+    /// it. Since a key's place depends on its hash, a few keys share before the limiter is full: with
+    /// GCRA about one in 100,000, with another algorithm one in 1,000.
     pub fn capacity(self, keys: usize) -> Self {
         Self { keys, ..self }
     }
@@ -82,8 +84,9 @@ impl<C: Clock> Builder<C> {
         Self { entries_per_key: entries, ..self }
     }
 
-    /// Stores each GCRA state with its own quota, for more than 254 different quotas at once, such
-    /// as a quota of its own for each customer. A check then takes a lock, and a key about 200 bytes.
+    /// Stores each GCRA state with its own quota, for more than 65,535 different quotas in the life of
+    /// the limiter, such as quotas that clients or servers choose. A check then takes a lock, and a key
+    /// about 200 bytes.
     pub fn wide_states(self) -> Self {
         Self { wide_states: true, ..self }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     queue::{Queue, Queues},
     states::{States, Taken},
-    word::{Now, Outcome},
+    words::{Now, Outcome},
 };
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
@@ -16,7 +16,7 @@ use crate::{
 /// A handle on a limiter's states under one policy.
 pub(super) struct Handle<C> {
     shared: Arc<Shared<C>>,
-    pub(super) states: Arc<States>,
+    pub(super) states: States,
 }
 
 /// What all handles of a limiter share.
@@ -38,7 +38,7 @@ impl<C: Clock> Handle<C> {
             clock,
             unix_time: states.policy.reads_unix_time(),
         };
-        Self { shared: Arc::new(shared), states: Arc::new(states) }
+        Self { shared: Arc::new(shared), states }
     }
 
     pub(super) fn clock(&self) -> &C {
@@ -46,7 +46,7 @@ impl<C: Clock> Handle<C> {
     }
 
     pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        let states = Arc::new(self.states.with_policy(policy, self.now())?);
+        let states = self.states.with_policy(policy)?;
         Ok(Self { shared: Arc::clone(&self.shared), states })
     }
 
@@ -83,7 +83,7 @@ impl<C: Clock> Handle<C> {
         let Some(charge) = charge else {
             return Reservation::refused(decision);
         };
-        let states = Arc::clone(&self.states);
+        let states = self.states.clone();
         let taken = Taken { limiter: self.shared.id, hash, states, charge };
         Reservation::admitted(decision, delay, Receipt::of_memory(taken, charge.cost.get()))
     }
@@ -143,6 +143,6 @@ impl<C: Clock> Handle<C> {
 
 impl<C> Clone for Handle<C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), states: Arc::clone(&self.states) }
+        Self { shared: Arc::clone(&self.shared), states: self.states.clone() }
     }
 }

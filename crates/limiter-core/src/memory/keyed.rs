@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Its memory is bounded by its capacity, it needs no background thread, and it is correct under
 /// threads: no permit is admitted twice. Clones and [handles](Self::with_policy) share one set of
-/// states. Keys are stored as 64-bit hashes under a random seed.
+/// states. Keys are stored as hashes under a random seed, of 48 bits beside those that choose their place.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -75,9 +75,11 @@ impl<C: Clock> MemoryLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states; or, for GCRA, if 254 different
-    /// quotas are in use already ([`wide_states`](crate::Builder::wide_states)
-    /// has no such limit).
+    /// [families](Policy::families) than this limiter's states.
+    ///
+    /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has known 65,535
+    /// different quotas by GCRA. Each counts for the life of the limiter, so quotas that clients or
+    /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
     }
@@ -150,8 +152,7 @@ impl<C: Clock> MemoryLimiter<C> {
     fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
-        // A slot that was never claimed has the hash 0.
-        hasher.finish().max(1)
+        hasher.finish()
     }
 
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.

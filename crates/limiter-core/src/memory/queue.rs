@@ -10,12 +10,11 @@
 
 use core::{mem, task::Waker, time::Duration};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use super::{
     states::States,
     table::part_of,
-    word::{Now, Outcome},
+    words::{Now, Outcome},
 };
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
@@ -44,7 +43,7 @@ pub(super) struct Queue {
 pub(super) type Ticket = u64;
 
 struct Waiter {
-    states: Arc<States>,
+    states: States,
     cost: Cost,
     /// The last moment at which the permits are of use.
     deadline: Option<Timestamp>,
@@ -123,7 +122,7 @@ impl Queue {
     /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
     pub(super) fn join(
         &mut self,
-        states: &Arc<States>,
+        states: &States,
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
@@ -142,7 +141,7 @@ impl Queue {
             forecast.charge(states.rule(), due, cost);
         }
         self.last_ticket += 1;
-        let (states, waker) = (Arc::clone(states), waker.clone());
+        let (states, waker) = (states.clone(), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
         self.waiting.insert(self.last_ticket, waiter);
         Status::Waiting(self.last_ticket, due)
@@ -191,7 +190,7 @@ impl Queue {
             return None;
         }
         let forecast = self.forecast.get_or_insert_with(|| {
-            let state = states.read(hash, &|| now, |state, _| state.clone());
+            let state = states.read(hash, &|| now, |_, state, _| state.clone()).0;
             let mut forecast = Forecast { state, last: now };
             for Waiter { states, cost, due, .. } in self.waiting.values_mut() {
                 // A cost that does not fit any more is refused when it is the first.
@@ -211,8 +210,8 @@ impl Queue {
     fn reconsider_first(&mut self) {
         self.forecast = None;
         if let Some(Waiter { states, cost, due, .. }) = self.waiting.values_mut().next() {
-            let wait = |state: &_, now| states.rule().wait(state, now, *cost);
-            let wait = states.read(self.hash, &|| self.now, wait);
+            let wait = |rule: &Rule, state: &_, now| rule.wait(state, now, *cost);
+            let (wait, _) = states.read(self.hash, &|| self.now, wait);
             // A cost that never fits is due at once, to be refused.
             *due = self.now.saturating_add(wait.unwrap_or_default());
         }

@@ -4,25 +4,24 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     table::Table,
-    word::{Now, Outcome},
-    words::Words,
+    words::{Now, Numbered, Outcome, Words},
 };
 use crate::{
     Cost, Decision, Error, Policy, Timestamp, Usage,
-    algorithm::{Charge, Rule, State, Transition},
+    algorithm::{Charge, Marks, Rule, State, Tat, Transition, ticks::ticks},
 };
 
-/// The states of a limiter under one policy, by the hash of the key.
+/// The states of a limiter under one policy, by the hash of the key. A clone has the same states.
+#[derive(Clone)]
 pub(super) struct States {
     pub(super) policy: Policy,
     store: Store,
 }
 
-/// Shared by the handles of a limiter.
 #[derive(Clone)]
 enum Store {
-    /// GCRA, a word a key.
-    Words(Words),
+    /// GCRA, a slot a key, and the quota that asks.
+    Words(Arc<Words>, Numbered),
     /// Any algorithm.
     Table(Arc<Table>),
 }
@@ -33,7 +32,7 @@ pub(crate) struct Taken {
     pub(super) limiter: u64,
     pub(super) hash: u64,
     /// By which it was charged.
-    pub(super) states: Arc<States>,
+    pub(super) states: States,
     pub(super) charge: Charge,
 }
 
@@ -42,19 +41,25 @@ impl States {
     /// Wide states are in the table.
     pub(super) fn new(policy: Policy, keys: usize, max_entries: usize, wide: bool) -> Self {
         let store = match policy.rule() {
-            Rule::Gcra(gcra) if !wide => Store::Words(Words::new(gcra, keys)),
+            Rule::Gcra(gcra) if !wide => {
+                let (words, own) = Words::new(keys, gcra);
+                Store::Words(Arc::new(words), own)
+            }
             _ => Store::Table(Arc::new(Table::new(keys, max_entries))),
         };
         Self { policy, store }
     }
 
     /// Returns the same states under another policy.
-    pub(super) fn with_policy(&self, policy: &Policy, now: Timestamp) -> Result<Self, Error> {
+    #[inline]
+    pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         self.policy.check_families(policy)?;
-        let mut store = self.store.clone();
-        if let (Store::Words(words), Rule::Gcra(gcra)) = (&mut store, policy.rule()) {
-            words.set_quota(gcra, now)?;
-        }
+        let store = match (&self.store, policy.rule()) {
+            (Store::Words(words, _), Rule::Gcra(gcra)) => {
+                Store::Words(Arc::clone(words), words.numbered(gcra)?)
+            }
+            (store, _) => store.clone(),
+        };
         Ok(Self { policy: policy.clone(), store })
     }
 
@@ -62,28 +67,15 @@ impl States {
         self.policy.rule()
     }
 
-    /// Returns what [`Words::check`] returns, and for which moment.
-    #[inline(always)]
-    fn check_word(
-        &self,
-        hash: u64,
-        clock: &impl Fn() -> Timestamp,
-        cost: Cost,
-    ) -> Option<(&Words, (u64, bool), Timestamp)> {
-        let Store::Words(words) = &self.store else {
-            return None;
-        };
-        let now = clock();
-        Some((words, words.check(hash, now, cost)?, now))
-    }
-
     /// Charges `cost` if it fits now.
     #[inline]
     pub(super) fn check(&self, hash: u64, clock: &impl Fn() -> Timestamp, cost: Cost) -> Decision {
-        match self.check_word(hash, clock, cost) {
-            Some((words, checked, now)) => words.own.gcra.decision(checked, now, cost),
-            None => self.take(hash, clock, None, cost, Duration::ZERO).0,
+        if let Store::Words(words, own) = &self.store
+            && let Some(checked) = words.check(own, hash, clock(), cost)
+        {
+            return own.gcra.decision(checked, cost);
         }
+        self.take(hash, clock, None, cost, Duration::ZERO).0
     }
 
     /// Charges `cost` if it fits now or up to `within` later.
@@ -94,10 +86,15 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        match self.check_word(hash, clock, cost) {
-            Some((words, (end, true), now)) => words.own.outcome(end, now, cost),
-            _ => self.take(hash, clock, None, cost, within),
+        if let Store::Words(words, own) = &self.store {
+            let now = clock();
+            if let Some((debt, true)) = words.check(own, hash, now, cost) {
+                let marks = Marks::one(ticks(now).wrapping_add(debt));
+                let charge = Charge { at: now, cost, marks };
+                return (own.gcra.decision((debt, true), cost), Some(charge));
+            }
         }
+        self.take(hash, clock, None, cost, within)
     }
 
     /// Charges `cost` if it fits now or up to `within` later; or for a waiter, at the moment at which
@@ -111,41 +108,45 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        match &self.store {
-            Store::Words(words) => words.take(hash, clock, due, cost, within),
-            Store::Table(table) => table.with(hash, self.rule(), clock, due, |state, at| {
-                self.rule().decide(state, at, cost, within)
+        let ((decision, charge), is_shared) = match &self.store {
+            Store::Words(words, own) => {
+                words.with(own, hash, clock, due, |tat, at| own.gcra.decide(tat, at, cost, within))
+            }
+            Store::Table(table) => table.with(hash, self.rule(), clock, due, |rule, state, at| {
+                rule.decide(state, at, cost, within)
             }),
-        }
+        };
+        (if is_shared { decision.shared() } else { decision }, charge)
     }
 
-    /// Reads the state of a key, which may be shared.
+    /// Reads the state of a key, which may be shared, by the rule that applies to it.
     pub(super) fn read<R>(
         &self,
         hash: u64,
         clock: Now<'_>,
-        read: impl FnOnce(&State, Timestamp) -> R,
-    ) -> R {
+        read: impl Fn(&Rule, &State, Timestamp) -> R,
+    ) -> (R, bool) {
         match &self.store {
-            Store::Words(words) => {
-                let (tat, now) = words.read(hash, clock);
-                read(&State::Gcra(tat), now)
-            }
+            Store::Words(words, own) => words.with(own, hash, clock, None, |tat: &mut Tat, now| {
+                read(self.rule(), &State::Gcra(*tat), now)
+            }),
             Store::Table(table) => {
-                table.with(hash, self.rule(), clock, None, |state, now| read(state, now))
+                table
+                    .with(hash, self.rule(), clock, None, |rule, state, now| read(rule, state, now))
             }
         }
     }
 
     pub(super) fn usage(&self, hash: u64, clock: Now<'_>) -> Usage {
-        self.read(hash, clock, |state, now| self.rule().usage(state, now))
+        let (usage, is_shared) = self.read(hash, clock, Rule::usage);
+        if is_shared { usage.shared() } else { usage }
     }
 
     /// Gives back up to `permits` of a charge, and returns how many came back.
     pub(super) fn refund(&self, hash: u64, clock: Now<'_>, charge: &Charge, permits: u64) -> u64 {
         let back = match &self.store {
-            Store::Words(words) => words
-                .change(hash, clock, |tat, now| words.own.gcra.refund(tat, now, charge, permits)),
+            Store::Words(words, own) => words
+                .change(own, hash, clock, |tat, now| own.gcra.refund(tat, now, charge, permits)),
             Store::Table(table) => table.change(hash, self.rule(), clock, |state, now| {
                 self.rule().refund(state, now, charge, permits)
             }),
@@ -156,7 +157,9 @@ impl States {
     /// Makes a key fresh, unless it has no place of its own.
     pub(super) fn reset(&self, hash: u64, clock: Now<'_>) {
         match &self.store {
-            Store::Words(words) => words.reset(hash, clock),
+            Store::Words(words, own) => {
+                words.change(own, hash, clock, |tat, now| tat.at = ticks(now));
+            }
             Store::Table(table) => {
                 table.change(hash, self.rule(), clock, |state, _| *state = State::Fresh);
             }

@@ -1,186 +1,172 @@
-//! A bounded, lock-free table of words, one a key.
+//! A bounded table of GCRA's debts, one [slot](Slot) a key.
 //!
-//! A key has one 16-byte slot, its hash beside its word, in one of four lines of 64 bytes. A hit is
-//! a load of the word, a load of the hash, and one compare-and-swap of the word. A slot whose debt
-//! has drained is free for another key: the claim swaps the word to `BUSY`, stores the hash, and
-//! stores the word. A swap by the former owner that was stalled meanwhile fails, because the new
-//! word is later than any word from before the claim: its debt ends after a moment at which the old
-//! one had drained, and refunds and resets leave a word no earlier than now.
+//! A key has its slot in one of two cache lines, mostly in its first. A check that finds it there under
+//! its own quota takes no lock. Everything else happens under a lock that the key always takes, so no
+//! key gets two slots: a slot whose debt has drained is claimed, and the quota in a tag is changed.
 //!
-//! Claims of one key are serialised by a lock, so no key gets two slots. If all slots of a key are
-//! taken by debtors, the key shares the overflow word of its first line with other such keys. That
-//! word keeps the slowest pace, so no debt drains faster for being shared, and a key that finds a
-//! free slot later starts from it.
-
-use std::{sync::Arc, time::Duration};
+//! If all slots of a key are taken by debtors, the key shares one more slot with other such keys. A key
+//! that finds a slot later starts from the shared debt.
 
 use super::{
-    scales::{Numbered, Scales},
-    table::part_of,
-    word::{BUSY, EMPTY, Now, Outcome, end, number, swap, word},
+    quotas::{Number, Quotas},
+    slot::{BUSY, Slot, number, tag},
 };
 use crate::{
-    Cost, Decision, Error, Timestamp, Usage,
-    algorithm::{Gcra, Tat, Transition},
-    sync::{AtomicU64, Mutex, Ordering, lock},
+    Cost, Decision, Error, Timestamp,
+    algorithm::{
+        Charge, Gcra, Tat, Transition,
+        ticks::{left, ticks},
+    },
+    sync::{Mutex, MutexGuard, lock, yield_now},
 };
 
-/// The words of many keys, under one quota.
-#[derive(Clone)]
+/// Reads the clock of a limiter, as its states count time.
+pub(super) type Now<'a> = &'a dyn Fn() -> Timestamp;
+
+/// A decision, and what was charged by it.
+pub(super) type Outcome = (Decision, Option<Charge>);
+
 pub(super) struct Words {
-    /// Pairs of neighbours.
-    lines: Arc<[Line]>,
-    /// Serialise the claims of a key.
-    claims: Arc<[Mutex<()>]>,
-    pub(super) own: Numbered,
+    lines: Box<[Line]>,
+    /// For each group of lines, what the keys owe together that found no slot in their lines. The first
+    /// line of a key decides. Changed under the lock of the group.
+    shared: Box<[Slot]>,
+    /// Each is the lock of many groups.
+    locks: Box<[Mutex<()>]>,
+    quotas: Quotas,
 }
 
 /// In models, one slot, for which all keys compete.
-const SLOTS: usize = if cfg!(loom) { 1 } else { 3 };
-const CLAIMS: usize = if cfg!(loom) { 1 } else { 64 };
+const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// How many lines a key can have its slot in: two neighbours, twice.
-const CHOICES: usize = NEIGHBOURS * NEIGHBOURS;
-const NEIGHBOURS: usize = if cfg!(loom) { 1 } else { 2 };
+const LINES_OF_GROUP: usize = 4;
+
+const MOST_LOCKS: usize = 256;
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Line {
-    slots: [Slot; SLOTS],
-    overflow: AtomicU64,
+struct Line([Slot; SLOTS]);
+
+/// A quota and its number.
+#[derive(Clone, Copy)]
+pub(super) struct Numbered {
+    pub(super) gcra: Gcra,
+    number: Number,
 }
 
-#[derive(Default)]
-struct Slot {
-    /// 0 until the slot is first claimed.
-    hash: AtomicU64,
-    word: AtomicU64,
-}
+/// A slot, and the tag and the word that were found in it.
+type Found<'a> = (&'a Slot, (u64, u64));
 
 impl Words {
-    /// Returns a table with room for `keys` debtors: 1.8 slots for each, since lines do not fill
-    /// evenly, and about 38 bytes.
-    pub(super) fn new(gcra: &Gcra, keys: usize) -> Self {
-        let lines = (keys * 9 / 5).div_ceil(SLOTS).next_multiple_of(NEIGHBOURS);
-        let lines = (0..lines).map(|_| Line::default()).collect();
-        let claims = (0..CLAIMS).map(|_| Mutex::default()).collect();
-        Self { lines, claims, own: Scales::first(gcra) }
+    /// Returns a table with room for `keys` debtors, and its first quota. It takes 40 bytes a key: 2.35
+    /// slots, since lines do not fill evenly.
+    pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
+        let lines = if cfg!(loom) { 1 } else { (keys * 47).div_ceil(20 * SLOTS) };
+        let groups = lines.div_ceil(LINES_OF_GROUP);
+        let (quotas, number) = Quotas::new(gcra.writer);
+        let words = Self {
+            lines: (0..lines).map(|_| Line::default()).collect(),
+            shared: (0..groups).map(|_| Slot::default()).collect(),
+            locks: (0..groups.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
+            quotas,
+        };
+        (words, Numbered { gcra: *gcra, number })
     }
 
-    /// Sets the quota. Fails as [`Scales::number`] does.
-    pub(super) fn set_quota(&mut self, gcra: &Gcra, now: Timestamp) -> Result<(), Error> {
-        self.own = self.own.scales.number(gcra, now, |unused| self.erase(unused))?;
-        Ok(())
+    /// Returns a quota with its number. Fails as [`Quotas::number`] does.
+    pub(super) fn numbered(&self, gcra: &Gcra) -> Result<Numbered, Error> {
+        Ok(Numbered { gcra: *gcra, number: self.quotas.number(gcra.writer)? })
     }
 
     /// Decides on a cost in the common case: the key has its slot in its first line, its debt is the
-    /// own quota's and possible, and nobody changes it meanwhile. Returns when the debt ends
+    /// own quota's and possible, and no other thread changes it meanwhile. Returns the debt
     /// afterwards and whether the cost was charged, or `None` in any other case.
     ///
-    /// Apart from [`take`](Self::take), and with nothing returned through memory, because that
-    /// halves the time of a check: `cargo xtask bench memory`.
+    /// Apart from [`with`](Self::with), and with nothing returned through memory, because that halves
+    /// the time of a check: `cargo xtask bench memory`.
     #[inline(always)]
-    pub(super) fn check(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<(u64, bool)> {
-        let Numbered { gcra, number: own, .. } = &self.own;
-        let (cell, found) = self.line(hash, 0).word_of(hash)?;
-        if number(found) != *own && found != EMPTY {
+    pub(super) fn check(
+        &self,
+        own: &Numbered,
+        hash: u64,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Option<(u64, bool)> {
+        let (tag, now) = (tag(hash, own.number), ticks(now));
+        let slot = self.slots(hash).find(|slot| slot.tag() == tag)?;
+        let found = slot.word();
+        if found == BUSY {
             return None;
         }
-        let (end, admitted) = gcra.check(end(found), now, cost)?;
-        let is_current = if admitted {
-            swap(cell, found, word(end, *own))
+        let (debt, admitted) = own.gcra.check(found, now, cost)?;
+        let counts = if admitted {
+            slot.charge(tag, found, now.wrapping_add(debt))
         } else {
-            cell.load(Ordering::Acquire) == found
+            slot.tag() == tag
         };
-        is_current.then_some((end, admitted))
+        counts.then_some((debt, admitted))
     }
 
-    /// Charges a cost if it fits. A key without a slot claims one, or shares its debt.
-    #[inline(never)]
-    pub(super) fn take(
+    /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one
+    /// if the change charges it, or charges what it shares. Returns whether the debt of other keys counted.
+    ///
+    /// `change` may run several times; the last run counts.
+    pub(super) fn with<R>(
         &self,
+        own: &Numbered,
         hash: u64,
         clock: Now<'_>,
         due: Option<Timestamp>,
-        cost: Cost,
-        within: Duration,
-    ) -> Outcome {
-        let own = &self.own;
-        let take = |tat: &mut Tat, now| own.gcra.decide(tat, due.unwrap_or(now), cost, within);
-        // Written by the change, because to return it through the change takes a third longer.
-        let mut taken = (Decision::refused(Usage::new(0, 0, Duration::ZERO), None), None);
+        mut change: impl FnMut(&mut Tat, Timestamp) -> R,
+    ) -> (R, bool) {
+        let (shared, _lock) = self.group(hash);
         loop {
-            if self.change(hash, clock, |tat, now| taken = take(tat, now)).is_some() {
-                return taken;
+            if let Some(found) = self.find(hash) {
+                match self.update(own, found, clock, due, &mut change) {
+                    Some(result) => return (result, false),
+                    None => continue,
+                }
             }
-            let _claim = lock(part_of(&self.claims, hash));
-            if self.find(hash).is_some() {
-                continue;
-            }
-            let overflow = &self.line(hash, 0).overflow;
-            own.repair(overflow, clock);
-            let shared = overflow.load(Ordering::Acquire);
             let now = clock();
-            let start = self.start(shared, now);
-            let at = due.unwrap_or(now);
-            let mut new = match own.gcra.check(0, at, cost) {
-                // Apart, because it takes three quarters of the time.
-                Some((end, true)) if start == EMPTY => {
-                    taken = own.outcome(end, at, cost);
-                    word(end, own.number)
-                }
-                _ => own.changed(start, now, |tat, now| taken = take(tat, now)).0,
+            let mut start = self.state(own, shared.found());
+            let at = due.filter(|due| own.gcra.is_possible(&start, *due)).unwrap_or(now);
+            if !own.gcra.is_possible(&start, at) {
+                own.gcra.advance(&mut start, at);
+                shared.set((shared.tag(), start.at));
+            }
+            let is_shared = start.debt(ticks(at)) > 0;
+            // The quota itself stays the same.
+            let _ = own.gcra.shared(&mut start, at);
+            let mut tat = start;
+            let result = change(&mut tat, at);
+            if tat == start {
+                // A refusal takes no slot.
+                return (result, is_shared);
+            }
+            let charged = (tag(hash, own.number), tat.at);
+            let Some((slot, found)) = self.free(hash, ticks(now)) else {
+                // Their keys may never come back to have them repaired.
+                self.slots(hash).for_each(|slot| self.repair(own, slot, clock));
+                shared.set(charged);
+                return (result, true);
             };
-            if taken.1.is_none() {
-                return taken;
-            }
-            let scale = &own.gcra.scale;
-            if let Some(slot) = self.claim(hash, scale.ticks_at(now)) {
-                // Later than any word from before the claim, also if it was due before.
-                let earliest = word(scale.ticks_at(now), own.number);
-                slot.hash.store(hash, Ordering::Release);
-                slot.word.store(new.max(earliest), Ordering::Release);
-                return taken;
-            }
-            self.slots(hash).for_each(|slot| own.repair(&slot.word, clock));
-            // The overflow keeps the slowest pace of the quotas that charged it. It is charged under
-            // the lock, so that the key does not start in a slot meanwhile.
-            let writer = own.scales.get(number(start));
-            if writer.increment > scale.increment {
-                let end = end(start).saturating_add(cost.get().saturating_mul(writer.increment));
-                if end > writer.ticks_at(now) + writer.reach {
-                    // At its pace, the word can't hold this debt.
-                    let usage = own.gcra.usage(&own.tat(start), now);
-                    let wait = writer.until(end - writer.reach, now.as_nanos());
-                    return (Decision::refused(usage, Some(wait)), None);
-                }
-                new = word(end, number(start));
-            }
-            if swap(overflow, shared, new) {
-                return taken;
+            if slot.replace(found, charged) {
+                return (result, is_shared);
             }
         }
     }
 
-    /// Returns the state of a key, or that from which it starts, and the present.
-    pub(super) fn read(&self, hash: u64, clock: Now<'_>) -> (Tat, Timestamp) {
-        self.change(hash, clock, |tat, now| (*tat, now)).unwrap_or_else(|| {
-            let shared = self.line(hash, 0).overflow.load(Ordering::Acquire);
-            let now = clock();
-            self.own.changed(self.start(shared, now), now, |tat, now| (*tat, now)).1
-        })
-    }
-
-    /// Changes the state of a key, unless the key has no slot. A key without one shares its debt with
-    /// others.
+    /// Changes the state of a key that has a slot.
     pub(super) fn change<R>(
         &self,
+        own: &Numbered,
         hash: u64,
         clock: Now<'_>,
         mut change: impl FnMut(&mut Tat, Timestamp) -> R,
     ) -> Option<R> {
-        while let Some((cell, found)) = self.find(hash) {
-            let result = self.own.try_update(cell, found, clock, &mut change);
+        let (_, _lock) = self.group(hash);
+        while let Some(found) = self.find(hash) {
+            let result = self.update(own, found, clock, None, &mut change);
             if result.is_some() {
                 return result;
             }
@@ -188,85 +174,121 @@ impl Words {
         None
     }
 
-    /// Makes a key fresh, unless it has no slot.
-    pub(super) fn reset(&self, hash: u64, clock: Now<'_>) {
-        let scale = self.own.gcra.scale;
-        // No earlier than now: a stalled swap may still expect a word from before a claim.
-        self.change(hash, clock, |tat, now| *tat = Tat { at: scale.ticks_at(now), scale });
-    }
-
-    /// Empties all words of a number of which no debt is left.
-    fn erase(&self, erased: u8) {
-        for Line { slots, overflow } in &*self.lines {
-            for cell in slots.iter().map(|slot| &slot.word).chain([overflow]) {
-                let found = cell.load(Ordering::Acquire);
-                if number(found) == erased {
-                    // If it has changed meanwhile, its number has too.
-                    swap(cell, found, EMPTY);
-                }
-            }
+    /// Changes the state in a slot, unless another thread changes it meanwhile. An impossible debt is
+    /// replaced by a full one, also if the change does nothing.
+    fn update<R>(
+        &self,
+        own: &Numbered,
+        (slot, found): Found<'_>,
+        clock: Now<'_>,
+        due: Option<Timestamp>,
+        change: impl FnOnce(&mut Tat, Timestamp) -> R,
+    ) -> Option<R> {
+        if found.1 == BUSY {
+            yield_now();
+            return None;
         }
+        let before = self.state(own, found);
+        // After the word was read: before, the debt could seem impossible.
+        let now = clock();
+        let mut tat = before;
+        own.gcra.advance(&mut tat, now);
+        let result = change(&mut tat, due.unwrap_or(now));
+        let writer = if tat.writer == before.writer { number(found.0) } else { own.number };
+        let is_current = if tat == before {
+            slot.tag() == found.0
+        } else {
+            slot.replace(found, (tag(found.0 >> Number::BITS, writer), tat.at))
+        };
+        is_current.then_some(result)
     }
 
-    /// Returns the word from which a key starts that shares a word with others.
-    fn start(&self, shared: u64, now: Timestamp) -> u64 {
-        let is_drained = self.own.free_since(shared) <= self.own.gcra.scale.ticks_at(now);
-        if is_drained { EMPTY } else { shared }
+    fn repair(&self, own: &Numbered, slot: &Slot, clock: Now<'_>) {
+        // If the slot changes meanwhile, another request has repaired it.
+        let _ = self.update(own, (slot, slot.found()), clock, None, |_, _| ());
     }
 
-    /// Returns the word of a key that has a slot, and what was found in it.
-    fn find(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
-        (0..CHOICES).find_map(|choice| self.line(hash, choice).word_of(hash))
+    /// Returns the state that was found in a slot.
+    fn state(&self, own: &Numbered, (tag, at): (u64, u64)) -> Tat {
+        let is_own = number(tag) == own.number;
+        let writer = if is_own { own.gcra.writer } else { self.quotas.get(number(tag)) };
+        Tat { at, writer }
     }
 
-    fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
-        (0..CHOICES).flat_map(move |choice| &self.line(hash, choice).slots)
+    /// Returns the slot of a key that has one.
+    fn find(&self, hash: u64) -> Option<Found<'_>> {
+        self.slots(hash).find_map(|slot| {
+            let found = slot.found();
+            let is_own = found.0 ^ u64::from(number(found.0)) == tag(hash, 0);
+            is_own.then_some((slot, found))
+        })
     }
 
-    /// Claims the slot that has been free for longest, so that a key that comes back soon finds its
-    /// own slot. Another choice takes half as long again with 10,000 keys that recover at once
-    /// (`cargo xtask bench memory`).
-    fn claim(&self, hash: u64, present: u64) -> Option<&Slot> {
-        loop {
-            let mut oldest: Option<(u64, &Slot, u64)> = None;
-            for slot in self.slots(hash) {
-                let found = slot.word.load(Ordering::Acquire);
-                let since = self.own.free_since(found);
-                if since <= present && oldest.is_none_or(|oldest| since < oldest.0) {
-                    oldest = Some((since, slot, found));
-                }
-            }
-            let (_, slot, found) = oldest?;
-            if swap(&slot.word, found, BUSY) {
-                return Some(slot);
-            }
+    /// Returns a free slot: in the first line, so that later checks find it at once, unless the other
+    /// line has more and this is its last.
+    fn free(&self, hash: u64, now: u64) -> Option<Found<'_>> {
+        let (free, place) = self.first(hash).free(now);
+        if free > 1 {
+            return place;
         }
+        let (free_in_second, second) = self.second(hash).free(now);
+        if free_in_second > free { second } else { place }
     }
 
-    /// Returns one of the lines that a key can have its slot in.
     #[inline]
-    fn line(&self, hash: u64, choice: usize) -> &Line {
-        // The second pair is independent of the first.
-        let mixed = if choice < 2 { hash } else { hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) };
-        // The high bits choose: a multiplication maps them onto any number of lines.
-        let index = (u128::from(mixed) * self.lines.len() as u128) >> 64;
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "a 64-bit hash times the length, over 2^64, is below the length, which is even"
-        )]
-        &self.lines[index as usize ^ (choice & 1)]
+    fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
+        self.first(hash).0.iter().chain(&self.second(hash).0)
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    fn first(&self, hash: u64) -> &Line {
+        &self.lines[index(hash, self.lines.len())]
+    }
+
+    #[inline]
+    fn second(&self, hash: u64) -> &Line {
+        // Independent of the first.
+        self.first(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// Returns the shared slot of a key, and its lock.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each line belongs to a group, and there is a lock"
+    )]
+    fn group(&self, hash: u64) -> (&Slot, MutexGuard<'_, ()>) {
+        let group = index(hash, self.lines.len()) / LINES_OF_GROUP;
+        let shared = &self.shared[group];
+        // Before the lock, so that it is loaded together with the lines: otherwise a fresh key takes a
+        // fifth longer (`cargo xtask bench memory`).
+        let _ = shared.found();
+        (shared, lock(&self.locks[group % self.locks.len()]))
     }
 }
 
 impl Line {
-    #[inline]
-    fn word_of(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
-        self.slots.iter().find_map(|slot| {
-            // The word before the hash, because a claim for this key in between changes the word,
-            // and no operation acts on a word that has changed.
-            let found = slot.word.load(Ordering::Acquire);
-            (slot.hash.load(Ordering::Acquire) == hash).then_some((&slot.word, found))
-        })
+    /// Returns how many slots are free, and the one that has been free for longest, so that a key that
+    /// comes back soon finds its own.
+    fn free(&self, now: u64) -> (usize, Option<Found<'_>>) {
+        let (mut free, mut longest, mut place) = (0, 0, None);
+        for slot in &self.0 {
+            let (tag, word) = slot.found();
+            let age = if tag == 0 { u64::MAX } else { left(now, word) };
+            if age > 0 && word != BUSY {
+                free += 1;
+                if age > longest {
+                    (longest, place) = (age, Some((slot, (tag, word))));
+                }
+            }
+        }
+        (free, place)
     }
+}
+
+/// Maps the high bits of a hash onto the indices of any length: the tag has the low ones.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a product over 2^64 is below the length")]
+pub(super) fn index(hash: u64, length: usize) -> usize {
+    ((u128::from(hash) * length as u128) >> 64) as usize
 }

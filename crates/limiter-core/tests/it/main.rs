@@ -15,9 +15,11 @@ mod memory;
 mod model;
 mod notation;
 mod policies;
+mod quotas;
 mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
+mod sharing;
 mod threads;
 mod usages;
 mod validation;

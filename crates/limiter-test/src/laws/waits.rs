@@ -101,8 +101,7 @@ pub(super) fn longest_recovery(scenario: &Scenario, tick: Duration) -> Duration 
         + tick
 }
 
-/// Returns how long a limit takes to recover when all was taken, with one in a thousand for
-/// rounding.
+/// Returns how long a limit takes to recover when all was taken, with one in 800 for rounding.
 fn recovery(limit: &Limit) -> Duration {
     let quota = limit.quota();
     let window = quota.window().as_nanos();
@@ -114,7 +113,7 @@ fn recovery(limit: &Limit) -> Duration {
         Algorithm::SlidingCounter => 2 * window,
         _ => (window * u128::from(quota.burst())).div_ceil(u128::from(quota.permits())),
     };
-    let nanos = exact + exact.div_ceil(1_000) + 2_000;
+    let nanos = exact + exact.div_ceil(800) + 2_000;
     Duration::from_nanos(u64::try_from(nanos).expect("a recovery is within decades"))
 }
 

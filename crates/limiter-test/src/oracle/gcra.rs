@@ -1,7 +1,8 @@
-//! GCRA with quotas that take turns, as a model in whole ticks that all its quotas share.
-//!
-//! It has no rounding of time and no words: a transition agrees with it wherever all times are
-//! multiples of one tick that divides all increments.
+//! GCRA with quotas that take turns, as a model in ticks of a quarter of a nanosecond that do not wrap
+//! around.
+
+/// The ticks of a nanosecond, which is the unit of waits.
+pub const NANO: u128 = 4;
 
 /// A quota of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +56,9 @@ impl Quota {
         (self.increment, self.reach()) == (other.increment, other.reach())
     }
 
-    /// Returns the largest debt that this quota writes, and two ticks: where times are rounded to
-    /// ticks, a delay can begin and end within one.
+    /// Returns the largest debt that this quota writes.
     const fn reach(&self) -> u128 {
-        self.capacity() + self.horizon + 2
+        self.capacity() + self.horizon
     }
 
     /// Replaces an impossible state by a full debt, or by the largest that its writer can have left.
@@ -92,10 +92,11 @@ impl Quota {
             Some(writer) => debt - room * writer.increment / self.increment,
             None => debt - room,
         };
+        let wait = wait.next_multiple_of(NANO);
         if wait > 0 && (foreign.is_some() || wait > within.min(self.horizon)) {
             return Outcome::Refused(Some(wait));
         }
-        let tat = now + own_debt + cost * self.increment;
+        let tat = now + own_debt.max(wait) + cost * self.increment;
         *state = Some(State { tat, writer: *self });
         Outcome::Admitted(now + wait)
     }

@@ -19,18 +19,28 @@ impl InMemory {
     /// Returns a limiter of `policy` with no states.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        let clock = ManualClock::new();
-        let builder = MemoryLimiter::builder(policy).capacity(512).clock(clock.clone());
-        Self { limiter: builder.build().expect("the capacity is valid"), clock }
+        Self::with_room_for(512, policy, false)
     }
 
     /// Returns a limiter of `policy` whose states name their quotas in full.
     #[must_use]
     pub fn wide(policy: Policy) -> Self {
+        Self::with_room_for(512, policy, true)
+    }
+
+    /// Returns a limiter of `policy` for so many keys, maybe with wide states.
+    ///
+    /// # Panics
+    ///
+    /// If `keys` is not a valid capacity.
+    #[must_use]
+    pub fn with_room_for(keys: usize, policy: Policy, wide: bool) -> Self {
         let clock = ManualClock::new();
-        let builder = MemoryLimiter::builder(policy).capacity(512).wide_states();
-        let limiter = builder.clock(clock.clone()).build().expect("the capacity is valid");
-        Self { limiter, clock }
+        let builder = MemoryLimiter::builder(policy).capacity(keys).clock(clock.clone());
+        // Enough entries, because those of a log would be merged.
+        let builder = builder.entries_per_key(10_000);
+        let builder = if wide { builder.wide_states() } else { builder };
+        Self { limiter: builder.build().expect("the capacity is valid"), clock }
     }
 }
 

@@ -38,9 +38,9 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 ///
 /// Clones share the hosts, with their paces and pauses. With a limiter in memory, they are those of
 /// this process. With one in a store, processes share the permits as well, and each process learns the
-/// pace from its own responses. A limiter in memory has room for 254 different paces; beyond that, hosts
-/// keep the pace that they have. For clients of more hosts, build it with
-/// [`wide_states`](limiter_core::Builder::wide_states).
+/// pace from its own responses. Build a limiter in memory with
+/// [`wide_states`](limiter_core::Builder::wide_states), because the servers choose the paces: without them
+/// a limiter knows 65,535 different quotas in its life, and beyond that, hosts keep the pace that they have.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,7 +53,8 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // At most 50/s to each host, and less if it asks for that.
-/// let limiter = MemoryLimiter::new(Policy::gcra("outgoing", Quota::per_second(50)));
+/// let policy = Policy::gcra("outgoing", Quota::per_second(50));
+/// let limiter = MemoryLimiter::builder(policy).wide_states().build()?;
 /// let layer = ThrottleLayer::new(limiter)?.within(Duration::from_secs(20));
 ///
 /// // In a program, the client of hyper-util.

@@ -1,0 +1,35 @@
+//! The unit of GCRA's debts: a quarter of a nanosecond.
+//!
+//! 64 bits of ticks last 146 years and then wrap around, so two moments compare by their difference. A
+//! clock may start anywhere, and may step by up to 73 years in either direction.
+
+use core::time::Duration;
+
+use super::whole;
+use crate::Timestamp;
+
+const PER_NANO: u64 = 4;
+
+/// Returns a moment in ticks.
+#[inline]
+pub(crate) const fn ticks(at: Timestamp) -> u64 {
+    at.as_nanos().wrapping_mul(PER_NANO)
+}
+
+/// Returns the ticks from `now` until `end`, 0 if that is over.
+#[inline]
+pub(crate) const fn left(end: u64, now: u64) -> u64 {
+    let left = end.wrapping_sub(now);
+    if left <= u64::MAX / 2 { left } else { 0 }
+}
+
+/// Returns the time of so many ticks, rounded up to the nanosecond.
+#[inline]
+pub(crate) const fn time(ticks: u64) -> Duration {
+    Duration::from_nanos(ticks.div_ceil(PER_NANO))
+}
+
+/// Returns a time in ticks.
+pub(super) fn of_time(time: Duration) -> u64 {
+    whole(time.as_nanos() * u128::from(PER_NANO))
+}

@@ -1,0 +1,87 @@
+//! The quotas whose debts are stored in words, each by a number of 16 bits.
+
+use std::{
+    collections::HashMap,
+    sync::{OnceLock, PoisonError, RwLock},
+};
+
+use foldhash::fast::RandomState;
+
+use crate::{Error, ErrorKind, algorithm::Writer};
+
+/// The number of a quota in one limiter, from 1 on. The number 0 marks a slot that was never used.
+pub(super) type Number = u16;
+
+type Numbers = HashMap<Writer, Number, RandomState>;
+
+/// The quotas of one limiter, by number.
+///
+/// A number is given once and stays its quota's as long as the limiter exists, so a quota is read
+/// without a lock.
+pub(super) struct Quotas {
+    /// Part `n` has the quotas of the `2^n` numbers from `2^n` on.
+    parts: [OnceLock<Box<[OnceLock<Writer>]>>; Number::BITS as usize],
+    numbers: RwLock<Numbers>,
+}
+
+impl Quotas {
+    /// Returns the quotas of a limiter, of which there is one, and its number.
+    pub(super) fn new(first: Writer) -> (Self, Number) {
+        let quotas = Self { parts: Default::default(), numbers: RwLock::default() };
+        let mut numbers = Numbers::default();
+        let number = quotas.add(&mut numbers, 1, first);
+        (Self { numbers: RwLock::new(numbers), ..quotas }, number)
+    }
+
+    /// Returns the quota of a number that was read from a slot; without one, a quota that owes nothing.
+    pub(super) fn get(&self, number: Number) -> Writer {
+        let quota = place_of(number)
+            .and_then(|(part, index)| self.parts.get(part)?.get()?.get(index)?.get());
+        quota.copied().unwrap_or_default()
+    }
+
+    /// Returns the number of a quota, which gets one if it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TooManyQuotas`] if all numbers are given.
+    pub(super) fn number(&self, quota: Writer) -> Result<Number, Error> {
+        let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = numbers.get(&quota) {
+            return Ok(*number);
+        }
+        drop(numbers);
+        let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
+        match (numbers.get(&quota), Number::try_from(numbers.len() + 1)) {
+            (Some(number), _) => Ok(*number),
+            (None, Ok(next)) => Ok(self.add(&mut numbers, next, quota)),
+            (None, Err(_)) => Err(too_many()),
+        }
+    }
+
+    fn add(&self, numbers: &mut Numbers, next: Number, quota: Writer) -> Number {
+        let place = place_of(next).and_then(|(part, index)| {
+            let new_part = || (0..1 << part).map(|_| OnceLock::new()).collect();
+            self.parts.get(part)?.get_or_init(new_part).get(index)
+        });
+        if let Some(place) = place {
+            place.get_or_init(|| quota);
+        }
+        numbers.insert(quota, next);
+        next
+    }
+}
+
+/// Returns the part of a number and its place there.
+fn place_of(number: Number) -> Option<(usize, usize)> {
+    let part = number.checked_ilog2()?;
+    Some((part as usize, usize::from(number) - (1 << part)))
+}
+
+fn too_many() -> Error {
+    Error::new(
+        ErrorKind::TooManyQuotas,
+        "too many quotas: a limiter in memory knows 65,535 different quotas in its life; build it with \
+         wide states for more",
+    )
+}

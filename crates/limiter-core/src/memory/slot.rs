@@ -1,0 +1,90 @@
+//! One key's debt in two 64-bit atomics.
+//!
+//! The tag has 48 bits of the key's hash and the number of the quota that wrote the debt. The word is
+//! the tick at which the debt ends.
+//!
+//! A charge by the quota in the tag is one compare-and-swap of the word. It counts if the tag is still
+//! the same afterwards. Any other change first swaps the word to `BUSY`, compares the tag, which nobody
+//! else changes meanwhile, and then stores the tag and the word. So if a charge is stalled while its
+//! slot changes hands, its swap fails; or, if the new word happens to equal the one that it found, it
+//! raises a debt that is not its own and is repeated, which admits nothing.
+
+use super::quotas::Number;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The word of a slot that is being changed.
+pub(super) const BUSY: u64 = u64::MAX;
+
+/// A slot that was never used is all zero.
+#[derive(Default)]
+pub(super) struct Slot {
+    tag: AtomicU64,
+    word: AtomicU64,
+}
+
+/// Returns the tag of a key's hash and a quota.
+#[inline]
+pub(super) const fn tag(hash: u64, number: Number) -> u64 {
+    hash << Number::BITS | number as u64
+}
+
+/// Returns the number of the quota in a tag.
+pub(super) const fn number(tag: u64) -> Number {
+    let [low, high, ..] = tag.to_le_bytes();
+    Number::from_le_bytes([low, high])
+}
+
+impl Slot {
+    #[inline]
+    pub(super) fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn word(&self) -> u64 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Returns the tag and the word. A change that they lead to checks that they belonged together.
+    #[inline]
+    pub(super) fn found(&self) -> (u64, u64) {
+        (self.tag(), self.word())
+    }
+
+    /// Raises the debt that was found under a tag. Returns whether that counts.
+    #[inline]
+    pub(super) fn charge(&self, tag: u64, found: u64, word: u64) -> bool {
+        self.swap(found, free_of_busy(word)) && self.tag() == tag
+    }
+
+    /// Replaces the tag and the word that were found, unless another thread has changed one of them.
+    pub(super) fn replace(&self, found: (u64, u64), (tag, word): (u64, u64)) -> bool {
+        if !self.swap(found.1, BUSY) {
+            return false;
+        }
+        let is_same = self.tag() == found.0;
+        if is_same {
+            self.tag.store(tag, Ordering::Release);
+        }
+        let word = if is_same { free_of_busy(word) } else { found.1 };
+        self.word.store(word, Ordering::Release);
+        is_same
+    }
+
+    /// Stores a tag and a word that only one thread changes at a time.
+    pub(super) fn set(&self, (tag, word): (u64, u64)) {
+        self.tag.store(tag, Ordering::Release);
+        self.word.store(free_of_busy(word), Ordering::Release);
+    }
+
+    #[inline]
+    fn swap(&self, found: u64, word: u64) -> bool {
+        self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// Returns a word, or the next one if it means `BUSY`: a debt of a tick more.
+#[inline]
+const fn free_of_busy(word: u64) -> u64 {
+    if word == BUSY { 0 } else { word }
+}

@@ -1,0 +1,86 @@
+//! A quota of its own for each customer, in one limiter.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Cost, ErrorKind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter,
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn hourly(permits: u64) -> Policy {
+    Policy::gcra("customer", Quota::per_hour(permits))
+}
+
+/// The 255th quota was an error: of 5,000 customers, with a handle for each request, 4,746 failed.
+#[test]
+fn five_thousand_customers_have_a_quota_each() {
+    let clock = ManualClock::new();
+    let limiter = MemoryLimiter::builder(hourly(1)).clock(clock.clone()).build().unwrap();
+    for round in 0..3 {
+        for customer in 0..5_000_u64 {
+            let handle = limiter.with_policy(&hourly(1 + customer)).unwrap();
+            let all = Cost::of(1 + customer);
+            assert!(handle.check_n(customer, all).is_admitted(), "{customer} in round {round}");
+            let handle = limiter.with_policy(&hourly(1 + customer)).unwrap();
+            assert_eq!(handle.check(customer).retry_after(), Some(interval(1 + customer)));
+        }
+        // The time of a permit is rounded up.
+        clock.advance(HOUR + Duration::from_micros(2));
+    }
+}
+
+/// Returns the time between two permits, rounded up as the limiter does.
+fn interval(permits: u64) -> Duration {
+    let quarters = (4 * 3_600_000_000_000_u64).div_ceil(permits);
+    Duration::from_nanos(quarters.div_ceil(4))
+}
+
+#[test]
+fn the_last_number_is_an_error_of_its_own() {
+    let limiter = UnkeyedLimiter::new(hourly(1));
+    for permits in 2..=65_535 {
+        assert!(limiter.with_policy(&hourly(permits)).is_ok(), "{permits}");
+    }
+    let error = limiter.with_policy(&hourly(65_536)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyQuotas);
+    assert!(error.to_string().contains("build it with wide states"), "{error}");
+    // Those that are known still have theirs.
+    assert!(limiter.with_policy(&hourly(65_535)).unwrap().check().is_admitted());
+}
+
+#[test]
+fn a_handle_for_a_quota_that_is_known_allocates_nothing() {
+    let limiter = MemoryLimiter::new(hourly(1));
+    let policy = hourly(2);
+    let _ = limiter.with_policy(&policy).unwrap();
+    let allocations = allocation_counter::measure(|| {
+        let handle = limiter.with_policy(&policy).unwrap();
+        assert!(handle.check("customer").is_admitted());
+    });
+    assert_eq!(allocations.count_total, 0);
+}
+
+/// GCRA's unit wraps around after 146 years: nothing may depend on where a clock starts.
+#[test]
+fn a_clock_may_start_anywhere_and_step_by_decades() {
+    const DECADES: u64 = 60 * 365 * 86_400 * 1_000_000_000;
+    for start in [0, DECADES, 2 * DECADES, 3 * DECADES, 8 * DECADES] {
+        for step in [-1_i64, 1].map(|sign| sign * DECADES.cast_signed()) {
+            let clock = ManualClock::new();
+            clock.set(Timestamp::from_nanos(start));
+            let limiter = MemoryLimiter::builder(hourly(2)).clock(clock.clone());
+            let limiter = limiter.build().unwrap();
+            let both = Cost::of(2);
+            assert!(limiter.check_n("key", both).is_admitted());
+            assert!(!limiter.check("key").is_admitted());
+            let Some(then) = start.checked_add_signed(step) else { continue };
+            clock.set(Timestamp::from_nanos(then));
+            // A step ahead recovers the key; a step back costs it one recovery.
+            assert_eq!(limiter.check_n("key", both).is_admitted(), step > 0, "{start} {step}");
+            assert_eq!(limiter.check_n("key", both).retry_after(), Some(HOUR), "{start} {step}");
+            clock.advance(HOUR);
+            assert!(limiter.check_n("key", both).is_admitted(), "{start} {step}");
+        }
+    }
+}
