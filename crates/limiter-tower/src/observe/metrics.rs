@@ -42,6 +42,9 @@ fn record_usage(policy: &SharedString, decision: &Decision) {
     if utilization > NEAR {
         counter!("ratelimit_near_limit_total", "policy" => policy.clone()).increment(1);
     }
+    if decision.usage().is_shared() {
+        counter!("ratelimit_shared_total", "policy" => policy.clone()).increment(1);
+    }
 }
 
 /// Returns the kind of a store's error, as a label.

@@ -5,7 +5,9 @@
 use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
-use limiter_core::{Answer, Decision, Error, ErrorKind, Policy, Quota, Source, Usage};
+use limiter_core::{
+    Answer, Decision, Error, ErrorKind, MemoryLimiter, Policy, Quota, Source, Usage,
+};
 use limiter_test::fake::Fake;
 use limiter_tower::{
     FixedKey, HeaderKey, Mode, OnMissing, OnStoreFailure, PathKey, RateLimitLayer, Wait,
@@ -97,7 +99,7 @@ fn each_outcome_is_counted_by_its_name() {
 #[test]
 fn a_delayed_request_is_counted_as_such() {
     let quota = Quota::new(1, Duration::from_millis(10)).unwrap();
-    let limiter = limiter_core::MemoryLimiter::new(Policy::gcra("default", quota));
+    let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
     let layer = RateLimitLayer::waiting(
         limiter,
         FixedKey::new("all"),
@@ -130,6 +132,20 @@ fn usage_is_recorded_for_each_decision() {
     let durations = &recorded["ratelimit_check_duration_seconds policy=default store=memory"];
     assert_eq!(durations.len(), 11);
     assert!(durations.iter().all(|seconds| (0.0..60.0).contains(seconds)), "{durations:?}");
+}
+
+#[test]
+fn decisions_by_a_shared_debt_are_counted() {
+    let limiter = MemoryLimiter::builder(policy(2)).capacity(1).build().unwrap();
+    let layer = per_address(limiter);
+    let recorded = record(async {
+        let service = layer.layer(service_fn(hello));
+        for client in 0..10 {
+            send(&service, request_from(&format!("192.0.2.{client}"))).await;
+        }
+    });
+    // Four keys have a place of their own.
+    assert_eq!(recorded["ratelimit_shared_total policy=default"], [6.0]);
 }
 
 #[test]
