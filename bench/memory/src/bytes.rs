@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use governor::DefaultKeyedRateLimiter;
-use limiter_core::MemoryLimiter;
+use limiter_core::{MemoryLimiter, UnkeyedLimiter};
 use rate_net::RateLimiter;
 
 use crate::{
@@ -23,16 +23,21 @@ pub(crate) struct Bytes {
     pub(crate) bytes: f64,
 }
 
-/// Returns the bytes of a string key in each limiter, measured in processes of their own.
+/// Ours without keys.
+pub(crate) const UNKEYED: &str = "Limiter, a limiter without keys";
+
+/// Returns the bytes of a string key in each limiter, and those of a limiter without keys, measured in
+/// processes of their own.
 pub(crate) fn measure(effort: &Effort) -> Result<Vec<Bytes>> {
     let names = [
         <MemoryLimiter as Keyed<String>>::NAME,
         <DefaultKeyedRateLimiter<String> as Keyed<String>>::NAME,
         <RateLimiter as Keyed<String>>::NAME,
+        UNKEYED,
     ];
     let measure = |name: &'static str| {
-        eprintln!("bytes a key: {name}");
-        let keys = effort.bytes.to_string();
+        eprintln!("bytes: {name}");
+        let keys = if name == UNKEYED { 10_000 } else { effort.bytes }.to_string();
         let output = Command::new(env::current_exe()?).args(["bytes", name, &keys]).output()?;
         ensure!(output.status.success(), "bytes {name}: {:?}", output.status);
         let bytes = String::from_utf8(output.stdout)?.trim().parse().context("bytes")?;
@@ -49,9 +54,20 @@ pub(crate) fn print(limiter: &str, keys: usize) -> Result<()> {
         print_of::<DefaultKeyedRateLimiter<String>>(keys)
     } else if limiter == <RateLimiter as Keyed<String>>::NAME {
         print_of::<RateLimiter>(keys)
+    } else if limiter == UNKEYED {
+        print_unkeyed(keys)
     } else {
         bail!("no limiter is named {limiter:?}")
     }
+}
+
+fn print_unkeyed(limiters: usize) -> Result<()> {
+    let before = host::resident()?;
+    let new = |_| UnkeyedLimiter::new(Quota::COMMON.policy());
+    let limiters: Vec<_> = (0..limiters).map(new).collect();
+    let after = host::resident()?;
+    println!("{:.1}", (after - before) as f64 / black_box(&limiters).len() as f64);
+    Ok(())
 }
 
 fn print_of<L: Keyed<String>>(keys: usize) -> Result<()> {

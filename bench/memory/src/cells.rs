@@ -1,6 +1,6 @@
 //! What is measured: the cells of the report.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use governor::DefaultKeyedRateLimiter;
@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     Refused,
     /// Each check has a key that was never seen.
     Fresh,
+    /// Admitted in a table that other keys have filled and left ten times.
+    Warm,
 }
 
 impl Outcome {
@@ -31,6 +33,7 @@ impl Outcome {
             Self::Admitted => "admitted",
             Self::Refused => "refused",
             Self::Fresh => "fresh keys",
+            Self::Warm => "admitted in a warm table",
         }
     }
 }
@@ -80,7 +83,7 @@ impl Cell {
     fn verify(self) -> Result<Self> {
         for Measured { name, admitted, .. } in &self.measured {
             let right = match self.outcome {
-                Outcome::Admitted => *admitted > 0.99,
+                Outcome::Admitted | Outcome::Warm => *admitted > 0.99,
                 Outcome::Refused => *admitted < 0.01,
                 // Keys that find no room are refused.
                 Outcome::Fresh => true,
@@ -96,6 +99,7 @@ pub(crate) fn all(effort: &Effort) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     unkeyed(effort, &mut cells)?;
     keyed::<String>(effort, &mut cells)?;
+    warm(effort, &mut cells)?;
     keyed::<u64>(effort, &mut cells)?;
     keyed::<IpAddr>(effort, &mut cells)?;
     Ok(cells)
@@ -148,7 +152,12 @@ impl<K: Key> Limiters<K> {
 
     /// Checks each key once.
     fn fill(&self, keys: usize) {
-        for key in (0..keys).map(K::of) {
+        self.fill_from(0, keys);
+    }
+
+    /// Checks so many keys once, beginning with a number.
+    fn fill_from(&self, first: usize, keys: usize) {
+        for key in (first..first + keys).map(K::of) {
             Keyed::check(&self.ours, &key);
             Keyed::check(&self.governor, &key);
             Keyed::check(&self.rate_net, &key);
@@ -182,6 +191,33 @@ fn keyed<K: Key>(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
     }
     for threads in [1, 2] {
         cells.push(shown(flood::<K>(effort, threads)));
+    }
+    Ok(())
+}
+
+/// Keys that came after ten generations of others, each of which filled half of the limiter and then
+/// recovered: they have their slots where the others have left some.
+fn warm(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
+    const ROOM: usize = 1_000_000;
+    const KEYS: usize = ROOM / 2;
+    const RECOVERY: Duration = Duration::from_millis(600);
+    let limiters = Limiters::<String>::new(Quota::KEEPS_DEBT, ROOM);
+    for generation in 1..=10 {
+        limiters.fill_from(generation * KEYS, KEYS);
+        thread::sleep(RECOVERY);
+    }
+    limiters.fill(KEYS);
+    let visits: Vec<String> = visits(KEYS, Pattern::Uniform);
+    for threads in [1, 2] {
+        let runners = vec![
+            measure::keyed(&limiters.ours, &visits, threads),
+            measure::keyed(&limiters.governor, &visits, threads),
+            measure::keyed(&limiters.rate_net, &visits, threads),
+        ];
+        let measured = measure::rounds(effort, runners);
+        let (kind, outcome, pattern) = (Some(String::KIND), Outcome::Warm, Pattern::Uniform);
+        let cell = Cell { kind, keys: KEYS, pattern, outcome, threads, measured };
+        cells.push(shown(cell).verify()?);
     }
     Ok(())
 }

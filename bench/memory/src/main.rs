@@ -9,6 +9,7 @@ mod host;
 mod keys;
 mod logs;
 mod measure;
+mod operations;
 mod picture;
 mod report;
 mod subjects;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    bytes::Bytes,
+    bytes::{self, Bytes},
     cells::{Cell, Outcome},
     keys::Pattern,
     report::thousands,
@@ -41,7 +41,8 @@ pub(crate) fn all(cells: &[Cell], bytes: &[Bytes]) -> Vec<(String, String, Strin
     });
     let title = "ns a check in a flood of fresh keys".to_owned();
     pictures.push(("flood.svg".to_owned(), title, groups.collect()));
-    let bars = bytes.iter().map(|bytes| (bytes.name, bytes.bytes)).collect();
+    let keyed = bytes.iter().filter(|bytes| bytes.name != bytes::UNKEYED);
+    let bars = keyed.map(|bytes| (bytes.name, bytes.bytes)).collect();
     let title = "Bytes a key, 1,000,000 string keys".to_owned();
     pictures.push(("bytes.svg".to_owned(), title, vec![Group { name: String::new(), bars }]));
     let draw = |(name, title, groups): (_, String, Vec<_>)| {

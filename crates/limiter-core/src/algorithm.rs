@@ -1,14 +1,5 @@
 //! The algorithms: what a policy chooses from, and each as a pure transition of a key's state.
-//!
-//! To limit something, use a [`Policy`](crate::Policy) and a limiter. The transitions are public
-//! only for the other crates of this workspace; they may change in any release.
-//!
-//! | algorithm | transition | state of a key |
-//! |---|---|---|
-//! | GCRA, token bucket, leaky bucket as meter or queue | [`Gcra`] | [`Tat`] |
-//! | fixed window, aligned window, sliding counter | [`Windows`] | [`Counts`] |
-//! | sub-windows, exact log | [`Ledger`] | [`Entries`] |
-//! | several limits at once | [`Several`] | the states of its limits |
+//! [`store`](crate::store) lists them.
 
 mod gcra;
 mod kind;

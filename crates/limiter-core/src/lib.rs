@@ -20,7 +20,7 @@
 //!
 //! The [`guide`] compares the algorithms and shows tiers, waiting, refunds and configuration files.
 //! Code that runs on any limiter, in memory or through a store, takes a `&dyn` [`Limiter`] or
-//! [`WaitingLimiter`].
+//! [`WaitingLimiter`]. The module [`store`] has what a store of your own needs.
 //!
 #![doc = include_str!("../docs/laws.md")]
 //!
@@ -38,8 +38,7 @@
 
 extern crate alloc;
 
-#[doc(hidden)]
-pub mod algorithm;
+mod algorithm;
 #[cfg(feature = "std")]
 mod clock;
 #[cfg(feature = "serde")]
@@ -56,6 +55,7 @@ mod notation;
 mod policy;
 mod quota;
 mod receipt;
+pub mod store;
 #[cfg(feature = "std")]
 mod sync;
 mod timestamp;

@@ -104,8 +104,12 @@ impl Policy {
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
-    /// Returns the policy with other quotas for its limits, in the same order.
-    #[doc(hidden)]
+    /// Returns the policy with other algorithms and quotas for its limits, in the same order, such as the
+    /// share of one of several processes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `quota`, and those of [`Policy::new`].
     pub fn with_quotas(
         &self,
         quota: impl Fn(&Limit) -> Result<(Algorithm, Quota), Error>,
@@ -138,16 +142,18 @@ impl Policy {
         families.collect::<Vec<_>>().join("+")
     }
 
-    /// Returns the transition that applies this policy.
-    #[doc(hidden)]
+    /// Returns the transition that applies this policy, for [stores](crate::store).
     #[must_use]
     pub fn rule(&self) -> &Rule {
         &self.0.rule
     }
 
-    /// Checks that `other` has the same families, so that it can take turns with this policy on one
-    /// limiter's states.
-    #[doc(hidden)]
+    /// Checks that `other` has the same [families](Self::families), so that it can take turns with this
+    /// policy on one limiter's states.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if it has others.
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
         let same =
             |(own, other): (&Limit, &Limit)| own.algorithm().family() == other.algorithm().family();

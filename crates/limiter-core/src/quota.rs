@@ -25,6 +25,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 ///
+/// By GCRA, the time of one permit is rounded up: in memory to a quarter of a nanosecond, through Redis to a
+/// microsecond or less. So a burst of 12 at 6/s recovers after two seconds and one nanosecond.
+///
 /// # Notation
 ///
 /// Permits, a slash, a window, and the burst if it differs from the permits: `5/s`, `10/500ms`,

@@ -44,7 +44,11 @@ impl Slots {
     /// Returns `number` slots of which `number` count, the present one included.
     ///
     /// Permits recover one slot earlier than in a strict window, so a trailing window can admit
-    /// up to twice the quota's permits. Fails as [`Slots::strict`] does.
+    /// up to twice the quota's permits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Slots::strict`].
     pub fn loose(number: u32) -> Result<Self, Error> {
         Ok(Self { loose: true, ..Self::strict(number)? })
     }

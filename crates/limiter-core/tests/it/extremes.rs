@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    algorithm::{Counts, Entries, Tat, Transition},
+    store::{Counts, Entries, Tat, Transition},
 };
 
 fn algorithms() -> Vec<Algorithm> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp, UnkeyedLimiter,
-    algorithm::{Charge, Transition},
+    store::{Charge, Transition},
 };
 
 /// A limiter of one key whose clock the caller holds.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithm::{Charge, Rule, State, Transition},
+    store::{Charge, Rule, State, Transition},
 };
 
 use super::{Operations, Subject};

@@ -1,6 +1,6 @@
 //! What the operations do with the limits of a policy, in Rust.
 
-use limiter_core::{Algorithm, Policy, algorithm::WindowKind};
+use limiter_core::{Algorithm, Policy, store::WindowKind};
 
 use super::{gcra::Gcra, ledger::Ledger, windows::Windows};
 use crate::ScriptCall;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use limiter_core::{
     Cost, Policy, Timestamp, Usage,
-    algorithm::{self, Charge, Counts, Marks, Transition, WindowKind},
+    store::{self, Charge, Counts, Marks, Transition, WindowKind},
 };
 
 use super::model::{Twin, digits};
 
 /// A transition, its state, and how that is written.
 pub(super) struct Windows {
-    algorithm: algorithm::Windows,
+    algorithm: store::Windows,
     state: Counts,
     now: i128,
     /// The text of a state that was neither charged nor given back.
@@ -24,7 +24,7 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(policy: &Policy, index: usize, kind: WindowKind) -> Self {
         let limit = &policy.limits()[index];
-        let algorithm = algorithm::Windows::new(kind, limit.quota(), limit.horizon());
+        let algorithm = store::Windows::new(kind, limit.quota(), limit.horizon());
         let fades = kind == WindowKind::Sliding;
         Self { algorithm, state: Counts::default(), now: 0, found: None, fades }
     }
