@@ -16,14 +16,14 @@ pub use kind::Algorithm;
 pub use ledger::{Entries, Ledger};
 pub use rule::{Rule, Several, State};
 pub use slots::Slots;
-pub use transition::{Charge, Marks, Transition};
+pub use transition::{Charge, Marks, Refunded, Transition};
 pub use windows::{Counts, WindowKind, Windows};
 
 use crate::Timestamp;
 
-/// The latest time that an algorithm reads, 109 years after the clock's zero. Later times are read as
-/// this one, so that no sum of a time, a capacity and a horizon overflows.
-const LAST: u64 = 3 << 60;
+/// The latest time that windows and logs read, 566 years after the clock's zero. Later times are read as
+/// this one, so that no sum of a time, a window and a horizon overflows.
+const LAST: u64 = u64::MAX - (1 << 59);
 
 const fn nanos(at: Timestamp) -> u64 {
     if at.as_nanos() < LAST { at.as_nanos() } else { LAST }

@@ -12,7 +12,8 @@ use crate::Timestamp;
 ///
 /// A limiter only compares timestamps of one clock, so a clock may start anywhere. It may step: after
 /// a step back a key waits at most for its recovery and its policy's horizon, and gets no new
-/// allowance; after a step ahead keys have recovered.
+/// allowance; after a step ahead keys have recovered. By GCRA that holds for steps of up to 73 years. By
+/// the other algorithms time stands still from 566 years after the clock's zero on.
 ///
 /// A limiter may read its clock while it holds a lock, so a clock must not call the limiter.
 pub trait Clock: Send + Sync {

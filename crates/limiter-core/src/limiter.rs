@@ -51,10 +51,16 @@ pub trait Limiter: Send + Sync {
     /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
-    /// Gives back the permits of `receipt` as far as they still count, and returns their number. Never
-    /// lifts a key above a fresh one; gives back nothing for another limiter's receipt.
+    /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
+    /// limits, the most that came back to one. The receipt is used up, even if the answer is an error.
     ///
-    /// The receipt is used up, even if the answer is an error.
+    /// - By GCRA, what comes back is at most the cost less what would have drained since, if the charge
+    ///   had been alone; and what was reserved behind it keeps its moment. Windows give back all permits
+    ///   within the same window, logs and sub-windows as long as the entry counts.
+    /// - Before the moment of a reservation for later, it comes back whole, in all limits, or not at all: if
+    ///   [`keep`](Receipt::keep) left a part, or something is reserved behind it, nothing comes back.
+    /// - Nothing comes back of another limiter's receipt, where another quota has charged since, or if the
+    ///   clock has stepped back to before the charge. No key is lifted above a fresh one.
     fn refund(&self, receipt: Receipt) -> Answer<u64>;
 
     /// Makes `key` fresh.

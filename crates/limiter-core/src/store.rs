@@ -45,6 +45,6 @@
 //! [`Receipt`](crate::Receipt::of_store).
 
 pub use crate::algorithm::{
-    Charge, Counts, Entries, Gcra, Ledger, Marks, Rule, Several, State, Tat, Transition,
+    Charge, Counts, Entries, Gcra, Ledger, Marks, Refunded, Rule, Several, State, Tat, Transition,
     WindowKind, Windows, Writer,
 };

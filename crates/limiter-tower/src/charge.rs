@@ -62,8 +62,9 @@ impl Charge {
         self.outer = outer.cloned().map(Arc::new);
     }
 
-    /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest. Does nothing if
-    /// the charge was settled before.
+    /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest as far as it still
+    /// counts: see [`Limiter::refund`](limiter_core::Limiter::refund). Does nothing if the charge was
+    /// settled before. A request that was delayed is settled like any other.
     ///
     /// The refund is sent now, without waiting for it.
     pub fn keep(&self, permits: u64) {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    Charge, Marks, Transition,
+    Charge, Marks, Refunded, Transition,
     ticks::{left, of_time, ticks, time},
     whole,
 };
@@ -149,23 +149,29 @@ impl Transition for Gcra {
     /// A charge drains from the moment it was made for. The mark does not show how much of it is
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
     /// moments, so a refund gives back only the part of the charge that they don't overlap.
-    fn refund(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+    fn give_back(
+        &self,
+        state: &mut Tat,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
         let Writer { increment, .. } = self.writer;
         let (now, charged_for) = (ticks(now), ticks(charge.at));
         let debt = state.debt(now);
         if state.writer != self.writer || debt == 0 {
-            return 0;
+            return Refunded::NOTHING;
         }
-        let price = permits.min(charge.cost.get()).saturating_mul(increment);
-        let drained = left(now, charged_for);
-        let remains = charge.cost.get().saturating_mul(increment).saturating_sub(drained);
+        let whole = charge.cost.get().saturating_mul(increment);
+        let price = permits.saturating_mul(increment).min(whole);
+        let remains = whole.saturating_sub(left(now, charged_for));
         let mut back = price.min(remains).min(debt);
         if debt > self.capacity {
             let behind = left(state.at, charge.marks.first());
             back = back.min(price.saturating_sub(behind));
         }
         state.at = state.at.wrapping_sub(back);
-        back.div_ceil(increment)
+        Refunded { permits: back.div_ceil(increment), is_whole: back == whole }
     }
 
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::{Charge, LAST, Marks, Slots, Transition, nanos, pace::Pace, whole};
+use super::{Charge, LAST, Marks, Refunded, Slots, Transition, nanos, pace::Pace, whole};
 use crate::{Cost, Quota, Timestamp, Usage};
 
 /// Permits by the time at which they were taken, as long as they count.
@@ -24,6 +24,8 @@ pub struct Ledger {
     header: Header,
     loose: bool,
     pace: Option<Pace>,
+    /// Whether all permits are entered with the newest ones, so that the state keeps its size.
+    one_entry: bool,
 }
 
 /// Which entries a state still has to keep, and how far ahead they can be. In nanoseconds.
@@ -65,6 +67,12 @@ impl Header {
         self.slot_of(entry.at).saturating_add(self.span)
     }
 
+    /// Returns whether only the present slot counts. Its entry stays until the next one, because the clock
+    /// may step back to it.
+    const fn is_one_slot(&self) -> bool {
+        self.span == self.slot
+    }
+
     /// Returns the header of entries that both quotas have to find.
     fn joined(self, other: Self) -> Self {
         if self.slot == 0 || (self.slot, self.span) == (other.slot, other.span) {
@@ -90,20 +98,14 @@ impl Entries {
         }
     }
 
-    /// Returns a state of one entry that owes at least as much for at least as long.
-    pub(crate) fn merged(&self) -> Self {
-        let entry = self.entries.back().map(|last| Entry { at: last.at, count: self.total });
-        Self { entries: entry.into_iter().collect(), ..*self }
-    }
-
-    /// Adds permits at a moment, or at that of the newest entry if that is later or in the same
-    /// slot, and returns the entry's time.
-    fn enter(&mut self, slots: Header, at: u64, count: u64) -> u64 {
+    /// Adds permits at a moment to the newest entry if that is later or in the same slot, or if it
+    /// `joins` all, and returns the entry's time.
+    fn enter(&mut self, slots: Header, at: u64, count: u64, joins: bool) -> u64 {
         self.header = self.header.joined(slots);
         let count = count.min(u64::MAX - self.total);
         self.total += count;
         match self.entries.back_mut() {
-            Some(last) if slots.slot_of(last.at) >= slots.slot_of(at) => {
+            Some(last) if joins || slots.slot_of(last.at) >= slots.slot_of(at) => {
                 last.at = last.at.max(at);
                 last.count += count;
                 last.at
@@ -149,6 +151,7 @@ impl Ledger {
             header: Header { slot, span, horizon },
             loose: true,
             pace: None,
+            one_entry: false,
         }
     }
 
@@ -161,7 +164,8 @@ impl Ledger {
     /// Returns the permits that count at `now`, and the index of the first of their entries.
     fn counting(&self, state: &Entries, now: u64) -> (u64, usize) {
         let Header { slot, span, .. } = self.header;
-        if (state.header.slot, state.header.span) == (slot, span) {
+        let is_trimmed = !state.header.is_one_slot();
+        if is_trimmed && (state.header.slot, state.header.span) == (slot, span) {
             return (state.total, 0);
         }
         let newest = state.entries.iter().rev();
@@ -229,11 +233,12 @@ impl Transition for Ledger {
             let count = state.total.max(self.limit);
             // As long as the quotas count it that wrote the state.
             *state = Entries { header: state.header, ..Entries::default() };
-            state.enter(self.header, at, count);
+            state.enter(self.header, at, count, false);
             state.header.horizon = state.header.horizon.max(at - now);
         }
         while let Some(first) = state.entries.front()
             && state.header.end_of(first) <= now
+            && (state.entries.len() > 1 || !state.header.is_one_slot())
         {
             state.total -= first.count;
             state.entries.pop_front();
@@ -264,18 +269,24 @@ impl Transition for Ledger {
     }
 
     fn charge(&self, state: &mut Entries, at: Timestamp, cost: Cost) -> Marks {
-        Marks::one(state.enter(self.header, nanos(at), cost.get()))
+        Marks::one(state.enter(self.header, nanos(at), cost.get(), self.one_entry))
     }
 
-    fn refund(&self, state: &mut Entries, _now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+    fn give_back(
+        &self,
+        state: &mut Entries,
+        _now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
         let taken_at = charge.marks.first();
         let index = state.entries.partition_point(|entry| entry.at < taken_at);
         let Some(entry) = state.entries.get_mut(index) else {
-            return 0;
+            return Refunded::NOTHING;
         };
         // Otherwise its own entry has expired, and this is a later one.
         if self.header.slot_of(entry.at) != self.header.slot_of(taken_at) {
-            return 0;
+            return Refunded::NOTHING;
         }
         let back = permits.min(charge.cost.get()).min(entry.count);
         entry.count -= back;
@@ -286,7 +297,7 @@ impl Transition for Ledger {
         if state.entries.is_empty() {
             *state = Entries::default();
         }
-        back
+        Refunded::of(charge, back)
     }
 
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
@@ -314,6 +325,6 @@ impl Transition for Ledger {
 
     /// The header of the entries keeps the longest span and horizon of all that charged them.
     fn shared(&self, _state: &mut Entries, _now: Timestamp) -> Self {
-        *self
+        Self { one_entry: true, ..*self }
     }
 }

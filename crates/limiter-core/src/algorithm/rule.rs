@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::{iter, time::Duration};
 
-use super::{Charge, Counts, Entries, Gcra, Ledger, Marks, Tat, Transition, WindowKind, Windows};
+use super::{
+    Charge, Counts, Entries, Gcra, Ledger, Marks, Refunded, Tat, Transition, WindowKind, Windows,
+};
 use crate::{Algorithm, Cost, Limit, Timestamp, Usage};
 
 /// The transition of a policy: that of its algorithm, or of its several limits.
@@ -78,15 +80,6 @@ impl State {
             _ => {}
         }
     }
-
-    /// Returns a state of bounded size that owes at least as much for at least as long.
-    pub(crate) fn merged(&self) -> Self {
-        match self {
-            Self::Ledger(entries) => Self::Ledger(entries.merged()),
-            Self::Several(states) => Self::Several(states.iter().map(Self::merged).collect()),
-            other => other.clone(),
-        }
-    }
 }
 
 /// Calls a transition with its own state. A state of another algorithm, which no store hands out,
@@ -140,8 +133,14 @@ impl Transition for Rule {
         dispatch!(write self, state, |own, value| own.charge(value, at, cost))
     }
 
-    fn refund(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        dispatch!(write self, state, |own, value| own.refund(value, now, charge, permits))
+    fn give_back(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
+        dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits))
     }
 
     fn usage(&self, state: &State, now: Timestamp) -> Usage {
@@ -233,20 +232,23 @@ impl Transition for Several {
         marks
     }
 
-    /// Returns the fewest permits that any limit gave back.
-    fn refund(
+    fn give_back(
         &self,
         states: &mut Vec<State>,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
-    ) -> u64 {
+    ) -> Refunded {
         let marks = charge.marks.0;
         let back = self.each_mut(states).zip(marks).map(|((limit, state), mark)| {
             let charge = Charge { marks: Marks::one(mark), ..*charge };
-            limit.refund(state, now, &charge, permits)
+            limit.give_back(state, now, &charge, permits)
         });
-        back.min().unwrap_or(0)
+        let all = |one: Refunded, other: Refunded| Refunded {
+            permits: one.permits.max(other.permits),
+            is_whole: one.is_whole && other.is_whole,
+        };
+        back.reduce(all).unwrap_or(Refunded::NOTHING)
     }
 
     fn usage(&self, states: &Vec<State>, now: Timestamp) -> Usage {

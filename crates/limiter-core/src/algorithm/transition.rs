@@ -30,10 +30,42 @@ pub trait Transition {
     /// which a refund finds the charge.
     fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Marks;
 
-    /// Gives back up to `permits` of a charge that this quota made, as far as they still count, and
-    /// returns their number.
-    fn refund(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64)
-    -> u64;
+    /// Gives back up to `permits` of a charge that this quota made, as far as they still count.
+    fn give_back(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded;
+
+    /// Gives back up to `permits` of a charge that this quota made, and returns how many came back: of
+    /// several limits, the most that came back to one.
+    ///
+    /// Before the moment that it was charged for, a charge comes back whole in all limits, or not at all:
+    /// what is reserved behind it relies on the rest. A charge that was made later than `now`, before the
+    /// clock stepped back, gives back nothing.
+    fn refund(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> u64 {
+        if now < charge.made {
+            return 0;
+        }
+        if now >= charge.at {
+            return self.give_back(state, now, charge, permits).permits;
+        }
+        let mut without = state.clone();
+        let back = self.give_back(&mut without, now, charge, permits);
+        if !back.is_whole {
+            return 0;
+        }
+        *state = without;
+        back.permits
+    }
 
     /// Returns how far the permits are used up at `now`.
     fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
@@ -75,19 +107,40 @@ pub trait Transition {
         };
         let at = now.saturating_add(delay);
         let marks = self.charge(state, at, cost);
-        (Decision::admitted(self.usage(state, now)), Some(Charge { at, cost, marks }))
+        (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, marks }))
     }
 }
 
 /// What an admission charged, for a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
+    /// When it was made.
+    pub made: Timestamp,
     /// When the permits may be used.
     pub at: Timestamp,
     /// How many permits were charged.
     pub cost: Cost,
     /// Where a refund finds them in the states of the limits.
     pub marks: Marks,
+}
+
+/// What came back of a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refunded {
+    /// How many permits, rounded up.
+    pub permits: u64,
+    /// Whether the key is as if the charge had never been made.
+    pub is_whole: bool,
+}
+
+impl Refunded {
+    /// Nothing came back.
+    pub const NOTHING: Self = Self { permits: 0, is_whole: false };
+
+    /// Returns what came back of a charge, in whole permits.
+    pub(super) const fn of(charge: &Charge, permits: u64) -> Self {
+        Self { permits, is_whole: permits == charge.cost.get() }
+    }
 }
 
 /// How a refund finds a charge: one number for each limit, with a meaning of the algorithm's own.

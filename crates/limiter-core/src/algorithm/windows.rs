@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Charge, LAST, Marks, Transition, nanos, whole};
+use super::{Charge, LAST, Marks, Refunded, Transition, nanos, whole};
 use crate::{Cost, Quota, Timestamp, Usage};
 
 /// A counter that starts anew with each window; of a sliding counter, the count of the window before
@@ -172,23 +172,29 @@ impl Transition for Windows {
         Marks::one(state.end)
     }
 
-    fn refund(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+    fn give_back(
+        &self,
+        state: &mut Counts,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
         let (end, now) = (charge.marks.first(), nanos(now));
         let mut counts = self.at(*state, now);
         if counts.window != self.window {
-            return 0;
+            return Refunded::NOTHING;
         }
         let count = if end == counts.end {
             &mut counts.current
         } else if end.saturating_add(self.window) == counts.end {
             &mut counts.previous
         } else {
-            return 0;
+            return Refunded::NOTHING;
         };
         let back = permits.min(charge.cost.get()).min(*count);
         *count -= back;
         *state = self.at(counts, now);
-        back
+        Refunded::of(charge, back)
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {

@@ -117,11 +117,7 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
-    /// back.
-    ///
-    /// Permits that have recovered do not come back. Under GCRA, permits that others were reserved
-    /// behind come back only as far as the reservations keep their moments. Nothing comes back to a
-    /// key that has no place of its own, and nothing for another limiter's receipt.
+    /// back: see [`Limiter::refund`]. Nothing comes back to a key that has no place of its own.
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {

@@ -90,7 +90,7 @@ impl States {
             let now = clock();
             if let Some((debt, true)) = words.check(own, hash, now, cost) {
                 let marks = Marks::one(ticks(now).wrapping_add(debt));
-                let charge = Charge { at: now, cost, marks };
+                let charge = Charge { made: now, at: now, cost, marks };
                 return (own.gcra.decision((debt, true), cost), Some(charge));
             }
         }

@@ -27,8 +27,8 @@ const SLOTS: usize = 16;
 #[derive(Default)]
 struct Line {
     slots: [Slot; SLOTS],
-    /// What the keys without a slot owe together. Logs are merged into one entry here: in a flood,
-    /// longer ones would take all the entries that there may be (`cargo xtask bench flood`).
+    /// What the keys without a slot owe together. Logs have one entry here: in a flood, longer ones
+    /// would take all the entries that there may be (`cargo xtask bench flood`).
     shared: State,
 }
 
@@ -89,7 +89,7 @@ impl Table {
             self.apply(rule, &mut slot.state, now, |_| ());
         }
         let before = shared.entries();
-        *shared = state.merged();
+        *shared = state;
         self.account(before, shared);
         (result, true)
     }

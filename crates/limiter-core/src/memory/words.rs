@@ -1,6 +1,6 @@
 //! A bounded table of GCRA's debts, one [slot](Slot) a key.
 //!
-//! A key has its slot in one of two cache lines, mostly in its first. A check that finds it there under
+//! A key has its slot in one of three cache lines, mostly in its first. A check that finds it there under
 //! its own quota takes no lock. Everything else happens under a lock that the key always takes, so no
 //! key gets two slots: a slot whose debt has drained is claimed, and the quota in a tag is changed.
 //!
@@ -27,7 +27,8 @@ pub(super) type Now<'a> = &'a dyn Fn() -> Timestamp;
 pub(super) type Outcome = (Decision, Option<Charge>);
 
 pub(super) struct Words {
-    lines: Box<[Line]>,
+    /// In pairs of neighbours.
+    lines: Box<[[Line; NEIGHBOURS]]>,
     /// For each group of lines, what the keys owe together that found no slot in their lines. The first
     /// line of a key decides. Changed under the lock of the group.
     shared: Box<[Slot]>,
@@ -38,6 +39,8 @@ pub(super) struct Words {
 
 /// In models, one slot, for which all keys compete.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
+
+const NEIGHBOURS: usize = if cfg!(loom) { 1 } else { 2 };
 
 const LINES_OF_GROUP: usize = 4;
 
@@ -61,11 +64,11 @@ impl Words {
     /// Returns a table with room for `keys` debtors, and its first quota. It takes 40 bytes a key: 2.35
     /// slots, since lines do not fill evenly.
     pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
-        let lines = if cfg!(loom) { 1 } else { (keys * 47).div_ceil(20 * SLOTS) };
-        let groups = lines.div_ceil(LINES_OF_GROUP);
+        let pairs = if cfg!(loom) { 1 } else { (keys * 47).div_ceil(20 * SLOTS * NEIGHBOURS) };
+        let groups = (pairs * NEIGHBOURS).div_ceil(LINES_OF_GROUP);
         let (quotas, number) = Quotas::new(gcra.writer);
         let words = Self {
-            lines: (0..lines).map(|_| Line::default()).collect(),
+            lines: (0..pairs).map(|_| Default::default()).collect(),
             shared: (0..groups).map(|_| Slot::default()).collect(),
             locks: (0..groups.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
             quotas,
@@ -224,32 +227,37 @@ impl Words {
         })
     }
 
-    /// Returns a free slot: in the first line, so that later checks find it at once, unless the other
+    /// Returns a free slot: in the first line, so that later checks find it at once, unless another
     /// line has more and this is its last.
     fn free(&self, hash: u64, now: u64) -> Option<Found<'_>> {
-        let (free, place) = self.first(hash).free(now);
-        if free > 1 {
-            return place;
+        let (mut most, mut place) = self.first(hash).free(now);
+        if most < 2 {
+            for line in self.others(hash) {
+                let (free, other) = line.free(now);
+                if free > most {
+                    (most, place) = (free, other);
+                }
+            }
         }
-        let (free_in_second, second) = self.second(hash).free(now);
-        if free_in_second > free { second } else { place }
+        place
     }
 
     #[inline]
     fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
-        self.first(hash).0.iter().chain(&self.second(hash).0)
+        self.first(hash).0.iter().chain(self.others(hash).iter().flat_map(|line| &line.0))
     }
 
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     fn first(&self, hash: u64) -> &Line {
-        &self.lines[index(hash, self.lines.len())]
+        &self.lines.as_flattened()[index(hash, self.lines.len() * NEIGHBOURS)]
     }
 
+    /// Returns a pair of neighbours, which are loaded together, independent of the first line.
     #[inline]
-    fn second(&self, hash: u64) -> &Line {
-        // Independent of the first.
-        self.first(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    fn others(&self, hash: u64) -> &[Line; NEIGHBOURS] {
+        &self.lines[index(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.lines.len())]
     }
 
     /// Returns the shared slot of a key, and its lock.
@@ -258,7 +266,7 @@ impl Words {
         reason = "each line belongs to a group, and there is a lock"
     )]
     fn group(&self, hash: u64) -> (&Slot, MutexGuard<'_, ()>) {
-        let group = index(hash, self.lines.len()) / LINES_OF_GROUP;
+        let group = index(hash, self.lines.len() * NEIGHBOURS) / LINES_OF_GROUP;
         let shared = &self.shared[group];
         // Before the lock, so that it is loaded together with the lines: otherwise a fresh key takes a
         // fifth longer (`cargo xtask bench memory`).

@@ -188,6 +188,67 @@ fn a_refusal_forgets_no_window_that_the_clock_steps_back_into() {
     }
 }
 
+/// A refusal forgot the slot that had just ended, and a step back into it was given a new one: 15 of 5.
+#[test]
+fn a_refusal_forgets_no_slot_that_the_clock_steps_back_into() {
+    let mut limiter = Bare::new(parse("test", "5/s by sub-windows 1 slots loose"));
+    let edge = 5_000_000_000;
+    let mut admitted = 0;
+    for (now, cost) in [(edge - 1, 5), (edge, 6), (edge - 1, 5), (edge, 5), (edge - 1, 5)] {
+        let decision = limiter.decide(Timestamp::from_nanos(now), "key", Cost::of(cost));
+        admitted += if decision.is_admitted() { cost } else { 0 };
+    }
+    assert_eq!(admitted, 10);
+}
+
+/// Times later than 109 years were read as one moment: every key was locked, and said 1 s.
+#[test]
+fn a_clock_may_be_centuries_old() {
+    const CENTURY: u64 = 100 * 365 * 86_400;
+    for algorithm in [
+        "gcra",
+        "fixed-window",
+        "aligned-window",
+        "sliding-counter",
+        "sub-windows 4 slots",
+        "sub-windows 1 slots loose",
+        "sliding-log",
+    ] {
+        for now in [CENTURY, 2 * CENTURY, 5 * CENTURY] {
+            let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
+            clock.set(seconds(now));
+            for _ in 0..3 {
+                assert!(limiter.check("key").is_admitted(), "{algorithm} at {now}");
+                let wait = limiter.check("key").retry_after().unwrap();
+                assert!(wait <= 2 * SECOND, "{algorithm} at {now}");
+                clock.advance(wait);
+            }
+        }
+    }
+}
+
+/// At the edges of each length, aligned windows forget what another length still counts. Law 9 states it.
+#[test]
+fn aligned_windows_of_several_lengths_keep_the_bound_of_law_9() {
+    let (ten, clock) = limiter("100/10s by aligned-window");
+    let handles = [
+        ten.clone(),
+        with(&ten, "eleven", "100/11s by aligned-window"),
+        with(&ten, "twelve", "100/12s by aligned-window"),
+    ];
+    let mut admitted = 0;
+    // The edges of all three lengths are within two seconds.
+    for millis in 119_900..121_900 {
+        clock.set(Timestamp::from_nanos(millis * 1_000_000));
+        for handle in &handles {
+            while handle.check("key").is_admitted() {
+                admitted += 1;
+            }
+        }
+    }
+    assert!(admitted <= 400, "{admitted} within two seconds");
+}
+
 /// An impossible debt was replaced by a full one of the quota that asked: one with a smaller burst
 /// gave the larger one a new allowance.
 #[test]

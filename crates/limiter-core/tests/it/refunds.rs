@@ -15,8 +15,10 @@ fn limiter(policy: &str) -> (Limiter, ManualClock) {
     (limiter.build().unwrap(), clock)
 }
 
+/// Returns the policy of a limit, or of several that are separated by ` and `.
 fn parse(text: &str) -> Policy {
-    Policy::parse("test", text).unwrap()
+    let limits = text.split(" and ").map(|limit| Policy::parse(limit, limit).unwrap());
+    Policy::several("test", limits).unwrap()
 }
 
 fn take(limiter: &Limiter, permits: u64) -> Option<Receipt> {
@@ -56,6 +58,85 @@ fn a_refund_before_a_reservation_gives_back_what_keeps_its_moment() {
     assert_eq!(behind.delay(), Some(5 * SECOND));
     assert_eq!(limiter.refund(first), 5);
     assert_eq!(limiter.peek("key").reset_after(), 10 * SECOND);
+}
+
+/// Part of a reservation came back before its moment, and then what stood before it: 1,352 permits were
+/// admitted at one moment.
+#[test]
+fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
+    let (limiter, clock) = limiter("1000/s");
+    let first = take(&limiter, 1_000).unwrap();
+    let reserve = |within| limiter.reserve("key", Cost::of(1_000), within);
+    let behind = reserve(SECOND).into_receipt().unwrap();
+    assert_eq!(limiter.refund(behind.keep(352)), 0);
+    limiter.refund(first);
+    clock.advance(SECOND);
+    let mut admitted = 0;
+    while take(&limiter, 1).is_some() {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 0, "beside the 1,000 that were reserved for now");
+    // As a whole it comes back.
+    let (limiter, _) = self::limiter("1000/s");
+    let _first = take(&limiter, 1_000).unwrap();
+    let behind = limiter.reserve("key", Cost::of(1_000), SECOND).into_receipt().unwrap();
+    assert_eq!(limiter.refund(behind), 1_000);
+    assert_eq!(limiter.peek("key").reset_after(), SECOND);
+}
+
+/// Several limits gave back a reservation in one limit and not in another.
+#[test]
+fn a_reservation_comes_back_in_all_limits_or_in_none() {
+    let (limiter, clock) = limiter("10/s and 20/min by fixed-window");
+    let _now = take(&limiter, 10).unwrap();
+    let mut receipts = Vec::new();
+    for _ in 0..2 {
+        let reservation = limiter.reserve("key", Cost::of(5), SECOND);
+        receipts.extend(reservation.into_receipt());
+    }
+    let before = limiter.peek("key");
+    let behind = receipts.pop().unwrap();
+    assert_eq!(limiter.refund(behind.keep(1)), 0);
+    assert_eq!(limiter.peek("key"), before);
+    // The one before it has to stay, by GCRA, because of the one behind.
+    assert_eq!(limiter.refund(receipts.pop().unwrap()), 0);
+    assert_eq!(limiter.peek("key"), before);
+    clock.advance(SECOND);
+    assert_eq!(limiter.peek("key").remaining(), 0);
+}
+
+/// A refund after the clock stepped back gave a new allowance.
+#[test]
+fn a_receipt_from_later_than_now_gives_nothing() {
+    for policy in ["10/s", "10/s by fixed-window", "10/s by sliding-log", "10/s and 20/min"] {
+        let (limiter, clock) = limiter(policy);
+        clock.set(Timestamp::from_nanos(5_000_000_000));
+        let receipt = take(&limiter, 10).unwrap();
+        clock.set(Timestamp::from_nanos(4_999_999_999));
+        assert_eq!(limiter.refund(receipt), 0, "{policy}");
+        assert_eq!(limiter.peek("key").remaining(), 0, "{policy}");
+    }
+}
+
+/// What a refund returns under several limits was the least that any limit got back: zero, if one of
+/// them had recovered.
+#[test]
+fn a_refund_returns_the_most_that_any_limit_got_back() {
+    let (limiter, clock) = limiter("10/s and 20/min by fixed-window");
+    let receipt = take(&limiter, 10).unwrap();
+    clock.advance(2 * SECOND);
+    assert_eq!(limiter.refund(receipt), 10);
+}
+
+/// What the guide says of long calls.
+#[test]
+fn a_long_call_gets_back_what_would_not_have_drained() {
+    let (limiter, clock) = limiter("100_000/h");
+    let calls: Vec<_> = (0..5).map(|_| take(&limiter, 4_000).unwrap()).collect();
+    clock.advance(120 * SECOND);
+    let back: u64 = calls.into_iter().map(|call| limiter.refund(call.keep(500))).sum();
+    // Of each call 3,333 and a third have drained meanwhile, as if it had been alone.
+    assert_eq!(back, 5 * 667);
 }
 
 /// The free tier was charged for the moment at which premium's permits would come back, and what

@@ -34,7 +34,7 @@ fn full(algorithm: &str, wide: bool) -> (Limiter, ManualClock) {
     let builder = MemoryLimiter::builder(policy("1/9d", algorithm)).capacity(1);
     let builder = if wide { builder.wide_states() } else { builder };
     let limiter = builder.clock(clock.clone()).build().unwrap();
-    let slots = if algorithm == "gcra" && !wide { 4 } else { 16 };
+    let slots = if algorithm == "gcra" && !wide { 8 } else { 16 };
     for key in 0..slots {
         assert!(!limiter.check(key).usage().is_shared(), "{algorithm}: slot {key}");
     }

@@ -9,6 +9,8 @@ use super::store::Store;
 
 const SECOND: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 fn at(seconds: u64) -> Timestamp {
     SECOND.saturating_add(Duration::from_secs(seconds))
 }
@@ -38,6 +40,56 @@ fn a_refund_before_a_reservation_behind_it_gives_back_what_it_can() {
     let behind = limiter.reserve(at(0), "key", Cost::of(5), Duration::from_secs(60));
     assert_eq!(behind.delay(), Some(Duration::from_secs(5)));
     assert_eq!(limiter.refund(at(0), taken.into_receipt().unwrap()), 5);
+}
+
+/// A part of a reservation once came back before its moment, and then what stood before it.
+#[test]
+fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
+    for policy in
+        ["10/s", "10/s by fixed-window", "10/s by sliding-log", "10/s by sub-windows 5 slots"]
+    {
+        let policy = Policy::parse("test", policy).unwrap();
+        let mut limiter = Store::new().limiter(policy.clone());
+        let _first = limiter.reserve(at(0), "key", Cost::of(10), Duration::ZERO);
+        let reserve = |limiter: &mut _| {
+            let reserved = Operations::reserve(limiter, at(0), "key", Cost::of(4), 3 * MINUTE);
+            reserved.into_receipt().unwrap()
+        };
+        let behind = reserve(&mut limiter);
+        let before = limiter.peek(at(0), "key");
+        assert_eq!(limiter.refund(at(0), behind.keep(1)), 0, "{policy:?}");
+        assert_eq!(limiter.peek(at(0), "key"), before, "{policy:?}");
+        let behind = reserve(&mut limiter);
+        assert_eq!(limiter.refund(at(0), behind), 4, "{policy:?}");
+        assert_eq!(limiter.peek(at(0), "key"), before, "{policy:?}");
+    }
+}
+
+/// A refund after the clock had stepped back once gave a new allowance.
+#[test]
+fn a_receipt_from_later_than_now_gives_nothing() {
+    for policy in ["10/s", "10/s by fixed-window", "10/s by sliding-log"] {
+        let policy = Policy::parse("test", policy).unwrap();
+        let mut limiter = Store::new().limiter(policy.clone());
+        let taken = limiter.reserve(at(5), "key", Cost::of(10), Duration::ZERO);
+        let earlier = Timestamp::from_nanos(at(5).as_nanos() - 1_000);
+        assert_eq!(limiter.refund(earlier, taken.into_receipt().unwrap()), 0, "{policy:?}");
+        assert!(!limiter.decide(earlier, "key", Cost::ONE).is_admitted(), "{policy:?}");
+    }
+}
+
+/// A refusal once forgot the slot that had just ended, and the clock stepped back into it.
+#[test]
+fn a_refusal_forgets_no_slot_that_the_clock_steps_back_into() {
+    let policy = Policy::parse("test", "5/s by sub-windows 1 slots loose").unwrap();
+    let mut limiter = Store::new().limiter(policy);
+    let edge = at(5).as_nanos();
+    let mut admitted = 0;
+    for (now, cost) in [(edge - 1_000, 5), (edge, 6), (edge - 1_000, 5), (edge, 5)] {
+        let decision = limiter.decide(Timestamp::from_nanos(now), "key", Cost::of(cost));
+        admitted += if decision.is_admitted() { cost } else { 0 };
+    }
+    assert_eq!(admitted, 10);
 }
 
 /// Once the value that was left could not be read, and counted as full.

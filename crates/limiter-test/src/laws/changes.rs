@@ -80,31 +80,32 @@ pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario
     let mut state = None;
     let mut receipts: Vec<(gcra::Receipt, Receipt)> = Vec::new();
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
-        let at = u128::from(now.as_nanos()) * gcra::NANO;
+        let made = u128::from(now.as_nanos()) * gcra::NANO;
         let quota = policy.limits().first().map(model_of).expect("a policy has a limit");
         if index % 5 == 4 && !receipts.is_empty() {
             let (model, receipt) = receipts.swap_remove(index / 5 % receipts.len());
             let kept = if index % 2 == 0 { receipt.permits() / 2 } else { 0 };
-            let back = model.refund(&mut state, at, (receipt.permits() - kept).into());
+            let back = model.refund(&mut state, made, (receipt.permits() - kept).into());
             prop_assert_eq!(u128::from(subject.refund(now, receipt.keep(kept))), back);
         }
         let within = [Duration::ZERO, scenario.quota().window(), Duration::MAX];
         let within = within.get(index % 3).copied().unwrap_or_default();
         let cost_in_permits = u128::from(cost.get());
-        let outcome = quota.take(&mut state, at, cost_in_permits, ticks(within));
+        let outcome = quota.take(&mut state, made, cost_in_permits, ticks(within));
         subject.switch(policy);
         let reservation = subject.reserve(now, KEY, cost, within);
         let returned = match reservation.delay() {
-            Some(delay) => gcra::Outcome::Admitted(at + ticks(delay)),
+            Some(delay) => gcra::Outcome::Admitted(made + ticks(delay)),
             None => gcra::Outcome::Refused(reservation.decision().retry_after().map(ticks)),
         };
-        prop_assert_eq!(returned, outcome, "{} at tick {}", cost, at);
+        prop_assert_eq!(returned, outcome, "{} at tick {}", cost, made);
         let remaining = u128::from(reservation.decision().remaining());
-        prop_assert_eq!(remaining, quota.remaining(&state, at));
+        prop_assert_eq!(remaining, quota.remaining(&state, made));
         if let (Some(receipt), Some(gcra::State { tat: mark, .. }), gcra::Outcome::Admitted(at)) =
             (reservation.into_receipt(), state, outcome)
         {
-            receipts.push((gcra::Receipt { at, mark, cost: cost_in_permits, quota }, receipt));
+            let cost = cost_in_permits;
+            receipts.push((gcra::Receipt { made, at, mark, cost, quota }, receipt));
         }
     }
     Ok(())

@@ -33,7 +33,7 @@ impl Admitted {
     /// Returns no admissions, by a limiter whose clock has this tick.
     #[must_use]
     pub fn by_ticks_of(tick: Duration) -> Self {
-        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos().max(LONGEST_TICK), ahead: false }
+        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos(), ahead: false }
     }
 
     /// Lets `time` pass.
@@ -93,9 +93,6 @@ impl Admitted {
         None
     }
 }
-
-/// The longest tick of GCRA in memory, in nanoseconds.
-const LONGEST_TICK: u128 = 128;
 
 /// How much limits may admit that take turns on one state.
 enum Bound {

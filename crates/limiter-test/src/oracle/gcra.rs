@@ -36,6 +36,8 @@ pub enum Outcome {
 /// What a refund needs to know of a charge.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
+    /// When the charge was made.
+    pub made: u128,
     /// The moment that the charge was made for.
     pub at: u128,
     /// When the debt was drained after the charge.
@@ -113,20 +115,25 @@ impl Quota {
 impl Receipt {
     /// Gives back up to `permits` at `now`, and returns how many came back.
     pub fn refund(&self, state: &mut Option<State>, now: u128, permits: u128) -> u128 {
-        let Self { at, mark, cost, quota } = *self;
+        let Self { made, at, mark, cost, quota } = *self;
         let found = state.filter(|state| state.tat > now);
         let found = found.map(|found| quota.made_possible(found, now));
         if found.is_some() {
             *state = found;
         }
-        let Some(found) = found.filter(|found| found.writer.is_same(&quota)) else {
+        let Some(found) = found.filter(|found| found.writer.is_same(&quota) && made <= now) else {
             return 0;
         };
-        let (price, debt) = (permits.min(cost) * quota.increment, found.tat - now);
-        let left = (cost * quota.increment).saturating_sub(now.saturating_sub(at));
+        let (whole, debt) = (cost * quota.increment, found.tat - now);
+        let price = permits.min(cost) * quota.increment;
+        let left = whole.saturating_sub(now.saturating_sub(at));
         let mut back = price.min(left).min(debt);
         if debt > quota.capacity() {
             back = back.min(price.saturating_sub(found.tat.saturating_sub(mark)));
+        }
+        if now < at && back < whole {
+            // A part of a reservation for later stays.
+            return 0;
         }
         *state = Some(State { tat: found.tat - back, ..found });
         // One that has partly recovered counts as one.

@@ -144,8 +144,8 @@ fn decisions_by_a_shared_debt_are_counted() {
             send(&service, request_from(&format!("192.0.2.{client}"))).await;
         }
     });
-    // Four keys have a place of their own.
-    assert_eq!(recorded["ratelimit_shared_total policy=default"], [6.0]);
+    // Eight keys have a place of their own.
+    assert_eq!(recorded["ratelimit_shared_total policy=default"], [2.0]);
 }
 
 #[test]

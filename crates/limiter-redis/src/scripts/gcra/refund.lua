@@ -1,6 +1,6 @@
 
--- Gives permits of a charge back. Returns how many, the state after it, and for how long that matters; nothing
--- if the state is impossible.
+-- Gives permits of a charge back. Returns how many, the state after it, for how long that matters, and whether
+-- all of the charge came back; nothing if the state is impossible.
 function refunds.gcra(text, now, quota, increment, capacity, permits, cost, taken_at, at, mark)
   local debt, _, scale, is_impossible = gcra_parse(text, now)
   if not debt or is_impossible then
@@ -20,5 +20,5 @@ function refunds.gcra(text, now, quota, increment, capacity, permits, cost, take
     debt, text = debt - given, gcra_text(now, debt - given, scale, quota)
   end
   -- A permit that has partly recovered counts as one.
-  return math.max(math.ceil(given / unit), 0), debt > 0 and text or '-', math.ceil(debt / scale)
+  return math.max(math.ceil(given / unit), 0), debt > 0 and text or '-', math.ceil(debt / scale), given == unit * cost
 end

@@ -1,7 +1,7 @@
 
 -- Gives permits of a charge back to its entry, the newest one or one of so many older ones, of a list at a key or
--- of other elements. Returns how many.
-local function ledger_give(state, elements, key, older, limit, permits, mark)
+-- of other elements. Returns how many: none if the entry has fewer than `least`.
+local function ledger_give(state, elements, key, older, limit, permits, least, mark)
   -- The oldest entry that is not before the mark: permits that joined it since have moved its time.
   local low, high = 0, older
   while low < high do
@@ -16,7 +16,7 @@ local function ledger_give(state, elements, key, older, limit, permits, mark)
   if low > 0 then
     at, count = ledger_entry(state, elements, key, -low)
   end
-  if at < mark or at - at % limit.slot ~= mark - mark % limit.slot then
+  if at < mark or at - at % limit.slot ~= mark - mark % limit.slot or count < least then
     return 0
   end
   permits = math.min(permits, count)

@@ -1,5 +1,5 @@
 
-function refunds.strict(text, now, quota, paced, most, permits, _, taken_at, _, mark, kind)
+function refunds.strict(text, now, quota, paced, most, permits, cost, taken_at, _, mark, kind)
   local limit = ledger_limit(quota, paced, most, kind)
   local found, elements = ledger_split(text, limit)
   local _, state, _, _, _, _, is_impossible = ledger(found, elements, nil, now, limit, 0, -1)
@@ -8,12 +8,13 @@ function refunds.strict(text, now, quota, paced, most, permits, _, taken_at, _, 
   end
   local given, older = 0, state and #elements - 1 - state.dropped
   if state then
-    given = ledger_give(state, elements, nil, older, limit, permits, taken_at + mark)
+    given = ledger_give(state, elements, nil, older, limit, permits, 1, taken_at + mark)
   end
   if not state or state.total == 0 then
-    return given, '-', 0
+    return given, '-', 0, given == cost
   end
-  return given, ledger_join(state, now, elements)
+  local written, lasts = ledger_join(state, now, elements)
+  return given, written, lasts, given == cost
 end
 
 refunds.loose = refunds.strict

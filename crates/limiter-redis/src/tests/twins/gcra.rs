@@ -126,7 +126,7 @@ impl Twin for Gcra {
         self.debt
     }
 
-    fn refund(&mut self, charge: &Charge, mark: i128) -> i128 {
+    fn refund(&mut self, charge: &Charge, mark: i128) -> (i128, bool) {
         let price = self.increment * charge.permits;
         let drained = (self.now - charge.at).max(0) * self.scale;
         let mut given = price.min(self.increment * charge.cost - drained).min(self.debt);
@@ -135,10 +135,10 @@ impl Twin for Gcra {
             given = given.min(price - behind);
         }
         if self.other.is_some() || given <= 0 {
-            return 0;
+            return (0, false);
         }
         self.debt -= given;
-        up(given, self.increment)
+        (up(given, self.increment), given == self.increment * charge.cost)
     }
 
     fn usage(&self) -> [i128; 2] {

@@ -218,13 +218,13 @@ impl Twin for Ledger {
         self.entries.last().unwrap().0 - self.now
     }
 
-    fn refund(&mut self, charge: &Charge, mark: i128) -> i128 {
+    fn refund(&mut self, charge: &Charge, mark: i128) -> (i128, bool) {
         self.found = None;
         let mark = charge.taken_at + mark;
         let index = self.entries.partition_point(|(at, _)| *at < mark);
-        let Some(entry) = self.entries.get_mut(index) else { return 0 };
+        let Some(entry) = self.entries.get_mut(index) else { return (0, false) };
         if self.own.slot_of(entry.0) != self.own.slot_of(mark) {
-            return 0;
+            return (0, false);
         }
         let permits = charge.permits.min(entry.1);
         entry.1 -= permits;
@@ -232,7 +232,7 @@ impl Twin for Ledger {
         while self.entries.last().is_some_and(|(_, count)| *count == 0) {
             self.entries.pop();
         }
-        permits
+        (permits, permits == charge.cost)
     }
 
     fn usage(&self) -> [i128; 2] {

@@ -22,8 +22,8 @@ pub(super) trait Twin {
     /// Takes a cost at a moment at which it fits, and returns the mark.
     fn charge(&mut self, cost: i128, at: i128) -> i128;
 
-    /// Returns how many permits came back.
-    fn refund(&mut self, charge: &Charge, mark: i128) -> i128;
+    /// Returns how many permits came back, and whether all of the charge did.
+    fn refund(&mut self, charge: &Charge, mark: i128) -> (i128, bool);
 
     /// Returns the time until the limit is fresh, and the permits that remain.
     fn usage(&self) -> [i128; 2];
@@ -167,19 +167,21 @@ impl Model {
         let (&[permits, cost, taken_at, at], marks) = arguments.split_first_chunk::<4>().unwrap();
         let charge = Charge { permits, cost, taken_at, at };
         let nothing = Outcome { reply: vec![0], value: found.map(str::to_owned), life: None };
-        if found.is_none() || !self.read(found, now) {
+        if found.is_none() || now < taken_at || !self.read(found, now) {
             return nothing;
         }
         let limits = self.limits.iter_mut().zip(marks);
         let back: Vec<_> =
             limits.map(|(limit, mark)| limit.twin_mut().refund(&charge, *mark)).collect();
-        if back.iter().all(|back| *back == 0) {
+        let is_early = now < at && !back.iter().all(|(_, is_whole)| *is_whole);
+        let most = back.iter().map(|(back, _)| *back).max().unwrap();
+        if most == 0 || is_early {
             return nothing;
         }
         let (value, life) = self.value();
         // A list keeps the expiry that it has.
         let life = life.filter(|_| !matches!(self.limits.as_slice(), [Any::Ledger(_)]));
-        Outcome { reply: vec![*back.iter().min().unwrap()], value, life }
+        Outcome { reply: vec![most], value, life }
     }
 
     fn usages(&self) -> Vec<i128> {

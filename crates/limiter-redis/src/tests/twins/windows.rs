@@ -116,13 +116,14 @@ impl Twin for Windows {
         micros(self.algorithm.charge(&mut self.state, at(moment), cost).first()) - self.now
     }
 
-    fn refund(&mut self, charge: &super::model::Charge, mark: i128) -> i128 {
+    fn refund(&mut self, charge: &super::model::Charge, mark: i128) -> (i128, bool) {
         self.found = None;
         let permits = u64::try_from(charge.permits).unwrap();
         let cost = Cost::new(charge.cost.try_into().unwrap()).unwrap();
         let marks = Marks::one(nanos(charge.taken_at + mark));
-        let charge = Charge { at: at(charge.at), cost, marks };
-        self.algorithm.refund(&mut self.state, at(self.now), &charge, permits).into()
+        let charge = Charge { made: at(charge.taken_at), at: at(charge.at), cost, marks };
+        let back = self.algorithm.give_back(&mut self.state, at(self.now), &charge, permits);
+        (back.permits.into(), back.is_whole)
     }
 
     fn usage(&self) -> [i128; 2] {
