@@ -2,7 +2,6 @@
 
 mod read;
 mod scalar;
-mod write;
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
 

@@ -9,7 +9,7 @@ use alloc::{format, string::String, vec, vec::Vec};
 use core::{fmt, str::FromStr, time::Duration};
 
 use self::number::{in_largest_unit, number, time};
-use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota};
+use crate::{Algorithm, Error, ErrorKind, Limit, Policy, Quota, error::excerpt};
 
 impl Policy {
     /// Returns a policy of one limit, read from `text`.
@@ -51,38 +51,41 @@ impl Policy {
 /// Writes the limit as [`Policy::parse`] reads it, without its name.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        LimitText::of(self, Some(Algorithm::Gcra)).fmt(f)
+        self.quota().fmt(f)?;
+        if let Some(horizon) = self.own_horizon {
+            let (number, unit) = in_largest_unit(horizon);
+            write!(f, " horizon {number}{unit}")?;
+        }
+        match self.algorithm() {
+            Algorithm::Gcra => Ok(()),
+            algorithm => write!(f, " by {algorithm}"),
+        }
     }
 }
 
 /// What the text of a limit contains. Optional parts are `None`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct LimitText {
     quota: Quota,
-    horizon: Option<Duration>,
+    /// And the words that it was read from.
+    horizon: Option<(Duration, String)>,
     algorithm: Option<Algorithm>,
 }
 
 impl LimitText {
-    /// Returns the text of `limit`, without its algorithm if that is `default`.
-    pub(crate) fn of(limit: &Limit, default: Option<Algorithm>) -> Self {
-        let algorithm = Some(limit.algorithm()).filter(|_| default != Some(limit.algorithm()));
-        Self { quota: *limit.quota(), horizon: limit.own_horizon, algorithm }
-    }
-
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         Self::read(text).map_err(|fault| invalid("limit", text, &fault))
     }
 
     /// Returns the limit, by `default` if the text names no algorithm.
-    pub(crate) fn limit(self, name: &str, default: Option<Algorithm>) -> Result<Limit, Error> {
+    pub(crate) fn limit(&self, name: &str, default: Option<Algorithm>) -> Result<Limit, Error> {
         let algorithm = self.algorithm.or(default).ok_or_else(|| {
             let fault = "the policy has no limit of this name; rename it or add its algorithm";
             Error::invalid(ErrorKind::InvalidSetting, "limit", name, fault)
         })?;
         let limit = Limit::new(name, algorithm, self.quota)?;
-        match self.horizon {
-            Some(horizon) => limit.with_horizon(horizon),
+        match &self.horizon {
+            Some((horizon, given)) => limit.with_horizon(*horizon, given),
             None => Ok(limit),
         }
     }
@@ -93,6 +96,10 @@ impl LimitText {
             ["burst", "horizon", "by"].iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
         };
         let words: Vec<&str> = text.split_whitespace().collect();
+        if let Some(second) = words.iter().filter(|word| word.contains('/')).nth(1) {
+            let remedy = "write one limit, and combine several with `Policy::several` or in a file";
+            return Err(format!("{second:?} is a second limit; {remedy}"));
+        }
         let mut parts = words.chunk_by(|_, word| !is_keyword(word));
 
         let rate = parts.next().unwrap_or_default().join(" ");
@@ -100,7 +107,8 @@ impl LimitText {
             return Err("it has no \"/\"; write permits per time, as in 100/min".into());
         };
         let permits = number("the number of permits", permits.trim_end())?;
-        let mut quota = Quota::checked(permits, time(window.trim_start())?)?;
+        let window: Vec<&str> = window.split_whitespace().collect();
+        let mut quota = Quota::checked(permits, only_time(&window)?)?;
 
         let (mut burst, mut horizon, mut algorithm) = (None, None, None);
         for part in parts {
@@ -108,11 +116,10 @@ impl LimitText {
             if value.is_empty() {
                 return Err(format!("{keyword:?} has no value; add one, or remove it"));
             }
-            let value = value.join(" ");
             let is_duplicate = match &*keyword.to_ascii_lowercase() {
-                "burst" => burst.replace(number("the burst", &value)?).is_some(),
-                "horizon" => horizon.replace(time(&value)?).is_some(),
-                _ => algorithm.replace(algorithm::read(&value)?).is_some(),
+                "burst" => burst.replace(number("the burst", only_word(value)?)?).is_some(),
+                "horizon" => horizon.replace((only_time(value)?, value.join(" "))).is_some(),
+                _ => algorithm.replace(algorithm::read(&value.join(" "))?).is_some(),
             };
             if is_duplicate {
                 return Err(format!("{keyword:?} is given twice; use it once"));
@@ -125,17 +132,28 @@ impl LimitText {
     }
 }
 
-impl fmt::Display for LimitText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.quota.fmt(f)?;
-        if let Some(horizon) = self.horizon {
-            let (number, unit) = in_largest_unit(horizon);
-            write!(f, " horizon {number}{unit}")?;
+/// Returns the only word, or the fault of the next one.
+fn only_word<'a>(words: &[&'a str]) -> Result<&'a str, String> {
+    match words {
+        [] => Ok(""),
+        [word] => Ok(word),
+        [_, unexpected, ..] => {
+            Err(format!("unexpected {:?}; use burst, horizon or by", excerpt(unexpected)))
         }
-        match self.algorithm {
-            Some(algorithm) => write!(f, " by {algorithm}"),
-            None => Ok(()),
+    }
+}
+
+/// Returns the time of one word or two, or the fault of the next one.
+fn only_time(words: &[&str]) -> Result<Duration, String> {
+    let (first, others) = words.split_first().unwrap_or((&"", &[]));
+    if let Ok(time) = time(first) {
+        return only_word(words).map(|_| time);
+    }
+    match others.split_first() {
+        Some((unit, _)) if let Ok(time) = time(&[*first, unit].join(" ")) => {
+            only_word(others).map(|_| time)
         }
+        _ => time(&words.join(" ")),
     }
 }
 

@@ -100,7 +100,8 @@ impl Policy {
     /// [`ErrorKind::InvalidQuota`] if a permit takes no whole number of microseconds, and the burst and
     /// the horizon take longer than 10 days together.
     pub fn with_horizon(self, horizon: Duration) -> Result<Self, Error> {
-        let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon));
+        let given = format!("{horizon:?}");
+        let limits = self.limits().iter().map(|limit| limit.with_horizon(horizon, &given));
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 

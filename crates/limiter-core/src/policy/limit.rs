@@ -56,7 +56,8 @@ impl Limit {
         })
     }
 
-    pub(crate) fn with_horizon(&self, horizon: Duration) -> Result<Self, Error> {
+    /// Sets the horizon, which errors quote as `given`.
+    pub(crate) fn with_horizon(&self, horizon: Duration, given: &str) -> Result<Self, Error> {
         let fault = if matches!(self.algorithm, Algorithm::LeakyQueue { .. }) {
             "the depth of a leaky queue is its horizon; set the depth"
         } else if horizon > Quota::MAX_RECOVERY {
@@ -66,7 +67,8 @@ impl Limit {
         } else {
             return Self { own_horizon: Some(horizon), ..self.clone() }.checked();
         };
-        let message = format!("invalid horizon {horizon:?} for {:?}: {fault}", excerpt(&self.name));
+        let (given, name) = (excerpt(given), excerpt(&self.name));
+        let message = format!("invalid horizon {given:?} for {name:?}: {fault}");
         Err(Error::new(ErrorKind::InvalidSetting, message))
     }
 

@@ -60,6 +60,11 @@ fn invalid_quotas_are_quoted_with_a_remedy() {
                    500ms";
     let too_fast = "the rate must be at most 5,000,000 permits a second";
     let window = "the window must be from 1ms to 366d";
+    let unexpected = |word| format!("unexpected {word:?}; use burst, horizon or by");
+    let second = |limit| {
+        let remedy = "write one limit, and combine several with `Policy::several` or in a file";
+        format!("{limit:?} is a second limit; {remedy}")
+    };
     let rows = [
         ("", no_slash.into()),
         ("100", no_slash.into()),
@@ -88,17 +93,23 @@ fn invalid_quotas_are_quoted_with_a_remedy() {
         ("5/1.5s", format!("\"1.5s\" {no_time}")),
         ("5/-1s", format!("\"-1s\" {no_time}")),
         ("5/1m30s", format!("\"1m30s\" {no_time}")),
-        ("100/min, 5/s", format!("\"min, 5/s\" {no_time}")),
+        ("100/min, 5/s", second("5/s")),
+        ("10/s 100/min", second("100/min")),
+        ("10/s burst 5 100/min", second("100/min")),
+        ("10 / s 100/min", second("100/min")),
+        ("10/s brust 20", unexpected("brust")),
+        ("10/1 s brust 20", unexpected("brust")),
         ("100/_5s", format!("the time \"_5\" is not a whole number; {digits}")),
         ("100/0s", window.into()),
         ("100/367d", window.into()),
         ("100/213503982335d", window.into()),
         ("1/18446744073709551616ms", window.into()),
-        ("100/min 20", format!("\"min 20\" {no_time}")),
-        ("100/min burst20", format!("\"min burst20\" {no_time}")),
+        ("100/min 20", unexpected("20")),
+        ("100/min burst20", unexpected("burst20")),
         ("5/s burst", "\"burst\" has no value; add one, or remove it".into()),
         ("100/min burst x", format!("the burst \"x\" is not a whole number; {digits}")),
-        ("100/min burst 5 6", format!("the burst \"5 6\" is not a whole number; {digits}")),
+        ("100/min burst 5 6", unexpected("6")),
+        ("100/min burst 5 bye gcra", unexpected("bye")),
         ("100/min burst 5 burst 6", "\"burst\" is given twice; use it once".into()),
         ("100/min burst 0", "the burst must be at least 1".into()),
         (
@@ -246,14 +257,19 @@ fn invalid_limits_are_refused_by_the_part_that_is_wrong() {
              one of ms, s, min, h or d, as in 90s or 500ms",
         ),
         (
+            "5/s horizon 90s more",
+            ErrorKind::InvalidQuota,
+            "invalid limit \"5/s horizon 90s more\": unexpected \"more\"; use burst, horizon or by",
+        ),
+        (
             "5/s horizon 1831d",
             ErrorKind::InvalidSetting,
-            "invalid horizon 158198400s for \"api\": use at most 1,830 days",
+            "invalid horizon \"1831d\" for \"api\": use at most 1,830 days",
         ),
         (
             "5/s horizon 5s by leaky-queue depth 5",
             ErrorKind::InvalidSetting,
-            "invalid horizon 5s for \"api\": the depth of a leaky queue is its horizon; set the \
+            "invalid horizon \"5s\" for \"api\": the depth of a leaky queue is its horizon; set the \
              depth",
         ),
         (
@@ -270,8 +286,7 @@ fn invalid_limits_are_refused_by_the_part_that_is_wrong() {
         (
             "100/min gcra",
             ErrorKind::InvalidQuota,
-            "invalid limit \"100/min gcra\": \"min gcra\" is not a time; use a whole number and one \
-             of ms, s, min, h or d, as in 90s or 500ms",
+            "invalid limit \"100/min gcra\": unexpected \"gcra\"; use burst, horizon or by",
         ),
         (
             "5/s by leaky-queue depth 18446744073709551616",

@@ -189,7 +189,7 @@ fn a_horizon_is_whole_milliseconds_up_to_the_longest_recovery() {
         (Duration::from_micros(1), "use a whole number of milliseconds"),
     ];
     for (horizon, remedy) in rows {
-        let message = format!("invalid horizon {horizon:?} for \"api\": {remedy}");
+        let message = format!("invalid horizon \"{horizon:?}\" for \"api\": {remedy}");
         assert_refused(policy.clone().with_horizon(horizon), ErrorKind::InvalidSetting, &message);
     }
     let longest = policy.with_horizon(Quota::MAX_RECOVERY).unwrap();
