@@ -76,7 +76,8 @@ impl Table {
                 let mut state = if is_fresh { State::Fresh } else { overflow.merged() };
                 rule.advance(&mut state, now);
                 let start = state.clone();
-                let result = change(&mut state, now);
+                let at = at(&state);
+                let result = change(&mut state, at);
                 // If nothing was charged, the slot stays free.
                 if state != start {
                     self.account(slot.state.entries(), &mut state, self.max_entries);
