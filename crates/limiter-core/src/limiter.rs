@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::{
     fmt,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -132,7 +132,8 @@ forward!(WaitingLimiter for Arc Box: {
 ///
 /// A limiter in memory returns [`Answer::ready`], which allocates nothing. With a store, nothing may
 /// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
-/// may not have executed the operation.
+/// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
+/// nothing.
 #[must_use = "an operation may not be executed until its answer is awaited"]
 pub struct Answer<T>(Repr<T>);
 
@@ -182,9 +183,13 @@ impl<T> Future for Answer<T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            // Like any future, pending for ever when polled after it has completed.
+            // Pending for ever when polled after it has completed: nothing that a request reaches panics.
             Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            Repr::Pending(future) => future.as_mut().poll(cx),
+            Repr::Pending(future) => {
+                let result = ready!(future.as_mut().poll(cx));
+                self.0 = Repr::Ready(None);
+                Poll::Ready(result)
+            }
         }
     }
 }
