@@ -267,32 +267,36 @@ impl Queue {
 }
 
 /// The queues of all keys that have waiters, by the hash of the key.
-#[derive(Default)]
 pub(super) struct Queues {
-    shards: [Shard; SHARDS],
+    /// How many queues there are, by a part of the hashes each. Changed under the lock, and read
+    /// without it: an operation that reads zero precedes the waiters to come.
+    counts: Box<[AtomicUsize]>,
+    shards: Box<[Mutex<HashMap<u64, Queue>>]>,
 }
 
-/// In models, a single one, because the hash of a key is random.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
-
-#[derive(Default)]
-struct Shard {
-    /// How many queues there are. Changed under the lock, and read without it: an operation that
-    /// reads zero precedes the waiters to come.
-    number: AtomicUsize,
-    queues: Mutex<HashMap<u64, Queue>>,
-}
+/// Far more than shards, because all keys that share a count with a waiter take the slow path. With 100
+/// waiters and 32 counts, checks of other keys take 60 % longer (`docs/decisions/waiters.md`).
+const COUNTS: usize = 1_024;
+const SHARDS: usize = 32;
 
 impl Queues {
+    /// Returns room for the queues of a limiter of so many keys.
+    pub(super) fn new(keys: usize) -> Self {
+        Self {
+            counts: (0..keys.min(COUNTS)).map(|_| AtomicUsize::new(0)).collect(),
+            shards: (0..keys.min(SHARDS)).map(|_| Mutex::default()).collect(),
+        }
+    }
+
     /// Returns whether there are no waiters for this key, and maybe for some others.
     #[inline]
     pub(super) fn are_empty_for(&self, hash: u64) -> bool {
-        part_of(&self.shards, hash).number.load(Ordering::Acquire) == 0
+        part_of(&self.counts, hash).load(Ordering::Acquire) == 0
     }
 
     /// Returns whether there is a queue for this very key.
     pub(super) fn has(&self, hash: u64) -> bool {
-        let has = || lock(&part_of(&self.shards, hash).queues).contains_key(&hash);
+        let has = || lock(part_of(&self.shards, hash)).contains_key(&hash);
         !self.are_empty_for(hash) && has()
     }
 
@@ -304,10 +308,10 @@ impl Queues {
         clock: Now<'_>,
         operate: impl FnOnce(&mut Queue) -> R,
     ) -> R {
-        let shard = part_of(&self.shards, hash);
-        let mut queues = lock(&shard.queues);
+        let count = part_of(&self.counts, hash);
+        let mut queues = lock(part_of(&self.shards, hash));
         let queue = queues.entry(hash).or_insert_with(|| {
-            shard.number.fetch_add(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
             // Before the state is read: a refund finds the queue, or was before.
             fence(Ordering::SeqCst);
             Queue { hash, ..Queue::default() }
@@ -317,7 +321,7 @@ impl Queues {
         let (wake, retired) = (mem::take(&mut queue.wake), mem::take(&mut queue.retired));
         if queue.waiting.is_empty() && queue.done.is_empty() {
             queues.remove(&hash);
-            shard.number.fetch_sub(1, Ordering::SeqCst);
+            count.fetch_sub(1, Ordering::SeqCst);
             if queues.is_empty() {
                 queues.shrink_to_fit();
             }
