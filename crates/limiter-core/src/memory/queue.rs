@@ -172,19 +172,20 @@ impl Queue {
         Status::Waiting(self.last_ticket, due)
     }
 
-    /// Returns what has become of a waiter, or until when it sleeps on.
+    /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     pub(super) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
+        let first = self.waiting.values().next().map(|first| first.due);
         let Some(waiter) = self.waiting.get_mut(&ticket) else {
             return Status::Waiting(ticket, Timestamp::MAX);
         };
         if !waiter.waker.will_wake(waker) {
             self.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
         }
-        waiter.sleeps_until = waiter.due;
-        Status::Waiting(ticket, waiter.due)
+        waiter.sleeps_until = waiter.due.max(first.unwrap_or_default());
+        Status::Waiting(ticket, waiter.sleeps_until)
     }
 
     /// Gives up a place, and what may have been charged for it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{
     Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp, Usage,
 };
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
 use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, unkeyed};
 
@@ -94,11 +94,36 @@ fn a_waiter_that_is_years_late_behind_a_shared_state_is_settled_at_once() {
     }
 }
 
+/// A waiter whose moment had come, but not that of the one before it, once woke itself again and again.
+#[test]
+fn a_waiter_sleeps_as_long_as_the_first_when_a_leaver_makes_both_wait_longer() {
+    let slow = Policy::gcra("slow", Quota::per_second(1).with_burst(3));
+    let fast = Policy::gcra("fast", Quota::per_second(10).with_burst(3));
+    let (slow, clock) = keyed(slow);
+    let fast = slow.with_policy(&fast).unwrap();
+    assert!(slow.check_n("key", cost(3)).is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    // Charged by the fast quota, the debt would drain faster, and the two behind be due at 1.3 s and 2.3 s.
+    let leaver = crowd.join(fast.acquire("key", Cost::ONE, None));
+    let first = crowd.join(slow.acquire("key", cost(3), None));
+    let second = crowd.join(fast.acquire("key", Cost::ONE, None));
+    crowd.leave(leaver);
+    clock.advance(ms(2_500));
+    crowd.woken.lock().unwrap().clear();
+    for _ in 0..2 {
+        crowd.poll(second);
+        assert!(crowd.woken.lock().unwrap().is_empty());
+    }
+    crowd.run();
+    assert_eq!(crowd.admitted, [(first, ms(3_000)), (second, ms(4_000))]);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join { handle: usize, cost: u64, within: Option<u64> },
     Leave { place: usize },
     Check { handle: usize, cost: u64 },
+    Reset,
     Advance { millis: u64 },
 }
 
@@ -109,6 +134,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(handle, cost, within)| Step::Join { handle, cost, within }),
         2 => any::<usize>().prop_map(|place| Step::Leave { place }),
         1 => (0..2_usize, 1_u64..=3).prop_map(|(handle, cost)| Step::Check { handle, cost }),
+        1 => Just(Step::Reset),
         2 => (0_u64..1_500).prop_map(|millis| Step::Advance { millis }),
     ];
     proptest::collection::vec(step, 1..40)
@@ -178,6 +204,12 @@ proptest! {
                         let [one, other] = [&prompt, &late]
                             .map(|run| run.handles[handle].check_n("key", cost(permits)));
                         assert_eq!(one, other, "{policy:?}");
+                    }
+                    Step::Reset => {
+                        for run in [&mut prompt, &mut late] {
+                            run.handles[0].reset("key");
+                        }
+                        prompt.crowd.settle();
                     }
                     Step::Advance { millis } => {
                         prompt.advance(ms(millis));
