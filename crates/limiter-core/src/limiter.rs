@@ -47,7 +47,9 @@ pub trait Limiter: Send + Sync {
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
-    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
+    /// charged, GCRA and aligned windows promise nothing for later: what does not fit now is refused,
+    /// until the own quota has charged the key. With `within` zero, this is
     /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
@@ -83,6 +85,9 @@ pub trait WaitingLimiter: Limiter {
     /// [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused. An answer that is
     /// dropped before it is ready gives its place back, and whatever was charged for it. The
     /// returned reservation has no delay left.
+    ///
+    /// A store may wait by [`reserve`](Limiter::reserve), and then refuses what that refuses: a wait
+    /// beyond the horizon, or behind another quota's debt. A limiter in memory waits for both.
     ///
     /// It may have to be polled within the runtime that the limiter's timer or client belongs to.
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
