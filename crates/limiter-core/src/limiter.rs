@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::{
     fmt,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -47,7 +47,9 @@ pub trait Limiter: Send + Sync {
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
-    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
+    /// charged, GCRA and aligned windows promise nothing for later: what does not fit now is refused,
+    /// until the own quota has charged the key. With `within` zero, this is
     /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
 
@@ -91,6 +93,9 @@ pub trait WaitingLimiter: Limiter {
     /// [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused. An answer that is
     /// dropped before it is ready gives its place back, and whatever was charged for it. The
     /// returned reservation has no delay left.
+    ///
+    /// A store may wait by [`reserve`](Limiter::reserve), and then refuses what that refuses: a wait
+    /// beyond the horizon, or behind another quota's debt. A limiter in memory waits for both.
     ///
     /// It may have to be polled within the runtime that the limiter's timer or client belongs to.
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
@@ -140,7 +145,8 @@ forward!(WaitingLimiter for Arc Box: {
 ///
 /// A limiter in memory returns [`Answer::ready`], which allocates nothing. With a store, nothing may
 /// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
-/// may not have executed the operation.
+/// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
+/// nothing.
 #[must_use = "an operation may not be executed until its answer is awaited"]
 pub struct Answer<T>(Repr<T>);
 
@@ -190,9 +196,13 @@ impl<T> Future for Answer<T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            // Like any future, pending for ever when polled after it has completed.
+            // Pending for ever when polled after it has completed: nothing that a request reaches panics.
             Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            Repr::Pending(future) => future.as_mut().poll(cx),
+            Repr::Pending(future) => {
+                let result = ready!(future.as_mut().poll(cx));
+                self.0 = Repr::Ready(None);
+                Poll::Ready(result)
+            }
         }
     }
 }

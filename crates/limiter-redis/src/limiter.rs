@@ -171,7 +171,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`WaitingLimiter::acquire`].
     ///
     /// The server decides the order among all processes: a waiter sends one call and sleeps until its
-    /// permits are due, which is at most the policy's horizon. A waiter that leaves gives its permits
+    /// permits are due, which is at most the policy's horizon. Behind another quota's debt it is refused,
+    /// as [`reserve`](Self::reserve) is. A waiter that leaves gives its permits
     /// back to later requests; those behind it keep the times that they were given.
     ///
     /// ```no_run

@@ -48,21 +48,29 @@ impl<C: Clock> Acquire<C> {
         }
     }
 
-    /// Waits as a future, which takes its place in the queue when it is first polled.
-    pub(super) fn wait(mut self) -> impl Future<Output = Reservation> + Send
+    /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
+    /// was ready, it is pending for ever, like [`Answer`](crate::Answer), and charges nothing.
+    pub(super) fn wait(self) -> impl Future<Output = Reservation> + Send
     where
         C: Timer,
     {
+        let mut waiter = Some(self);
         // Until when it sleeps, and the timer for it.
         let mut sleep: Option<(Timestamp, _)> = None;
         poll_fn(move |cx| {
-            let due = match self.next(cx.waker()) {
-                Break(reservation) => return Poll::Ready(reservation),
+            let Some(acquire) = &mut waiter else {
+                return Poll::Pending;
+            };
+            let due = match acquire.next(cx.waker()) {
+                Break(reservation) => {
+                    (waiter, sleep) = (None, None);
+                    return Poll::Ready(reservation);
+                }
                 Continue(due) => due,
             };
             sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
             if let Some(due) = due {
-                let clock = self.handle.clock();
+                let clock = acquire.handle.clock();
                 let (_, timer) = sleep.get_or_insert_with(|| (due, clock.sleep_until(due)));
                 if timer.as_mut().poll(cx).is_ready() {
                     // It is due by now, or the timer was early and another one sleeps for the rest.

@@ -119,6 +119,6 @@ impl<C: Clock> Builder<C> {
     fn limiter(self) -> MemoryLimiter<C> {
         let entries = self.keys.saturating_mul(self.entries_per_key);
         let states = States::new(self.policy, self.keys, entries, self.wide_states);
-        MemoryLimiter::of(Handle::new(states, self.clock))
+        MemoryLimiter::of(Handle::new(states, self.keys, self.clock))
     }
 }

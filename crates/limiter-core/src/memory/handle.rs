@@ -30,11 +30,12 @@ struct Shared<C> {
 }
 
 impl<C: Clock> Handle<C> {
-    pub(super) fn new(states: States, clock: C) -> Self {
+    /// Returns a handle on the states of so many keys.
+    pub(super) fn new(states: States, keys: usize, clock: C) -> Self {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            queues: Queues::default(),
+            queues: Queues::new(keys),
             clock,
             unix_time: states.policy.reads_unix_time(),
         };

@@ -36,7 +36,9 @@ use crate::{
 ///
 /// [`acquire`](Self::acquire) waits for permits. Waiters for one key are served in the order in which
 /// they came, and while there are waiters, `check` and `reserve` are refused. A waiter is charged for
-/// the moment at which it is due, however late its timer fires. With a [`SystemClock`], waiting as a
+/// the moment at which it is due, however late its timer fires. A task that asks for one permit after
+/// the other asks later than that: with tokio's timer, which counts in milliseconds, it gets the whole
+/// rate only if the burst lasts for two milliseconds or more. With a [`SystemClock`], waiting as a
 /// future needs the feature `tokio`; [`acquire_blocking`](Self::acquire_blocking) needs nothing.
 pub struct MemoryLimiter<C = SystemClock> {
     handle: Handle<C>,
@@ -105,7 +107,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
-    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
+    /// charged, GCRA and aligned windows promise nothing for later: what does not fit now is refused,
+    /// until the own quota has charged the key. With `within` zero, this is
     /// [`check_n`](Self::check_n) with a receipt.
     pub fn reserve<'a>(
         &self,
@@ -154,9 +158,11 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
     /// It is refused at once if it will not fit by then, if it never fits, or if the policy is a
-    /// leaky queue that is full. The place in the queue is taken when the future is first polled; a
-    /// future that is dropped gives its place back, and whatever was charged for it. With a
-    /// [`SystemClock`], poll it within a tokio runtime; outside of one, tokio's timer panics.
+    /// leaky queue that is full. It may wait beyond the policy's horizon, and behind another quota's
+    /// debt. The place in the queue is taken when the future is first polled; a
+    /// future that is dropped gives its place back, and whatever was charged for it. Polled again after
+    /// it was ready, the future stays pending, and charges nothing. With a [`SystemClock`], poll it
+    /// within a tokio runtime; outside of one, tokio's timer panics.
     ///
     /// ```
     /// use std::time::Duration;

@@ -5,8 +5,10 @@
 //! at which it was due. So nothing polls, no permit is lost to a timer that fires late, and a waiter
 //! that is never polled holds up nobody for longer than was forecast.
 //!
-//! What makes waiters due earlier, such as a refund or a waiter that leaves, moves the first at once;
-//! each of the others is moved when it becomes the first.
+//! The forecast is a copy of the key's state in which waiters are charged in advance. When a waiter
+//! leaves or the state changes, the forecast restarts from the state at that moment, and the first
+//! waiter is moved at once. Each of the others is moved when it becomes the first, or when a request
+//! joins behind it: from the same copy, so that no permit is lost however late that is.
 
 use core::{mem, task::Waker, time::Duration};
 use std::collections::{BTreeMap, HashMap};
@@ -32,7 +34,7 @@ pub(super) struct Queue {
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
-    /// `None` if the waiters behind the first may be due earlier than was forecast.
+    /// `None` only if there is at most one waiter.
     forecast: Option<Forecast>,
     /// Wakers to call, or to drop, once no lock is held.
     wake: Vec<Waker>,
@@ -48,6 +50,8 @@ struct Waiter {
     /// The last moment at which the permits are of use.
     deadline: Option<Timestamp>,
     waker: Waker,
+    /// Exact for the first waiter and for those that are charged in the forecast. The others are due
+    /// then or earlier, unless something was charged that was not foreseen.
     due: Timestamp,
     /// Until when it sleeps.
     sleeps_until: Timestamp,
@@ -60,24 +64,37 @@ pub(super) enum Status {
     Waiting(Ticket, Timestamp),
 }
 
-/// The state after all waiters were charged, and when that will be.
+/// A copy of the state after some of the waiters were charged, each at the moment at which it is due.
 struct Forecast {
     state: State,
+    /// The moment of the last of these charges, or of the copy.
     last: Timestamp,
+    /// The first waiter that is not charged. No later one is.
+    next: Ticket,
 }
 
 impl Forecast {
-    /// Returns when a cost fits behind all waiters.
-    fn due(&mut self, rule: &Rule, now: Timestamp, cost: Cost) -> Option<Timestamp> {
-        self.last = self.last.max(now);
+    /// Returns when a cost fits behind the waiters that are charged, from a moment on.
+    fn due(&mut self, rule: &Rule, from: Timestamp, cost: Cost) -> Option<Timestamp> {
+        self.last = self.last.max(from);
         rule.advance(&mut self.state, self.last);
         let wait = rule.wait(&self.state, self.last, cost);
         wait.map(|wait| self.last.saturating_add(wait))
     }
 
-    fn charge(&mut self, rule: &Rule, due: Timestamp, cost: Cost) {
-        self.last = due;
-        rule.charge(&mut self.state, due, cost);
+    /// Computes when a waiter is due of which all before are charged.
+    fn place(&mut self, waiter: &mut Waiter) {
+        let due = self.due(waiter.states.rule(), self.last, waiter.cost);
+        // A cost that does not fit any more is refused when it is the first.
+        waiter.due = due.unwrap_or(self.last);
+    }
+
+    /// Charges a waiter at the moment at which it is due, unless it was charged before.
+    fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
+        if ticket >= self.next {
+            waiter.states.rule().charge(&mut self.state, waiter.due, waiter.cost);
+            (self.last, self.next) = (waiter.due, ticket + 1);
+        }
     }
 }
 
@@ -86,30 +103,40 @@ impl Queue {
     fn settle(&mut self, now: Timestamp) {
         if now < mem::replace(&mut self.now, now) {
             // The clock stepped back: the waits that are left are longer.
-            self.reconsider_first();
+            self.restart();
         }
         while let Some(mut first) = self.waiting.first_entry() {
-            let Waiter { states, cost, deadline, due, .. } = first.get_mut();
-            let outcome = if deadline.is_some_and(|deadline| deadline < *due) {
-                refusal(states, self.hash, now, Some(due.saturating_since(now)))
-            } else if *due <= now && *due < Timestamp::MAX {
-                let outcome = states.take(self.hash, &|| now, Some(*due), *cost, Duration::ZERO);
+            let ticket = *first.key();
+            let waiter = first.get_mut();
+            let Waiter { ref states, cost, deadline, due, .. } = *waiter;
+            let outcome = if due <= now && due < Timestamp::MAX {
+                let outcome = states.take(self.hash, &|| now, Some(due), cost, Duration::ZERO);
                 if let (Some(wait), None) = (outcome.0.retry_after(), outcome.1) {
                     // Something was charged that was not foreseen.
-                    *due = due.saturating_add(wait.max(Duration::from_nanos(1)));
-                    self.forecast = None;
+                    if due < now {
+                        self.restart();
+                    } else {
+                        waiter.due = now.saturating_add(wait.max(Duration::from_nanos(1)));
+                    }
                     continue;
                 }
                 outcome
+            } else if deadline.is_some_and(|deadline| deadline < due) {
+                refusal(states, self.hash, now, Some(due.saturating_since(now)))
             } else {
                 break;
             };
-            let (ticket, waiter) = first.remove_entry();
+            let waiter = first.remove();
+            if outcome.1.is_some_and(|charge| charge.at == due) {
+                if let Some(forecast) = &mut self.forecast {
+                    forecast.charge(ticket, &waiter);
+                }
+                self.place_first();
+            } else {
+                self.removed(ticket);
+            }
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
-            if self.forecast.is_none() || outcome.1.is_none() {
-                self.reconsider_first();
-            }
         }
         if let Some(first) = self.waiting.values_mut().next()
             && first.due < first.sleeps_until
@@ -137,9 +164,6 @@ impl Queue {
         let Some(due) = due.filter(in_time) else {
             return Status::Done(outcome);
         };
-        if let Some(forecast) = &mut self.forecast {
-            forecast.charge(states.rule(), due, cost);
-        }
         self.last_ticket += 1;
         let (states, waker) = (states.clone(), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
@@ -147,104 +171,133 @@ impl Queue {
         Status::Waiting(self.last_ticket, due)
     }
 
-    /// Returns what has become of a waiter, or until when it sleeps on.
+    /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     pub(super) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
+        let first = self.waiting.values().next().map(|first| first.due);
         let Some(waiter) = self.waiting.get_mut(&ticket) else {
             return Status::Waiting(ticket, Timestamp::MAX);
         };
         if !waiter.waker.will_wake(waker) {
             self.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
         }
-        waiter.sleeps_until = waiter.due;
-        Status::Waiting(ticket, waiter.due)
+        waiter.sleeps_until = waiter.due.max(first.unwrap_or_default());
+        Status::Waiting(ticket, waiter.sleeps_until)
     }
 
     /// Gives up a place, and what may have been charged for it.
     pub(super) fn leave(&mut self, ticket: Ticket, states: &States) {
-        match self.done.remove(&ticket) {
-            Some((_, Some(charge))) => {
+        if let Some((_, charge)) = self.done.remove(&ticket) {
+            if let Some(charge) = charge {
                 states.refund(self.hash, &|| self.now, &charge, charge.cost.get());
+                self.changed();
             }
-            Some((_, None)) => return,
-            None => self.retired.extend(self.waiting.remove(&ticket).map(|waiter| waiter.waker)),
+        } else if let Some(waiter) = self.waiting.remove(&ticket) {
+            self.retired.push(waiter.waker);
+            self.removed(ticket);
+            self.settle(self.now);
         }
-        self.changed();
     }
 
     /// Settles the waiters after a change of the state.
     pub(super) fn changed(&mut self) {
-        self.reconsider_first();
+        self.restart();
         self.settle(self.now);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
-    /// Takes time in proportion to their number where one of them has left or was not charged as
-    /// foreseen.
+    /// Takes time in proportion to the waiters that are not charged in the forecast.
     pub(super) fn refusal(&mut self, states: &States, cost: Cost) -> Option<Outcome> {
         let (hash, now) = (self.hash, self.now);
-        if self.waiting.is_empty() {
+        let Some((first, _)) = self.waiting.first_key_value() else {
             self.forecast = None;
             return None;
-        }
+        };
         let forecast = self.forecast.get_or_insert_with(|| {
-            let state = states.read(hash, &|| now, |_, state, _| state.clone()).0;
-            let mut forecast = Forecast { state, last: now };
-            for Waiter { states, cost, due, .. } in self.waiting.values_mut() {
-                // A cost that does not fit any more is refused when it is the first.
-                if let Some(next) = forecast.due(states.rule(), now, *cost) {
-                    *due = next;
-                    forecast.charge(states.rule(), next, *cost);
-                }
-            }
-            forecast
+            let (state, _) = states.read(hash, &|| now, |_, state, _| state.clone());
+            Forecast { state, last: now, next: *first }
         });
+        for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
+            forecast.place(waiter);
+            forecast.charge(*ticket, waiter);
+        }
         let due = forecast.due(states.rule(), now, cost);
         Some(refusal(states, hash, now, due.map(|due| due.saturating_since(now))))
     }
 
-    /// Computes when the first is due, from the state as it is now. The others follow when each of them
-    /// is the first.
-    fn reconsider_first(&mut self) {
+    /// Moves the waiters behind one that was removed and was not charged as foreseen.
+    fn removed(&mut self, ticket: Ticket) {
+        match &mut self.forecast {
+            Some(forecast) if forecast.next <= ticket => {
+                forecast.last = forecast.last.max(self.now);
+                self.place_first();
+            }
+            _ => self.restart(),
+        }
+    }
+
+    /// Computes when the first waiter is due, from the state as it is now, and copies the state if
+    /// there are waiters behind it.
+    fn restart(&mut self) {
         self.forecast = None;
-        if let Some(Waiter { states, cost, due, .. }) = self.waiting.values_mut().next() {
-            let wait = |rule: &Rule, state: &_, now| rule.wait(state, now, *cost);
-            let (wait, _) = states.read(self.hash, &|| self.now, wait);
+        let is_alone = self.waiting.len() == 1;
+        if let Some(mut first) = self.waiting.first_entry() {
+            let (now, next) = (self.now, *first.key());
+            let Waiter { states, cost, due, .. } = first.get_mut();
+            let read = |rule: &Rule, state: &State, _| {
+                (rule.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
+            };
+            let ((wait, copy), _) = states.read(self.hash, &|| now, read);
             // A cost that never fits is due at once, to be refused.
-            *due = self.now.saturating_add(wait.unwrap_or_default());
+            *due = now.saturating_add(wait.unwrap_or_default());
+            self.forecast = copy.map(|state| Forecast { state, last: now, next });
+        }
+    }
+
+    /// Computes when the first waiter is due, unless it is charged in the forecast.
+    fn place_first(&mut self) {
+        if let Some(forecast) = &mut self.forecast
+            && let Some((ticket, first)) = self.waiting.iter_mut().next()
+            && forecast.next <= *ticket
+        {
+            forecast.place(first);
         }
     }
 }
 
 /// The queues of all keys that have waiters, by the hash of the key.
-#[derive(Default)]
 pub(super) struct Queues {
-    shards: [Shard; SHARDS],
+    /// How many queues there are, by a part of the hashes each. Changed under the lock, and read
+    /// without it: an operation that reads zero precedes the waiters to come.
+    counts: Box<[AtomicUsize]>,
+    shards: Box<[Mutex<HashMap<u64, Queue>>]>,
 }
 
-/// In models, a single one, because the hash of a key is random.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
-
-#[derive(Default)]
-struct Shard {
-    /// How many queues there are. Changed under the lock, and read without it: an operation that
-    /// reads zero precedes the waiters to come.
-    number: AtomicUsize,
-    queues: Mutex<HashMap<u64, Queue>>,
-}
+/// Far more than shards, because all keys that share a count with a waiter take the slow path. With 100
+/// waiters and 32 counts, checks of other keys take 60 % longer (`docs/decisions/waiters.md`).
+const COUNTS: usize = 1_024;
+const SHARDS: usize = 32;
 
 impl Queues {
+    /// Returns room for the queues of a limiter of so many keys.
+    pub(super) fn new(keys: usize) -> Self {
+        Self {
+            counts: (0..keys.min(COUNTS)).map(|_| AtomicUsize::new(0)).collect(),
+            shards: (0..keys.min(SHARDS)).map(|_| Mutex::default()).collect(),
+        }
+    }
+
     /// Returns whether there are no waiters for this key, and maybe for some others.
     #[inline]
     pub(super) fn are_empty_for(&self, hash: u64) -> bool {
-        part_of(&self.shards, hash).number.load(Ordering::Acquire) == 0
+        part_of(&self.counts, hash).load(Ordering::Acquire) == 0
     }
 
     /// Returns whether there is a queue for this very key.
     pub(super) fn has(&self, hash: u64) -> bool {
-        let has = || lock(&part_of(&self.shards, hash).queues).contains_key(&hash);
+        let has = || lock(part_of(&self.shards, hash)).contains_key(&hash);
         !self.are_empty_for(hash) && has()
     }
 
@@ -256,10 +309,10 @@ impl Queues {
         clock: Now<'_>,
         operate: impl FnOnce(&mut Queue) -> R,
     ) -> R {
-        let shard = part_of(&self.shards, hash);
-        let mut queues = lock(&shard.queues);
+        let count = part_of(&self.counts, hash);
+        let mut queues = lock(part_of(&self.shards, hash));
         let queue = queues.entry(hash).or_insert_with(|| {
-            shard.number.fetch_add(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
             // Before the state is read: a refund finds the queue, or was before.
             fence(Ordering::SeqCst);
             Queue { hash, ..Queue::default() }
@@ -269,7 +322,7 @@ impl Queues {
         let (wake, retired) = (mem::take(&mut queue.wake), mem::take(&mut queue.retired));
         if queue.waiting.is_empty() && queue.done.is_empty() {
             queues.remove(&hash);
-            shard.number.fetch_sub(1, Ordering::SeqCst);
+            count.fetch_sub(1, Ordering::SeqCst);
             if queues.is_empty() {
                 queues.shrink_to_fit();
             }

@@ -19,22 +19,25 @@ type Numbers = HashMap<Writer, Number, RandomState>;
 /// A number is given once and stays its quota's as long as the limiter exists, so a quota is read
 /// without a lock.
 pub(super) struct Quotas {
-    /// Part `n` has the quotas of the `2^n` numbers from `2^n` on.
-    parts: [OnceLock<Box<[OnceLock<Writer>]>>; Number::BITS as usize],
+    /// That of the number 1, apart so that a limiter of one quota allocates nothing for the others.
+    first: Writer,
+    /// Part `n` has the quotas of the numbers from `4^n` on, up to the next part.
+    parts: [OnceLock<Box<[OnceLock<Writer>]>>; Number::BITS as usize / 2],
     numbers: RwLock<Numbers>,
 }
 
 impl Quotas {
-    /// Returns the quotas of a limiter, of which there is one, and its number.
-    pub(super) fn new(first: Writer) -> (Self, Number) {
-        let quotas = Self { parts: Default::default(), numbers: RwLock::default() };
-        let mut numbers = Numbers::default();
-        let number = quotas.add(&mut numbers, 1, first);
-        (Self { numbers: RwLock::new(numbers), ..quotas }, number)
+    pub(super) const FIRST: Number = 1;
+
+    pub(super) fn new(first: Writer) -> Self {
+        Self { first, parts: Default::default(), numbers: RwLock::default() }
     }
 
     /// Returns the quota of a number that was read from a slot; without one, a quota that owes nothing.
     pub(super) fn get(&self, number: Number) -> Writer {
+        if number == Self::FIRST {
+            return self.first;
+        }
         let quota = place_of(number)
             .and_then(|(part, index)| self.parts.get(part)?.get()?.get(index)?.get());
         quota.copied().unwrap_or_default()
@@ -46,36 +49,42 @@ impl Quotas {
     ///
     /// [`ErrorKind::TooManyQuotas`] if all numbers are given.
     pub(super) fn number(&self, quota: Writer) -> Result<Number, Error> {
+        if quota == self.first {
+            return Ok(Self::FIRST);
+        }
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = numbers.get(&quota) {
             return Ok(*number);
         }
         drop(numbers);
         let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
-        match (numbers.get(&quota), Number::try_from(numbers.len() + 1)) {
+        let next = numbers.len() + usize::from(Self::FIRST) + 1;
+        match (numbers.get(&quota), Number::try_from(next)) {
             (Some(number), _) => Ok(*number),
-            (None, Ok(next)) => Ok(self.add(&mut numbers, next, quota)),
+            (None, Ok(next)) => {
+                self.store(next, quota);
+                numbers.insert(quota, next);
+                Ok(next)
+            }
             (None, Err(_)) => Err(too_many()),
         }
     }
 
-    fn add(&self, numbers: &mut Numbers, next: Number, quota: Writer) -> Number {
-        let place = place_of(next).and_then(|(part, index)| {
-            let new_part = || (0..1 << part).map(|_| OnceLock::new()).collect();
+    fn store(&self, number: Number, quota: Writer) {
+        let place = place_of(number).and_then(|(part, index)| {
+            let new_part = || (0..3 << (2 * part)).map(|_| OnceLock::new()).collect();
             self.parts.get(part)?.get_or_init(new_part).get(index)
         });
         if let Some(place) = place {
             place.get_or_init(|| quota);
         }
-        numbers.insert(quota, next);
-        next
     }
 }
 
 /// Returns the part of a number and its place there.
 fn place_of(number: Number) -> Option<(usize, usize)> {
-    let part = number.checked_ilog2()?;
-    Some((part as usize, usize::from(number) - (1 << part)))
+    let part = number.checked_ilog2()? / 2;
+    Some((part as usize, usize::from(number) - (1 << (2 * part))))
 }
 
 fn too_many() -> Error {

@@ -37,7 +37,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         // One log is bounded by its own limit.
-        Self(Handle::new(States::new(policy, 1, usize::MAX, false), clock))
+        Self(Handle::new(States::new(policy, 1, usize::MAX, false), 1, clock))
     }
 
     /// Returns the policy that this handle enforces.

@@ -66,14 +66,13 @@ impl Words {
     pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
         let pairs = if cfg!(loom) { 1 } else { (keys * 47).div_ceil(20 * SLOTS * NEIGHBOURS) };
         let groups = (pairs * NEIGHBOURS).div_ceil(LINES_OF_GROUP);
-        let (quotas, number) = Quotas::new(gcra.writer);
         let words = Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),
             shared: (0..groups).map(|_| Slot::default()).collect(),
             locks: (0..groups.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
-            quotas,
+            quotas: Quotas::new(gcra.writer),
         };
-        (words, Numbered { gcra: *gcra, number })
+        (words, Numbered { gcra: *gcra, number: Quotas::FIRST })
     }
 
     /// Returns a quota with its number. Fails as [`Quotas::number`] does.

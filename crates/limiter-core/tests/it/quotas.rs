@@ -61,6 +61,15 @@ fn a_handle_for_a_quota_that_is_known_allocates_nothing() {
     assert_eq!(allocations.count_total, 0);
 }
 
+/// A service that limits each connection has 10,000 of them.
+#[test]
+fn a_limiter_without_keys_takes_less_than_a_kilobyte() {
+    let allocations = allocation_counter::measure(|| {
+        std::mem::forget(UnkeyedLimiter::new(hourly(1)));
+    });
+    assert!(allocations.bytes_current < 1_024, "{} bytes", allocations.bytes_current);
+}
+
 /// GCRA's unit wraps around after 146 years: nothing may depend on where a clock starts.
 #[test]
 fn a_clock_may_start_anywhere_and_step_by_decades() {

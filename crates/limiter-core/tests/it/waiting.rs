@@ -4,6 +4,7 @@
 
 mod changes;
 mod deadlines;
+mod late;
 mod leaving;
 mod order;
 mod overtaking;
@@ -175,7 +176,11 @@ const fn ms(millis: u64) -> Duration {
 
 /// One policy of each kind, of which a cost of three fits.
 fn every_kind() -> Vec<Policy> {
-    let quota = Quota::per_second(6);
+    every_kind_of(Quota::per_second(6))
+}
+
+/// The same under a quota.
+fn every_kind_of(quota: Quota) -> Vec<Policy> {
     let slots = [
         Slots::strict(5).unwrap(),
         Slots::loose(5).unwrap(),

@@ -85,6 +85,26 @@ fn waiters_keep_the_policy_that_they_asked_under() {
     assert_eq!(times, [0, 1_000, 2_000, 3_000]);
 }
 
+#[test]
+fn behind_another_quotas_debt_reserve_refuses_and_acquire_waits() {
+    let aligned =
+        |seconds: u64| Policy::aligned_window("test", Quota::new(1, ms(1_000 * seconds)).unwrap());
+    for (policy, other) in [(evenly(1), evenly(10)), (aligned(3), aligned(2))] {
+        let (limiter, clock) = keyed(policy);
+        assert!(limiter.check("key").is_admitted());
+        let limiter = limiter.with_policy(&other).unwrap();
+        let refused = limiter.reserve("key", Cost::ONE, ms(60_000));
+        let wait = refused.decision().retry_after().unwrap();
+        assert_eq!(refused.delay(), None);
+        let mut crowd = Crowd::new(&clock);
+        crowd.join(limiter.acquire("key", Cost::ONE, Some(wait)));
+        crowd.run();
+        assert_eq!(crowd.admitted, [(0, wait)]);
+        // The debt is its own by now.
+        assert!(limiter.reserve("key", Cost::ONE, ms(60_000)).is_admitted());
+    }
+}
+
 fn log(permits: u64, seconds: u64) -> Policy {
     Policy::sliding_log("log", Quota::new(permits, ms(1_000 * seconds)).unwrap())
 }

@@ -1,14 +1,18 @@
 //! Waiting as a future that a runtime may move about.
 
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 #[cfg(feature = "tokio")]
 use std::{
     sync::{Arc, Mutex},
     time::Instant,
 };
 
-use limiter_core::Cost;
 #[cfg(feature = "tokio")]
 use limiter_core::MemoryLimiter;
+use limiter_core::{Cost, Policy, Quota, WaitingLimiter};
 
 #[cfg(feature = "tokio")]
 use super::ms;
@@ -19,6 +23,21 @@ fn who_waits_may_be_moved_between_threads() {
     fn may_be_moved(_: impl Send + Unpin + 'static) {}
     let (limiter, _) = keyed(evenly(10));
     may_be_moved(limiter.acquire("key", Cost::ONE, None));
+}
+
+/// It was once charged again by each poll.
+#[test]
+fn a_future_that_is_polled_after_it_was_ready_charges_nothing() {
+    let (limiter, _) = keyed(Policy::gcra("test", Quota::per_second(10)));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut acquire = limiter.acquire("key", Cost::ONE, None);
+    assert!(acquire.as_mut().poll(&mut context).is_ready());
+    assert!(acquire.as_mut().poll(&mut context).is_pending());
+    let waiting: &dyn WaitingLimiter = &limiter;
+    let mut answer = waiting.acquire(&"key".into(), Cost::ONE, None);
+    assert!(matches!(pin!(&mut answer).poll(&mut context), Poll::Ready(Ok(_))));
+    assert!(pin!(&mut answer).poll(&mut context).is_pending());
+    assert_eq!(limiter.peek("key").remaining(), 8);
 }
 
 #[cfg(feature = "tokio")]
@@ -38,8 +57,8 @@ fn tasks_on_a_runtime_go_in_order_and_within_the_rate() {
             let (start, order) = (start, Arc::clone(&order));
             runtime.spawn(async move {
                 let reservation = match first {
-                    std::task::Poll::Ready(reservation) => reservation,
-                    std::task::Poll::Pending => acquire.await,
+                    Poll::Ready(reservation) => reservation,
+                    Poll::Pending => acquire.await,
                 };
                 assert!(reservation.is_admitted());
                 let early = (ms(20) * index).saturating_sub(start.elapsed());

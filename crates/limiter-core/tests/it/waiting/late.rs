@@ -1,0 +1,234 @@
+//! Waiters that are polled long after they were due.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp, Usage,
+};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, unkeyed};
+
+/// The four behind were once moved to the moment of the poll, past their deadlines: three of them were
+/// refused, with a wait of zero.
+#[test]
+fn those_behind_a_leaver_keep_their_moments_however_late_they_are_polled() {
+    for leaver in 0..5 {
+        let (limiter, clock) = keyed(evenly(100));
+        assert!(limiter.check("key").is_admitted());
+        let mut crowd = Crowd::new(&clock);
+        for place in 1..=5 {
+            crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(10) * place)));
+        }
+        clock.set(Timestamp::from_nanos(5_000_000));
+        crowd.leave(leaver);
+        crowd.run_until(ms(9));
+        // All are polled 10 ms after the last of them was due.
+        clock.set(Timestamp::from_nanos(50_000_000));
+        crowd.settle();
+        assert_eq!(crowd.refused, [], "{leaver} left");
+        assert_eq!(crowd.admitted.len(), 4, "{leaver} left");
+        // The last of them was charged for 40 ms.
+        assert!(limiter.check("key").is_admitted(), "{leaver} left");
+        assert_eq!(limiter.check("key").retry_after(), Some(ms(10)), "{leaver} left");
+    }
+}
+
+/// A third of a thousand leave, and every timer is late by up to 4 ms. Once, each permit after a leaver
+/// was charged for the moment of a poll.
+#[test]
+fn no_permit_is_lost_to_late_timers_when_waiters_leave() {
+    let (limiter, clock) = unkeyed(evenly(1_000));
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..1_000 {
+        crowd.join(limiter.acquire(Cost::ONE, None));
+    }
+    let mut step = 0;
+    while crowd.tasks.iter().any(|task| task.acquire.is_some()) {
+        clock.advance(Duration::from_micros(3_700));
+        crowd.leave((997 - step * 3) % 1_000);
+        step = (step + 1) % 333;
+        crowd.settle();
+    }
+    // The first was admitted at 0, and each of the others a millisecond after the one before.
+    let last = u32::try_from(crowd.admitted.len() - 1).unwrap();
+    let took = clock.now().saturating_since(Timestamp::ZERO);
+    assert!(took < ms(1) * last + ms(4), "{last} took {took:?}");
+}
+
+/// It was charged when it was polled, if it fitted then.
+#[test]
+fn a_waiter_for_a_paced_slot_of_a_fresh_key_is_charged_when_it_was_due() {
+    // Slots of a second with room for one and for two in turn.
+    let quota = Quota::new(3, ms(2_000)).unwrap();
+    let policy = Policy::sub_windows("paced", quota, Slots::strict(2).unwrap().paced());
+    let (limiter, clock) = keyed(policy);
+    let mut crowd = Crowd::new(&clock);
+    crowd.join(limiter.acquire("key", cost(2), None));
+    assert_eq!(limiter.check("key").retry_after(), Some(ms(2_000)));
+    clock.advance(ms(2_500));
+    crowd.settle();
+    assert_eq!(crowd.admitted, [(0, ms(2_500))]);
+    // It counts from 1 s on, for 3 s.
+    assert_eq!(limiter.peek("key").reset_after(), ms(1_500));
+    assert!(limiter.check("key").is_admitted());
+}
+
+/// The wait at the present was once added to a moment long ago, again and again until the present.
+#[test]
+fn a_waiter_that_is_years_late_behind_a_shared_state_is_settled_at_once() {
+    for policy in ["1/s", "1/s by fixed-window", "1/s by sliding-log"] {
+        let clock = ManualClock::new();
+        let policy = Policy::parse("test", policy).unwrap();
+        let builder = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone());
+        let limiter = builder.build().unwrap();
+        assert!(limiter.check("late").is_admitted());
+        let mut crowd = Crowd::new(&clock);
+        crowd.join(limiter.acquire("late", Cost::ONE, None));
+        clock.advance(Duration::from_secs(30 * 365 * 86_400));
+        for key in 0..64_u64 {
+            let _ = limiter.check(key);
+        }
+        crowd.run();
+        assert_eq!(crowd.admitted.len(), 1);
+    }
+}
+
+/// A waiter whose moment had come, but not that of the one before it, once woke itself again and again.
+#[test]
+fn a_waiter_sleeps_as_long_as_the_first_when_a_leaver_makes_both_wait_longer() {
+    let slow = Policy::gcra("slow", Quota::per_second(1).with_burst(3));
+    let fast = Policy::gcra("fast", Quota::per_second(10).with_burst(3));
+    let (slow, clock) = keyed(slow);
+    let fast = slow.with_policy(&fast).unwrap();
+    assert!(slow.check_n("key", cost(3)).is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    // Charged by the fast quota, the debt would drain faster, and the two behind be due at 1.3 s and 2.3 s.
+    let leaver = crowd.join(fast.acquire("key", Cost::ONE, None));
+    let first = crowd.join(slow.acquire("key", cost(3), None));
+    let second = crowd.join(fast.acquire("key", Cost::ONE, None));
+    crowd.leave(leaver);
+    clock.advance(ms(2_500));
+    crowd.woken.lock().unwrap().clear();
+    for _ in 0..2 {
+        crowd.poll(second);
+        assert!(crowd.woken.lock().unwrap().is_empty());
+    }
+    crowd.run();
+    assert_eq!(crowd.admitted, [(first, ms(3_000)), (second, ms(4_000))]);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join { handle: usize, cost: u64, within: Option<u64> },
+    Leave { place: usize },
+    Check { handle: usize, cost: u64 },
+    Reset,
+    Advance { millis: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let within = proptest::option::of(0_u64..5_000);
+    let step = prop_oneof![
+        4 => (0..2_usize, 1_u64..=3, within)
+            .prop_map(|(handle, cost, within)| Step::Join { handle, cost, within }),
+        2 => any::<usize>().prop_map(|place| Step::Leave { place }),
+        1 => (0..2_usize, 1_u64..=3).prop_map(|(handle, cost)| Step::Check { handle, cost }),
+        1 => Just(Step::Reset),
+        2 => (0_u64..1_500).prop_map(|millis| Step::Advance { millis }),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+/// Waiters for one key, and whether they are polled when they are woken or only at the end.
+struct Run {
+    crowd: Crowd,
+    /// Under two quotas.
+    handles: [Keyed; 2],
+    is_prompt: bool,
+}
+
+impl Run {
+    fn new([policy, other]: [&Policy; 2], is_prompt: bool) -> Self {
+        let (limiter, clock) = keyed(policy.clone());
+        let other = limiter.with_policy(other).unwrap();
+        Self { crowd: Crowd::new(&clock), handles: [limiter, other], is_prompt }
+    }
+
+    fn advance(&mut self, time: Duration) {
+        let end = super::now(&self.crowd.clock) + time;
+        if self.is_prompt {
+            self.crowd.run_until(end);
+            self.crowd.settle();
+        } else {
+            self.crowd.clock.advance(time);
+        }
+    }
+
+    fn peek(&self) -> [Usage; 2] {
+        self.handles.each_ref().map(|handle| handle.peek("key"))
+    }
+
+    fn join(&mut self, handle: usize, permits: u64, within: Option<u64>) {
+        let acquire = self.handles[handle].acquire("key", cost(permits), within.map(ms));
+        self.crowd.join(acquire);
+    }
+}
+
+proptest! {
+    /// However late waiters are polled, they are charged for the same moments, and as many are refused.
+    #[test]
+    fn late_polls_change_nothing(steps in steps()) {
+        let others = every_kind_of(Quota::per_second(9));
+        for policy in every_kind().iter().zip(&others).map(|(one, other)| [one, other]) {
+            let [mut prompt, mut late] = [true, false].map(|is_prompt| Run::new(policy, is_prompt));
+            for step in &steps {
+                match *step {
+                    Step::Join { handle, cost, within } => {
+                        prompt.join(handle, cost, within);
+                        late.join(handle, cost, within);
+                    }
+                    Step::Leave { place } => {
+                        // Who has been admitted can't leave.
+                        let waits = |index: &usize| prompt.crowd.tasks[*index].acquire.is_some();
+                        let waiting: Vec<_> =
+                            (0..prompt.crowd.tasks.len()).filter(waits).collect();
+                        if !waiting.is_empty() {
+                            let index = waiting[place % waiting.len()];
+                            prompt.crowd.leave(index);
+                            prompt.crowd.settle();
+                            late.crowd.leave(index);
+                        }
+                    }
+                    Step::Check { handle, cost: permits } => {
+                        let [one, other] = [&prompt, &late]
+                            .map(|run| run.handles[handle].check_n("key", cost(permits)));
+                        assert_eq!(one, other, "{policy:?}");
+                    }
+                    Step::Reset => {
+                        for run in [&mut prompt, &mut late] {
+                            run.handles[0].reset("key");
+                        }
+                        prompt.crowd.settle();
+                    }
+                    Step::Advance { millis } => {
+                        prompt.advance(ms(millis));
+                        late.advance(ms(millis));
+                    }
+                }
+                assert_eq!(prompt.peek(), late.peek(), "{policy:?}");
+            }
+            let end = ms(60_000);
+            prompt.advance(end);
+            late.advance(end);
+            late.crowd.settle();
+            let admitted = [&prompt, &late].map(|run| {
+                let mut order = run.crowd.order();
+                order.sort_unstable();
+                order
+            });
+            assert_eq!(admitted[0], admitted[1], "{policy:?}");
+            assert_eq!(prompt.peek(), late.peek(), "{policy:?}");
+        }
+    }
+}
