@@ -1,4 +1,5 @@
-//! Which algorithm to use when, and how to use a limiter. [`choosing`] has the numbers.
+//! Which algorithm to use when, and how to use a limiter. [`choosing`] has the numbers, and
+//! [`laws`] what every limiter promises.
 //!
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
 //! other chapters are in `limiter_tower::guide` and `limiter_redis::guide`.
@@ -52,3 +53,6 @@ use crate::{Limiter, ManualClock, Policy, Receipt, WaitingLimiter};
 
 #[doc = include_str!("../docs/guide/choosing.md")]
 pub mod choosing {}
+
+#[doc = include_str!("../docs/guide/laws.md")]
+pub mod laws {}

@@ -18,11 +18,14 @@
 //! assert!(limiter.check("bob").is_admitted());
 //! ```
 //!
-//! The [`guide`] compares the algorithms and shows tiers, waiting, refunds and configuration files.
-//! Code that runs on any limiter, in memory or through a store, takes a `&dyn` [`Limiter`] or
-//! [`WaitingLimiter`]. The module [`store`] has what a store of your own needs.
-//!
-#![doc = include_str!("../docs/laws.md")]
+//! | next | where |
+//! |---|---|
+//! | which algorithm, with measurements and pictures | [`guide`] |
+//! | which numbers: rate, burst, window | [`guide::choosing`] |
+//! | tiers, waiting, refunds, several limits, configuration files | [`guide`](guide#several-limits) |
+//! | what every limiter promises, in ten laws | [`guide::laws`] |
+//! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
+//! | a store of your own | [`store`] |
 //!
 //! # Features
 //!
