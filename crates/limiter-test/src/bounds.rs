@@ -35,7 +35,9 @@ pub fn published(limit: &Limit) -> Bound {
         }
         Algorithm::SubWindows(slots) if slots.is_loose() => ("2L", 2 * permits),
         Algorithm::SubWindows(_) | Algorithm::SlidingLog => ("L", permits),
-        _ => ("B + ceil(r*W) - 1", drained(limit.quota(), limit.quota().window())),
+        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
+            ("B + ceil(r*W) - 1", drained(limit.quota(), limit.quota().window()))
+        }
     };
     Bound { formula, permits }
 }

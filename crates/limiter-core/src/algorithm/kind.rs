@@ -9,8 +9,9 @@ use super::Slots;
 /// `gcra`, `leaky-queue depth 50`, `fixed-window`, `aligned-window`, `sliding-counter`,
 /// `sub-windows 60 slots`, which `loose`, `paced` or `loose paced` may follow, and `sliding-log`.
 /// `token-bucket` and `leaky-bucket` are other names of `gcra`. An algorithm prints so.
+///
+/// A new algorithm is a breaking change, so that a store that does not serve it fails to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 #[doc(alias = "token bucket")]
 #[doc(alias = "leaky bucket")]
 pub enum Algorithm {

@@ -2,7 +2,7 @@
 //!
 //! Each waiter is due when it fits behind those before it, by a forecast made when it came, and sleeps
 //! until then. Every operation on the key first charges the waiters that are due, each for the moment
-//! at which it was due. So nothing polls, no permit is lost to a timer that fires late, and a waiter
+//! at which it was due. So no permit is lost to a timer that fires late, and a waiter
 //! that is never polled holds up nobody for longer than was forecast.
 //!
 //! The forecast is a copy of the key's state in which waiters are charged in advance. When a waiter

@@ -79,7 +79,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
-    /// back.
+    /// back: see [`Limiter::refund`](crate::Limiter::refund).
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {

@@ -36,7 +36,12 @@ fn algorithm(limit: &Limit, share: &Quota, number: u64) -> Algorithm {
             let most = within_recovery(share.permits(), share.window());
             Algorithm::LeakyQueue { depth: (depth / number).min(most) }
         }
-        other => other,
+        Algorithm::Gcra
+        | Algorithm::FixedWindow
+        | Algorithm::AlignedWindow
+        | Algorithm::SlidingCounter
+        | Algorithm::SubWindows(_)
+        | Algorithm::SlidingLog => limit.algorithm(),
     }
 }
 

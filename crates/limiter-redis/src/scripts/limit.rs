@@ -129,8 +129,7 @@ impl Single {
                 let kind = if slots.is_loose() { "loose" } else { "strict" };
                 ledger(slot, span, kind, if slots.is_paced() { number } else { 0 })
             }
-            // GCRA and the leaky queue.
-            _ => {
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
                 let gcra = Gcra::new(limit);
                 Self {
                     gcra: Some(gcra),

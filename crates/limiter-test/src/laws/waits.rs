@@ -111,7 +111,9 @@ fn recovery(limit: &Limit) -> Duration {
         Algorithm::AlignedWindow => 2 * window,
         // The window, and the one in which it fades.
         Algorithm::SlidingCounter => 2 * window,
-        _ => (window * u128::from(quota.burst())).div_ceil(u128::from(quota.permits())),
+        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
+            (window * u128::from(quota.burst())).div_ceil(u128::from(quota.permits()))
+        }
     };
     let nanos = exact + exact.div_ceil(800) + 2_000;
     Duration::from_nanos(u64::try_from(nanos).expect("a recovery is within decades"))

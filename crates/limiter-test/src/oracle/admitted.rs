@@ -108,9 +108,7 @@ enum Bound {
 impl Bound {
     fn of(limits: &[&Limit], ahead: bool) -> Self {
         let quotas = || limits.iter().map(|limit| limit.quota());
-        let is_rate = limits.iter().any(|limit| {
-            matches!(limit.algorithm(), Algorithm::Gcra | Algorithm::LeakyQueue { .. })
-        });
+        let is_rate = limits.iter().any(|limit| limit.algorithm().is_continuous());
         if is_rate {
             let burst = quotas().map(|quota| u128::from(quota.burst())).max().unwrap_or(0);
             let rate = |quota: &Quota| (u128::from(quota.permits()), quota.window().as_nanos());
@@ -129,7 +127,9 @@ impl Bound {
             Some(Algorithm::AlignedWindow | Algorithm::SubWindows(_)) => {
                 (1 + edges(limits)) * largest
             }
-            _ => largest,
+            Some(Algorithm::SlidingLog | Algorithm::Gcra | Algorithm::LeakyQueue { .. }) | None => {
+                largest
+            }
         };
         Self::Window { permits, window }
     }

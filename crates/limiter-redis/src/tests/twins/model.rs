@@ -92,7 +92,7 @@ impl Model {
                 Algorithm::SubWindows(_) | Algorithm::SlidingLog => {
                     Any::Ledger(Ledger::open(&words))
                 }
-                _ => Any::Gcra(Gcra::open(&words)),
+                Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Any::Gcra(Gcra::open(&words)),
             }
         });
         Self { limits: limits.collect(), now: 0 }
