@@ -22,8 +22,6 @@ pub struct Gcra {
     /// What a charge writes into the state.
     pub(crate) writer: Writer,
     burst: u64,
-    /// The debt of a whole burst, in ticks.
-    capacity: u64,
     horizon: Duration,
 }
 
@@ -34,8 +32,17 @@ pub struct Writer {
     /// is lower than the quota's by at most 0.1 % up to 4,000,000/s, 0.125 % at 5,000,000/s, and
     /// less than one in a million up to 4,000/s.
     pub(crate) increment: u64,
-    /// The largest debt that the quota can leave: a whole burst, and its horizon.
-    pub(crate) reach: u64,
+    /// The debt of a whole burst.
+    capacity: u64,
+    /// How much more the quota can leave, for later.
+    horizon: u64,
+}
+
+impl Writer {
+    /// Returns the largest debt that the quota can leave.
+    const fn reach(&self) -> u64 {
+        self.capacity + self.horizon
+    }
 }
 
 /// A key's theoretical arrival time, in ticks, and the quota that wrote it. Fresh is all zero.
@@ -58,8 +65,8 @@ impl Gcra {
     pub fn new(quota: &Quota, horizon: Duration) -> Self {
         let increment = of_time(quota.window()).div_ceil(quota.permits());
         let capacity = quota.burst() * increment;
-        let writer = Writer { increment, reach: capacity + of_time(horizon) };
-        Self { writer, burst: quota.burst(), capacity, horizon }
+        let writer = Writer { increment, capacity, horizon: of_time(horizon) };
+        Self { writer, burst: quota.burst(), horizon }
     }
 
     /// Returns the debt at `now` in ticks of this quota, rounded up.
@@ -79,7 +86,7 @@ impl Gcra {
         if cost.get() > self.burst {
             return None;
         }
-        Some(self.capacity - cost.get() * self.writer.increment)
+        Some(self.writer.capacity - cost.get() * self.writer.increment)
     }
 
     /// Checks `cost` under an own debt that ends at the tick `at`. Returns the debt afterwards and
@@ -87,7 +94,7 @@ impl Gcra {
     #[inline(always)]
     pub(crate) fn check(&self, at: u64, now: u64, cost: Cost) -> Option<(u64, bool)> {
         let debt = left(at, now);
-        if debt > self.writer.reach {
+        if debt > self.writer.reach() {
             return None;
         }
         Some(match self.room(cost) {
@@ -112,7 +119,7 @@ impl Transition for Gcra {
     type State = Tat;
 
     fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
-        state.debt(ticks(now)) <= state.writer.reach
+        state.debt(ticks(now)) <= state.writer.reach()
     }
 
     fn advance(&self, state: &mut Tat, now: Timestamp) {
@@ -122,7 +129,7 @@ impl Transition for Gcra {
         // Of another quota, the largest debt that it can have left, so that none of a smaller burst
         // gives the key a new allowance.
         let is_own = state.writer == self.writer;
-        let debt = if is_own { self.capacity } else { state.writer.reach };
+        let debt = if is_own { self.writer.capacity } else { state.writer.reach() };
         state.at = ticks(now).wrapping_add(debt);
     }
 
@@ -166,7 +173,7 @@ impl Transition for Gcra {
         let price = permits.saturating_mul(increment).min(whole);
         let remains = whole.saturating_sub(left(now, charged_for));
         let mut back = price.min(remains).min(debt);
-        if debt > self.capacity {
+        if debt > self.writer.capacity {
             let behind = left(state.at, charge.marks.first());
             back = back.min(price.saturating_sub(behind));
         }
@@ -179,7 +186,7 @@ impl Transition for Gcra {
         if state.writer.increment == self.writer.increment {
             return Usage::of_debt(self.burst, state.debt(now), self.writer.increment);
         }
-        let room = self.capacity.saturating_sub(self.debt(state, now));
+        let room = self.writer.capacity.saturating_sub(self.debt(state, now));
         Usage::new(self.burst, room / self.writer.increment, time(state.debt(now)))
     }
 
@@ -198,8 +205,9 @@ impl Transition for Gcra {
     /// from that quota to this one.
     fn shared(&self, state: &mut Tat, _now: Timestamp) -> Self {
         if state.writer.increment > self.writer.increment {
-            let reach = state.writer.reach.max(self.writer.reach);
-            state.writer = Writer { reach, ..self.writer };
+            let longest = state.writer.reach().max(self.writer.reach());
+            let horizon = longest - self.writer.capacity;
+            state.writer = Writer { horizon, ..self.writer };
         }
         *self
     }

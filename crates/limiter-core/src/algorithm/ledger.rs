@@ -67,12 +67,6 @@ impl Header {
         self.slot_of(entry.at).saturating_add(self.span)
     }
 
-    /// Returns whether only the present slot counts. Its entry stays until the next one, because the clock
-    /// may step back to it.
-    const fn is_one_slot(&self) -> bool {
-        self.span == self.slot
-    }
-
     /// Returns the header of entries that both quotas have to find.
     fn joined(self, other: Self) -> Self {
         if self.slot == 0 || (self.slot, self.span) == (other.slot, other.span) {
@@ -161,11 +155,17 @@ impl Ledger {
         self.header.end_of(entry).min(state.header.end_of(entry))
     }
 
+    /// Returns whether only the present slot counts, by all that wrote. Its entry stays until the next
+    /// one, because the clock may step back to it.
+    fn keeps_last(&self, state: &Entries) -> bool {
+        let Header { slot, span, .. } = self.header;
+        slot == span && (state.header.slot, state.header.span) == (slot, span)
+    }
+
     /// Returns the permits that count at `now`, and the index of the first of their entries.
     fn counting(&self, state: &Entries, now: u64) -> (u64, usize) {
         let Header { slot, span, .. } = self.header;
-        let is_trimmed = !state.header.is_one_slot();
-        if is_trimmed && (state.header.slot, state.header.span) == (slot, span) {
+        if !self.keeps_last(state) && (state.header.slot, state.header.span) == (slot, span) {
             return (state.total, 0);
         }
         let newest = state.entries.iter().rev();
@@ -238,7 +238,7 @@ impl Transition for Ledger {
         }
         while let Some(first) = state.entries.front()
             && state.header.end_of(first) <= now
-            && (state.entries.len() > 1 || !state.header.is_one_slot())
+            && (state.entries.len() > 1 || !self.keeps_last(state))
         {
             state.total -= first.count;
             state.entries.pop_front();

@@ -188,6 +188,19 @@ fn a_refusal_forgets_no_window_that_the_clock_steps_back_into() {
     }
 }
 
+/// Two quotas with the same interval and reach, and other bursts, were taken for one: after a step back
+/// the smaller one lowered the debt of the larger one.
+#[test]
+fn quotas_that_differ_in_their_bursts_alone_are_two() {
+    let (large, clock) = limiter("10/s burst 20 horizon 0s");
+    let small = with(&large, "small", "10/s burst 10 horizon 1s");
+    clock.set(seconds(86_400));
+    assert!(large.check_n("key", Cost::of(20)).is_admitted());
+    clock.set(seconds(10));
+    assert!(!small.check("key").is_admitted());
+    assert_eq!(large.peek("key").remaining(), 0);
+}
+
 /// A refusal forgot the slot that had just ended, and a step back into it was given a new one: 15 of 5.
 #[test]
 fn a_refusal_forgets_no_slot_that_the_clock_steps_back_into() {

@@ -161,7 +161,7 @@ fn keys_recover_after_a_clock_jumps_ahead_by_decades() {
 /// The documentation of `entries_per_key` gives the size of an entry.
 #[test]
 fn states_have_their_sizes() {
-    assert_eq!(size_of::<Tat>(), 24);
+    assert_eq!(size_of::<Tat>(), 32);
     assert_eq!(size_of::<Counts>(), 40);
     assert_eq!(size_of::<Entries>(), 64);
 }

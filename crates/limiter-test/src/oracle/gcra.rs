@@ -53,11 +53,6 @@ impl Quota {
         self.increment * self.burst
     }
 
-    /// Returns whether states of both quotas are the same.
-    fn is_same(&self, other: &Self) -> bool {
-        (self.increment, self.reach()) == (other.increment, other.reach())
-    }
-
     /// Returns the largest debt that this quota writes.
     const fn reach(&self) -> u128 {
         self.capacity() + self.horizon
@@ -67,7 +62,7 @@ impl Quota {
     fn made_possible(&self, found: State, now: u128) -> State {
         match found.writer {
             writer if found.tat.saturating_sub(now) <= writer.reach() => found,
-            writer if writer.is_same(self) => State { tat: now + self.capacity(), writer },
+            writer if writer == *self => State { tat: now + self.capacity(), writer },
             writer => State { tat: now + writer.reach(), writer },
         }
     }
@@ -84,7 +79,7 @@ impl Quota {
         }
         let room = self.capacity() - cost * self.increment;
         let debt = found.map_or(0, |state| state.tat - now);
-        let foreign = found.filter(|state| !state.writer.is_same(self)).map(|state| state.writer);
+        let foreign = found.filter(|state| state.writer != *self).map(|state| state.writer);
         let own_debt = match foreign {
             Some(writer) => (debt * self.increment).div_ceil(writer.increment),
             None => debt,
@@ -121,7 +116,7 @@ impl Receipt {
         if found.is_some() {
             *state = found;
         }
-        let Some(found) = found.filter(|found| found.writer.is_same(&quota) && made <= now) else {
+        let Some(found) = found.filter(|found| found.writer == quota && made <= now) else {
             return 0;
         };
         let (whole, debt) = (cost * quota.increment, found.tat - now);
