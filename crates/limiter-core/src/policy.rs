@@ -139,8 +139,11 @@ impl Policy {
     /// Policies with the same families can take turns on one limiter's states.
     #[must_use]
     pub fn families(&self) -> String {
-        let families = self.limits().iter().map(|limit| limit.algorithm().family());
-        families.collect::<Vec<_>>().join("+")
+        self.each_family().collect::<Vec<_>>().join("+")
+    }
+
+    fn each_family(&self) -> impl Iterator<Item = &'static str> {
+        self.limits().iter().map(|limit| limit.algorithm().family())
     }
 
     /// Returns the transition that applies this policy, for [stores](crate::store).
@@ -156,10 +159,7 @@ impl Policy {
     ///
     /// [`ErrorKind::InvalidSetting`] if it has others.
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
-        let same =
-            |(own, other): (&Limit, &Limit)| own.algorithm().family() == other.algorithm().family();
-        let number = self.limits().len() == other.limits().len();
-        if number && self.limits().iter().zip(other.limits()).all(same) {
+        if self.each_family().eq(other.each_family()) {
             return Ok(());
         }
         let (own, others) = (self.families(), other.families());

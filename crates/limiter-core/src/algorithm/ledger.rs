@@ -275,7 +275,7 @@ impl Transition for Ledger {
     fn give_back(
         &self,
         state: &mut Entries,
-        _now: Timestamp,
+        now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded {
@@ -284,8 +284,9 @@ impl Transition for Ledger {
         let Some(entry) = state.entries.get_mut(index) else {
             return Refunded::NOTHING;
         };
-        // Otherwise its own entry has expired, and this is a later one.
-        if self.header.slot_of(entry.at) != self.header.slot_of(taken_at) {
+        // Otherwise its own entry has expired, and this is a later one, unless it was kept.
+        let is_own = self.header.slot_of(entry.at) == self.header.slot_of(taken_at);
+        if !is_own || self.header.end_of(entry) <= nanos(now) {
             return Refunded::NOTHING;
         }
         let back = permits.min(charge.cost.get()).min(entry.count);

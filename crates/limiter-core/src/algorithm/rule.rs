@@ -104,6 +104,9 @@ macro_rules! dispatch {
             result
         }
     };
+    (@wrap $variant:ident, $state:expr, $value:ident, $call:expr) => {
+        Rule::$variant(dispatch!(@write $variant, $state, $value, $call))
+    };
     (@read $variant:ident, $state:expr, $value:ident, $call:expr) => {
         if let State::$variant($value) = $state {
             $call
@@ -160,22 +163,9 @@ impl Transition for Rule {
     }
 
     fn shared(&self, state: &mut State, now: Timestamp) -> Self {
-        dispatch!(write self, state, |own, value| own.shared(value, now).into())
+        dispatch!(wrap self, state, |own, value| own.shared(value, now))
     }
 }
-
-/// Converts the transition of an algorithm.
-macro_rules! from {
-    ($($variant:ident)*) => {$(
-        impl From<$variant> for Rule {
-            fn from(rule: $variant) -> Self {
-                Self::$variant(rule)
-            }
-        }
-    )*};
-}
-
-from!(Gcra Windows Ledger Several);
 
 /// Several limits on one subject: a cost is charged to all of them, or to none.
 ///

@@ -80,9 +80,9 @@ impl Words {
         Ok(Numbered { gcra: *gcra, number: self.quotas.number(gcra.writer)? })
     }
 
-    /// Decides on a cost in the common case: the key has its slot in its first line, its debt is the
-    /// own quota's and possible, and no other thread changes it meanwhile. Returns the debt
-    /// afterwards and whether the cost was charged, or `None` in any other case.
+    /// Decides on a cost in the common case: the key has a slot, its debt is the own quota's and
+    /// possible, and no other thread changes it meanwhile. Returns the debt afterwards and whether
+    /// the cost was charged, or `None` in any other case.
     ///
     /// Apart from [`with`](Self::with), and with nothing returned through memory, because that halves
     /// the time of a check: `cargo xtask bench memory`.
