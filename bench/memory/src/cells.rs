@@ -163,6 +163,16 @@ impl<K: Key> Limiters<K> {
             Keyed::check(&self.rate_net, &key);
         }
     }
+
+    /// Measures them side by side.
+    fn rounds(&self, effort: &Effort, visits: &[K], threads: usize) -> Vec<Measured> {
+        let runners = vec![
+            measure::keyed(&self.ours, visits, threads),
+            measure::keyed(&self.governor, visits, threads),
+            measure::keyed(&self.rate_net, visits, threads),
+        ];
+        measure::rounds(effort, runners)
+    }
 }
 
 fn keyed<K: Key>(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
@@ -176,12 +186,7 @@ fn keyed<K: Key>(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
                 }
                 let visits: Vec<K> = visits(keys, pattern);
                 for threads in [1, 2] {
-                    let runners = vec![
-                        measure::keyed(&limiters.ours, &visits, threads),
-                        measure::keyed(&limiters.governor, &visits, threads),
-                        measure::keyed(&limiters.rate_net, &visits, threads),
-                    ];
-                    let measured = measure::rounds(effort, runners);
+                    let measured = limiters.rounds(effort, &visits, threads);
                     let kind = Some(K::KIND);
                     let cell = Cell { kind, keys, pattern, outcome, threads, measured };
                     cells.push(shown(cell).verify()?);
@@ -209,12 +214,7 @@ fn warm(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
     limiters.fill(KEYS);
     let visits: Vec<String> = visits(KEYS, Pattern::Uniform);
     for threads in [1, 2] {
-        let runners = vec![
-            measure::keyed(&limiters.ours, &visits, threads),
-            measure::keyed(&limiters.governor, &visits, threads),
-            measure::keyed(&limiters.rate_net, &visits, threads),
-        ];
-        let measured = measure::rounds(effort, runners);
+        let measured = limiters.rounds(effort, &visits, threads);
         let (kind, outcome, pattern) = (Some(String::KIND), Outcome::Warm, Pattern::Uniform);
         let cell = Cell { kind, keys: KEYS, pattern, outcome, threads, measured };
         cells.push(shown(cell).verify()?);

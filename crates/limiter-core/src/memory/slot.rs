@@ -51,10 +51,11 @@ impl Slot {
         (self.tag(), self.word())
     }
 
-    /// Raises the debt that was found under a tag. Returns whether that counts.
+    /// Raises the debt that was found, unless another thread has changed it. It counts if the tag is the
+    /// same afterwards.
     #[inline]
-    pub(super) fn charge(&self, tag: u64, found: u64, word: u64) -> bool {
-        self.swap(found, free_of_busy(word)) && self.tag() == tag
+    pub(super) fn charge(&self, found: u64, word: u64) -> bool {
+        self.swap(found, free_of_busy(word))
     }
 
     /// Replaces the tag and the word that were found, unless another thread has changed one of them.
