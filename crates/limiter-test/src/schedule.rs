@@ -8,7 +8,7 @@ use proptest::{collection::vec, prelude::*, strategy::Union};
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
-/// The last moment of a schedule, after 20 years. All states are exact until 109 years.
+/// The last moment of a schedule, after 20 years.
 pub const END: Timestamp = Timestamp::from_nanos(20 * 365 * DAY);
 
 /// The smallest step of a limiter's clock.

@@ -68,8 +68,9 @@ impl<C: Clock> Builder<C> {
     ///
     /// A new key that finds no room shares a debt with other such keys until an earlier key has
     /// recovered; keys that have a place keep it. If nothing else is charged, it waits at most until the
-    /// slowest of these keys has recovered. [`Usage::is_shared`](crate::Usage::is_shared) reports it. Since a key's place depends on its hash, a few keys share before the limiter is full: with
-    /// GCRA about one in 100,000, with another algorithm one in 1,000.
+    /// slowest of these keys has recovered. [`Usage::is_shared`](crate::Usage::is_shared) reports it.
+    /// Since a key's place depends on its hash, a few keys share before the limiter is full: with GCRA
+    /// about one in 100,000, with another algorithm one in 1,000.
     pub fn capacity(self, keys: usize) -> Self {
         Self { keys, ..self }
     }

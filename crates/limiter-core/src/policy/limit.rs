@@ -49,10 +49,11 @@ impl Limit {
     #[must_use]
     pub fn horizon(&self) -> Duration {
         const SHORTEST_DEFAULT: Duration = Duration::from_secs(60);
-        self.own_horizon.unwrap_or_else(|| match self.algorithm {
-            Algorithm::LeakyQueue { depth } => self.of_permits(depth),
-            Algorithm::Gcra => self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT),
-            _ => self.quota.window().max(SHORTEST_DEFAULT),
+        self.own_horizon.unwrap_or_else(|| {
+            if let Algorithm::LeakyQueue { depth } = self.algorithm {
+                return self.of_permits(depth);
+            }
+            self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT)
         })
     }
 
@@ -117,7 +118,11 @@ impl Limit {
             Algorithm::SubWindows(slots) if !slots.can_cut(quota.window()) => {
                 &format!("its window can't be cut into {slots}; use fewer")
             }
-            _ => return Ok(self),
+            Algorithm::FixedWindow
+            | Algorithm::AlignedWindow
+            | Algorithm::SlidingCounter
+            | Algorithm::SlidingLog
+            | Algorithm::SubWindows(_) => return Ok(self),
         };
         Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &quota.to_string(), fault))
     }
@@ -142,13 +147,18 @@ impl Limit {
     /// Checks that the limit is small enough to be one of several.
     pub(super) fn fits_among_several(&self) -> Result<(), Error> {
         const MOST: u64 = 1_000;
-        let remedy = match self.algorithm {
-            Algorithm::SlidingLog if self.quota.permits() > MOST => "use at most 1,000 permits",
-            Algorithm::SubWindows(slots) if u64::from(slots.number()) > MOST => {
-                "use at most 1,000 slots"
-            }
-            _ => return Ok(()),
+        let (size, remedy) = match self.algorithm {
+            Algorithm::SlidingLog => (self.quota.permits(), "use at most 1,000 permits"),
+            Algorithm::SubWindows(slots) => (slots.number().into(), "use at most 1,000 slots"),
+            Algorithm::Gcra
+            | Algorithm::LeakyQueue { .. }
+            | Algorithm::FixedWindow
+            | Algorithm::AlignedWindow
+            | Algorithm::SlidingCounter => return Ok(()),
         };
+        if size <= MOST {
+            return Ok(());
+        }
         let family = self.algorithm.family();
         let fault = format!("as one of several limits, {family} is limited; {remedy}");
         Err(Error::invalid(ErrorKind::InvalidQuota, "quota", &self.quota.to_string(), fault))

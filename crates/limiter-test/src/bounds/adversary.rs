@@ -57,22 +57,12 @@ pub enum Means {
 /// If the policy can't be applied.
 #[must_use]
 pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) -> Attack {
-    let window = window - tick(limit).min(window);
     let alone = search(|| Alone::new(policy.rule()), limit, window, effort);
     let in_memory = search(|| InMemory::unkeyed(policy), limit, window, effort);
     let best = if in_memory.most > alone.most { in_memory } else { alone };
     // A table takes longer to make.
     let keyed = play(InMemory::keyed(policy), &best.moves, effort.means == Means::StepBack);
     Attack { most: best.most.max(most_in_a_window(&keyed, window)), ..best }
-}
-
-/// Returns by how much a window is measured shorter than it is: GCRA in memory rounds times down to
-/// ticks of at most 128 ns.
-fn tick(limit: &Limit) -> Duration {
-    match limit.algorithm() {
-        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Duration::from_nanos(128),
-        _ => Duration::ZERO,
-    }
 }
 
 fn search<T: Target>(
