@@ -1,11 +1,19 @@
 //! What a policy serves and what it refuses, for all stores alike.
 
-use std::time::Duration;
+use std::{mem::discriminant, time::Duration};
 
 use limiter_core::{
     Algorithm, Cost, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots, Timestamp,
 };
-use limiter_test::subject::{Bare, InMemory, Operations, Subject};
+use limiter_test::{
+    bounds::cases,
+    policies::any_single,
+    subject::{Bare, InMemory, Operations, Subject},
+};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
 
 fn quota(text: &str) -> Quota {
     text.parse().unwrap()
@@ -41,6 +49,22 @@ fn every_algorithm_is_read_printed_and_enforced() {
         assert!(limiter.decide(Timestamp::ZERO, "key", five).is_admitted(), "{text}");
         assert!(!bare.decide(Timestamp::ZERO, "key", Cost::ONE).is_admitted(), "{text}");
         assert!(!limiter.decide(Timestamp::ZERO, "key", Cost::ONE).is_admitted(), "{text}");
+    }
+}
+
+/// A law is shown for the algorithms that are drawn, and a bound for those that are listed.
+#[test]
+fn laws_and_bounds_are_shown_for_every_algorithm() {
+    let mut runner = TestRunner::deterministic();
+    let drawn = (0..500).map(|_| any_single().new_tree(&mut runner).unwrap().current());
+    let drawn: Vec<Policy> = drawn.collect();
+    let listed: Vec<Policy> = cases::policies().into_iter().map(|(_, policy)| policy).collect();
+    for algorithm in Algorithm::one_of_each() {
+        let is_of = |policy: &Policy| {
+            discriminant(&policy.limits()[0].algorithm()) == discriminant(&algorithm)
+        };
+        assert!(drawn.iter().any(is_of), "{algorithm} is never drawn");
+        assert!(listed.iter().any(is_of), "{algorithm} is not listed");
     }
 }
 
