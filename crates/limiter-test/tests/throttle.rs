@@ -27,10 +27,11 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::server::Server;
-use limiter_tower::{FixedKey, OnMissing, RateLimitLayer, ThrottleLayer};
+use limiter_tower::{FixedKey, OnMissing, RateLimitLayer};
 use tokio::{net::TcpListener, runtime, task::JoinSet, time::sleep};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 

@@ -4,7 +4,6 @@
 //! - [`keys`]: who is counted, and what follows without a key.
 //! - [`several`]: several limits for a request.
 //! - [`refusals`]: what clients receive: bodies, header fields, gRPC.
-//! - `outgoing`: requests to other services, with the feature `client`.
 //! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store.
 //! - [`metrics`]: names, labels and an alert.
 //! - [`testing`]: limits under a manual clock.
@@ -45,7 +44,6 @@ macro_rules! pages {
         /// [`keep`]: crate::Charge::keep
         /// [`key_fn`]: crate::key_fn
         /// [`KeyExtractor`]: crate::KeyExtractor
-        /// [`longest_pause`]: crate::ThrottleLayer::longest_pause
         /// [`ManualClock`]: crate::ManualClock
         /// [`MatchedPathKey`]: crate::MatchedPathKey
         /// [`Mode::sample`]: crate::Mode::sample
@@ -62,17 +60,11 @@ macro_rules! pages {
         /// [`Policy::several`]: crate::Policy::several
         /// [`problem_json`]: crate::problem_json
         /// [`programs`]: crate::guide::programs
-        /// [`queue`]: crate::ThrottleLayer::queue
         /// [`RuleHandle::check`]: crate::RuleHandle::check
         /// [`RuleHandle::set_policy`]: crate::RuleHandle::set_policy
         /// [`skip`]: crate::RateLimitLayer::skip
         /// [`text`]: crate::text
-        /// [`ThrottleError`]: crate::ThrottleError
-        /// [`ThrottleLayer`]: crate::ThrottleLayer
-        /// [`within`]: crate::ThrottleLayer::within
         pub mod $name {}
     )*};
 }
 pages! { programs keys several refusals operation metrics testing migration }
-#[cfg(feature = "client")]
-pages! { outgoing }

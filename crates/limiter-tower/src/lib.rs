@@ -51,7 +51,6 @@
 //!
 //! - `axum` (default): the peer's address from axum's `ConnectInfo` and `MockConnectInfo`, keys and plans
 //!   by matched route, and [`Refused`] as a response.
-//! - `client`: [`ThrottleLayer`], which sends outgoing requests no faster than their servers allow.
 //! - `metrics`: metrics by the facade `metrics`, [listed in the guide](guide::metrics).
 //! - `tokio` (default): [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store.
 //!   Without it, refunds to Redis are not sent, only [counted](Handle::unsent_refunds).
@@ -78,8 +77,6 @@ mod request_check;
 mod respond;
 mod rule;
 mod service;
-#[cfg(feature = "client")]
-mod throttle;
 mod wait;
 
 pub use limiter_core;
@@ -90,8 +87,6 @@ pub use limiter_core::{
 
 #[cfg(feature = "axum")]
 pub use self::key::MatchedPathKey;
-#[cfg(feature = "client")]
-pub use self::throttle::{Throttle, ThrottleError, ThrottleFuture, ThrottleLayer};
 pub use self::{
     charge::{Charge, Keep},
     decisions::{Decisions, PolicyDecision},

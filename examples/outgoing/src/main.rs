@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use limiter_tower::{MemoryLimiter, Policy, Quota, ThrottleLayer};
+use limiter_client::{MemoryLimiter, Policy, Quota, ThrottleLayer};
 use tokio::task::JoinSet;
 use tower::{ServiceBuilder, ServiceExt, service_fn, util::BoxCloneSyncService};
 

@@ -26,8 +26,6 @@ mod server;
 mod settling;
 mod sharing;
 mod structured;
-#[cfg(feature = "client")]
-mod throttle;
 mod tower_contract;
 mod waiting;
 

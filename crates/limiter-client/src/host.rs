@@ -12,19 +12,16 @@ use std::{
 };
 
 use http::{HeaderMap, StatusCode};
-use limiter_core::{Cost, Error, Key};
+use limiter_core::{Cost, Error, Key, Limiter as _, WaitingLimiter};
 use tokio::{
     sync::{Mutex as Turn, MutexGuard as TurnGuard, Notify},
     time::{Instant, sleep},
 };
 
-use super::{
-    announcement::{Announcement, retry_after},
-    state::State,
-};
 use crate::{
-    Plan,
-    charge::{Provisional, UnsentRefunds},
+    announcement::{Announcement, retry_after},
+    permit::Permit,
+    state::State,
 };
 
 /// One host.
@@ -33,70 +30,68 @@ use crate::{
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
 /// waits; and while the inner service is not ready, no permits pile up. The first request to a host
 /// keeps the turn until its response has arrived.
-pub(super) struct Host {
+pub(crate) struct Host {
     name: String,
     turn: Turn<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
     /// Notified when the pace changes or a pause begins.
     changed: Notify,
-    unsent: Arc<UnsentRefunds>,
 }
 
 /// Why a request received no permit.
-pub(super) enum NoPermit {
+pub(crate) enum NoPermit {
     /// There will be one after this time, which is too late.
     TooLate(Option<Duration>),
     Store(Error),
 }
 
 /// A place among the requests that wait for a host.
-pub(super) struct Place<'h>(&'h AtomicUsize);
+pub(crate) struct Place<'h>(&'h AtomicUsize);
 
 impl Host {
-    /// `plan` has the fastest pace that the host may be sent requests at.
-    pub(super) fn new(name: &str, plan: Plan) -> Self {
+    /// `limiter` has the fastest pace that the host may be sent requests at.
+    pub(crate) fn new(name: &str, limiter: Arc<dyn WaitingLimiter>) -> Self {
         Self {
             name: name.to_owned(),
             turn: Turn::default(),
             waiting: AtomicUsize::new(0),
-            state: Mutex::new(State::new(plan)),
+            state: Mutex::new(State::new(limiter)),
             changed: Notify::new(),
-            unsent: Arc::default(),
         }
     }
 
     /// Returns a place in the queue, or `None` if it has `most` requests.
-    pub(super) fn enter(&self, most: usize) -> Option<Place<'_>> {
+    pub(crate) fn enter(&self, most: usize) -> Option<Place<'_>> {
         let place = Place(&self.waiting);
         (self.waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 
     /// Returns for how long no request may be sent.
-    pub(super) fn pause(&self) -> Option<Duration> {
+    pub(crate) fn pause(&self) -> Option<Duration> {
         self.state().pause(Instant::now())
     }
 
     /// Returns the turn once all requests before this one were sent, in the order of the calls.
-    pub(super) async fn turn(&self) -> TurnGuard<'_, ()> {
+    pub(crate) async fn turn(&self) -> TurnGuard<'_, ()> {
         self.turn.lock().await
     }
 
     /// Returns whether a response has arrived.
-    pub(super) fn has_answered(&self) -> bool {
+    pub(crate) fn has_answered(&self) -> bool {
         self.state().has_answered()
     }
 
     /// Returns a permit to send one request, once no pause is on and the limiter admits it. It is given
     /// back if it is dropped before the request is sent.
-    pub(super) async fn permit(&self, deadline: Instant) -> Result<Provisional, NoPermit> {
+    pub(crate) async fn permit(&self, deadline: Instant) -> Result<Permit, NoPermit> {
         let left = || deadline.saturating_duration_since(Instant::now());
         loop {
             // From before the state is read, so that no change after that is missed.
             let changed = self.changed.notified();
-            let (plan, pause) = {
+            let (limiter, pause) = {
                 let state = self.state();
-                (state.plan(), state.pause(Instant::now()))
+                (state.limiter(), state.pause(Instant::now()))
             };
             if let Some(pause) = pause {
                 if pause > left() {
@@ -105,9 +100,6 @@ impl Host {
                 sleep(pause).await;
                 continue;
             }
-            let Some(limiter) = plan.waiting_limiter() else {
-                return Err(NoPermit::TooLate(None));
-            };
             let asked = limiter.acquire(&Key::from(self.name.as_str()), Cost::ONE, Some(left()));
             let Some(reserved) = unless(changed, asked).await else {
                 continue;
@@ -115,9 +107,7 @@ impl Host {
             let reserved = reserved.map_err(NoPermit::Store)?;
             let wait = reserved.decision().retry_after();
             if let Some(receipt) = reserved.into_receipt() {
-                let mut permit = Provisional::default();
-                permit.push(plan, receipt, &self.unsent);
-                return Ok(permit);
+                return Ok(Permit::new(limiter, receipt));
             }
             match wait.filter(|wait| *wait <= left()) {
                 // Behind a debt of another pace, which another process may have, nothing is promised.
@@ -128,27 +118,27 @@ impl Host {
     }
 
     /// Counts a request that is sent now, and returns the moment.
-    pub(super) fn sent(&self, permit: Option<Provisional>) -> Instant {
+    pub(crate) fn sent(&self, permit: Option<Permit>) -> Instant {
         let now = Instant::now();
         self.state().count(now);
         if let Some(permit) = permit {
-            drop(permit.commit());
+            permit.commit();
         }
         now
     }
 
     /// Charges the first request at the pace that its response has announced: at the pace before, the
     /// charge may have recovered within the round trip.
-    pub(super) async fn charge_first(&self) {
-        let plan = self.state().plan();
+    pub(crate) async fn charge_first(&self) {
+        let limiter = self.state().limiter();
         // If it fails, one request more is sent.
-        let charged = plan.limiter().check(&Key::from(self.name.as_str()));
+        let charged = limiter.check(&Key::from(self.name.as_str()));
         drop(charged.await);
     }
 
     /// Follows what a response says, to a request that was sent at `sent_at`. Returns whether the pace
     /// has changed or a pause has begun.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &self,
         sent_at: Instant,
         status: StatusCode,

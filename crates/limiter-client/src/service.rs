@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -11,12 +12,12 @@ use http::{Request, Response};
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-use super::{
-    error::{BoxError, ThrottleError},
+use crate::{
+    error::{BoxError, OnStoreFailure, ThrottleError},
     host::{Host, NoPermit},
     layer::ThrottleLayer,
+    permit::Permit,
 };
-use crate::{Head, OnStoreFailure, charge::Provisional};
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
@@ -24,8 +25,8 @@ use crate::{Head, OnStoreFailure, charge::Provisional};
 /// that a request that waits occupies no connection.
 #[derive(Clone)]
 pub struct Throttle<S> {
-    pub(super) layer: ThrottleLayer,
-    pub(super) inner: S,
+    pub(crate) layer: ThrottleLayer,
+    pub(crate) inner: S,
 }
 
 /// The future of [`Throttle`]. If it is dropped before the request is sent, the permit is given back.
@@ -61,11 +62,14 @@ async fn send<S, B, R>(
 where
     S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone,
 {
-    let Some(name) = (layer.host)(Head::from(&request)) else {
+    let (head, body) = request.into_parts();
+    let name = (layer.host)(&head);
+    let request = Request::from_parts(head, body);
+    let Some(name) = name else {
         let mut service = ready(inner.clone()).await?;
         return service.call(request).await.map_err(inner_error);
     };
-    let host = layer.hosts.get(&name, || Host::new(&name, layer.plan.clone()));
+    let host = layer.hosts.get(&name, || Host::new(&name, Arc::clone(&layer.limiter)));
     let place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
     // Before it queues, because others in front of it may wait for longer than it can.
     if host.pause() > Some(layer.within) {
@@ -99,7 +103,7 @@ async fn permit(
     layer: &ThrottleLayer,
     host: &Host,
     deadline: Instant,
-) -> Result<Option<Provisional>, ThrottleError> {
+) -> Result<Option<Permit>, ThrottleError> {
     match timeout_at(deadline, host.permit(deadline)).await {
         Ok(Ok(permit)) => Ok(Some(permit)),
         Ok(Err(NoPermit::Store(error))) => match layer.on_store_failure {

@@ -4,21 +4,33 @@ use std::{error::Error as StdError, fmt, time::Duration};
 
 use limiter_core::Error;
 
-pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The error of [`Throttle`](super::Throttle).
+/// What follows if the limiter's store fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreFailure {
+    /// The request is sent without a permit, so that an outage of the store is not an outage of the
+    /// client. The default.
+    #[default]
+    Allow,
+    /// The request fails with [`ThrottleError::Store`].
+    Deny,
+}
+
+/// The error of [`Throttle`](crate::Throttle).
 ///
 /// A refusal by the server is not an error. Its response is returned unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ThrottleError {
     /// The request was not sent, because it would have to wait longer than
-    /// [`within`](super::ThrottleLayer::within).
+    /// [`within`](crate::ThrottleLayer::within).
     WaitTooLong {
         /// How long the host's pause or the next permit was away, if that is known.
         retry_after: Option<Duration>,
     },
-    /// The request was not sent, because [as many as may wait](super::ThrottleLayer::queue) for this
+    /// The request was not sent, because [as many as may wait](crate::ThrottleLayer::queue) for this
     /// host do so already.
     QueueFull,
     /// The request was not sent, because the limiter's store failed and the layer has

@@ -2,17 +2,17 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Error, ErrorKind, WaitingLimiter};
+use http::request::Parts;
+use limiter_core::{Algorithm, Error, ErrorKind, Limiter as _, WaitingLimiter};
 use tower_layer::Layer;
 
-use super::{hosts::Hosts, service::Throttle};
-use crate::{Head, OnStoreFailure, Plan};
+use crate::{error::OnStoreFailure, hosts::Hosts, service::Throttle};
 
 /// The longest time that can be set, so that no moment overflows.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// Returns the host that a request is counted for.
-type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
+type HostFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 /// Sends requests no faster than their server allows.
 ///
@@ -47,7 +47,7 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 ///
 /// use bytes::Bytes;
 /// use http::{Request, Response};
-/// use limiter_tower::{MemoryLimiter, Policy, Quota, ThrottleLayer};
+/// use limiter_client::{MemoryLimiter, Policy, Quota, ThrottleLayer};
 /// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -68,13 +68,13 @@ type HostFn = Arc<dyn Fn(Head<'_>) -> Option<String> + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct ThrottleLayer {
-    pub(super) hosts: Arc<Hosts>,
-    pub(super) plan: Plan,
-    pub(super) host: HostFn,
-    pub(super) within: Duration,
-    pub(super) queue: usize,
-    pub(super) longest_pause: Duration,
-    pub(super) on_store_failure: OnStoreFailure,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) limiter: Arc<dyn WaitingLimiter>,
+    pub(crate) host: HostFn,
+    pub(crate) within: Duration,
+    pub(crate) queue: usize,
+    pub(crate) longest_pause: Duration,
+    pub(crate) on_store_failure: OnStoreFailure,
 }
 
 impl ThrottleLayer {
@@ -85,8 +85,7 @@ impl ThrottleLayer {
     /// [`ErrorKind::InvalidSetting`] if the limiter's policy is not one limit by [`Algorithm::Gcra`],
     /// because the pace of a host is set as another quota of that algorithm.
     pub fn new(limiter: impl WaitingLimiter + 'static) -> Result<Self, Error> {
-        let plan = Plan::waiting(limiter);
-        let policy = plan.policy();
+        let policy = limiter.policy();
         if !matches!(policy.limits(), [limit] if limit.algorithm() == Algorithm::Gcra) {
             let families = policy.families();
             let message = format!(
@@ -97,7 +96,7 @@ impl ThrottleLayer {
         }
         Ok(Self {
             hosts: Arc::default(),
-            plan,
+            limiter: Arc::new(limiter),
             host: Arc::new(host_of),
             within: Duration::from_secs(60),
             queue: 1_000,
@@ -109,7 +108,7 @@ impl ThrottleLayer {
     /// Sets by what requests are counted, instead of the host and port of their URI: for instance by
     /// host and account, if a server limits accounts. Requests without one are sent at once.
     #[must_use]
-    pub fn host(self, host: impl Fn(Head<'_>) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn host(self, host: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self { host: Arc::new(host), ..self }
     }
 
@@ -145,7 +144,7 @@ impl ThrottleLayer {
 
 /// Returns the host and port of a request, from its URI or else from its `Host` field.
 #[expect(clippy::unnecessary_wraps, reason = "it is the default of a closure that may return none")]
-fn host_of(head: Head<'_>) -> Option<String> {
+fn host_of(head: &Parts) -> Option<String> {
     let named = || head.headers.get(http::header::HOST)?.to_str().ok();
     let host = head.uri.authority().map(http::uri::Authority::as_str).or_else(named);
     // Without the user's name.
@@ -165,7 +164,7 @@ impl<S> Layer<S> for ThrottleLayer {
 impl fmt::Debug for ThrottleLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThrottleLayer")
-            .field("policy", self.plan.policy())
+            .field("policy", self.limiter.policy())
             .field("within", &self.within)
             .field("queue", &self.queue)
             .field("longest_pause", &self.longest_pause)

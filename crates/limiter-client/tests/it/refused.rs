@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use limiter_client::{ThrottleError, ThrottleLayer};
 use limiter_core::Quota;
-use limiter_tower::{FixedKey, Headers, OnMissing, RateLimitLayer, ThrottleError, ThrottleLayer};
+use limiter_tower::{FixedKey, Headers, OnMissing, RateLimitLayer};
 use tokio::time::{Instant, timeout};
 use tower::{Layer, service_fn};
 
-use super::{Fields, Log, client, get, limiter, response, send_all, unlimited};
 use crate::hello;
+use crate::{Fields, Log, client, get, limiter, response, send_all, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -131,7 +132,7 @@ async fn assert_found_out(fields: Fields<'static>) {
     let server = service_fn(move |request| {
         let (server, log) = (server.clone(), own.clone());
         async move {
-            let status = crate::send(&server, request).await.status().as_u16();
+            let status = crate::send_server(&server, request).await.status().as_u16();
             log.add(status);
             Ok::<_, std::convert::Infallible>(response(status, fields))
         }

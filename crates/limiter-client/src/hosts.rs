@@ -5,21 +5,21 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::host::Host;
+use crate::host::Host;
 
 /// The most hosts that are kept, unless requests wait for more.
 const MAX_HOSTS: usize = 10_000;
 
 /// What is known of each host. Shared by all clones of a layer.
 #[derive(Default)]
-pub(super) struct Hosts(Mutex<HashMap<Box<str>, Arc<Host>>>);
+pub(crate) struct Hosts(Mutex<HashMap<Box<str>, Arc<Host>>>);
 
 impl Hosts {
     /// Returns the host of this name, which `make` makes if it is new.
     ///
     /// If there are too many, those without a request in flight are forgotten: first those that are not
     /// paused.
-    pub(super) fn get(&self, name: &str, make: impl FnOnce() -> Host) -> Arc<Host> {
+    pub(crate) fn get(&self, name: &str, make: impl FnOnce() -> Host) -> Arc<Host> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(host) = hosts.get(name) {
             return Arc::clone(host);
@@ -44,7 +44,6 @@ mod tests {
     use limiter_core::{MemoryLimiter, Policy, Quota};
 
     use super::*;
-    use crate::Plan;
 
     fn refuse(host: &Host) {
         let sent_at = host.sent(None);
@@ -55,8 +54,8 @@ mod tests {
     #[test]
     fn a_flood_of_hosts_is_bounded_and_forgets_none_that_is_paused_or_in_use() {
         let limiter = MemoryLimiter::new(Policy::gcra("outgoing", Quota::per_second(1)));
-        let (hosts, plan) = (Hosts::default(), Plan::waiting(limiter));
-        let get = |name: &str| hosts.get(name, || Host::new(name, plan.clone()));
+        let (hosts, limiter) = (Hosts::default(), Arc::new(limiter));
+        let get = |name: &str| hosts.get(name, || Host::new(name, limiter.clone()));
         let in_use = get("in-use.example");
         refuse(&get("paused.example"));
         for index in 0..3 * MAX_HOSTS {

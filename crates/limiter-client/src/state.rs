@@ -1,22 +1,22 @@
 //! The pace of one host, and its pause.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use limiter_core::{Limiter as _, WaitingLimiter};
 use tokio::time::Instant;
 
-use super::{
+use crate::{
     backoff::{Backoff, Meter},
     pace::Pace,
 };
-use crate::Plan;
 
 /// The pace of one host, and its pause.
-pub(super) struct State {
+pub(crate) struct State {
     /// As the limiter was given. Its policy is the fastest pace.
-    own: Plan,
+    own: Arc<dyn WaitingLimiter>,
     own_pace: Pace,
     /// On the same states, by the present pace.
-    plan: Plan,
+    limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
     paused_until: Option<Instant>,
     /// Whether a response has arrived, so that the host's limits are known if it announces any.
@@ -30,10 +30,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(own: Plan) -> Self {
+    pub(crate) fn new(own: Arc<dyn WaitingLimiter>) -> Self {
         let pace = Pace::of_policy(own.policy());
         Self {
-            plan: own.clone(),
+            limiter: Arc::clone(&own),
             own,
             own_pace: pace,
             pace,
@@ -46,26 +46,26 @@ impl State {
         }
     }
 
-    pub(super) fn plan(&self) -> Plan {
-        self.plan.clone()
+    pub(crate) fn limiter(&self) -> Arc<dyn WaitingLimiter> {
+        Arc::clone(&self.limiter)
     }
 
-    pub(super) const fn has_answered(&self) -> bool {
+    pub(crate) const fn has_answered(&self) -> bool {
         self.has_answered
     }
 
     /// Returns for how long no request may be sent.
-    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         let left = self.paused_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
-    pub(super) fn count(&mut self, now: Instant) {
+    pub(crate) fn count(&mut self, now: Instant) {
         self.meter.count(now);
     }
 
     /// Follows a response, and returns whether the pace has changed or a pause has begun.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &mut self,
         sent_at: Instant,
         is_refused: bool,
@@ -108,15 +108,15 @@ impl State {
         if pace == self.pace {
             return false;
         }
-        let plan = if pace == self.own_pace {
+        let limiter = if pace == self.own_pace {
             Some(self.own.clone())
         } else {
             let policy = pace.policy(self.own.policy().name());
-            policy.and_then(|policy| self.own.with_policy(&policy).ok())
+            policy.and_then(|policy| self.own.waiting_with_policy(&policy).ok())
         };
         // A limiter in memory may have no room for another quota: then the former pace stays.
-        let Some(plan) = plan else { return false };
-        (self.plan, self.pace) = (plan, pace);
+        let Some(limiter) = limiter else { return false };
+        (self.limiter, self.pace) = (limiter, pace);
         true
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::pace::PER_SECOND;
+use crate::pace::PER_SECOND;
 
 /// How long the rate stays before it is raised.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The requests of the present second, and of the one before.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     since: Instant,
     count: u32,
     /// `None` if nothing was sent in it.
@@ -19,11 +19,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) const fn new(now: Instant) -> Self {
+    pub(crate) const fn new(now: Instant) -> Self {
         Self { since: now, count: 0, before: None }
     }
 
-    pub(super) fn count(&mut self, now: Instant) {
+    pub(crate) fn count(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(self.since).as_secs();
         if seconds > 0 {
             self.before = (seconds == 1).then_some(self.count);
@@ -41,8 +41,8 @@ impl Meter {
 /// A rate that a refusal cuts to three quarters, and that each second with an admission raises by a
 /// twentieth of the rate that was refused. In millionths of a request a second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff {
-    pub(super) rate: u64,
+pub(crate) struct Backoff {
+    pub(crate) rate: u64,
     step: u64,
     cut_at: Instant,
     raised_at: Instant,
@@ -51,7 +51,7 @@ pub(super) struct Backoff {
 impl Backoff {
     /// Returns the rate after the refusal of a request that was sent at `sent_at`, while the pace was
     /// `pace`.
-    pub(super) fn refused(
+    pub(crate) fn refused(
         former: Option<Self>,
         pace: u64,
         meter: &Meter,
@@ -71,7 +71,7 @@ impl Backoff {
     }
 
     /// Returns the rate after an admission.
-    pub(super) fn admitted(self, now: Instant) -> Self {
+    pub(crate) fn admitted(self, now: Instant) -> Self {
         let seconds = now.saturating_duration_since(self.raised_at).as_secs();
         if seconds < INTERVAL.as_secs() {
             return self;

@@ -3,17 +3,17 @@
 use std::{convert::Infallible, time::Duration};
 
 use http::{Request, Response};
+use limiter_client::{OnStoreFailure, ThrottleError, ThrottleLayer};
 use limiter_core::{Answer, Error, ErrorKind, Policy, Quota};
 use limiter_test::fake::Fake;
-use limiter_tower::{OnStoreFailure, ThrottleError, ThrottleLayer};
 use tokio::{
     task::yield_now,
     time::{Instant, sleep, timeout},
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
-use super::{Log, client, get, limiter, request_to, response, send_all, unlimited};
 use crate::Body;
+use crate::{Log, client, get, limiter, request_to, response, send_all, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
 

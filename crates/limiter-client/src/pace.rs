@@ -6,10 +6,10 @@ use limiter_core::{Algorithm, Policy, Quota};
 
 /// A rate of requests, with a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pace(Quota);
+pub(crate) struct Pace(Quota);
 
 /// The unit of a rate: a millionth of a permit a second.
-pub(super) const PER_SECOND: u64 = 1_000_000;
+pub(crate) const PER_SECOND: u64 = 1_000_000;
 
 /// The window of a rate that was computed. Its permits in it are the rate.
 const COMPUTED_WINDOW: Duration = Duration::from_secs(PER_SECOND);
@@ -19,7 +19,7 @@ const RESERVE: u64 = 20;
 
 impl Pace {
     /// Returns the pace of a policy's first limit.
-    pub(super) fn of_policy(policy: &Policy) -> Self {
+    pub(crate) fn of_policy(policy: &Policy) -> Self {
         policy.limits().first().map_or(Self(Quota::per_second(1)), |limit| Self(*limit.quota()))
     }
 
@@ -28,7 +28,7 @@ impl Pace {
     /// A server that announces a burst refills it at the quota's rate. A quarter of it is the burst of
     /// the pace, because requests that were sent at even intervals do not arrive at even ones. Any other
     /// server may count windows, in which the burst and the rate have to fit together.
-    pub(super) fn announced(permits: u64, window: Duration, burst: Option<u64>) -> Option<Self> {
+    pub(crate) fn announced(permits: u64, window: Duration, burst: Option<u64>) -> Option<Self> {
         let burst = burst.filter(|burst| *burst < permits);
         let (permits, burst) = match burst {
             Some(burst) => (permits, burst / 4),
@@ -39,7 +39,7 @@ impl Pace {
     }
 
     /// Returns the pace at which `permits` last for `time`.
-    pub(super) fn of_remainder(permits: u64, time: Duration) -> Option<Self> {
+    pub(crate) fn of_remainder(permits: u64, time: Duration) -> Option<Self> {
         // A power of two, so that not each permit changes it.
         let burst = (permits / RESERVE).checked_ilog2().map_or(1, |log| 1 << log);
         Self::computed(rate(permits, time), burst)
@@ -49,23 +49,23 @@ impl Pace {
     ///
     /// There are few such rates, so that processes which compute nearly the same one agree, and that
     /// small changes of a server's figures change nothing.
-    pub(super) fn computed(rate: u64, burst: u64) -> Option<Self> {
+    pub(crate) fn computed(rate: u64, burst: u64) -> Option<Self> {
         // Its first four bits count.
         let rest = rate.checked_ilog2()?.saturating_sub(3);
         let quota = Quota::new(rate >> rest << rest, COMPUTED_WINDOW).ok()?;
         Some(Self(quota.try_with_burst(burst.max(1)).ok()?))
     }
 
-    pub(super) fn rate(self) -> u64 {
+    pub(crate) fn rate(self) -> u64 {
         rate(self.0.permits(), self.0.window())
     }
 
-    pub(super) const fn burst(self) -> u64 {
+    pub(crate) const fn burst(self) -> u64 {
         self.0.burst()
     }
 
     /// Returns the slower one, with the smaller burst.
-    pub(super) fn slower(self, other: Self) -> Self {
+    pub(crate) fn slower(self, other: Self) -> Self {
         let slower = if other.rate() < self.rate() { other } else { self };
         // A smaller burst recovers sooner, so it is as valid.
         let quota = slower.0.try_with_burst(self.burst().min(other.burst()));
@@ -73,7 +73,7 @@ impl Pace {
     }
 
     /// Returns the pace, or one permit in `time` if that is faster.
-    pub(super) fn at_least_one_in(self, time: Duration) -> Self {
+    pub(crate) fn at_least_one_in(self, time: Duration) -> Self {
         match Self::computed(rate(1, time), 1) {
             Some(slowest) if slowest.rate() > self.rate() => slowest,
             _ => self,
@@ -81,7 +81,7 @@ impl Pace {
     }
 
     /// Returns the pace as a policy.
-    pub(super) fn policy(self, name: &str) -> Option<Policy> {
+    pub(crate) fn policy(self, name: &str) -> Option<Policy> {
         Policy::new(name, Algorithm::Gcra, self.0).ok()
     }
 }

@@ -1,4 +1,6 @@
-//! Outgoing requests.
+//! The behaviour of the layer, one file an area.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod announced;
 mod queue;
@@ -12,15 +14,16 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, header::HeaderName};
+use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
 use limiter_core::{Clock, MemoryLimiter, Policy, Quota, Timer, Timestamp};
-use limiter_tower::{Throttle, ThrottleError, ThrottleLayer};
+use limiter_tower::ResponseBody;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::Body;
+type Body = http_body_util::Full<bytes::Bytes>;
 
 /// Tokio's clock, which a test pauses: then it jumps to the next moment that a task waits for.
 #[derive(Clone, Copy)]
@@ -140,4 +143,17 @@ async fn send_all<S: Server>(client: &Throttle<S>, host: &'static str, count: us
         tasks.spawn(async move { get(&client, host).await.unwrap() });
     }
     tasks.join_all().await
+}
+
+/// The inner service of a server by our own layer.
+async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from("hello")))
+}
+
+/// Sends one request to a server by our own layer.
+async fn send_server<S>(service: &S, request: Request<Body>) -> Response<ResponseBody<Body>>
+where
+    S: Service<Request<Body>, Response = Response<ResponseBody<Body>>, Error = Infallible> + Clone,
+{
+    service.clone().oneshot(request).await.unwrap()
 }

@@ -6,14 +6,15 @@ use std::{
 };
 
 use http::{Request, Response};
+use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
-use limiter_tower::{FixedKey, Handle, Headers, OnMissing, RateLimitLayer, Reset, ThrottleLayer};
+use limiter_tower::{FixedKey, Handle, Headers, OnMissing, RateLimitLayer, Reset};
 use proptest::{collection::vec, prelude::*, sample::select};
 use tokio::time::Instant;
 use tower::{Layer, service_fn};
 
-use super::{Fields, Log, Server, TokioClock, client, get, limiter, response, send_all, unlimited};
-use crate::{Body, hello, send};
+use crate::{Body, hello, send_server};
+use crate::{Fields, Log, Server, TokioClock, client, get, limiter, response, send_all, unlimited};
 
 /// Returns how long a server's clients took for 201 requests, at the pace of what it announced.
 async fn time_for_200(fields: Fields<'_>) -> f64 {
@@ -162,7 +163,7 @@ fn server(policy: Policy, headers: Headers, log: &Log) -> (impl Server + use<>, 
         let (service, log) = (service.clone(), log.clone());
         async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let response = send(&service, request).await.map(|_| Body::default());
+            let response = send_server(&service, request).await.map(|_| Body::default());
             log.add(response.status().as_u16());
             tokio::time::sleep(Duration::from_millis(5)).await;
             Ok::<Response<Body>, Infallible>(response)

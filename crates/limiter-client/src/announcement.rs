@@ -8,7 +8,7 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
-use super::pace::Pace;
+use crate::pace::Pace;
 
 /// The most members of a field that are read.
 const MAX_MEMBERS: usize = 16;
@@ -36,7 +36,7 @@ const SINGLE: [[HeaderName; 3]; 2] = [
 /// one dictionary of draft 07, the single fields of drafts 03 to 06, and `X-RateLimit-*`. What it can't
 /// read counts as absent.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Announcement {
+pub(crate) struct Announcement {
     limits: Vec<Limit>,
 }
 
@@ -54,7 +54,7 @@ struct Limit {
 }
 
 impl Announcement {
-    pub(super) fn read(headers: &HeaderMap) -> Self {
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
         let mut limits = policies(headers);
         let states = states(headers);
         for (name, state) in states {
@@ -74,12 +74,12 @@ impl Announcement {
     }
 
     /// Returns the slowest pace of all limits.
-    pub(super) fn pace(&self) -> Option<Pace> {
+    pub(crate) fn pace(&self) -> Option<Pace> {
         self.limits.iter().filter_map(Limit::pace).reduce(Pace::slower)
     }
 
     /// Returns the time during which the server admits no more.
-    pub(super) fn pause(&self) -> Option<Duration> {
+    pub(crate) fn pause(&self) -> Option<Duration> {
         self.limits.iter().filter_map(Limit::pause).max()
     }
 }
@@ -113,7 +113,7 @@ impl Limit {
 }
 
 /// Returns the time of `Retry-After`, in seconds or as a date.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         // More digits than a number has are for ever.
