@@ -12,17 +12,25 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["memory"] | ["memory", "--quick"] | ["flood"] | ["flood", "--keys", _] => {
-            run_package(shell, "memory", &words)
+            run_package(shell, "memory", "release", &words)
         }
-        ["layer"] | ["layer", "--quick"] => run_package(shell, "layer", &words),
+        ["layer"] | ["layer", "--quick"] => {
+            // Users compile with either.
+            for profile in ["release", "lto"] {
+                let words = [&[profile], words.as_slice()].concat();
+                run_package(shell, "layer", profile, &words)?;
+            }
+            Ok(())
+        }
         _ => run_through_redis(shell, arguments),
     }
 }
 
 /// Runs the package in the folder `name` of `bench/`, which writes its report itself.
-fn run_package(shell: &Shell, name: &str, arguments: &[&str]) -> Result<()> {
+fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> Result<()> {
     let target = workspace::target_folder(shell)?.join(format!("bench-{name}"));
-    let options = ["--release", "--manifest-path", &format!("bench/{name}/Cargo.toml")];
+    let manifest = format!("bench/{name}/Cargo.toml");
+    let options = ["--profile", profile, "--manifest-path", &manifest];
     // `run` builds only the program that it runs, which may run the others.
     cmd!(shell, "cargo build {options...} --target-dir {target}").quiet().run()?;
     cmd!(shell, "cargo run {options...} --target-dir {target}")

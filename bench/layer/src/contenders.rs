@@ -20,16 +20,17 @@ pub struct Contender {
 }
 
 pub const BARE: &str = "bare service";
+/// As it comes.
 pub const OURS: &str = "limiter-tower";
-pub const OURS_WITHOUT_DECISIONS: &str = "limiter-tower, without decisions";
+pub const OURS_WITH_DECISIONS: &str = "limiter-tower, with decisions";
 /// The one that ratios refer to.
 pub const REFERENCE: &str = "tower_governor";
 
 /// The bare service is the first one.
 pub const CONTENDERS: [Contender; 5] = [
     Contender { name: BARE, build: |setup| Some(Box::new(setup.inner)) },
-    Contender { name: OURS, build: |setup| limiter_tower(setup, true) },
-    Contender { name: OURS_WITHOUT_DECISIONS, build: |setup| limiter_tower(setup, false) },
+    Contender { name: OURS, build: |setup| limiter_tower(setup, false) },
+    Contender { name: OURS_WITH_DECISIONS, build: |setup| limiter_tower(setup, true) },
     Contender { name: REFERENCE, build: tower_governor },
     Contender { name: "axum-governor", build: axum_governor },
 ];

@@ -1,9 +1,9 @@
 //! The layer of limiter-tower.
 
 use limiter_core::{MemoryLimiter, Policy, Quota};
-use limiter_tower::{ClientIp, Headers, OnMissing, RateLimitLayer};
+use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, headers::Headers};
 
-/// Returns the layer. It inserts decisions into the extensions by default.
+/// Returns the layer, with or without decisions in the extensions, which it leaves out by default.
 #[must_use]
 pub fn layer(quota: Quota, headers: bool, decisions: bool) -> RateLimitLayer {
     let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
@@ -11,5 +11,5 @@ pub fn layer(quota: Quota, headers: bool, decisions: bool) -> RateLimitLayer {
     if !headers {
         layer = layer.headers(Headers::None);
     }
-    if decisions { layer } else { layer.without_decisions() }
+    if decisions { layer.decisions() } else { layer }
 }

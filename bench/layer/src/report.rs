@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use limiter_bench_layer::{
-    cells::{CELLS, Cell, Target},
-    contenders::{OURS_WITHOUT_DECISIONS, REFERENCE},
+    cells::{CELLS, Cell, PLAIN_TARGETS, Target, WITH_FIELDS},
+    contenders::{OURS, REFERENCE},
 };
 
 use crate::{
-    Effort, host,
+    Effort, Profile, host,
     measure::{self, Contender, Measured},
     table::{Sample, Table},
 };
@@ -22,6 +22,7 @@ struct Row<'a> {
     ratio: Option<Sample>,
     allocations: Option<f64>,
     target: Option<Target>,
+    profile: Profile,
 }
 
 /// A bound, and what was measured.
@@ -40,10 +41,11 @@ impl Row<'_> {
             let is_missed = figure > bound;
             Some(Check { bound: show(bound), measured: show(figure), is_missed })
         };
+        let bound = target.ratios.and_then(|ratios| ratios.get(self.profile.index).copied());
         let ratio = self.ratio.as_ref().map(|ratio| ratio.quartiles().0);
         let nanos = Some(self.contender.added.quartiles().0);
         let checks = [
-            check(ratio, target.ratio, "of tower_governor", 2),
+            check(ratio, bound, "of tower_governor", 2),
             check(nanos, target.nanos, "ns", 0),
             check(self.allocations, target.allocations, "allocations", 0),
         ];
@@ -52,16 +54,16 @@ impl Row<'_> {
 }
 
 /// Measures all cells, and returns the report.
-pub(crate) fn measure(effort: &Effort) -> Result<String> {
+pub(crate) fn measure(effort: &Effort, profile: Profile) -> Result<String> {
     let lock = include_str!("../Cargo.lock");
-    let host = host::describe("limiter-tower", PEERS, lock);
+    let host = host::describe("limiter-tower", profile.name, PEERS, lock);
     let allocations = measure::allocations()?;
     let (mut tables, mut missed, mut targets) = (String::new(), Vec::new(), 0);
     for (index, cell) in CELLS.iter().enumerate() {
         eprintln!("{}", cell.name);
         let measured = measure::rounds(effort, cell)?;
         let count = |name: &str| allocations.get(&(index, name.to_owned())).copied();
-        let rows = rows(cell, &measured, count);
+        let rows = rows(cell, profile, &measured, count);
         for check in rows.iter().flat_map(Row::checks) {
             targets += 1;
             if check.is_missed {
@@ -74,7 +76,7 @@ pub(crate) fn measure(effort: &Effort) -> Result<String> {
         writeln!(tables, "\n## {}\n\nThe bare service takes {bare} ns a request.\n", cell.name)?;
         write!(tables, "{}", table(&rows))?;
     }
-    let mut text = introduction(effort, &host);
+    let mut text = introduction(effort, profile, &host);
     writeln!(text, "{} of {targets} targets are missed.", missed.len())?;
     if !missed.is_empty() {
         writeln!(text, "\n{}", missed.join("\n"))?;
@@ -82,7 +84,8 @@ pub(crate) fn measure(effort: &Effort) -> Result<String> {
     Ok(text + &tables)
 }
 
-fn introduction(effort: &Effort, host: &str) -> String {
+fn introduction(effort: &Effort, profile: Profile, host: &str) -> String {
+    let at = |ratios: [f64; 2]| ratios.get(profile.index).copied().unwrap_or_default();
     format!(
         "# Benchmarks of rate limit layers\n\n\
          Written by `cargo xtask bench {}`. Do not edit.\n\n{host}\n\
@@ -103,18 +106,21 @@ fn introduction(effort: &Effort, host: &str) -> String {
          For a refusal, tower_governor and axum-governor create a clock. Its constructor executes \
          `cpuid`, which is slow in a virtual machine.\n\n\
          ## Targets\n\n\
-         At most, for \"{OURS_WITHOUT_DECISIONS}\" on one thread: 1.20 of {REFERENCE} without \
-         header fields and 0.65 with them; no allocation without header fields, 2 with them, 4 into \
-         an empty header map. A refusal takes at most 500 ns.\n\n",
+         At most, for \"{OURS}\" on one thread: {:.2} of {REFERENCE} without header fields and \
+         {:.2} with them; no allocation without header fields, 2 with them, 4 into an empty header \
+         map. A refusal takes at most 500 ns.\n\n",
         effort.name,
         effort.rounds,
         effort.turn.as_millis(),
+        at(PLAIN_TARGETS),
+        at(WITH_FIELDS),
     )
 }
 
 /// Returns the rows of a cell, without the bare service.
 fn rows<'a>(
     cell: &Cell,
+    profile: Profile,
     measured: &'a Measured,
     count: impl Fn(&str) -> Option<f64>,
 ) -> Vec<Row<'a>> {
@@ -123,7 +129,8 @@ fn rows<'a>(
         contender,
         ratio: reference.map(|reference| contender.added.over(&reference.added)),
         allocations: count(contender.name),
-        target: cell.target.filter(|target| target.layer == contender.name),
+        target: cell.target.filter(|_| contender.name == OURS),
+        profile,
     };
     measured.contenders.iter().skip(1).map(row).collect()
 }

@@ -14,7 +14,7 @@ pub(crate) fn resident() -> Result<u64> {
 
 /// Returns what the figures depend on, as a list in Markdown: with the commit of `ours`, and the
 /// versions of `peers` in `lock`, the text of a `Cargo.lock`.
-pub(crate) fn describe(ours: &str, peers: &[&str], lock: &str) -> String {
+pub(crate) fn describe(ours: &str, profile: &str, peers: &[&str], lock: &str) -> String {
     let cpu = read("/proc/cpuinfo");
     let field = |name| {
         let value = cpu.lines().find_map(|line| line.strip_prefix(name)?.split(": ").nth(1));
@@ -27,7 +27,7 @@ pub(crate) fn describe(ours: &str, peers: &[&str], lock: &str) -> String {
     let load = read("/proc/loadavg");
     format!(
         "- Date: {}\n- Machine: {}, {processors} processors with {} of cache each, {gigabytes} GB; {} {}\n\
-         - Load average at the start: {}\n- Compiler: {}, profile `release`\n- Crates: {}\n",
+         - Load average at the start: {}\n- Compiler: {}, profile {profile}\n- Crates: {}\n",
         output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         field("model name"),
         field("cache size"),

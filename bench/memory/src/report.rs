@@ -85,7 +85,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
 
 /// Returns the date, the machine and the versions of what is compared.
 pub(crate) fn host() -> String {
-    host::describe("limiter-core", PEERS, include_str!("../Cargo.lock"))
+    host::describe("limiter-core", "`release`", PEERS, include_str!("../Cargo.lock"))
 }
 
 fn measure(effort: &Effort) -> Result<(Vec<Cell>, Vec<Bytes>, String)> {

@@ -44,6 +44,12 @@ pub trait Limiter: Send + Sync {
     /// Returns how far the permits of `key` are used up, and charges nothing.
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
 
+    /// Returns what [`check_n`](Self::check_n) would decide now, and charges nothing. `None`, the default,
+    /// if a limiter can't decide that without a call to its store.
+    fn preview(&self, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
+        None
+    }
+
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
@@ -130,6 +136,7 @@ forward!(Limiter for Arc Box: {
     fn check(&self, key: &Key<'_>) -> Answer<Decision>;
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
+    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
     fn refund(&self, receipt: Receipt) -> Answer<u64>;
     fn reset(&self, key: &Key<'_>) -> Answer<()>;

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use limiter_core::{Policy, Quota};
 use limiter_redis::{Connection, RedisLimiter};
 use limiter_test::server::Server;
-use limiter_tower::{FixedKey, Keep, OnMissing, RateLimitLayer, Wait};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::Wait, settle::Keep};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Limiter = RedisLimiter<Connection>;

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::{machine::Machine, server::Server};
-use limiter_tower::{FixedKey, OnMissing, OnStoreFailure, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::OnStoreFailure};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 

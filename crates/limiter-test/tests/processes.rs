@@ -15,7 +15,7 @@ use axum::{Router, routing::get};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::server::Server;
-use limiter_tower::{FixedKey, OnMissing, OnStoreFailure, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::OnStoreFailure};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 const LIMIT: usize = 100;

@@ -31,7 +31,7 @@ use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::server::Server;
-use limiter_tower::{FixedKey, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
 use tokio::{net::TcpListener, runtime, task::JoinSet, time::sleep};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 

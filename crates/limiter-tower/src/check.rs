@@ -10,11 +10,13 @@ use std::{
 use limiter_core::{Answer, Cost, Decision, Error, Key, Receipt, Reservation, Source};
 
 use crate::{
-    Head, Outcome, Plan, PolicyDecision, Refused,
     config::{Config, EventDetails},
-    observe::log,
+    handle::Refused,
+    key::Head,
+    observe::{Outcome, PolicyDecision, log},
+    plan::Plan,
     respond::{Refusal, insert, respond},
-    rule::{OnError, Rule},
+    rule::{Disclosure, OnError, Rule},
     wait::WaiterGuard,
 };
 
@@ -32,7 +34,7 @@ pub(crate) struct RuleCheck {
 }
 
 /// The answer that is awaited.
-pub(crate) enum Stage {
+pub(crate) enum PendingAnswer {
     Check(Answer<Decision>),
     /// As `Check`, with a receipt.
     Reserve(Answer<Reservation>),
@@ -55,16 +57,16 @@ impl RuleCheck {
         key: &Key<'_>,
         cost: Cost,
         needs_receipt: bool,
-    ) -> (Self, Stage) {
+    ) -> (Self, PendingAnswer) {
         let plan = rule.plan(head);
         let is_shadow = !rule.enforces(key);
         let started = config.is_observed().then(Instant::now);
-        let stage = if needs_receipt {
-            Stage::Reserve(plan.limiter().reserve(key, cost, Duration::ZERO))
+        let answer = if needs_receipt {
+            PendingAnswer::Reserve(plan.limiter().reserve(key, cost, Duration::ZERO))
         } else {
-            Stage::Check(plan.limiter().check_n(key, cost))
+            PendingAnswer::Check(plan.limiter().check_n(key, cost))
         };
-        (Self::of(plan, cost, is_shadow, started), stage)
+        (Self::of(plan, cost, is_shadow, started), answer)
     }
 
     /// Returns a check that was sent.
@@ -84,7 +86,7 @@ impl RuleCheck {
         rule: &Rule,
         result: &CheckResult,
         key: impl FnOnce() -> Option<Key<'k>>,
-    ) -> Option<Stage> {
+    ) -> Option<PendingAnswer> {
         let wait = rule.wait.as_ref()?;
         let Ok((decision, _)) = result else {
             return None;
@@ -100,15 +102,16 @@ impl RuleCheck {
         let place = wait.enter(&rule.name, &key)?;
         self.elapsed = self.started.map(|started| started.elapsed());
         self.waits_since = Some(Instant::now());
-        Some(Stage::Wait(limiter.acquire(&key, self.cost, Some(wait.within())), place))
+        Some(PendingAnswer::Wait(limiter.acquire(&key, self.cost, Some(wait.within())), place))
     }
 
     /// Returns what follows from the limiter's result, and reports it. An admission has no decision if
-    /// the store failed.
+    /// the store failed. A refusal waits for the rules that come `later` too.
     pub(crate) fn conclude(
         self,
         config: &Config,
         rule: &Rule,
+        later: &[Rule],
         decision: Result<Decision, Error>,
         head: Head<'_>,
     ) -> Result<Option<PolicyDecision>, Refused> {
@@ -142,25 +145,48 @@ impl RuleCheck {
         let disclosure = rule.disclosure;
         let decided = PolicyDecision { plan, cost, decision, is_shadow, waited, disclosure };
         match outcome {
-            Outcome::Denied | Outcome::ErrorDenied => Err(refuse(config, rule, decided, head)),
+            Outcome::Denied | Outcome::ErrorDenied => {
+                Err(refuse(config, rule, later, decided, head))
+            }
             _ => Ok(Some(decided)),
         }
     }
 }
 
 /// Returns the response to a request that was refused.
-fn refuse(config: &Config, rule: &Rule, decided: PolicyDecision, head: Head<'_>) -> Refused {
+fn refuse(
+    config: &Config,
+    rule: &Rule,
+    later: &[Rule],
+    decided: PolicyDecision,
+    head: Head<'_>,
+) -> Refused {
     let decision = decided.decision;
     log::refused(decided.policy(), &decision);
     let refusal = match decision.source() {
         Source::Failure => Refusal::unavailable(head, &decided.plan),
-        _ => Refusal::quota(head, &decided),
+        _ => Refusal::quota(head, &decided, longest_wait(&decision, later, head)),
     };
     let mut response = respond(config, rule, &refusal);
     if config.has_decisions {
         insert(decided.into(), response.extensions_mut());
     }
     Refused::new(response, Some(decision))
+}
+
+/// Returns when the refused request would be admitted by the rules that were not asked too, as far as
+/// they know without a call to a store and clients may know it. `None` if never.
+fn longest_wait(refused: &Decision, later: &[Rule], head: Head<'_>) -> Option<Duration> {
+    let waits = later.iter().filter(|rule| rule.disclosure != Disclosure::None).map(|rule| {
+        let key = rule.key.key(head).ok().filter(|key| rule.enforces(key));
+        let preview = key.and_then(|key| {
+            let cost = rule.cost(head);
+            rule.with_plan(head, |plan| plan.limiter().preview(&key, cost))
+        });
+        // An admission has a wait of zero.
+        preview.map_or(Some(Duration::ZERO), |decision| decision.retry_after())
+    });
+    waits.fold(refused.retry_after(), |longest, wait| Some(longest?.max(wait?)))
 }
 
 fn outcome_of(decision: &Decision, is_shadow: bool, was_delayed: bool) -> Outcome {
@@ -175,7 +201,7 @@ fn outcome_of(decision: &Decision, is_shadow: bool, was_delayed: bool) -> Outcom
     }
 }
 
-impl Stage {
+impl PendingAnswer {
     /// Returns whether it waits for permits, and not for a decision.
     pub(crate) const fn is_wait(&self) -> bool {
         matches!(self, Self::Wait(..))

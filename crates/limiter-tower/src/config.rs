@@ -5,10 +5,13 @@ use std::{fmt, iter, sync::Arc, time::Duration};
 use limiter_core::{Decision, Error, Policy};
 
 use crate::{
-    Event, Head, Keep, Outcome, Plan,
-    charge::UnsentRefunds,
+    OnMissing,
+    key::Head,
+    observe::{Event, Outcome},
+    plan::Plan,
     respond::{GrpcStatus, Headers, RefuseFn, ResponseHead, text},
-    rule::{Flag, Rule},
+    rule::{Flag, Mode, Rule},
+    settle::{Keep, UnsentRefunds},
 };
 
 pub(crate) type SkipFn = Arc<dyn Fn(Head<'_>) -> bool + Send + Sync>;
@@ -30,8 +33,6 @@ pub(crate) struct Config {
     pub(crate) has_decisions: bool,
     pub(crate) observer: Option<ObserveFn>,
     pub(crate) is_off: Flag,
-    /// Whether the configuration has ended.
-    pub(crate) is_built: bool,
     pub(crate) unsent: Arc<UnsentRefunds>,
 }
 
@@ -45,10 +46,9 @@ impl Config {
             refuse: Arc::new(text),
             headers: Headers::default(),
             grpc_status: GrpcStatus::default(),
-            has_decisions: true,
+            has_decisions: false,
             observer: None,
             is_off: Flag::default(),
-            is_built: false,
             unsent: Arc::default(),
         }
     }
@@ -95,14 +95,13 @@ impl Config {
     }
 
     /// Returns whether each rule whose key clients choose stands beside another one that is enforced for
-    /// as many keys.
-    pub(crate) fn has_enough_keys(&self) -> bool {
-        let enforced = |is_chosen| {
-            let rules =
-                self.rules.iter().filter(move |rule| rule.key.is_client_chosen() == is_chosen);
-            rules.map(|rule| rule.mode.get().percent()).max()
-        };
-        enforced(true) <= enforced(false)
+    /// as many keys and that no request skips, if the rules have these modes.
+    pub(crate) fn has_enough_keys(&self, mode: impl Fn(&Rule) -> Mode) -> bool {
+        let (chosen, others): (Vec<_>, Vec<_>) =
+            self.rules.iter().partition(|rule| rule.key.is_client_chosen());
+        let enforced = |rule: &&Rule| mode(rule).percent();
+        let others = others.iter().filter(|rule| rule.missing != OnMissing::Allow);
+        chosen.iter().map(enforced).max() <= others.map(enforced).max()
     }
 
     /// Returns the rule of a layer that has one rule, delays no request and settles no charge.

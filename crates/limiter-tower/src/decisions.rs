@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Decision, Policy, Source};
 
-use crate::{Disclosure, Plan, respond::Reported};
+use crate::{plan::Plan, respond::Reported, rule::Disclosure};
 
 /// The decisions about one request, by policy, in the order in which the rules were asked.
 ///
-/// A layer inserts them into the extensions of an admitted request, for handlers, and of the response,
-/// for outer layers. The response to a refused request has only the decision to refuse it, because the
-/// charges of earlier rules are refunded. An inner layer appends to those of an outer one.
+/// A layer with [`decisions`](crate::RateLimitLayer::decisions) inserts them into the extensions of an
+/// admitted request, for handlers, and of the response, for outer layers. The response to a refused
+/// request has only the decision to refuse it, because the charges of earlier rules are refunded. An
+/// inner layer appends to those of an outer one. With the feature `axum` they are an extractor.
 ///
 /// ```
-/// use limiter_tower::Decisions;
+/// use limiter_tower::observe::Decisions;
 ///
-/// fn remaining<B>(request: &http::Request<B>) -> Option<u64> {
-///     let decisions = request.extensions().get::<Decisions>()?;
-///     Some(decisions.get("api")?.decision().remaining())
+/// async fn handler(decisions: Decisions) -> String {
+///     let remaining = decisions.get("api").map(|decided| decided.decision().remaining());
+///     format!("{remaining:?} requests remain")
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -56,7 +57,7 @@ impl PolicyDecision {
         self.cost
     }
 
-    /// Returns whether the rule is not enforced for this key: see [`Mode`](crate::Mode). A refusal
+    /// Returns whether the rule is not enforced for this key: see [`Mode`](crate::rule::Mode). A refusal
     /// was not acted upon.
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
@@ -67,6 +68,14 @@ impl PolicyDecision {
     #[must_use]
     pub const fn waited(&self) -> Option<Duration> {
         self.waited
+    }
+
+    /// Counts what a settlement has given back of the charge, when `kept` permits stay.
+    fn settle(&mut self, kept: u64) {
+        let back = self.cost.get().saturating_sub(kept);
+        if self.decision.is_admitted() && self.decision.source() != Source::Failure && back > 0 {
+            self.decision = self.plan.fields().refunded(&self.decision, back);
+        }
     }
 
     /// Returns what header fields report to clients, if they do.
@@ -99,6 +108,16 @@ impl Decisions {
         self.first.iter().chain(&self.others)
     }
 
+    /// Returns what header fields report to clients.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = Reported<'_>> + Clone {
+        self.iter().filter_map(PolicyDecision::reported)
+    }
+
+    /// Counts what a settlement has given back.
+    pub(crate) fn settle(&mut self, kept: u64) {
+        self.first.iter_mut().chain(&mut self.others).for_each(|decided| decided.settle(kept));
+    }
+
     pub(crate) fn push(&mut self, decided: PolicyDecision) {
         match self.first {
             None => self.first = Some(decided),
@@ -110,5 +129,21 @@ impl Decisions {
         for decided in other.first.into_iter().chain(other.others) {
             self.push(decided);
         }
+    }
+}
+
+#[cfg(feature = "axum")]
+impl<S: Sync> axum::extract::FromRequestParts<S> for Decisions {
+    type Rejection = (http::StatusCode, &'static str);
+
+    async fn from_request_parts(
+        parts: &mut http::request::Parts,
+        _: &S,
+    ) -> Result<Self, Self::Rejection> {
+        parts.extensions.get().cloned().ok_or((
+            http::StatusCode::INTERNAL_SERVER_ERROR,
+            "the request has no rate limit decisions: call `decisions` on a `RateLimitLayer` around \
+             this route",
+        ))
     }
 }

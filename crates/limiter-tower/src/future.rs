@@ -13,19 +13,24 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    Charge, Cost, Decisions, Disclosure, Head, Plan, PolicyDecision, Refused,
-    charge::Charges,
     config::{Config, SettleFn},
+    handle::Refused,
+    headers::Headers,
+    key::Head,
+    observe::{Decisions, PolicyDecision},
+    plan::Plan,
     request_check::RequestCheck,
     respond::{Reported, ResponseFields, ResponseHead, body::ResponseBody, insert},
-    rule::Rule,
+    rule::{Disclosure, Rule},
+    settle::{Charge, Charges},
 };
+use limiter_core::Cost;
 
 pin_project! {
-    /// The future of [`RateLimit`](crate::RateLimit).
+    /// The future of [`RateLimit`](crate::service::RateLimit).
     ///
-    /// If it is dropped before the inner service has the request, charges are refunded. Only a charge
-    /// that a store is making at that moment may stay.
+    /// If it is dropped, charges stay: a client that resets its requests is limited like any other. A
+    /// request that waits gives its place and the permits that it waits for back.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -54,11 +59,11 @@ struct Deciding<S, B> {
     check: RequestCheck,
     service: S,
     request: Request<B>,
-    stage: Stage,
+    phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Stage {
+enum Phase {
     /// The service was polled ready.
     Checking,
     /// The service was not polled ready: a ready one may hold a permit of an inner concurrency limit,
@@ -75,23 +80,27 @@ where
     /// Returns the response to a request that is not admitted, or nothing once it is admitted and the
     /// service is ready.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Refused>, S::Error>> {
-        if self.stage != Stage::Readying {
+        if self.phase != Phase::Readying {
             match self.check.poll(Head::from(&self.request), cx) {
                 Poll::Ready(Err(refused)) => return Poll::Ready(Ok(Some(refused))),
-                Poll::Ready(Ok(())) if self.stage == Stage::Checking => {
+                Poll::Ready(Ok(())) if self.phase == Phase::Checking => {
                     return Poll::Ready(Ok(None));
                 }
-                Poll::Ready(Ok(())) => self.stage = Stage::Readying,
+                Poll::Ready(Ok(())) => self.phase = Phase::Readying,
                 Poll::Pending => {
-                    if self.stage == Stage::Checking && self.check.is_waiting() {
+                    if self.phase == Phase::Checking && self.check.is_waiting() {
                         self.service = self.service.clone();
-                        self.stage = Stage::Waiting;
+                        self.phase = Phase::Waiting;
                     }
                     return Poll::Pending;
                 }
             }
         }
-        self.service.poll_ready(cx).map_ok(|()| None)
+        let ready = self.service.poll_ready(cx);
+        if matches!(ready, Poll::Ready(Err(_))) {
+            self.check.refund();
+        }
+        ready.map_ok(|()| None)
     }
 }
 
@@ -112,10 +121,13 @@ where
 /// What is to be done with the inner service's response. In a box, because it is larger than the rest.
 pub(crate) struct After {
     fields: Option<ResponseFields>,
-    /// For handlers and outer layers.
+    /// For handlers and outer layers, and for the fields after a settlement.
     decisions: Option<Decisions>,
+    /// Whether handlers and outer layers see the decisions.
+    shows_decisions: bool,
     charge: Option<Charge>,
     settle: Option<SettleFn>,
+    headers: Headers,
 }
 
 impl After {
@@ -125,14 +137,15 @@ impl After {
         decisions: Decisions,
         charges: Charges,
     ) -> Option<Box<Self>> {
+        let (headers, shows_decisions) = (config.headers, config.has_decisions);
         config.describes().then(|| {
             Box::new(Self {
-                fields: config
-                    .headers
-                    .fields(decisions.iter().filter_map(PolicyDecision::reported)),
-                decisions: config.has_decisions.then_some(decisions),
+                fields: headers.fields(decisions.reported()),
+                decisions: (shows_decisions || config.has_charge()).then_some(decisions),
+                shows_decisions,
                 charge: config.has_charge().then(|| Charge::new(charges)),
                 settle: config.settle.clone(),
+                headers,
             })
         })
     }
@@ -151,16 +164,18 @@ impl After {
         let is_public = disclosure == Disclosure::Full && !is_shadow;
         let reported = is_public.then_some(Reported { plan, decision, cost });
         let fields = config.headers.fields(reported.into_iter());
-        let decisions = config.has_decisions.then(|| {
+        let shows_decisions = config.has_decisions;
+        let decisions = shows_decisions.then(|| {
             let (plan, decision) = (plan.clone(), *decision);
             PolicyDecision { plan, cost, decision, is_shadow, waited: None, disclosure }.into()
         });
-        Box::new(Self { fields, decisions, charge: None, settle: None })
+        let headers = config.headers;
+        Box::new(Self { fields, decisions, shows_decisions, charge: None, settle: None, headers })
     }
 
     /// Adds to the request's extensions what the handler may read.
     pub(crate) fn enter(&mut self, extensions: &mut Extensions) {
-        if let Some(decisions) = &self.decisions {
+        if let Some(decisions) = self.decisions.as_ref().filter(|_| self.shows_decisions) {
             insert(decisions.clone(), extensions);
         }
         if let Some(charge) = &mut self.charge {
@@ -174,10 +189,16 @@ impl After {
         if let (Some(charge), Some(settle)) = (&self.charge, &self.settle) {
             charge.settle(settle(ResponseHead::from(&*response)));
         }
+        if let Some(decisions) = &mut self.decisions
+            && let Some(kept) = self.charge.as_ref().and_then(Charge::kept)
+        {
+            decisions.settle(kept);
+            self.fields = self.headers.fields(decisions.reported());
+        }
         if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut());
         }
-        if let Some(decisions) = self.decisions.take() {
+        if let Some(decisions) = self.decisions.take().filter(|_| self.shows_decisions) {
             insert(decisions, response.extensions_mut());
         }
     }
@@ -186,8 +207,8 @@ impl After {
 impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
     /// `service` was polled ready, unless the check waits for permits.
     pub(crate) fn deciding(check: RequestCheck, service: S, request: Request<B>) -> Self {
-        let stage = if check.is_waiting() { Stage::Waiting } else { Stage::Checking };
-        let deciding = Deciding { check, service, request, stage };
+        let phase = if check.is_waiting() { Phase::Waiting } else { Phase::Checking };
+        let deciding = Deciding { check, service, request, phase };
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 
@@ -247,10 +268,10 @@ where
 impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Deciding { deciding: Some(deciding) } => match deciding.stage {
-                Stage::Checking => "Checking",
-                Stage::Waiting => "Waiting",
-                Stage::Readying => "Readying",
+            State::Deciding { deciding: Some(deciding) } => match deciding.phase {
+                Phase::Checking => "Checking",
+                Phase::Waiting => "Waiting",
+                Phase::Readying => "Readying",
             },
             State::Deciding { deciding: None } => "Done",
             State::Calling { .. } => "Calling",

@@ -24,46 +24,45 @@ macro_rules! pages {
         /// [`and`]: crate::RateLimitLayer::and
         /// [`behind`]: crate::ClientIp::behind
         /// [`build`]: crate::RateLimitLayer::build
-        /// [`Charge`]: crate::Charge
+        /// [`Charge`]: crate::settle::Charge
         /// [`ClientIp`]: crate::ClientIp
         /// [`ClientIp::peer`]: crate::ClientIp::peer
-        /// [`Decision`]: crate::Decision
-        /// [`Disclosure`]: crate::Disclosure
-        /// [`EXPOSED_HEADERS`]: crate::EXPOSED_HEADERS
-        /// [`ExtensionKey`]: crate::ExtensionKey
-        /// [`FixedKey`]: crate::FixedKey
+        /// [`Decision`]: limiter_core::Decision
+        /// [`Disclosure`]: crate::rule::Disclosure
+        /// [`ExtensionKey`]: crate::key::ExtensionKey
+        /// [`FixedKey`]: crate::key::FixedKey
         /// [`forwarded`]: crate::ClientIp::forwarded
         /// [`grpc_status`]: crate::RateLimitLayer::grpc_status
-        /// [`Handle`]: crate::Handle
-        /// [`Handle::switch_off`]: crate::Handle::switch_off
+        /// [`Handle`]: crate::handle::Handle
+        /// [`Handle::switch_off`]: crate::handle::Handle::switch_off
         /// [`header`]: crate::ClientIp::header
-        /// [`HeaderKey`]: crate::HeaderKey
-        /// [`Headers`]: crate::Headers
+        /// [`HeaderKey`]: crate::key::HeaderKey
+        /// [`Headers`]: crate::headers::Headers
         /// [`hops`]: crate::ClientIp::hops
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
-        /// [`keep`]: crate::Charge::keep
-        /// [`key_fn`]: crate::key_fn
-        /// [`KeyExtractor`]: crate::KeyExtractor
-        /// [`ManualClock`]: crate::ManualClock
-        /// [`MatchedPathKey`]: crate::MatchedPathKey
-        /// [`Mode::sample`]: crate::Mode::sample
-        /// [`Mode::SHADOW`]: crate::Mode::SHADOW
-        /// [`next_wake`]: crate::ManualClock::next_wake
+        /// [`keep`]: crate::settle::Charge::keep
+        /// [`key_fn`]: crate::key::key_fn
+        /// [`KeyExtractor`]: crate::key::KeyExtractor
+        /// [`ManualClock`]: limiter_core::ManualClock
+        /// [`MatchedPathKey`]: crate::key::MatchedPathKey
+        /// [`Mode::sample`]: crate::rule::Mode::sample
+        /// [`Mode::SHADOW`]: crate::rule::Mode::SHADOW
+        /// [`next_wake`]: limiter_core::ManualClock::next_wake
         /// [`observe`]: crate::RateLimitLayer::observe
         /// [`on_store_failure`]: crate::RateLimitLayer::on_store_failure
         /// [`OnMissing`]: crate::OnMissing
-        /// [`Plan`]: crate::Plan
-        /// [`Plans`]: crate::Plans
-        /// [`Plans::by_extension`]: crate::Plans::by_extension
-        /// [`Plans::by_method`]: crate::Plans::by_method
-        /// [`Plans::replace`]: crate::Plans::replace
+        /// [`Plan`]: crate::plan::Plan
+        /// [`Plans`]: crate::plan::Plans
+        /// [`Plans::by_extension`]: crate::plan::Plans::by_extension
+        /// [`Plans::by_method`]: crate::plan::Plans::by_method
+        /// [`Plans::replace`]: crate::plan::Plans::replace
         /// [`Policy::several`]: crate::Policy::several
-        /// [`problem_json`]: crate::problem_json
+        /// [`problem_json`]: crate::refusal::problem_json
         /// [`programs`]: crate::guide::programs
-        /// [`RuleHandle::check`]: crate::RuleHandle::check
-        /// [`RuleHandle::set_policy`]: crate::RuleHandle::set_policy
+        /// [`RuleHandle::check`]: crate::handle::RuleHandle::check
+        /// [`RuleHandle::set_policy`]: crate::handle::RuleHandle::set_policy
         /// [`skip`]: crate::RateLimitLayer::skip
-        /// [`text`]: crate::text
+        /// [`text`]: crate::refusal::text
         pub mod $name {}
     )*};
 }

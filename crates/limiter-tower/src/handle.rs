@@ -2,12 +2,18 @@
 
 mod check;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use limiter_core::{Answer, Error, ErrorKind, Key, Policy, Usage};
 
 pub use self::check::Refused;
-use crate::{Mode, config::Config, rule::Rule};
+use crate::{
+    config::Config,
+    rule::{Mode, Rule},
+};
 
 /// Changes and inspects a layer while it serves requests.
 ///
@@ -16,7 +22,7 @@ use crate::{Mode, config::Config, rule::Rule};
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, Mode, OnMissing, RateLimitLayer};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, rule::Mode};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(10)));
 /// let (layer, handle) = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).build();
@@ -135,8 +141,27 @@ impl RuleHandle<'_> {
     }
 
     /// Sets for which keys the rule is enforced.
-    pub fn set_mode(self, mode: Mode) {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if a rule whose key clients choose would be enforced for more keys
+    /// than the rules beside it. [`Handle::switch_off`] switches off all rules.
+    pub fn set_mode(self, mode: Mode) -> Result<(), Error> {
+        // One change at a time: two that are accepted alone may not be together.
+        static CHANGES: Mutex<()> = Mutex::new(());
+        let _lock = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &self.rule.name;
+        let changed = |rule: &Rule| if rule.name == *name { mode } else { rule.mode.get() };
+        if !self.config.has_enough_keys(changed) {
+            let percent = mode.percent();
+            let message = format!(
+                "invalid mode of {name:?}, {percent} % enforced: a rule whose key clients choose would \
+                 be enforced for more keys than the rules beside it; change both, or switch off the layer"
+            );
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
         self.rule.mode.set(mode);
+        Ok(())
     }
 
     /// Returns how far the permits of `key` are used up. With a store, the answer has to be awaited.

@@ -23,7 +23,7 @@ pub struct Head<'r> {
 
 impl Head<'static> {
     /// Returns the head of no request: `GET /` without header fields, for jobs and messages that are
-    /// [checked](crate::RuleHandle::check) outside of a request.
+    /// [checked](crate::handle::RuleHandle::check) outside of a request.
     #[must_use]
     pub fn empty() -> Self {
         static EMPTY: LazyLock<Request<()>> = LazyLock::new(Request::default);

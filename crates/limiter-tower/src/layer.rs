@@ -8,10 +8,17 @@ use limiter_core::{Cost, Limiter, WaitingLimiter};
 use tower_layer::Layer;
 
 use crate::{
-    Disclosure, Event, GrpcStatus, Handle, Head, Headers, Keep, KeyExtractor, Mode, OnMissing,
-    OnStoreFailure, Plan, RateLimit, Refusal, ResponseHead, Wait,
+    OnMissing,
     config::Config,
-    rule::{LiveMode, Rule},
+    handle::Handle,
+    headers::Headers,
+    key::{Head, KeyExtractor},
+    observe::Event,
+    plan::Plan,
+    refusal::{GrpcStatus, Refusal},
+    rule::{Disclosure, LiveMode, Mode, OnStoreFailure, Rule, Wait},
+    service::RateLimit,
+    settle::{Keep, ResponseHead},
 };
 
 /// Limits the requests to a service.
@@ -31,11 +38,14 @@ use crate::{
 /// # Several rules
 ///
 /// [`and`](Self::and) adds a rule. The rules are asked in order, so put the narrowest first. A
-/// request is admitted if all rules admit it. If a rule refuses it, fails, or the client goes away
-/// meanwhile, the charges of the rules before it are refunded. So no limit is ever exceeded, but the
-/// rules are not one atomic step: until the refund is applied, other requests may be refused. A refusal
-/// reports the rule that refused. Each rule is a call of its own, one round trip each with a store. Limits for the *same*
-/// key are one atomic step with `Policy::several`.
+/// request is admitted if all rules admit it. If a rule refuses it or fails, the charges of the rules
+/// before it are refunded. So no limit is ever exceeded, but the rules are not one atomic step: until the
+/// refund is applied, other requests may be refused. If the client goes away, charges stay, so that
+/// requests which are reset at once are limited too.
+///
+/// A refusal reports the rule that refused. Its `Retry-After` is the longest wait among that rule and
+/// those after it whose limiters know it without a call to a store. Each rule is a call of its own, one
+/// round trip each with a store. Limits for the *same* key are one atomic step with `Policy::several`.
 ///
 /// # Configuration
 ///
@@ -114,7 +124,7 @@ impl RateLimitLayer {
 
     /// Sets the policy of each request: `select` returns it, or `None` for the rule's own.
     ///
-    /// [`Plans`](crate::Plans) selects by tier, route or method. The returned plans should be prepared
+    /// [`Plans`](crate::plan::Plans) selects by tier, route or method. The returned plans should be prepared
     /// beforehand and share the limiter's states. A rule that delays requests refuses those whose plan
     /// can't wait.
     #[must_use]
@@ -123,6 +133,9 @@ impl RateLimitLayer {
     }
 
     /// Sets the cost of each request. The default is one permit.
+    ///
+    /// A cost above the burst, as that of a large batch or a deep GraphQL query, never fits: the refusal
+    /// has no `Retry-After` and says so. Cap the cost at the burst if such a request should be served.
     ///
     /// ```
     /// # use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -173,13 +186,16 @@ impl RateLimitLayer {
 
     /// Settles each charge when the inner service has responded: `settle` returns how much is kept.
     ///
-    /// Without a response, because the inner service failed, panicked or the client went away, the
-    /// full charge stays.
+    /// Each request is charged in full first, and its header fields report what is left after the
+    /// settlement. So requests at the same moment need room for all of them: of 20 correct logins at once
+    /// under 5/min, 15 are refused, although none of them is charged in the end. Choose a burst for the
+    /// requests that a key may have in flight. Without a response, because the inner service failed,
+    /// panicked or the client went away, the full charge stays.
     ///
     /// ```
     /// # use limiter_core::{MemoryLimiter, Policy, Quota};
     /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
-    /// use limiter_tower::Keep;
+    /// use limiter_tower::settle::Keep;
     ///
     /// # let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(5)));
     /// // Only failed logins count.
@@ -191,7 +207,7 @@ impl RateLimitLayer {
         self.with(|config| config.settle = Some(Arc::new(settle)))
     }
 
-    /// Inserts a [`Charge`](crate::Charge) into the extensions of admitted requests, for handlers that
+    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of admitted requests, for handlers that
     /// settle it themselves. [`settle`](Self::settle) does this, too.
     #[must_use]
     pub fn chargeable(self) -> Self {
@@ -199,7 +215,7 @@ impl RateLimitLayer {
     }
 
     /// Sets the response to requests that are not admitted, for HTTP clients. The default is
-    /// [`text`](crate::text); another one is [`problem_json`](crate::problem_json).
+    /// [`text`](crate::refusal::text); another one is [`problem_json`](crate::refusal::problem_json).
     ///
     /// The layer adds `Cache-Control: no-store` and `Retry-After`, unless the response has them, and
     /// the fields of [`headers`](Self::headers). gRPC clients receive a gRPC status instead.
@@ -236,11 +252,11 @@ impl RateLimitLayer {
         self.with(|config| config.grpc_status = status)
     }
 
-    /// Leaves [`Decisions`](crate::Decisions) out of the extensions, which saves a few allocations per
-    /// request (`cargo xtask bench layer`).
+    /// Inserts [`Decisions`](crate::observe::Decisions) into the extensions of requests and responses,
+    /// which costs a few allocations a request (`cargo xtask bench layer`).
     #[must_use]
-    pub fn without_decisions(self) -> Self {
-        self.with(|config| config.has_decisions = false)
+    pub fn decisions(self) -> Self {
+        self.with(|config| config.has_decisions = true)
     }
 
     /// Calls `observer` with what each rule did with each request, in place of an earlier observer. It
@@ -251,22 +267,26 @@ impl RateLimitLayer {
     }
 
     /// Ends the configuration. Returns the layer, and a handle that changes it while requests are
-    /// served. Any other method of the returned layer panics, because the handle would not operate
-    /// its result.
-    #[must_use]
-    pub fn build(self) -> (Self, Handle) {
-        let built = self.with(|config| config.is_built = true);
-        let handle = Handle::new(Arc::clone(&built.config));
-        (built, handle)
-    }
-
-    /// Changes the configuration.
+    /// served.
     ///
     /// # Panics
     ///
-    /// If it has ended: the handle would not operate the layer that is changed.
+    /// If a rule counts requests by a key that clients choose, such as an unverified
+    /// [`HeaderKey`](crate::key::HeaderKey), and no other rule without
+    /// [`OnMissing::Allow`] is enforced for as many keys.
+    #[must_use]
+    pub fn build(self) -> (BuiltLayer, Handle) {
+        assert!(
+            self.config.has_enough_keys(|rule| rule.mode.get()),
+            "a client can choose its key, so it has any number of allowances: add a rule by address \
+             with `and`, enforced and without `OnMissing::Allow`, or call `verified` on the key if an \
+             outer layer verifies it"
+        );
+        let handle = Handle::new(Arc::clone(&self.config));
+        (BuiltLayer { config: self.config }, handle)
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        assert!(!self.config.is_built, "configure a layer before `build`, which ends it");
         change(Arc::make_mut(&mut self.config));
         self
     }
@@ -288,20 +308,33 @@ impl<S> Layer<S> for RateLimitLayer {
     ///
     /// # Panics
     ///
-    /// If a rule counts requests by a key that clients choose, such as an unverified
-    /// [`HeaderKey`](crate::HeaderKey), and no other rule is enforced for as many keys.
+    /// As [`build`](RateLimitLayer::build).
     fn layer(&self, inner: S) -> RateLimit<S> {
-        assert!(
-            self.config.has_enough_keys(),
-            "a client can choose its key, so it has any number of allowances: add a rule by \
-             address with `and` and enforce it, or call `verified` on the key if an outer layer \
-             verifies it"
-        );
-        RateLimit::new(inner, Arc::clone(&self.config))
+        self.clone().build().0.layer(inner)
     }
 }
 
 impl fmt::Debug for RateLimitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+/// A layer whose configuration has ended: see [`RateLimitLayer::build`].
+#[derive(Clone)]
+pub struct BuiltLayer {
+    config: Arc<Config>,
+}
+
+impl<S> Layer<S> for BuiltLayer {
+    type Service = RateLimit<S>;
+
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit::new(inner, Arc::clone(&self.config))
+    }
+}
+
+impl fmt::Debug for BuiltLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.fmt(f)
     }

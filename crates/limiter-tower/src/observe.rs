@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use limiter_core::{Decision, Error, Policy};
 
-use crate::Head;
+pub use crate::decisions::{Decisions, PolicyDecision};
+use crate::key::Head;
 
 /// What one rule did with one request.
 #[derive(Clone, Copy, Debug)]

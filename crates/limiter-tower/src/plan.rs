@@ -17,7 +17,7 @@ use crate::respond::fields::Fields;
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::Plan;
+/// use limiter_tower::plan::Plan;
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(10)));
 /// let plan = Plan::new(limiter).with_policy(&Policy::gcra("acme", Quota::per_minute(500)))?;

@@ -1,6 +1,7 @@
 //! Asks a layer's rules about one request.
 
 use std::{
+    mem,
     sync::Arc,
     task::{Context, Poll},
     time::Instant,
@@ -9,24 +10,27 @@ use std::{
 use limiter_core::Source;
 
 use crate::{
-    Decisions, Head, Outcome, Refused,
-    charge::{Charges, Provisional},
-    check::{CheckResult, RuleCheck, Stage},
+    check::{CheckResult, PendingAnswer, RuleCheck},
     config::{Config, EventDetails},
     future::After,
+    handle::Refused,
+    key::Head,
+    observe::{Decisions, Outcome},
     respond::{Refusal, respond},
     rule::Rule,
+    settle::Charges,
 };
 
-/// A request that is being decided. Dropping it refunds what was charged.
+/// A request that is being decided. What was charged stays if it is dropped, because a client can go
+/// away at any time: were it refunded, no limit would count requests that are reset.
 pub(crate) struct RequestCheck {
     config: Arc<Config>,
     /// The index of the rule that is checked.
     rule: usize,
     /// In a box, because a limiter in memory answers at once.
-    pending: Option<Box<(RuleCheck, Stage)>>,
+    pending: Option<Box<(RuleCheck, PendingAnswer)>>,
     decisions: Decisions,
-    charges: Provisional,
+    charges: Charges,
 }
 
 impl RequestCheck {
@@ -36,7 +40,7 @@ impl RequestCheck {
             rule: 0,
             pending: None,
             decisions: Decisions::default(),
-            charges: Provisional::default(),
+            charges: Charges::default(),
         }
     }
 
@@ -47,7 +51,12 @@ impl RequestCheck {
 
     /// Lets the charges stay, once the verdict is to forward the request.
     pub(crate) fn admit(self) -> Option<Box<After>> {
-        After::new(&self.config, self.decisions, self.charges.commit())
+        After::new(&self.config, self.decisions, self.charges)
+    }
+
+    /// Refunds what was charged, because the request is refused or fails.
+    pub(crate) fn refund(&mut self) {
+        mem::take(&mut self.charges).refund_above(0);
     }
 
     /// Asks the rules one after another.
@@ -56,17 +65,29 @@ impl RequestCheck {
         head: Head<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Refused>> {
-        self.run(head, |stage| stage.poll(cx))
+        self.run(head, |answer| answer.poll(cx))
     }
 
     fn run(
         &mut self,
         head: Head<'_>,
-        mut poll: impl FnMut(&mut Stage) -> Poll<CheckResult>,
+        poll: impl FnMut(&mut PendingAnswer) -> Poll<CheckResult>,
+    ) -> Poll<Result<(), Refused>> {
+        let decided = self.advance(head, poll);
+        if matches!(decided, Poll::Ready(Err(_))) {
+            self.refund();
+        }
+        decided
+    }
+
+    fn advance(
+        &mut self,
+        head: Head<'_>,
+        mut poll: impl FnMut(&mut PendingAnswer) -> Poll<CheckResult>,
     ) -> Poll<Result<(), Refused>> {
         let config = Arc::clone(&self.config);
         while let Some(rule) = config.rules.get(self.rule) {
-            let (rule_check, mut stage) = match self.pending.take() {
+            let (rule_check, mut answer) = match self.pending.take() {
                 Some(pending) => *pending,
                 None => match self.ask(&config, rule, head)? {
                     Some(asked) => asked,
@@ -76,9 +97,9 @@ impl RequestCheck {
                     }
                 },
             };
-            match poll(&mut stage) {
+            match poll(&mut answer) {
                 Poll::Pending => {
-                    self.pending = Some(Box::new((rule_check, stage)));
+                    self.pending = Some(Box::new((rule_check, answer)));
                     return Poll::Pending;
                 }
                 Poll::Ready(result) => {
@@ -95,7 +116,7 @@ impl RequestCheck {
         config: &Config,
         rule: &Rule,
         head: Head<'_>,
-    ) -> Result<Option<(RuleCheck, Stage)>, Refused> {
+    ) -> Result<Option<(RuleCheck, PendingAnswer)>, Refused> {
         let not_asked = |outcome| {
             let plan = rule.plan.get();
             config.report(rule, &plan, outcome, EventDetails::default(), head);
@@ -118,8 +139,7 @@ impl RequestCheck {
         }
     }
 
-    /// Proceeds to the next rule, or to a wait for permits. After a refusal, the earlier rules' decisions
-    /// do not stand: their charges are refunded.
+    /// Proceeds to the next rule, or to a wait for permits.
     fn proceed(
         &mut self,
         config: &Config,
@@ -142,7 +162,8 @@ impl RequestCheck {
             Err(error) => Err(error),
         };
         self.rule += 1;
-        if let Some(decided) = rule_check.conclude(config, rule, decision, head)? {
+        let later = config.rules.get(self.rule..).unwrap_or_default();
+        if let Some(decided) = rule_check.conclude(config, rule, later, decision, head)? {
             self.decisions.push(decided);
         }
         Ok(())
@@ -199,10 +220,10 @@ impl RequestCheck {
             }
             let rule_check = RuleCheck::of(plan.clone(), cost, is_shadow, started);
             let Some(result) = answer.take_ready() else {
-                let pending = Some(Box::new((rule_check, Stage::Check(answer))));
+                let pending = Some(Box::new((rule_check, PendingAnswer::Check(answer))));
                 return Start::Pending(Self { pending, ..Self::new(config) });
             };
-            match rule_check.conclude(config, rule, result, head) {
+            match rule_check.conclude(config, rule, &[], result, head) {
                 Ok(decided) => {
                     let decisions = decided.map(Decisions::from).unwrap_or_default();
                     Start::Admitted(After::new(config, decisions, Charges::default()))
@@ -214,7 +235,7 @@ impl RequestCheck {
 
     fn ask_all(config: &Arc<Config>, head: Head<'_>) -> Start {
         let mut check = Self::new(config);
-        match check.run(head, |stage| stage.take_ready().map_or(Poll::Pending, Poll::Ready)) {
+        match check.run(head, |answer| answer.take_ready().map_or(Poll::Pending, Poll::Ready)) {
             Poll::Ready(Ok(())) => Start::Admitted(check.admit()),
             Poll::Ready(Err(refused)) => Start::Refused(refused),
             Poll::Pending => Start::Pending(check),

@@ -18,16 +18,20 @@ use bytes::Bytes;
 
 pub(crate) use self::dialect::{Reported, ResponseFields};
 pub use self::{
-    dialect::{Draft, EXPOSED_HEADERS, Headers, Reset},
+    dialect::{Headers, Reset},
     http::{problem_json, text},
     protocol::Protocol,
     refusal::{Reason, Refusal},
 };
 use self::{
-    fields::{integer, whole_seconds},
+    fields::integer,
     grpc::{Code, Retry, Status, Violation},
 };
-use crate::{Decisions, Disclosure, config::Config, rule::Rule};
+use crate::{
+    config::Config,
+    observe::Decisions,
+    rule::{Disclosure, Rule},
+};
 
 /// Returns the response to a request that an HTTP client sent.
 pub(crate) type RefuseFn = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync>;
@@ -75,8 +79,10 @@ pub(crate) fn respond(config: &Config, rule: &Rule, refusal: &Refusal<'_>) -> Re
     };
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let (Some(wait), true) = (refusal.retry_after(), rule.disclosure != Disclosure::None) {
-        headers.entry(RETRY_AFTER).or_insert_with(|| integer(whole_seconds(wait)));
+    if let (Some(seconds), true) =
+        (refusal.retry_after_seconds(), rule.disclosure != Disclosure::None)
+    {
+        headers.entry(RETRY_AFTER).or_insert_with(|| integer(seconds));
     }
     if let Reason::Quota(decided) = refusal.reason()
         && let Some(fields) = config.headers.fields(decided.reported().into_iter())
@@ -123,5 +129,5 @@ fn grpc_response(
     let violation = quota.as_deref().filter(|_| disclosure == Disclosure::Full);
     let violation =
         violation.map(|description| Violation { subject: refusal.policy().name(), description });
-    Status { code, message: &message, retry, violation }.respond_to(refusal.head().headers)
+    Status { code, message: &message, retry, violation }.respond_to(refusal.head())
 }

@@ -13,9 +13,11 @@ pub use self::{
     choices::{Disclosure, OnMissing, OnStoreFailure},
     mode::Mode,
 };
+pub use crate::wait::Wait;
 use crate::{
-    Head, KeyExtractor, MissingKey, MissingKind, Plan, Wait,
+    key::{Head, KeyExtractor, MissingKey},
     observe::{log, watch::StoreWatch},
+    plan::Plan,
 };
 
 /// Returns the cost of a request.
@@ -84,12 +86,13 @@ impl Rule {
             Ok(key) => Ok(Some(key)),
             Err(missing) => {
                 self.log_missing_key(&missing);
-                match self.missing {
-                    OnMissing::Reject if self.mode.get() == Mode::ENFORCE => Err(missing),
-                    // Without a key, a shadow or a sample has nothing to decide by.
-                    OnMissing::Reject | OnMissing::Allow => Ok(None),
+                match (self.missing, &missing) {
                     // No extractor returns the key of no parts.
-                    OnMissing::Shared => Ok(Some(Key::tuple([]))),
+                    (OnMissing::Shared, MissingKey::Absent(_)) => Ok(Some(Key::tuple([]))),
+                    (OnMissing::Allow, MissingKey::Absent(_)) => Ok(None),
+                    // Without a key, a shadow or a sample has nothing to decide by.
+                    _ if self.mode.get() != Mode::ENFORCE => Ok(None),
+                    _ => Err(missing),
                 }
             }
         }
@@ -119,7 +122,7 @@ impl Rule {
 
     fn log_missing_key(&self, missing: &MissingKey) {
         let plan = self.plan.get();
-        if missing.kind() == MissingKind::Server && self.missing_key_logged.turn_on() {
+        if matches!(missing, MissingKey::Server(_)) && self.missing_key_logged.turn_on() {
             log::no_key_by_server(plan.policy(), self.missing, missing);
         } else {
             log::no_key(plan.policy(), self.missing, missing);

@@ -1,4 +1,4 @@
-//! The service that the layer makes.
+//! The service that the layer makes, its future and its body.
 
 use std::{
     mem,
@@ -10,12 +10,11 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::{
-    Head,
     config::Config,
-    future::ResponseFuture,
+    key::Head,
     request_check::{RequestCheck, Start},
-    respond::body::ResponseBody,
 };
+pub use crate::{future::ResponseFuture, layer::BuiltLayer, respond::body::ResponseBody};
 
 /// A service whose requests are limited.
 ///

@@ -13,8 +13,8 @@ use limiter_core::Key;
 ///
 /// A request that fits is admitted at once. Otherwise it waits, if its wait is at most `within` and the
 /// queue has room; else it is refused at once. Waiters for one key are admitted in the order in
-/// which they came. With nginx's words: `burst=20 delay=8` is a quota with a burst of 8 and a queue
-/// of 12.
+/// which they came. nginx's `burst=20 delay=8` admits nine requests at once, delays twelve and refuses
+/// the others: that is a quota with a burst of 9 and a queue of 12.
 ///
 /// Clones share the number of waiters, so one value given to several rules bounds them together. The
 /// waits of several rules add up.
@@ -22,11 +22,11 @@ use limiter_core::Key;
 /// ```
 /// use std::time::Duration;
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, Wait};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, rule::Wait};
 ///
 /// # #[cfg(feature = "tokio")] {
-/// // 10/s from each address: 8 at once, 12 more delayed by up to 2 s, the rest refused.
-/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(10).with_burst(8)));
+/// // 10/s from each address: 9 at once, 12 more delayed by up to 2 s, the rest refused.
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(10).with_burst(9)));
 /// let wait = Wait::up_to(Duration::from_secs(2)).queue(12);
 /// let layer = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait);
 /// # }

@@ -34,7 +34,11 @@ use customers::{Customer, authenticate, hello};
 use limiter_core::Policies;
 use limiter_redis::RedisSettings;
 use limiter_tower::{
-    ClientIp, ExtensionKey, Handle, KeyExtractor, OnMissing, Plans, RateLimitLayer, problem_json,
+    ClientIp, OnMissing, RateLimitLayer,
+    handle::Handle,
+    key::{ExtensionKey, KeyExtractor},
+    plan::Plans,
+    refusal::problem_json,
 };
 use serde::Deserialize;
 use tokio::net::TcpListener;
@@ -60,7 +64,7 @@ async fn main() -> Result<()> {
     let plans = Plans::new(limiter.clone(), limits.tiers("api").cloned())?;
     let key = ExtensionKey::new(|customer: &Customer| customer.name.into()).or(ClientIp::peer());
     let (layer, handle) = RateLimitLayer::new(limiter, key, OnMissing::Reject)
-        .policy(plans.by_extension(|customer: &Customer| customer.tier))
+        .policy(plans.by_extension(|customer: &Customer| customer.tier, "api")?)
         .refuse_with(problem_json)
         .build();
     thread::spawn(move || watch(&path, text, &handle, &plans));

@@ -21,7 +21,7 @@
 //! The tower service is built once, and each connection wraps a clone of it that knows its peer. With a
 //! proxy in front, use `ClientIp::behind` in place of `ClientIp::peer`.
 
-use std::{convert::Infallible, env, net::Ipv4Addr};
+use std::{convert::Infallible, env, net::Ipv4Addr, time::Duration};
 
 use anyhow::{Context, Result};
 use http_body_util::{BodyExt, Full};
@@ -31,10 +31,11 @@ use hyper::{
     server::conn::http1,
 };
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use limiter_core::Cost;
 use limiter_tower::{
-    ClientIp, Cost, MemoryLimiter, OnMissing, PeerAddr, Policy, Quota, RateLimitLayer,
+    ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::PeerAddr,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 use tower::{ServiceBuilder, service_fn};
 
 const POST: Cost = Cost::of(5);
@@ -54,7 +55,15 @@ async fn main() -> Result<()> {
     println!("  for i in 1 2 3; do curl -si http://{address}/ -d hello; done");
 
     loop {
-        let (stream, peer) = listener.accept().await?;
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // Such as too many open files. Connections that end make room for the next one.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         // hyper does not know the address of its connection's other end, so the server inserts it.
         let service = ServiceBuilder::new()
             .map_request(move |mut request: Request<Incoming>| {

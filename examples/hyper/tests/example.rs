@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::process::Command;
+use std::{net::TcpStream, process::Command};
 
 use limiter_test::program::{self, Program, Response};
 
@@ -60,4 +60,15 @@ fn the_printed_command_shows_the_first_refusal() {
     let statuses: Vec<_> = output.lines().filter(|line| line.starts_with("HTTP/1.1")).collect();
     let ok = "HTTP/1.1 200 OK";
     assert_eq!(statuses, [ok, ok, "HTTP/1.1 429 Too Many Requests"]);
+}
+
+/// One client with many connections once ended the program.
+#[test]
+fn it_goes_on_after_too_many_open_files() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 16 && exec \"$0\"", env!("CARGO_BIN_EXE_example-hyper")]);
+    let program = Program::start(&mut command);
+    let connections = [(); 32].map(|()| TcpStream::connect(program.address()).unwrap());
+    drop(connections);
+    assert_eq!(program.curl(&[], "/").status, 200);
 }

@@ -16,7 +16,10 @@ use axum::{
 };
 use limiter_core::{Error, MemoryLimiter, Policy};
 use limiter_tower::{
-    Decisions, Event, OnMissing, Outcome, Plan, PolicyDecision, RateLimitLayer, Wait,
+    OnMissing, RateLimitLayer,
+    observe::{Decisions, Event, Outcome, PolicyDecision},
+    plan::Plan,
+    rule::Wait,
 };
 use serde_json::{Map, Value, json};
 

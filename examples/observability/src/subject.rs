@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 use limiter_core::Key;
-use limiter_tower::{Head, KeyExtractor, MissingKey};
+use limiter_tower::key::{Head, KeyExtractor, MissingKey};
 
 /// The longest subject, in bytes. The server keeps the names of those that are refused most.
 const LONGEST: usize = 64;
@@ -22,6 +22,12 @@ impl KeyExtractor for BySubject {
             }
             Some(subject) => Ok(subject.into()),
         }
+    }
+
+    /// Clients do choose it. A real service would return `true`, and the layer would ask for a rule by
+    /// address beside this one.
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }
 

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use axum::{Router, routing::get};
-use limiter_tower::{FixedKey, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer};
+use limiter_tower::{MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::FixedKey};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 /// Starts a server of 300 requests a minute, 4 at once, and returns its address.

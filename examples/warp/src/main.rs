@@ -23,15 +23,16 @@
 //! `warp::service` makes a tower service of filters. `warp::serve` takes no layers, so the service is
 //! served by hyper.
 
-use std::{env, net::Ipv4Addr};
+use std::{env, net::Ipv4Addr, time::Duration};
 
 use anyhow::{Context, Result};
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_tower::{
-    ClientIp, Decisions, MemoryLimiter, OnMissing, PeerAddr, Policy, Quota, RateLimitLayer,
+    ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::PeerAddr,
+    observe::Decisions,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 use tower::ServiceBuilder;
 use warp::Filter;
 
@@ -45,6 +46,7 @@ async fn main() -> Result<()> {
 
     let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(10)));
     let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+        .decisions()
         .skip(|head| head.path() == "/health");
     let service = ServiceBuilder::new().layer(layer).service(warp::service(hello.or(health)));
 
@@ -57,7 +59,15 @@ async fn main() -> Result<()> {
     println!("  curl -si http://{address}/health");
 
     loop {
-        let (stream, peer) = listener.accept().await?;
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // Such as too many open files. Connections that end make room for the next one.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         // hyper does not know the address of its connection's other end, so the server inserts it.
         let service = ServiceBuilder::new()
             .map_request(move |mut request: Request<Incoming>| {

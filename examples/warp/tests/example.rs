@@ -1,6 +1,6 @@
 //! Runs the program and sends it requests by curl.
 
-use std::process::Command;
+use std::{net::TcpStream, process::Command};
 
 use limiter_test::program::{self, Program};
 
@@ -57,4 +57,15 @@ fn the_printed_commands_show_refusals_and_health() {
     assert_eq!(output.matches("HTTP/1.1 200 OK").count(), 10);
     assert_eq!(output.matches("HTTP/1.1 429 Too Many Requests").count(), 2);
     assert!(program::shell(program.line("/health").trim()).ends_with("healthy\n"));
+}
+
+/// One client with many connections once ended the program.
+#[test]
+fn it_goes_on_after_too_many_open_files() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 16 && exec \"$0\"", env!("CARGO_BIN_EXE_example-warp")]);
+    let program = Program::start(&mut command);
+    let connections = [(); 32].map(|()| TcpStream::connect(program.address()).unwrap());
+    drop(connections);
+    assert_eq!(program.curl(&[], "/health").status, 200);
 }

@@ -8,7 +8,12 @@ use std::{
 use http::{Request, Response};
 use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
-use limiter_tower::{FixedKey, Handle, Headers, OnMissing, RateLimitLayer, Reset};
+use limiter_tower::{
+    OnMissing, RateLimitLayer,
+    handle::Handle,
+    headers::{Headers, Reset},
+    key::FixedKey,
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 use tokio::time::Instant;
 use tower::{Layer, service_fn};

@@ -1,6 +1,6 @@
 //! The behaviour of the layer, one file an area.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod announced;
 mod queue;
@@ -16,7 +16,7 @@ use std::{
 use http::{HeaderValue, Request, Response, header::HeaderName};
 use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
 use limiter_core::{Clock, MemoryLimiter, Policy, Quota, Timer, Timestamp};
-use limiter_tower::ResponseBody;
+use limiter_tower::service::ResponseBody;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use limiter_client::{ThrottleError, ThrottleLayer};
 use limiter_core::Quota;
-use limiter_tower::{FixedKey, Headers, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::time::{Instant, timeout};
 use tower::{Layer, service_fn};
 

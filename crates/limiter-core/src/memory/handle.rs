@@ -94,6 +94,12 @@ impl<C: Clock> Handle<C> {
         self.states.usage(hash, &|| self.now())
     }
 
+    pub(super) fn preview(&self, hash: u64, cost: Cost) -> Decision {
+        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
+        let decide = || self.states.preview(hash, &|| self.now(), cost);
+        refusal.flatten().map_or_else(decide, |(decision, _)| decision)
+    }
+
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
         taken.map_or(0, |Taken { hash, states, charge, .. }| {

@@ -215,6 +215,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         Answer::ready(Ok(self.handle.peek(self.hash(key))))
     }
 
+    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        Some(self.handle.preview(self.hash(key), cost))
+    }
+
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
         Answer::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }

@@ -142,6 +142,14 @@ impl States {
         if is_shared { usage.shared() } else { usage }
     }
 
+    /// Returns the decision on `cost`, and charges nothing.
+    pub(super) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
+        let ((decision, _), is_shared) = self.read(hash, clock, |rule, state, now| {
+            rule.decide(&mut state.clone(), now, cost, Duration::ZERO)
+        });
+        if is_shared { decision.shared() } else { decision }
+    }
+
     /// Gives back up to `permits` of a charge, and returns how many came back.
     pub(super) fn refund(&self, hash: u64, clock: Now<'_>, charge: &Charge, permits: u64) -> u64 {
         let back = match &self.store {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, Decision, ManualClock, MemoryLimiter, Policy, Receipt, Reservation, Timestamp, Usage,
+    Cost, Decision, Limiter as _, ManualClock, MemoryLimiter, Policy, Receipt, Reservation,
+    Timestamp, Usage,
 };
 
 use super::{Operations, Subject};
 
-/// A [`MemoryLimiter`] on a [`ManualClock`].
+/// A [`MemoryLimiter`] on a [`ManualClock`]. Each decision is compared with its preview.
 #[derive(Debug)]
 pub struct InMemory {
     limiter: MemoryLimiter<ManualClock>,
@@ -55,7 +56,11 @@ impl Subject for InMemory {
 
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
         self.clock.set(now);
-        self.limiter.check_n(key, cost)
+        let preview = self.limiter.preview(&key.into(), cost);
+        let decision = self.limiter.check_n(key, cost);
+        let figures = |it: Decision| (it.is_admitted(), it.retry_after(), it.remaining());
+        assert_eq!(preview.map(figures), Some(figures(decision)), "what a preview says");
+        decision
     }
 }
 

@@ -7,7 +7,12 @@ use http::Response;
 use limiter_core::{Cost, Decision, Key};
 
 use super::RuleHandle;
-use crate::{Head, Outcome, PolicyDecision, check::RuleCheck, config::EventDetails};
+use crate::{
+    check::RuleCheck,
+    config::EventDetails,
+    key::Head,
+    observe::{Outcome, PolicyDecision},
+};
 
 impl RuleHandle<'_> {
     /// Charges `cost` to `key` as the layer does, inside a handler: for a key or a cost that is in the
@@ -20,7 +25,8 @@ impl RuleHandle<'_> {
     ///
     /// ```
     /// use http::request::Parts;
-    /// use limiter_tower::{Cost, Handle, Key, Refused};
+    /// use limiter_core::{Cost, Key};
+    /// use limiter_tower::handle::{Handle, Refused};
     ///
     /// /// Charges as many permits as the body has items.
     /// async fn import(handle: Handle, parts: &Parts, items: Vec<u64>) -> Result<String, Refused> {
@@ -46,12 +52,12 @@ impl RuleHandle<'_> {
             config.report(rule, &rule.plan.get(), Outcome::Bypassed, EventDetails::default(), head);
             return Ok(None);
         }
-        let (mut rule_check, mut stage) = RuleCheck::ask(config, rule, head, key, cost, false);
-        let mut result = poll_fn(|cx| stage.poll(cx)).await;
+        let (mut rule_check, mut answer) = RuleCheck::ask(config, rule, head, key, cost, false);
+        let mut result = poll_fn(|cx| answer.poll(cx)).await;
         if let Some(mut wait) = rule_check.wait(rule, &result, || Some(key.into())) {
             result = poll_fn(|cx| wait.poll(cx)).await;
         }
-        rule_check.conclude(config, rule, result.map(|(decision, _)| decision), head)
+        rule_check.conclude(config, rule, &[], result.map(|(decision, _)| decision), head)
     }
 }
 

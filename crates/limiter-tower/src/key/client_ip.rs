@@ -7,7 +7,7 @@ mod node;
 mod peer;
 
 use std::{
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     num::NonZero,
 };
 
@@ -17,7 +17,7 @@ use limiter_core::{Error, ErrorKind, Key};
 use self::field::{Field, X_FORWARDED_FOR};
 pub use self::{networks::Networks, peer::PeerAddr};
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
+use crate::key::Head;
 
 /// Counts requests by the client's address.
 ///
@@ -58,7 +58,9 @@ use crate::Head;
 ///
 /// Ports and zones (`%eth0`) are dropped. An IPv4 address mapped into IPv6 (`::ffff:192.0.2.1`) is the
 /// IPv4 address. IPv6 addresses are counted by their [prefix](Self::ipv6_prefix) of 64 bits, because
-/// a client usually has all addresses of such a network.
+/// a client usually has all addresses of such a network. Behind a translator (NAT64, SIIT) with the
+/// well-known prefix, `64:ff9b::192.0.2.1` counts as 192.0.2.1; for a prefix of the network's own, set
+/// 128 bits.
 ///
 /// # The peer
 ///
@@ -71,15 +73,15 @@ use crate::Head;
 /// 3. With the feature `tonic`: `TcpConnectInfo`, which tonic's `Server` inserts for connections with
 ///    and without TLS. For a `serve_with_incoming` of TLS streams of your own, insert [`PeerAddr`].
 ///
-/// Without any of them the key is missing by a fault of the [server](super::MissingKind::Server).
+/// Without any of them the key is missing by a fault of the [server](MissingKey::Server).
 #[derive(Clone, Debug)]
 pub struct ClientIp {
-    source: Source,
+    source: AddressSource,
     ipv6_mask: u128,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum AddressSource {
     Peer,
     /// The field is read only if the peer is trusted.
     Field {
@@ -92,7 +94,7 @@ impl ClientIp {
     /// Returns the extractor of the peer's address. It reads no header field.
     #[must_use]
     pub const fn peer() -> Self {
-        Self::new(Source::Peer)
+        Self::new(AddressSource::Peer)
     }
 
     /// Returns the extractor for a program behind the proxies `trusted`, which append the address of
@@ -108,7 +110,7 @@ impl ClientIp {
     ///
     /// ```
     /// use http::Request;
-    /// use limiter_tower::{ClientIp, PeerAddr};
+    /// use limiter_tower::{ClientIp, key::PeerAddr};
     ///
     /// let key = ClientIp::behind(["10.0.8.0/24"])?;
     /// let request = Request::builder()
@@ -231,30 +233,31 @@ impl ClientIp {
     /// Returns the client's full address, without port and zone, for example to exempt some
     /// [`Networks`].
     ///
-    /// It is never an IPv4 address mapped into IPv6.
+    /// It is never an IPv4 address mapped into IPv6. One that was translated (`64:ff9b::/96`) is the
+    /// IPv6 address.
     ///
     /// # Errors
     ///
-    /// [`MissingKey`] of kind [`Server`](super::MissingKind::Server) if the request has no peer.
+    /// [`MissingKey::Server`] if the request has no peer.
     pub fn address<'r>(&self, head: impl Into<Head<'r>>) -> Result<IpAddr, MissingKey> {
         let head = head.into();
         peer::find(head.extensions).map(|peer| self.client(peer, head.headers))
     }
 
-    const fn new(source: Source) -> Self {
+    const fn new(source: AddressSource) -> Self {
         Self { source, ipv6_mask: mask(64) }
     }
 
     fn reading(field: Field, trusted: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, Error> {
-        Ok(Self::new(Source::Field { field, trusted: Networks::parse(trusted)? }))
+        Ok(Self::new(AddressSource::Field { field, trusted: Networks::parse(trusted)? }))
     }
 
     /// Returns the client's address, which is not an IPv4 address mapped into IPv6.
     fn client(&self, peer: &SocketAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.ip().to_canonical();
         match &self.source {
-            Source::Peer => peer,
-            Source::Field { field, trusted } => field.client(peer, headers, trusted),
+            AddressSource::Peer => peer,
+            AddressSource::Field { field, trusted } => field.client(peer, headers, trusted),
         }
     }
 }
@@ -263,15 +266,28 @@ impl KeyExtractor for ClientIp {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         Ok(match (&self.source, peer::find(head.extensions)?) {
             // Not by an `IpAddr`, whose copies are slow: 7 ns a request.
-            (Source::Peer, SocketAddr::V4(peer)) => (*peer.ip()).into(),
+            (AddressSource::Peer, SocketAddr::V4(peer)) => (*peer.ip()).into(),
             (_, peer) => match self.client(peer, head.headers) {
                 IpAddr::V4(address) => address.into(),
-                IpAddr::V6(address) => {
-                    Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).into()
-                }
+                IpAddr::V6(address) => match translated(address) {
+                    Some(address) => address.into(),
+                    None => Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).into(),
+                },
             },
         })
     }
+
+    fn is_client_chosen(&self) -> bool {
+        false
+    }
+}
+
+/// Returns the address of an IPv4 client that a translator represents under the well-known prefix
+/// `64:ff9b::/96` (RFC 6052, section 2.1).
+fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    const PREFIX: u128 = 0x0064_ff9b << 96;
+    let [.., a, b, c, d] = address.octets();
+    (address.to_bits() & mask(96) == PREFIX).then_some(Ipv4Addr::new(a, b, c, d))
 }
 
 /// Returns the mask of the first `bits` of 128.

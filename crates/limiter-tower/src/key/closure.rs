@@ -1,38 +1,40 @@
 //! A key by a closure.
 
-use std::fmt;
-
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
+use crate::key::Head;
 
 /// Returns an extractor that calls `find`, which returns `None` if the key is absent.
+///
+/// The layer can't see what the closure reads, so the key counts as
+/// [chosen by the client](KeyExtractor::is_client_chosen) unless it is
+/// [`verified`](KeyExtractor::verified).
 ///
 /// Write the closure in the call: the compiler does not infer a lifetime for a closure that was bound
 /// to a variable before.
 ///
 /// ```
 /// use limiter_core::Key;
-/// use limiter_tower::key_fn;
+/// use limiter_tower::key::{KeyExtractor, key_fn};
 ///
-/// let by_path = key_fn(|head| Some(head.path().into()));
+/// // A gateway in front sets this field, and removes what clients send.
+/// let by_tenant = key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into())).verified();
 ///
-/// let by_path_and_tenant = key_fn(|head| {
-///     let tenant = head.headers.get("x-tenant")?;
-///     Some(Key::tuple([head.path().into(), tenant.as_bytes().into()]))
+/// // Beside a rule by address.
+/// let by_path_and_language = key_fn(|head| {
+///     let language = head.headers.get("accept-language")?;
+///     Some(Key::tuple([head.path().into(), language.as_bytes().into()]))
 /// });
 /// ```
-pub const fn key_fn<F>(find: F) -> KeyFn<F>
+pub const fn key_fn<F>(find: F) -> impl KeyExtractor
 where
     F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
     KeyFn(find)
 }
 
-/// The extractor that [`key_fn`] returns.
-#[derive(Clone, Copy)]
-pub struct KeyFn<F>(F);
+struct KeyFn<F>(F);
 
 impl<F> KeyExtractor for KeyFn<F>
 where
@@ -41,10 +43,8 @@ where
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         (self.0)(head).ok_or_else(|| MissingKey::absent("the request has no rate limit key"))
     }
-}
 
-impl<F> fmt::Debug for KeyFn<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyFn")
+    fn is_client_chosen(&self) -> bool {
+        true
     }
 }

@@ -2,26 +2,19 @@
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey, MissingKind};
-use crate::Head;
+use super::{KeyExtractor, MissingKey};
+use crate::key::Head;
 
 /// The extractor that [`KeyExtractor::or`] returns.
-#[derive(Clone, Debug)]
-pub struct Or<K, F> {
-    first: K,
-    fallback: F,
-}
-
-impl<K, F> Or<K, F> {
-    pub(super) const fn new(first: K, fallback: F) -> Self {
-        Self { first, fallback }
-    }
+pub(super) struct Or<K, F> {
+    pub(super) first: K,
+    pub(super) fallback: F,
 }
 
 impl<K: KeyExtractor, F: KeyExtractor> KeyExtractor for Or<K, F> {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         match self.first.key(head) {
-            Err(missing) if missing.kind() == MissingKind::Absent => self.fallback.key(head),
+            Err(MissingKey::Absent(_)) => self.fallback.key(head),
             result => result,
         }
     }
@@ -32,14 +25,7 @@ impl<K: KeyExtractor, F: KeyExtractor> KeyExtractor for Or<K, F> {
 }
 
 /// The extractor that [`KeyExtractor::secret`] returns.
-#[derive(Clone, Debug)]
-pub struct Secret<K>(K);
-
-impl<K> Secret<K> {
-    pub(super) const fn new(key: K) -> Self {
-        Self(key)
-    }
-}
+pub(super) struct Secret<K>(pub(super) K);
 
 impl<K: KeyExtractor> KeyExtractor for Secret<K> {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
@@ -48,6 +34,19 @@ impl<K: KeyExtractor> KeyExtractor for Secret<K> {
 
     fn is_client_chosen(&self) -> bool {
         self.0.is_client_chosen()
+    }
+}
+
+/// The extractor that [`KeyExtractor::verified`] returns.
+pub(super) struct Verified<K>(pub(super) K);
+
+impl<K: KeyExtractor> KeyExtractor for Verified<K> {
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        self.0.key(head)
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }
 

@@ -5,15 +5,16 @@ use std::{any::type_name, fmt, marker::PhantomData};
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
+use crate::key::Head;
 
 /// Counts requests by a value in their extensions, such as the user that an authentication layer has
 /// inserted.
 ///
-/// Without the value the key is [absent](super::MissingKind::Absent).
+/// Without the value the key is [absent](MissingKey::Absent). The layer that inserts the value has to
+/// verify it: a value copied from a header field is chosen by the client.
 ///
 /// ```
-/// use limiter_tower::{ClientIp, ExtensionKey, KeyExtractor};
+/// use limiter_tower::{ClientIp, key::{ExtensionKey, KeyExtractor}};
 ///
 /// #[derive(Clone)]
 /// struct User {
@@ -49,6 +50,10 @@ where
             Some(value) => Ok((self.key)(value)),
             None => Err(MissingKey::absent("the request has no verified identity")),
         }
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }
 

@@ -3,7 +3,7 @@
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
+use crate::key::Head;
 
 /// Counts all requests under one key: a limit of the whole service.
 #[derive(Clone, Debug)]
@@ -19,5 +19,9 @@ impl FixedKey {
 impl KeyExtractor for FixedKey {
     fn key<'r>(&self, _: Head<'r>) -> Result<Key<'r>, MissingKey> {
         Ok(self.0.clone())
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }

@@ -4,20 +4,20 @@ use http::HeaderName;
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
+use crate::key::Head;
 
 /// Counts requests by the value of a header field.
 ///
 /// A client can send any value, and each new value has a new allowance. Therefore a layer
 /// accepts this key only beside a rule with another key, such as the address, unless an outer layer
-/// has [verified](Self::verified) the value.
+/// has [verified](KeyExtractor::verified) the value.
 ///
-/// A field that is missing or empty is [absent](super::MissingKind::Absent); several field lines are
-/// [invalid](super::MissingKind::Invalid), because other programs might read another one.
+/// A field that is missing or empty is [absent](MissingKey::Absent); several field lines are
+/// [invalid](MissingKey::Invalid), because other programs might read another one.
 ///
 /// ```
 /// use http::HeaderName;
-/// use limiter_tower::{HeaderKey, KeyExtractor};
+/// use limiter_tower::key::{HeaderKey, KeyExtractor};
 ///
 /// // An outer layer refuses unknown API keys. The store must not hold them in clear.
 /// let key = HeaderKey::new(HeaderName::from_static("x-api-key")).verified().secret();
@@ -25,20 +25,13 @@ use crate::Head;
 #[derive(Clone, Debug)]
 pub struct HeaderKey {
     name: HeaderName,
-    verified: bool,
 }
 
 impl HeaderKey {
     /// Returns an extractor of the field `name`.
     #[must_use]
     pub const fn new(name: HeaderName) -> Self {
-        Self { name, verified: false }
-    }
-
-    /// States that no request with a made-up value reaches the layer.
-    #[must_use]
-    pub fn verified(self) -> Self {
-        Self { verified: true, ..self }
+        Self { name }
     }
 }
 
@@ -56,6 +49,6 @@ impl KeyExtractor for HeaderKey {
     }
 
     fn is_client_chosen(&self) -> bool {
-        !self.verified
+        true
     }
 }

@@ -3,26 +3,7 @@
 use limiter_core::Key;
 
 use super::{KeyExtractor, MissingKey};
-use crate::Head;
-
-/// Counts requests by the path of their target, without the query.
-///
-/// A client can invent paths, and each has its own allowance. Therefore a layer accepts this key only
-/// beside a rule with another key. Prefer
-#[cfg_attr(feature = "axum", doc = "[`MatchedPathKey`].")]
-#[cfg_attr(not(feature = "axum"), doc = "`MatchedPathKey`.")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PathKey;
-
-impl KeyExtractor for PathKey {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        Ok(head.path().into())
-    }
-
-    fn is_client_chosen(&self) -> bool {
-        true
-    }
-}
+use crate::key::Head;
 
 /// Counts requests by their method. All methods that RFC 9110 and RFC 5789 do not define share one
 /// key, because a client can invent others.
@@ -37,12 +18,17 @@ impl KeyExtractor for MethodKey {
         );
         Ok(if is_known { head.method.as_str() } else { "" }.into())
     }
+
+    fn is_client_chosen(&self) -> bool {
+        false
+    }
 }
 
 /// Counts requests by the pattern of the axum route that matches, such as `/users/{id}`.
 ///
 /// The layer must be added to a `Router`, by `layer` or `route_layer`. Requests that no route matches
-/// have the key `""`, so all of them share one.
+/// share the key `""`. Outside of a `Router` the key is missing by a fault of the
+/// [server](MissingKey::Server).
 #[cfg(feature = "axum")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchedPathKey;
@@ -50,7 +36,19 @@ pub struct MatchedPathKey;
 #[cfg(feature = "axum")]
 impl KeyExtractor for MatchedPathKey {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        let path = head.extensions.get::<axum::extract::MatchedPath>();
-        Ok(path.map_or("", |path| path.as_str()).into())
+        use axum::extract::{MatchedPath, OriginalUri};
+
+        match head.extensions.get::<MatchedPath>() {
+            Some(path) => Ok(path.as_str().into()),
+            // A router inserts it before it looks for a route.
+            None if head.extensions.get::<OriginalUri>().is_some() => Ok("".into()),
+            None => Err(MissingKey::server(
+                "the request has no matched path: add the layer to an axum `Router`",
+            )),
+        }
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }

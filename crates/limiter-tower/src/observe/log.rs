@@ -2,7 +2,7 @@
 
 use limiter_core::{Decision, Error, Policy};
 
-use crate::{MissingKey, OnMissing, OnStoreFailure};
+use crate::{OnMissing, key::MissingKey, rule::OnStoreFailure};
 
 macro_rules! log {
     ($level:ident, $policy:expr, $($rest:tt)+) => {
@@ -41,10 +41,4 @@ pub(crate) fn no_key_by_server(policy: &Policy, then: OnMissing, missing: &Missi
 pub(crate) fn no_key(policy: &Policy, then: OnMissing, missing: &MissingKey) {
     log!(debug, policy, ?then, "no rate limit key: {missing}");
     let _ = (policy, then, missing);
-}
-
-/// A plan that a request named at run time, logged once.
-pub(crate) fn unknown_plan(policy: &Policy, name: &str) {
-    log!(warn, policy, name, "unknown plan; the rule's own policy applies");
-    let _ = (policy, name);
 }

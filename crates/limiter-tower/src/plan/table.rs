@@ -1,11 +1,8 @@
 //! Plans by name.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use arc_swap::ArcSwap;
@@ -13,7 +10,7 @@ use http::Method;
 use limiter_core::{Error, ErrorKind, Limiter, Policy, WaitingLimiter};
 
 use super::Plan;
-use crate::{Head, observe};
+use crate::key::Head;
 
 /// Named plans over the states of one limiter: tiers, or policies by route or method.
 ///
@@ -24,7 +21,7 @@ use crate::{Head, observe};
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, Plans, RateLimitLayer};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, plan::Plans};
 ///
 /// /// An authentication layer has inserted it.
 /// #[derive(Clone)]
@@ -33,9 +30,9 @@ use crate::{Head, observe};
 /// let free = MemoryLimiter::new(Policy::gcra("free", Quota::per_minute(10)));
 /// let plans = Plans::new(free.clone(), [Policy::gcra("premium", Quota::per_minute(1_000))])?;
 ///
-/// // A request without a tier, or with an unknown one, has the limiter's own policy, `free`.
+/// // A request without a tier, or with one that no plan has, has the plan `free`.
 /// let layer = RateLimitLayer::new(free, ClientIp::peer(), OnMissing::Reject)
-///     .policy(plans.by_extension(|tier: &Tier| &tier.0));
+///     .policy(plans.by_extension(|tier: &Tier| &tier.0, "free")?);
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -48,8 +45,8 @@ struct Shared {
     /// The limiter whose states all plans use.
     own: Plan,
     by_name: ArcSwap<HashMap<Box<str>, Plan>>,
-    /// Whether an unknown name was reported since the table was made or replaced.
-    reported: AtomicBool,
+    /// The names that selectors return. The table always has them. Locked while it is replaced.
+    selected: Mutex<HashSet<Box<str>>>,
 }
 
 impl Plans {
@@ -79,17 +76,21 @@ impl Plans {
 
     fn of(own: Plan, policies: impl IntoIterator<Item = Policy>) -> Result<Self, Error> {
         let by_name = ArcSwap::from_pointee(table(&own, policies)?);
-        Ok(Self { shared: Arc::new(Shared { own, by_name, reported: AtomicBool::new(false) }) })
+        Ok(Self { shared: Arc::new(Shared { own, by_name, selected: Mutex::default() }) })
     }
 
     /// Replaces all plans. Keys keep their debts. On an error nothing changes.
     ///
     /// # Errors
     ///
-    /// As [`Plans::new`].
+    /// As [`Plans::new`], and [`ErrorKind::InvalidName`] if a plan is missing that a selector names.
     pub fn replace(&self, policies: impl IntoIterator<Item = Policy>) -> Result<(), Error> {
-        self.shared.by_name.store(Arc::new(table(&self.shared.own, policies)?));
-        self.shared.reported.store(false, Ordering::Relaxed);
+        let selected = self.selected();
+        let table = table(&self.shared.own, policies)?;
+        for name in selected.iter() {
+            check_known(&table, name)?;
+        }
+        self.shared.by_name.store(Arc::new(table));
         Ok(())
     }
 
@@ -99,29 +100,28 @@ impl Plans {
         self.shared.by_name.load().get(name).cloned()
     }
 
-    /// Returns the plan of that name. Reports an unknown name once.
-    fn find(&self, name: &str) -> Option<Plan> {
-        let plan = self.get(name);
-        if plan.is_none() && !self.shared.reported.swap(true, Ordering::Relaxed) {
-            observe::log::unknown_plan(self.shared.own.policy(), name);
-        }
-        plan
-    }
-
     /// Returns a selector by a value in the request's extensions: `name` returns the plan's name.
     ///
-    /// Without the value, and for an unknown name, the rule's own policy applies. An unknown name is
-    /// logged once.
+    /// A request without the value, or with a name that no plan has, has the plan `otherwise`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if there is no plan `otherwise`. The message lists the known ones.
     pub fn by_extension<T, N>(
         &self,
         name: N,
-    ) -> impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static
+        otherwise: &str,
+    ) -> Result<impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + use<T, N>, Error>
     where
         T: Send + Sync + 'static,
         N: Fn(&T) -> &str + Send + Sync + 'static,
     {
-        let plans = self.clone();
-        move |head| plans.find(name(head.extensions.get::<T>()?))
+        self.select([otherwise])?;
+        let (plans, otherwise) = (self.clone(), otherwise.to_owned());
+        Ok(move |head: Head<'_>| {
+            let named = head.extensions.get::<T>().and_then(|value| plans.get(name(value)));
+            named.or_else(|| plans.get(&otherwise))
+        })
     }
 
     /// Returns a selector by axum's matched route: pairs of a route's pattern and a plan's name.
@@ -140,7 +140,7 @@ impl Plans {
         let plans = self.clone();
         Ok(move |head: Head<'_>| {
             let path = head.extensions.get::<axum::extract::MatchedPath>()?;
-            plans.find(names.get(path.as_str())?)
+            plans.get(names.get(path.as_str())?)
         })
     }
 
@@ -157,28 +157,45 @@ impl Plans {
     ) -> Result<impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + use<>, Error> {
         let names = self.known(methods.iter().map(|(method, name)| (method.clone(), *name)))?;
         let plans = self.clone();
-        Ok(move |head: Head<'_>| plans.find(names.get(head.method)?))
+        Ok(move |head: Head<'_>| plans.get(names.get(head.method)?))
     }
 
-    /// Returns a map to plans' names, each of which exists.
+    /// Returns a map to plans' names, each of which exists from now on.
     fn known<'a, K: Eq + std::hash::Hash>(
         &self,
         names: impl IntoIterator<Item = (K, &'a str)>,
     ) -> Result<HashMap<K, Box<str>>, Error> {
-        let mut map = HashMap::new();
-        for (key, name) in names {
-            if self.get(name).is_none() {
-                let table = self.shared.by_name.load();
-                let mut known: Vec<_> = table.keys().map(|name| format!("{name:?}")).collect();
-                known.sort();
-                let message =
-                    format!("unknown plan {name:?}; expected one of {}", known.join(", "));
-                return Err(Error::new(ErrorKind::InvalidName, message));
-            }
-            map.insert(key, name.into());
-        }
+        let map: HashMap<_, Box<str>> =
+            names.into_iter().map(|(key, name)| (key, name.into())).collect();
+        self.select(map.values().map(|name| &**name))?;
         Ok(map)
     }
+
+    /// Notes that a selector returns these names, which have to exist from now on.
+    fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+        let mut selected = self.selected();
+        let table = self.shared.by_name.load();
+        for name in names {
+            check_known(&table, name)?;
+            selected.insert(name.into());
+        }
+        Ok(())
+    }
+
+    fn selected(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+        self.shared.selected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns an error that lists the known plans if there is none of this name.
+fn check_known(table: &HashMap<Box<str>, Plan>, name: &str) -> Result<(), Error> {
+    if table.contains_key(name) {
+        return Ok(());
+    }
+    let mut known: Vec<_> = table.keys().map(|name| format!("{name:?}")).collect();
+    known.sort();
+    let message = format!("unknown plan {name:?}; expected one of {}", known.join(", "));
+    Err(Error::new(ErrorKind::InvalidName, message))
 }
 
 fn table(

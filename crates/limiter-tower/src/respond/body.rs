@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response of [`RateLimit`](crate::RateLimit).
+    /// The body of a response of [`RateLimit`](crate::service::RateLimit).
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]

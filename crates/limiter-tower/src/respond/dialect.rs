@@ -9,33 +9,25 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 use limiter_core::{Cost, Decision};
 
-use super::fields::{MAX_INTEGER, integer, whole_seconds};
-use crate::Plan;
+use super::{
+    fields::{MAX_INTEGER, integer, whole_seconds},
+    grpc,
+};
+use crate::plan::Plan;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The header fields that a CORS layer has to list in `Access-Control-Expose-Headers`, so that a page
-/// from another origin can read them.
-///
-/// They are those of the default, [`Headers::RateLimit`]. [`Headers::exposed`] returns those of
-/// another choice.
-pub const EXPOSED_HEADERS: [HeaderName; 3] = [RETRY_AFTER, RATELIMIT_POLICY, RATELIMIT];
-
-static EXPOSED: [HeaderName; 3] = EXPOSED_HEADERS;
-
-/// The field names of [`Headers::RateLimitReset`], as statics because a name in text would be parsed
-/// and allocated with each response.
-static RESET_FIELDS: [HeaderName; 4] = [
-    RETRY_AFTER,
+/// The limit, what remains and the reset of [`Headers::RateLimitReset`]. Statics, because a name in text
+/// would be parsed and allocated with each response.
+static RESET_FIELDS: [HeaderName; 3] = [
     HeaderName::from_static("ratelimit-limit"),
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
 ];
 
 /// Those of [`Headers::XRateLimit`].
-static X_FIELDS: [HeaderName; 4] = [
-    RETRY_AFTER,
+static X_FIELDS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit"),
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
@@ -44,12 +36,13 @@ static X_FIELDS: [HeaderName; 4] = [
 /// Which header fields report quotas and what remains of them.
 ///
 /// `Retry-After` does not depend on this choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
-    /// `RateLimit-Policy` and `RateLimit`, with a member for each policy. The default, with
-    /// [`Draft::V11`].
-    RateLimit(Draft),
+    /// `RateLimit-Policy` and `RateLimit`, with a member for each policy, by
+    /// draft-ietf-httpapi-ratelimit-headers-11. The default.
+    #[default]
+    RateLimit,
     /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, in seconds from now, as
     /// draft-ietf-httpapi-ratelimit-headers-03 to 06 define them. They report the most restrictive
     /// decision.
@@ -60,48 +53,11 @@ pub enum Headers {
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which report the most
     /// restrictive decision as [`RateLimitReset`](Self::RateLimitReset) does.
     XRateLimit(Reset),
+    /// Those of [`RateLimit`](Self::RateLimit) and of [`XRateLimit`](Self::XRateLimit), while clients
+    /// move from one to the other.
+    RateLimitAndX(Reset),
     /// None.
     None,
-}
-
-impl Default for Headers {
-    fn default() -> Self {
-        Self::RateLimit(Draft::V11)
-    }
-}
-
-/// A version of draft-ietf-httpapi-ratelimit-headers with structured fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Draft {
-    /// Version 11, of May 2026.
-    V11,
-}
-
-/// The names of a draft's parameters between `;` and `=`, as a member has them before each value.
-pub(super) struct Parameters {
-    pub(super) quota: &'static str,
-    pub(super) window: &'static str,
-    /// Not in any draft: the burst, where it differs from the quota.
-    pub(super) burst: &'static str,
-    pub(super) remaining: &'static str,
-    pub(super) time: &'static str,
-}
-
-impl Draft {
-    pub(super) const ALL: [Self; 1] = [Self::V11];
-
-    pub(super) const fn parameters(self) -> Parameters {
-        match self {
-            Self::V11 => Parameters {
-                quota: ";q=",
-                window: ";w=",
-                burst: ";limiter-burst=",
-                remaining: ";r=",
-                time: ";t=",
-            },
-        }
-    }
 }
 
 /// What `X-RateLimit-Reset` counts.
@@ -115,16 +71,26 @@ pub enum Reset {
 }
 
 impl Headers {
-    /// Returns the names of these fields and `Retry-After`, which a CORS layer has to expose: see
-    /// [`EXPOSED_HEADERS`].
+    /// Returns the names of these fields, of `Retry-After` and of the fields that gRPC-Web clients read,
+    /// for `Access-Control-Expose-Headers`: without it a page from another origin reads none of them.
+    ///
+    /// ```
+    /// use limiter_tower::headers::Headers;
+    /// use tower_http::cors::CorsLayer;
+    ///
+    /// let cors = CorsLayer::new().expose_headers(Headers::default().exposed());
+    /// ```
     #[must_use]
-    pub fn exposed(self) -> &'static [HeaderName] {
-        match self {
-            Self::RateLimit(Draft::V11) => &EXPOSED,
-            Self::RateLimitReset => &RESET_FIELDS,
-            Self::XRateLimit(_) => &X_FIELDS,
-            Self::None => EXPOSED.split_at(1).0,
+    pub fn exposed(self) -> Vec<HeaderName> {
+        let mut names = vec![RETRY_AFTER];
+        names.extend(grpc::FIELDS);
+        if self.has_lists() {
+            names.extend([RATELIMIT_POLICY, RATELIMIT]);
         }
+        if let Some((single, _)) = self.single() {
+            names.extend(single.iter().cloned());
+        }
+        names
     }
 
     /// Returns the fields of these decisions.
@@ -132,11 +98,21 @@ impl Headers {
         self,
         reported: impl Iterator<Item = Reported<'d>> + Clone,
     ) -> Option<ResponseFields> {
+        let lists = if self.has_lists() { lists(reported.clone()) } else { None };
+        let single = self.single().and_then(|(names, reset)| strictest(names, reset, reported));
+        (lists.is_some() || single.is_some()).then_some(ResponseFields { lists, single })
+    }
+
+    const fn has_lists(self) -> bool {
+        matches!(self, Self::RateLimit | Self::RateLimitAndX(_))
+    }
+
+    /// Returns the names of the fields with one value each, and what the reset counts.
+    const fn single(self) -> Option<(&'static [HeaderName; 3], Reset)> {
         match self {
-            Self::RateLimit(draft) => lists(draft, reported),
-            Self::RateLimitReset => strictest(&RESET_FIELDS, Reset::Delta, reported),
-            Self::XRateLimit(reset) => strictest(&X_FIELDS, reset, reported),
-            Self::None => None,
+            Self::RateLimitReset => Some((&RESET_FIELDS, Reset::Delta)),
+            Self::XRateLimit(reset) | Self::RateLimitAndX(reset) => Some((&X_FIELDS, reset)),
+            Self::RateLimit | Self::None => None,
         }
     }
 }
@@ -150,50 +126,73 @@ pub(crate) struct Reported<'d> {
 }
 
 /// The fields that a response gets.
-pub(crate) enum ResponseFields {
-    /// Lists with a member for each policy.
-    Lists { policies: HeaderValue, members: HeaderValue },
-    /// Single values, of the most restrictive decision.
-    Strictest {
-        names: &'static [HeaderName; 4],
-        limit: u64,
-        remaining: u64,
-        /// `None` if the cost never fits.
-        reset: Option<u64>,
-    },
+pub(crate) struct ResponseFields {
+    lists: Option<Lists>,
+    single: Option<Strictest>,
+}
+
+/// Lists with a member for each policy.
+struct Lists {
+    policies: HeaderValue,
+    members: HeaderValue,
+}
+
+/// Single values, of the most restrictive decision.
+struct Strictest {
+    names: &'static [HeaderName; 3],
+    limit: u64,
+    remaining: u64,
+    /// `None` if the cost never fits.
+    reset: Option<u64>,
 }
 
 impl ResponseFields {
     /// Adds the fields to those of inner layers.
     pub(crate) fn append_to(self, headers: &mut HeaderMap) {
-        match self {
-            Self::Lists { policies, members } => {
-                headers.append(RATELIMIT_POLICY, policies);
-                headers.append(RATELIMIT, members);
-            }
-            Self::Strictest { names, limit, remaining, reset } => {
-                if is_stricter(names, headers, remaining, reset) {
-                    let [_, limit_field, remaining_field, reset_field] = names;
-                    headers.insert(limit_field, integer(limit));
-                    headers.insert(remaining_field, integer(remaining));
-                    match reset {
-                        Some(reset) => headers.insert(reset_field, integer(reset)),
-                        None => headers.remove(reset_field),
-                    };
-                }
-            }
+        if let Some(Lists { policies, members }) = self.lists {
+            headers.append(RATELIMIT_POLICY, policies);
+            headers.append(RATELIMIT, members);
+        }
+        if let Some(single) = self.single {
+            single.insert_into(headers);
         }
     }
 }
 
-fn lists<'d>(
-    draft: Draft,
-    reported: impl Iterator<Item = Reported<'d>> + Clone,
-) -> Option<ResponseFields> {
-    let policies = list(reported.clone().map(|it| it.plan.fields().policy(draft, it.decision)))?;
-    let member = |it: Reported<'_>| it.plan.fields().member(draft, it.decision, it.cost);
+impl Strictest {
+    /// Inserts the fields, unless those of an inner layer are as restrictive.
+    fn insert_into(self, headers: &mut HeaderMap) {
+        if !self.is_stricter_than(headers) {
+            return;
+        }
+        let [limit, remaining, reset] = self.names;
+        headers.insert(limit, integer(self.limit));
+        headers.insert(remaining, integer(self.remaining));
+        match self.reset {
+            Some(seconds) => headers.insert(reset, integer(seconds)),
+            None => headers.remove(reset),
+        };
+    }
+
+    /// Returns whether the decision is more restrictive than what the fields of an inner layer report.
+    fn is_stricter_than(&self, headers: &HeaderMap) -> bool {
+        let [_, remaining, reset] = self.names;
+        let reported = |name: &HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
+        let has_all = self.names.iter().all(|name| headers.contains_key(name));
+        let Some(inner) = reported(remaining).filter(|_| has_all) else {
+            return true;
+        };
+        let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
+        let is_refusal = headers.contains_key(RETRY_AFTER);
+        !is_refusal && key(self.remaining, self.reset) < key(inner, reported(reset))
+    }
+}
+
+fn lists<'d>(reported: impl Iterator<Item = Reported<'d>> + Clone) -> Option<Lists> {
+    let policies = list(reported.clone().map(|it| it.plan.fields().policy(it.decision)))?;
+    let member = |it: Reported<'_>| it.plan.fields().member(it.decision, it.cost);
     let members = list(reported.filter_map(member))?;
-    Some(ResponseFields::Lists { policies, members })
+    Some(Lists { policies, members })
 }
 
 /// Joins the members of a list.
@@ -208,10 +207,10 @@ fn list(mut members: impl Iterator<Item = HeaderValue>) -> Option<HeaderValue> {
 }
 
 fn strictest<'d>(
-    names: &'static [HeaderName; 4],
+    names: &'static [HeaderName; 3],
     counted: Reset,
     reported: impl Iterator<Item = Reported<'d>>,
-) -> Option<ResponseFields> {
+) -> Option<Strictest> {
     let strictness = |it: &Reported<'_>| {
         let decision = it.decision;
         (decision.is_admitted(), decision.remaining(), Reverse(decision.reset_after()))
@@ -221,30 +220,12 @@ fn strictest<'d>(
         true => Some(decision.reset_after()),
         false => decision.retry_after(),
     };
-    Some(ResponseFields::Strictest {
+    Some(Strictest {
         names,
         limit: decision.limit().min(MAX_INTEGER),
         remaining: decision.remaining().min(MAX_INTEGER),
         reset: reset.map(|wait| counted.seconds(wait)),
     })
-}
-
-/// Returns whether a decision is more restrictive than what the fields of an inner layer report.
-fn is_stricter(
-    names: &[HeaderName; 4],
-    headers: &HeaderMap,
-    remaining: u64,
-    reset: Option<u64>,
-) -> bool {
-    let [_, _, remaining_field, reset_field] = names;
-    let reported = |name: &HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    let has_all = names.iter().skip(1).all(|name| headers.contains_key(name));
-    let Some(inner) = reported(remaining_field).filter(|_| has_all) else {
-        return true;
-    };
-    let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
-    let is_refusal = headers.contains_key(RETRY_AFTER);
-    !is_refusal && key(remaining, reset) < key(inner, reported(reset_field))
 }
 
 impl Reset {

@@ -7,9 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use itoa::Buffer;
-use limiter_core::{Algorithm, Cost, Decision, Policy, Source};
-
-use super::dialect::Draft;
+use limiter_core::{Algorithm, Cost, Decision, Policy, Source, Usage};
 
 /// The largest integer of a structured field: RFC 9651, section 3.3.1.
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -18,15 +16,23 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
+/// The parameters' names between `;` and `=`, as a member has them before each value.
+const QUOTA: &str = ";q=";
+const WINDOW: &str = ";w=";
+const REMAINING: &str = ";r=";
+const TIME: &str = ";t=";
+/// Not in the draft: the burst, where it differs from the quota.
+const BURST: &str = ";limiter-burst=";
+
 /// One policy's fields, as far as they can be written in advance.
 pub(crate) struct Fields {
-    /// `RateLimit-Policy` by draft.
-    policies: [HeaderValue; Draft::ALL.len()],
-    limits: Box<[Limit]>,
+    /// `RateLimit-Policy`.
+    policy: HeaderValue,
+    limits: Box<[LimitFields]>,
 }
 
-/// One of the policy's limits.
-struct Limit {
+/// The fields of one of the policy's limits.
+struct LimitFields {
     /// As a structured field's string.
     name: Box<str>,
     permits: u64,
@@ -39,49 +45,52 @@ struct Limit {
 
 impl Fields {
     pub(crate) fn new(policy: &Policy) -> Self {
-        let limits: Box<[_]> = policy.limits().iter().map(Limit::new).collect();
-        let policies = Draft::ALL.map(|draft| {
-            let members: Vec<_> = limits.iter().map(|limit| limit.policy(draft, None)).collect();
-            header_value(members.join(", "))
-        });
-        Self { policies, limits }
+        let limits: Box<[_]> = policy.limits().iter().map(LimitFields::new).collect();
+        let members: Vec<_> = limits.iter().map(|limit| limit.policy(None)).collect();
+        Self { policy: header_value(members.join(", ")), limits }
     }
 
     /// Returns the policy's members of `RateLimit-Policy`.
-    pub(super) fn policy(&self, draft: Draft, decision: &Decision) -> HeaderValue {
+    pub(super) fn policy(&self, decision: &Decision) -> HeaderValue {
         match (decision.source(), self.limits.get(decision.limit_index())) {
             // The local fallback enforces a share of the quota, so the field announces the share.
-            (Source::Local, Some(limit)) => {
-                header_value(limit.policy(draft, Some(decision.limit())))
-            }
-            _ => self.policies.get(draft as usize).cloned().unwrap_or(EMPTY),
+            (Source::Local, Some(limit)) => header_value(limit.policy(Some(decision.limit()))),
+            _ => self.policy.clone(),
         }
     }
 
     /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(super) fn member(
-        &self,
-        draft: Draft,
-        decision: &Decision,
-        cost: Cost,
-    ) -> Option<HeaderValue> {
+    pub(super) fn member(&self, decision: &Decision, cost: Cost) -> Option<HeaderValue> {
         let limit = self.limits.get(decision.limit_index())?;
-        let names = draft.parameters();
         let (mut remaining, mut seconds) = (Buffer::new(), Buffer::new());
         let remaining = remaining.format(decision.remaining().min(MAX_INTEGER));
         // In pieces, because `format!` takes several hundred instructions more
         // (`cargo xtask bench layer`).
         Some(header_value(match limit.effective_window(decision, cost.get()) {
-            Some(wait) => {
-                [&limit.name, names.remaining, remaining, names.time, seconds.format(wait)].concat()
-            }
+            Some(wait) => [&limit.name, REMAINING, remaining, TIME, seconds.format(wait)].concat(),
             // No time will help.
-            None => [&limit.name, names.remaining, remaining].concat(),
+            None => [&limit.name, REMAINING, remaining].concat(),
         }))
+    }
+
+    /// Returns an admission after `permits` of its charge were given back.
+    pub(crate) fn refunded(&self, decision: &Decision, permits: u64) -> Decision {
+        let usage = decision.usage();
+        let remaining = usage.remaining().saturating_add(permits).min(usage.limit());
+        let reset_after = match self.limits.get(usage.limit_index()) {
+            _ if remaining == usage.limit() => Duration::ZERO,
+            Some(limit) if limit.is_continuous => {
+                let recovered = Duration::from_nanos(limit.nanos_of(permits, false));
+                usage.reset_after().saturating_sub(recovered)
+            }
+            _ => usage.reset_after(),
+        };
+        let usage = Usage::new(usage.limit(), remaining, reset_after).of_limit(usage.limit_index());
+        Decision::admitted(usage).with_source(decision.source())
     }
 }
 
-impl Limit {
+impl LimitFields {
     fn new(limit: &limiter_core::Limit) -> Self {
         let name = limit.name().replace('\\', r"\\").replace('"', r#"\""#);
         let quota = limit.quota();
@@ -103,8 +112,7 @@ impl Limit {
 
     /// Returns the limit as a member of `RateLimit-Policy`; of a share of it, if `share` is the
     /// share's burst.
-    fn policy(&self, draft: Draft, share: Option<u64>) -> String {
-        let names = draft.parameters();
+    fn policy(&self, share: Option<u64>) -> String {
         let burst = share.unwrap_or(self.burst);
         // The field's window is in whole seconds, so the quota is that of as many seconds.
         let seconds = whole_seconds(self.window);
@@ -112,9 +120,9 @@ impl Limit {
             / self.window.as_nanos().max(1);
         let quota = quota * u128::from(burst) / u128::from(self.burst.max(1));
         let quota = saturated(quota.max(1)).min(MAX_INTEGER);
-        let mut member = format!("{}{}{quota}{}{seconds}", self.name, names.quota, names.window);
+        let mut member = format!("{}{QUOTA}{quota}{WINDOW}{seconds}", self.name);
         if burst != quota {
-            member += &format!("{}{}", names.burst, burst.min(MAX_INTEGER));
+            member += &format!("{BURST}{}", burst.min(MAX_INTEGER));
         }
         member
     }

@@ -23,16 +23,23 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header::CONTENT_TYPE};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use self::protobuf::Message;
 use super::protocol::Protocol;
+use crate::key::Head;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// The fields that a gRPC-Web client in a browser reads.
+pub(super) const FIELDS: [HeaderName; 4] = [GRPC_STATUS, GRPC_MESSAGE, PUSHBACK, DETAILS];
 
 /// The bytes that `grpc-message` encodes: all but 0x20 to 0x24 and 0x26 to 0x7E.
 const MESSAGE_ENCODED: &AsciiSet = &CONTROLS.add(b'%');
@@ -87,13 +94,14 @@ pub(crate) struct Violation<'a> {
 }
 
 impl Status<'_> {
-    /// Returns the response to a gRPC or gRPC-Web request with these header fields.
+    /// Returns the response to a gRPC or gRPC-Web request.
     ///
     /// The content type is `application/grpc`, or that of a gRPC-Web request.
-    pub(crate) fn respond_to(&self, request: &HeaderMap) -> Response<Bytes> {
+    pub(crate) fn respond_to(&self, request: Head<'_>) -> Response<Bytes> {
         let mut response = Response::new(Bytes::new());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, content_type(request));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
         let message = utf8_percent_encode(self.message, MESSAGE_ENCODED).to_string();
         insert_text(headers, GRPC_MESSAGE, message);
@@ -160,8 +168,8 @@ fn any(type_url: &str, message: &Message) -> Message {
     Message::default().string(1, type_url).message(2, message)
 }
 
-fn content_type(request: &HeaderMap) -> HeaderValue {
-    match (Protocol::of(request), request.get(CONTENT_TYPE)) {
+fn content_type(request: Head<'_>) -> HeaderValue {
+    match (Protocol::of(request), request.headers.get(CONTENT_TYPE)) {
         (Protocol::GrpcWeb, Some(content_type)) => content_type.clone(),
         _ => HeaderValue::from_static("application/grpc"),
     }

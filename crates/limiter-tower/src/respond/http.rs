@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
-use limiter_core::Limit;
 
 use super::{Reason, Refusal};
 use crate::rule::Disclosure;
@@ -22,9 +21,18 @@ const QUOTA: &str = "rate limit exceeded";
 /// Returns a refusal as problem details ([RFC 9457]), with the problem types of
 /// [draft-ietf-httpapi-ratelimit-headers-11].
 ///
+/// `retry-after` is the same number of seconds as in the header field; `detail` is there if a retry
+/// can't help; `violated-policies` names the limit that refused, if its
+/// [disclosure](crate::rule::Disclosure) is full:
+///
+/// ```json
+/// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
+///  "title":"Quota Exceeded","status":429,"retry-after":2,"violated-policies":["api"]}
+/// ```
+///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, problem_json};
+/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, refusal::problem_json};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
 /// let layer =
@@ -37,31 +45,31 @@ const QUOTA: &str = "rate limit exceeded";
 pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
     let status = refusal.status().as_u16();
-    let body = match refusal.reason() {
-        Reason::Quota(decided) => {
-            let policies = match decided.disclosure {
-                Disclosure::Full => {
-                    // The limit that refused has the name of its member in `RateLimit`.
-                    let name = refusal.limit().map_or(refusal.policy().name(), Limit::name);
-                    format!(",\"violated-policies\":[{}]", json_string(name))
-                }
-                _ => String::new(),
-            };
-            format!(
-                "{{\"type\":\"{TYPES}quota-exceeded\",\"title\":\"Quota Exceeded\",\
-                 \"status\":{status}{policies}}}"
-            )
-        }
-        Reason::Unavailable => format!(
-            "{{\"type\":\"{TYPES}temporary-reduced-capacity\",\
-             \"title\":\"Temporary Reduced Capacity\",\"status\":{status}}}"
-        ),
+    let (name, title) = match refusal.reason() {
+        Reason::Quota(_) => ("quota-exceeded", "Quota Exceeded"),
+        Reason::Unavailable => ("temporary-reduced-capacity", "Temporary Reduced Capacity"),
         Reason::Misconfigured | Reason::Rejected(_) => {
-            let title = refusal.status().canonical_reason().unwrap_or_default();
-            let detail = json_string(&refusal.message());
-            format!("{{\"title\":{},\"status\":{status},\"detail\":{detail}}}", json_string(title))
+            ("", refusal.status().canonical_reason().unwrap_or_default())
         }
     };
+    let mut body = String::from("{");
+    if !name.is_empty() {
+        body += &format!("\"type\":\"{TYPES}{name}\",");
+    }
+    body += &format!("\"title\":{},\"status\":{status}", json_string(title));
+    let disclosure = refusal.disclosure();
+    match refusal.retry_after_seconds() {
+        Some(seconds) if disclosure != Disclosure::None => {
+            body += &format!(",\"retry-after\":{seconds}");
+        }
+        Some(_) => {}
+        None => body += &format!(",\"detail\":{}", json_string(&refusal.message())),
+    }
+    if let (Some(limit), Disclosure::Full) = (refusal.limit(), disclosure) {
+        // The limit that refused has the name of its member in `RateLimit`.
+        body += &format!(",\"violated-policies\":[{}]", json_string(limit.name()));
+    }
+    body.push('}');
     response(refusal, "application/problem+json", body.into())
 }
 

@@ -1,6 +1,8 @@
 //! The protocol in which a client expects its response.
 
-use http::{HeaderMap, header::CONTENT_TYPE};
+use http::{Method, header::CONTENT_TYPE};
+
+use crate::key::Head;
 
 /// The protocol in which a client expects its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +17,19 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the protocol of a request with these `headers`, by its `Content-Type`.
+    /// Returns the protocol of a request, by its method and its `Content-Type`.
     ///
-    /// `application/grpc`, `application/grpc+proto` and `application/grpc;charset=utf-8` are
+    /// A `POST` of `application/grpc`, `application/grpc+proto` or `application/grpc;charset=utf-8` is
     /// [`Grpc`](Self::Grpc), in upper or lower case. The same after `application/grpc-web` or
-    /// `application/grpc-web-text` is [`GrpcWeb`](Self::GrpcWeb). All else is [`Http`](Self::Http).
+    /// `application/grpc-web-text` is [`GrpcWeb`](Self::GrpcWeb). All else is [`Http`](Self::Http):
+    /// another method with such a type is no gRPC call, and a cache might store the answer 200.
     #[must_use]
-    pub fn of(headers: &HeaderMap) -> Self {
-        let Some(content_type) = headers.get(CONTENT_TYPE) else { return Self::Http };
+    pub fn of<'r>(head: impl Into<Head<'r>>) -> Self {
+        let head = head.into();
+        let content_type = head.headers.get(CONTENT_TYPE);
+        let Some(content_type) = content_type.filter(|_| head.method == Method::POST) else {
+            return Self::Http;
+        };
         let Some(rest) = strip_prefix(content_type.as_bytes(), b"application/grpc") else {
             return Self::Http;
         };
@@ -49,12 +56,21 @@ fn ends_name(rest: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderValue, Request};
 
     use super::*;
 
+    fn protocol(method: Method, content_type: Option<&[u8]>) -> Protocol {
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        if let Some(Ok(content_type)) = content_type.map(HeaderValue::from_bytes) {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
+        Protocol::of(&request)
+    }
+
     #[test]
-    fn the_content_type_decides_the_protocol() {
+    fn the_content_type_of_a_post_decides_the_protocol() {
         for (content_type, expected) in [
             ("application/grpc", Protocol::Grpc),
             ("application/grpc+proto", Protocol::Grpc),
@@ -77,22 +93,15 @@ mod tests {
             ("application/json", Protocol::Http),
             ("text/plain; of=application/grpc", Protocol::Http),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-            assert_eq!(Protocol::of(&headers), expected, "{content_type:?}");
+            let content_type_of = Some(content_type.as_bytes());
+            assert_eq!(protocol(Method::POST, content_type_of), expected, "{content_type:?}");
+            assert_eq!(protocol(Method::GET, content_type_of), Protocol::Http, "{content_type:?}");
         }
     }
 
     #[test]
-    fn a_request_without_a_content_type_is_plain_http() {
-        assert_eq!(Protocol::of(&HeaderMap::new()), Protocol::Http);
-    }
-
-    #[test]
-    fn a_content_type_that_is_not_text_is_plain_http() -> Result<(), http::Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(b"application/grpc\xff")?);
-        assert_eq!(Protocol::of(&headers), Protocol::Http);
-        Ok(())
+    fn a_request_without_a_content_type_in_text_is_plain_http() {
+        assert_eq!(protocol(Method::POST, None), Protocol::Http);
+        assert_eq!(protocol(Method::POST, Some(b"application/grpc\xff")), Protocol::Http);
     }
 }

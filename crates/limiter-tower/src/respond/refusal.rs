@@ -5,8 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use http::StatusCode;
 use limiter_core::{Decision, Limit, Policy};
 
-use super::Protocol;
-use crate::{Head, MissingKey, MissingKind, Plan, PolicyDecision};
+use super::{Protocol, fields::whole_seconds};
+use crate::{
+    key::{Head, MissingKey},
+    observe::PolicyDecision,
+    plan::Plan,
+    rule::Disclosure,
+};
 
 /// A request that is not admitted, and why.
 ///
@@ -17,6 +22,7 @@ pub struct Refusal<'r> {
     head: Head<'r>,
     plan: &'r Plan,
     reason: Reason<'r>,
+    retry_after: Option<Duration>,
 }
 
 /// Why a request is not admitted.
@@ -34,20 +40,26 @@ pub enum Reason<'r> {
 }
 
 impl<'r> Refusal<'r> {
-    pub(crate) const fn quota(head: Head<'r>, decided: &'r PolicyDecision) -> Self {
-        Self { head, plan: &decided.plan, reason: Reason::Quota(decided) }
+    /// Returns the refusal by one limit, where `retry_after` counts the other rules too.
+    pub(crate) const fn quota(
+        head: Head<'r>,
+        decided: &'r PolicyDecision,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        Self { head, plan: &decided.plan, reason: Reason::Quota(decided), retry_after }
     }
 
     pub(crate) const fn unavailable(head: Head<'r>, plan: &'r Plan) -> Self {
-        Self { head, plan, reason: Reason::Unavailable }
+        let retry_after = Some(Duration::from_secs(1));
+        Self { head, plan, reason: Reason::Unavailable, retry_after }
     }
 
     pub(crate) const fn misconfigured(head: Head<'r>, plan: &'r Plan) -> Self {
-        Self { head, plan, reason: Reason::Misconfigured }
+        Self { head, plan, reason: Reason::Misconfigured, retry_after: None }
     }
 
     pub(crate) const fn rejected(head: Head<'r>, plan: &'r Plan, missing: &'r MissingKey) -> Self {
-        Self { head, plan, reason: Reason::Rejected(missing) }
+        Self { head, plan, reason: Reason::Rejected(missing), retry_after: None }
     }
 
     /// Returns the head of the request.
@@ -59,7 +71,7 @@ impl<'r> Refusal<'r> {
     /// Returns the protocol of the request.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
-        Protocol::of(self.head.headers)
+        Protocol::of(self.head)
     }
 
     /// Returns the policy that applies.
@@ -90,12 +102,27 @@ impl<'r> Refusal<'r> {
     }
 
     /// Returns when to retry: a second from now if the store failed. `None` if a retry can't help.
+    ///
+    /// With several rules it is the longest wait among the one that refused and those after it, as far
+    /// as their limiters know it without a call to a store and their
+    /// [disclosure](crate::rule::Disclosure) shows it.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Returns [`retry_after`](Self::retry_after) as the field `Retry-After` has it: in whole seconds,
+    /// rounded up, at least one.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after.map(whole_seconds)
+    }
+
+    /// Returns how much of the decision clients see.
+    pub(super) const fn disclosure(&self) -> Disclosure {
         match self.reason {
-            Reason::Quota(decided) => decided.decision.retry_after(),
-            Reason::Unavailable => Some(Duration::from_secs(1)),
-            Reason::Misconfigured | Reason::Rejected(_) => None,
+            Reason::Quota(decided) => decided.disclosure,
+            _ => Disclosure::Full,
         }
     }
 
@@ -107,9 +134,7 @@ impl<'r> Refusal<'r> {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
             Reason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Reason::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
-            Reason::Rejected(missing) if missing.kind() == MissingKind::Server => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            Reason::Rejected(MissingKey::Server(_)) => StatusCode::INTERNAL_SERVER_ERROR,
             Reason::Rejected(_) => StatusCode::BAD_REQUEST,
         }
     }
@@ -118,16 +143,14 @@ impl<'r> Refusal<'r> {
     #[must_use]
     pub fn message(&self) -> Cow<'r, str> {
         match self.reason {
-            Reason::Quota(decided) if decided.decision.retry_after().is_none() => {
+            Reason::Quota(_) if self.retry_after.is_none() => {
                 "the request costs more than the rate limit can admit".into()
             }
             Reason::Quota(_) => "rate limit exceeded".into(),
             Reason::Unavailable => "the rate limit can't be checked now".into(),
             // How the server is set up is not for clients.
             Reason::Misconfigured => "the rate limit is not set up".into(),
-            Reason::Rejected(missing) if missing.kind() == MissingKind::Server => {
-                "the rate limit is not set up".into()
-            }
+            Reason::Rejected(MissingKey::Server(_)) => "the rate limit is not set up".into(),
             Reason::Rejected(missing) => missing.to_string().into(),
         }
     }

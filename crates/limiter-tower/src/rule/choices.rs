@@ -1,7 +1,11 @@
 //! What follows when there is no key or no decision, and what clients may see.
 
-/// What follows for a request that has no key. There is no default: `Reject` breaks clients, `Allow`
-/// disables the limit, and `Shared` lets one client block others.
+/// What follows for a request whose key is absent. There is no default: `Reject` breaks clients,
+/// `Allow` disables the limit, and `Shared` lets one client block others.
+///
+/// A key that is [invalid](crate::key::MissingKey::Invalid), or that the
+/// [server](crate::key::MissingKey::Server) failed to provide, is answered as under `Reject` whatever
+/// the choice: otherwise a client could skip the limit with a key that can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnMissing {

@@ -9,7 +9,7 @@ use std::sync::{
 use arc_swap::ArcSwap;
 
 use super::Mode;
-use crate::Plan;
+use crate::plan::Plan;
 
 /// The plan of a rule.
 pub(crate) struct LivePlan {

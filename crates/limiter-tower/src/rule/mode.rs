@@ -5,12 +5,13 @@ use limiter_core::{Error, ErrorKind, Key};
 /// For which keys a rule is enforced. For the others it is a shadow.
 ///
 /// A shadow charges its limiter and reports its decisions, to observers and in the extensions, but it
-/// neither refuses, delays nor adds header fields. Shadows and samples forward requests without a key,
-/// even with [`OnMissing::Reject`](crate::OnMissing::Reject). A new limit is rolled out as a shadow, then
-/// for a percentage of keys, then for all.
+/// neither refuses, queues nor adds header fields. The request still waits for its decision: in memory
+/// that is nothing, with a store it is a round trip, at most the limiter's deadline. Shadows and samples
+/// forward requests without a key, even with [`OnMissing::Reject`](crate::OnMissing::Reject). A new limit
+/// is rolled out as a shadow, then for a percentage of keys, then for all.
 ///
 /// ```
-/// use limiter_tower::Mode;
+/// use limiter_tower::rule::Mode;
 ///
 /// let a_tenth = Mode::sample(10)?;
 /// let error = Mode::sample(101).unwrap_err();

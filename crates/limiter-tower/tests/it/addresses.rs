@@ -14,7 +14,7 @@ mod properties;
 mod single;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
-use limiter_tower::{ClientIp, PeerAddr};
+use limiter_tower::{ClientIp, key::PeerAddr};
 
 /// A peer, the lines of a header field, and the client that they mean.
 type Row = (&'static str, &'static [&'static str], &'static str);

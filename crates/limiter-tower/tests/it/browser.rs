@@ -11,9 +11,9 @@ use std::{
 };
 
 use axum::{Router, response::Html, routing::get};
-use http::HeaderName;
+use http::{HeaderName, header::CONTENT_TYPE};
 use limiter_core::Quota;
-use limiter_tower::{EXPOSED_HEADERS, FixedKey, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
 
@@ -34,33 +34,55 @@ for (let status = 0, count = 0; status !== 429 && count < 5; count++) {
 }
 </script>"#;
 
+/// As `PAGE`, with calls of gRPC-Web, whose refusal has the status 200.
+const GRPC_WEB_PAGE: &str = r#"<!doctype html><pre id="seen"></pre><script type="module">
+const seen = document.getElementById("seen");
+const names = ["grpc-status", "grpc-message", "grpc-retry-pushback-ms"];
+for (let count = 0; count < 3; count++) {
+    const headers = {"x-page": "yes", "content-type": "application/grpc-web+proto"};
+    const response = await fetch("API", {method: "POST", headers, body: ""});
+    const fields = names.map(name => response.headers.get(name));
+    seen.textContent += [response.status, ...fields].join(" | ") + "\n";
+}
+</script>"#;
+
+#[tokio::test]
+async fn a_page_of_another_origin_reads_the_status_of_a_grpc_web_call() {
+    let expected = "200 |  |  | \n200 |  |  | \n200 | 8 | rate limit exceeded | 1800000\n";
+    let exposed = Headers::default().exposed();
+    timeout(AT_MOST, assert_seen(GRPC_WEB_PAGE, &exposed, expected)).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_page_of_another_origin_reads_when_to_retry() {
     let expected = "200 |  | \"default\";r=1;t=1800 | \"default\";q=2;w=3600\n\
                     200 |  | \"default\";r=0;t=1800 | \"default\";q=2;w=3600\n\
                     429 | 1800 | \"default\";r=0;t=1800 | \"default\";q=2;w=3600\n";
-    timeout(AT_MOST, assert_seen(&EXPOSED_HEADERS, expected)).await.unwrap();
+    timeout(AT_MOST, assert_seen(PAGE, &Headers::default().exposed(), expected)).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_page_of_another_origin_reads_nothing_that_is_not_exposed() {
     let expected = "200 |  |  | \n200 |  |  | \n429 |  |  | \n";
-    timeout(AT_MOST, assert_seen(&[], expected)).await.unwrap();
+    timeout(AT_MOST, assert_seen(PAGE, &[], expected)).await.unwrap();
 }
 
-/// Asserts what a page reads if an API exposes these header fields.
-async fn assert_seen(exposed: &[HeaderName], expected: &str) {
+/// Asserts what this page reads if an API exposes these header fields.
+async fn assert_seen(page: &str, exposed: &[HeaderName], expected: &str) {
     let (limiter, _) = limiter(Quota::per_hour(2));
     let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject)
         .skip(|head| head.is_preflight());
     let cors = CorsLayer::new()
         .allow_origin(Any)
-        .allow_headers([HeaderName::from_static("x-page")])
+        .allow_headers([HeaderName::from_static("x-page"), CONTENT_TYPE])
         .expose_headers(exposed.to_vec());
     // The last layer is the outermost.
-    let api = Router::new().route("/", get(async || "hello")).layer(limits).layer(cors);
+    let api = Router::new()
+        .route("/", get(async || "hello").post(async || "hello"))
+        .layer(limits)
+        .layer(cors);
     let (api, api_server) = serve(api).await;
-    let page = PAGE.replace("API", &format!("http://{api}/"));
+    let page = page.replace("API", &format!("http://{api}/"));
     let page = Router::new().route("/", get(async move || Html(page)));
     let (page, page_server) = serve(page).await;
 

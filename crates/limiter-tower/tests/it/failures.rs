@@ -13,7 +13,7 @@ use limiter_core::{Answer, Decision, Error, ErrorKind, Limiter, Policy, Quota, S
 use limiter_test::fake::Fake;
 #[cfg(feature = "tracing")]
 use limiter_test::log::Log;
-use limiter_tower::OnStoreFailure;
+use limiter_tower::rule::OnStoreFailure;
 use tower::{Layer, service_fn};
 
 use crate::{header, hello, per_address, request_from, send};

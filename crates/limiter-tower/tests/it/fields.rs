@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Answer, Cost, Decision, Policy, Quota, Slots, Source, Usage};
 use limiter_test::fake::Fake;
-use limiter_tower::{FixedKey, OnMissing};
+use limiter_tower::{OnMissing, key::FixedKey};
 use tower::{Layer, service_fn};
 
 use crate::{

@@ -9,8 +9,11 @@ use http_body_util::Empty;
 use limiter_core::{Answer, Cost, Error, ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    ClientIp, Disclosure, FixedKey, GrpcStatus, HeaderKey, KeyExtractor, OnMissing, OnStoreFailure,
-    RateLimitLayer, ResponseBody,
+    ClientIp, OnMissing, RateLimitLayer,
+    key::{FixedKey, HeaderKey, KeyExtractor},
+    refusal::GrpcStatus,
+    rule::{Disclosure, OnStoreFailure},
+    service::ResponseBody,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;

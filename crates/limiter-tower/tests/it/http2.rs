@@ -20,7 +20,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use limiter_core::{ManualClock, MemoryLimiter, Quota};
-use limiter_tower::{FixedKey, Keep, OnMissing, RateLimitLayer, Wait};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::Wait, settle::Keep};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,

@@ -13,7 +13,12 @@ use http_body_util::BodyExt;
 use limiter_core::{Cost, Key, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    Decisions, FixedKey, Handle, Head, Mode, OnMissing, RateLimitLayer, Refused, problem_json,
+    OnMissing, RateLimitLayer,
+    handle::{Handle, Refused},
+    key::{FixedKey, Head},
+    observe::Decisions,
+    refusal::problem_json,
+    rule::Mode,
 };
 use tower::ServiceExt;
 
@@ -36,6 +41,7 @@ fn app() -> (Router, Deferred, Handle) {
     let limiter = Deferred::new(limiter_of(Policy::gcra("bytes", Quota::per_hour(100))).0);
     let (_, handle) = RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject)
         .refuse_with(problem_json)
+        .decisions()
         .build();
     (Router::new().route("/", post(import)).with_state(handle.clone()), limiter, handle)
 }
@@ -81,7 +87,7 @@ async fn a_handler_follows_mode_switch_and_store_failures() {
     handle.switch_off();
     assert_eq!(text(send(&app, "text/plain", 1_000).await).await, "uncounted");
     handle.switch_on();
-    handle.rule("bytes").unwrap().set_mode(Mode::SHADOW);
+    handle.rule("bytes").unwrap().set_mode(Mode::SHADOW).unwrap();
     assert_eq!(send(&app, "text/plain", 1_000).await.status(), 200);
 }
 

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{FixedKey, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
 use std::net::SocketAddr;
 use tokio::{
     net::{TcpListener, TcpStream},

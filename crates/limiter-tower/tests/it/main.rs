@@ -27,6 +27,7 @@ mod settling;
 mod sharing;
 mod structured;
 mod tower_contract;
+mod trust;
 mod waiting;
 
 use std::{
@@ -37,7 +38,9 @@ use std::{
 use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{ClientIp, Decisions, OnMissing, PeerAddr, RateLimitLayer, ResponseBody};
+use limiter_tower::{
+    ClientIp, OnMissing, RateLimitLayer, key::PeerAddr, observe::Decisions, service::ResponseBody,
+};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Body = Full<bytes::Bytes>;
@@ -61,7 +64,7 @@ fn layer() -> (RateLimitLayer, ManualClock) {
 
 /// Returns a layer that counts requests by the peer's address.
 fn per_address(limiter: impl limiter_core::Limiter + 'static) -> RateLimitLayer {
-    RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).decisions()
 }
 
 /// The inner service: responds with `hello`.
@@ -107,7 +110,7 @@ fn decision(extensions: &http::Extensions) -> limiter_core::Decision {
     decided.decision()
 }
 
-type Limited<S> = limiter_tower::RateLimit<S>;
+type Limited<S> = limiter_tower::service::RateLimit<S>;
 
 /// Returns a service behind two layers, without the inner layer's body.
 fn nested(

@@ -10,7 +10,9 @@ use limiter_core::{
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    FixedKey, HeaderKey, Mode, OnMissing, OnStoreFailure, PathKey, RateLimitLayer, Wait,
+    OnMissing, RateLimitLayer,
+    key::{FixedKey, HeaderKey, KeyExtractor, key_fn},
+    rule::{Mode, OnStoreFailure, Wait},
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tower::{Layer, service_fn};
@@ -178,7 +180,7 @@ fn errors_of_the_store_are_counted_by_kind() {
 fn no_label_depends_on_a_request() {
     let layer = per_address(limiter_of(policy(2)).0).and(
         limiter_of(Policy::gcra("path", Quota::per_hour(2))).0,
-        PathKey,
+        key_fn(|head| Some(head.path().into())),
         OnMissing::Reject,
     );
     let series = |clients: u8| {

@@ -7,8 +7,14 @@ use http::Request;
 use hyper_util::service::TowerToHyperService;
 use limiter_core::Quota;
 use limiter_tower::{
-    Charge, ClientIp, Decisions, FixedKey, Handle, Head, OnMissing, Plan, Plans, PolicyDecision,
-    RateLimit, RateLimitLayer, ResponseBody, ResponseFuture, Wait,
+    ClientIp, OnMissing, RateLimitLayer,
+    handle::Handle,
+    key::{FixedKey, Head},
+    observe::{Decisions, PolicyDecision},
+    plan::{Plan, Plans},
+    rule::Wait,
+    service::{RateLimit, ResponseBody, ResponseFuture},
+    settle::Charge,
 };
 use tower::{Layer, ServiceBuilder, ServiceExt, layer::util::Identity, service_fn};
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use axum::{Router, body, routing::get};
 use http::{Method, Request};
 use limiter_core::{ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
-#[cfg(feature = "tracing")]
-use limiter_test::log::Log;
-use limiter_tower::{ClientIp, Decisions, FixedKey, OnMissing, Plan, Plans, RateLimitLayer};
+use limiter_tower::{
+    ClientIp, OnMissing, RateLimitLayer,
+    key::FixedKey,
+    observe::Decisions,
+    plan::{Plan, Plans},
+};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{Body, header, hello, limiter, request_from, send};
@@ -37,7 +40,8 @@ fn plans() -> (MemoryLimiter<ManualClock>, Plans) {
 async fn a_tier_has_its_own_quota_over_the_same_states() {
     let (limiter, plans) = plans();
     let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(plans.by_extension(|tier: &Tier| tier.0))
+        .decisions()
+        .policy(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap())
         .layer(service_fn(hello));
     let mut seen = Vec::new();
     for tier in ["gold", "gold", "silver", "gold", "gold"] {
@@ -52,29 +56,42 @@ async fn a_tier_has_its_own_quota_over_the_same_states() {
     assert!(refusal.extensions().get::<Decisions>().unwrap().get("gold").is_some());
 }
 
-#[cfg(feature = "tracing")]
 #[tokio::test]
-async fn an_unknown_tier_has_the_rules_own_policy_and_is_logged_once() {
-    let log = Log::start();
-    let (limiter, plans) = plans();
-    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(plans.by_extension(|tier: &Tier| tier.0))
-        .layer(service_fn(hello));
-    for status in [200, 429, 429] {
-        assert_eq!(send(&service, of_tier("platinum")).await.status(), status);
+async fn a_tier_that_no_plan_has_is_a_choice() {
+    for (otherwise, expected) in [("default", [200, 429, 429]), ("silver", [200, 200, 429])] {
+        for unknown in [of_tier("platinum"), request_from("192.0.2.1")] {
+            let (limiter, plans) = plans();
+            let select = plans.by_extension(|tier: &Tier| tier.0, otherwise).unwrap();
+            let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+                .policy(select)
+                .layer(service_fn(hello));
+            for status in expected {
+                assert_eq!(send(&service, unknown.clone()).await.status(), status, "{otherwise}");
+            }
+        }
     }
-    // Without a tier nothing is unknown.
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 429);
-    let line = "WARN limiter_tower: unknown plan; the rule's own policy applies \
-                policy=\"default\" name=\"platinum\"";
-    assert_eq!(log.lines(), [line]);
+}
+
+#[test]
+fn a_plan_that_a_selector_names_is_never_missing() {
+    let (_, plans) = plans();
+    let error = plans.by_extension(|tier: &Tier| tier.0, "bronze").err().unwrap();
+    let expected = "unknown plan \"bronze\"; expected one of \"default\", \"gold\", \"silver\"";
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidName, expected));
+
+    let _select = plans.by_extension(|tier: &Tier| tier.0, "silver").unwrap();
+    let error = plans.replace([gcra("gold", 100)]).unwrap_err();
+    let expected = "unknown plan \"silver\"; expected one of \"default\", \"gold\"";
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidName, expected));
+    assert_eq!(plans.get("gold").unwrap().policy(), &gcra("gold", 3));
+    plans.replace([gcra("silver", 100)]).unwrap();
 }
 
 #[tokio::test]
 async fn a_reloaded_table_applies_to_the_next_request() {
     let (limiter, plans) = plans();
     let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(plans.by_extension(|tier: &Tier| tier.0))
+        .policy(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap())
         .layer(service_fn(hello));
     for status in [200, 200, 200, 429] {
         assert_eq!(send(&service, of_tier("gold")).await.status(), status);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Algorithm, Cost, Error, Limit, Policy};
 use limiter_test::policies::any_policy;
-use limiter_tower::{FixedKey, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
 use proptest::{collection::vec, prelude::*};
 use tower::{Layer, service_fn};
 

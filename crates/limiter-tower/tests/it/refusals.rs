@@ -5,11 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt;
-use limiter_core::{Answer, Decision, Error, ErrorKind, Policy, Quota, Usage};
+use limiter_core::{Answer, Cost, Decision, Error, ErrorKind, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    FixedKey, MissingKey, OnMissing, OnStoreFailure, Protocol, RateLimitLayer, Reason, key_fn,
-    problem_json,
+    OnMissing, RateLimitLayer,
+    key::{FixedKey, KeyExtractor, MissingKey, key_fn},
+    refusal::{Protocol, Reason, problem_json},
+    rule::OnStoreFailure,
 };
 use serde_json::{Value, json};
 use tower::{Layer, service_fn};
@@ -22,9 +24,16 @@ const TEN: Quota = Quota::per_minute(10);
 #[derive(Debug)]
 struct NoKey(MissingKey);
 
-impl limiter_tower::KeyExtractor for NoKey {
-    fn key<'r>(&self, _: limiter_tower::Head<'r>) -> Result<limiter_core::Key<'r>, MissingKey> {
+impl KeyExtractor for NoKey {
+    fn key<'r>(
+        &self,
+        _: limiter_tower::key::Head<'r>,
+    ) -> Result<limiter_core::Key<'r>, MissingKey> {
         Err(self.0.clone())
+    }
+
+    fn is_client_chosen(&self) -> bool {
+        false
     }
 }
 
@@ -115,8 +124,8 @@ async fn the_body_is_plain_text_by_default() {
 #[tokio::test]
 async fn problem_details_are_those_of_the_registered_types() {
     let golden = [
-        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["default"]}"#,
-        r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503}"#,
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"retry-after":2,"violated-policies":["default"]}"#,
+        r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"retry-after":1}"#,
         r#"{"title":"Bad Request","status":400,"detail":"the header \"x-api-key\" is missing"}"#,
         r#"{"title":"Internal Server Error","status":500,"detail":"the rate limit is not set up"}"#,
     ];
@@ -149,6 +158,21 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
     }
 }
 
+/// A deep query or a large batch may cost more than the burst.
+#[tokio::test]
+async fn a_problem_that_no_wait_solves_says_so() {
+    let (limiter, _) = limiter_of(Policy::gcra("graphql", Quota::per_minute(100)));
+    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+        .cost(|_| Cost::of(101))
+        .refuse_with(problem_json);
+    let (status, headers, body) = refusal(&layer).await;
+    assert_eq!((status.as_u16(), header(&headers, "retry-after")), (429, None));
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["retry-after"], Value::Null);
+    assert_eq!(body["detail"], "the request costs more than the rate limit can admit");
+    assert_eq!(body["violated-policies"], json!(["graphql"]));
+}
+
 #[tokio::test]
 async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
     let reason = "a \"tab\"\t, a \\, a line\n, \u{1}, \u{7f} and \u{fc}";
@@ -161,7 +185,7 @@ async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
 #[tokio::test]
 async fn a_closure_returns_any_response() {
     let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_minute(1)));
-    let by_path = key_fn(|head| Some(head.path().into()));
+    let by_path = key_fn(|head| Some(head.path().into())).verified();
     let layer = RateLimitLayer::new(limiter, by_path, OnMissing::Reject).refuse_with(|refusal| {
         let limit = refusal.limit().unwrap();
         let decision = refusal.decision().unwrap();

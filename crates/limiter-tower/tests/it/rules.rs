@@ -4,9 +4,12 @@ use http::Request;
 use limiter_core::{Cost, Limiter as _, ManualClock, MemoryLimiter, Policy, Quota, Source};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    ClientIp, Decisions, FixedKey, OnMissing, OnStoreFailure, RateLimitLayer, key_fn,
+    ClientIp, OnMissing, RateLimitLayer,
+    key::{FixedKey, key_fn},
+    observe::Decisions,
+    rule::{Disclosure, Mode, OnStoreFailure},
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, service_fn};
 
 use crate::{Body, header, hello, limiter_of, request_from, send, statuses};
 
@@ -20,6 +23,7 @@ fn gcra(name: &str, permits: u64) -> Limiter {
 fn three(address: &Limiter, account: &Limiter, global: &Limiter) -> RateLimitLayer {
     let by_account = key_fn(|head| Some(head.headers.get("x-account")?.as_bytes().into()));
     RateLimitLayer::new(address.clone(), ClientIp::peer(), OnMissing::Reject)
+        .decisions()
         .and(account.clone(), by_account, OnMissing::Allow)
         .and(global.clone(), FixedKey::new("all"), OnMissing::Reject)
 }
@@ -78,6 +82,52 @@ async fn a_refusal_reports_the_rule_that_refused_and_asks_no_later_one() {
     assert_eq!(used(&global, "all"), 1);
 }
 
+/// A client that returned when the first limit said so was refused by the next one.
+#[tokio::test]
+async fn a_refusal_says_the_longest_wait_of_the_rules_that_know_theirs() {
+    let by_address = |permits| {
+        RateLimitLayer::new(gcra("address", permits), ClientIp::peer(), OnMissing::Reject)
+    };
+    let every = |quota: &str| limiter_of(Policy::parse("other", quota).unwrap()).0;
+    let all = || FixedKey::new("all");
+    let (one_a_day, log) = (|| every("1/d"), || every("1/2d by sliding-log"));
+    for (layer, retry_after) in [
+        (by_address(1), Some("3600")),
+        (by_address(1).and(one_a_day(), all(), OnMissing::Reject), Some("86400")),
+        (by_address(1).and(log(), all(), OnMissing::Reject), Some("172800")),
+        // The first rule's wait is the longest.
+        (by_address(1).and(every("1/min"), all(), OnMissing::Reject), Some("3600")),
+        // A second rule that has room.
+        (by_address(1).and(every("9/d"), all(), OnMissing::Reject), Some("3600")),
+        // Those that are not enforced, hide their waits, or need a round trip.
+        (by_address(1).and(one_a_day(), all(), OnMissing::Reject).mode(Mode::SHADOW), Some("3600")),
+        (
+            by_address(1).and(one_a_day(), all(), OnMissing::Reject).disclose(Disclosure::None),
+            Some("3600"),
+        ),
+        (by_address(1).and(Deferred::new(one_a_day()), all(), OnMissing::Reject), Some("3600")),
+        // No time helps a request that never fits the second rule.
+        (
+            by_address(1)
+                .and(every("1/d"), all(), OnMissing::Reject)
+                .cost(|head| if head.path() == "/batch" { Cost::of(2) } else { Cost::ONE }),
+            None,
+        ),
+    ] {
+        let service = layer.layer(service_fn(hello));
+        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+        let mut request = request_from("192.0.2.1");
+        if retry_after.is_none() {
+            *request.uri_mut() = "/batch".parse().unwrap();
+        }
+        let refusal = send(&service, request).await;
+        assert_eq!(refusal.status(), 429);
+        assert_eq!(header(refusal.headers(), "retry-after"), retry_after);
+        // The fields name the limit that refused.
+        assert_eq!(header(refusal.headers(), "ratelimit"), Some("\"address\";r=0;t=3600"));
+    }
+}
+
 #[tokio::test]
 async fn a_rule_without_a_key_is_left_out_if_so_chosen() {
     let (address, account, global) = (gcra("address", 9), gcra("account", 1), gcra("global", 9));
@@ -99,18 +149,6 @@ async fn a_store_that_fails_in_a_later_rule_refunds_the_earlier_charges() {
     global.set_failing(false);
     assert_eq!(statuses(&service, 1).await, [200]);
     assert_eq!(used_by_address(&address), 1);
-}
-
-#[tokio::test]
-async fn a_client_that_goes_away_before_the_decision_is_refunded() {
-    let (address, global) = (gcra("address", 9), Deferred::new(gcra("global", 9)));
-    let mut service = RateLimitLayer::new(address.clone(), ClientIp::peer(), OnMissing::Reject)
-        .and(global.clone(), FixedKey::new("all"), OnMissing::Reject)
-        .layer(service_fn(hello));
-    let future = service.ready().await.unwrap().call(request_from("192.0.2.1"));
-    assert_eq!(used_by_address(&address), 1);
-    drop(future);
-    assert_eq!((used_by_address(&address), global.checks()), (0, 0));
 }
 
 #[cfg(feature = "tokio")]
@@ -161,7 +199,7 @@ async fn rules_in_stores_decide_as_those_in_memory() {
         FixedKey::new("all"),
         OnMissing::Reject,
     );
-    let service = layer.layer(service_fn(hello));
+    let service = layer.decisions().layer(service_fn(hello));
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     assert_eq!(global.peek(&"all".into()).await.unwrap().used(), 2);
     let decisions = send(&service, request_from("192.0.2.2")).await;

@@ -8,10 +8,14 @@ use std::{
 
 use http::{Request, Response};
 use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{Charge, FixedKey, Keep, OnMissing, RateLimitLayer, ResponseHead};
+use limiter_tower::{
+    OnMissing, RateLimitLayer,
+    key::FixedKey,
+    settle::{Charge, Keep, ResponseHead},
+};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, limiter_of, request_from, send, statuses};
+use crate::{Body, header, limiter_of, request_from, send, statuses};
 
 const TEN: Cost = Cost::of(10);
 
@@ -152,4 +156,46 @@ async fn without_a_settlement_the_charge_stays() {
     assert!(future.as_mut().poll(&mut context).is_pending());
     drop(future);
     assert_eq!(used(&limiter), 30);
+}
+
+/// After a login that was free, a client once read that it had one attempt less.
+#[tokio::test]
+async fn the_fields_are_those_after_the_settlement() {
+    for (quota, expected) in [
+        ("5/min", ["5;t=60", "4;t=48", "4;t=48"]),
+        ("5/min by fixed-window", ["5;t=1", "4;t=60", "4;t=60"]),
+    ] {
+        let (limiter, _) = limiter_of(Policy::parse("login", quota).unwrap());
+        let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+            .settle(failures)
+            .layer(service_fn(|request: Request<Body>| {
+                respond(if request.headers().contains_key("wrong") { 401 } else { 200 })
+            }));
+        for (is_wrong, fields) in [false, true, false].into_iter().zip(expected) {
+            let mut request = request_from("192.0.2.1");
+            if is_wrong {
+                request.headers_mut().insert("wrong", "yes".parse().unwrap());
+            }
+            let response = send(&service, request).await;
+            let expected = format!("\"login\";r={fields}");
+            assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected), "{quota}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_fields_follow_the_settlement_of_a_handler_and_not_one_that_is_yet_to_come() {
+    for (permits, remaining) in [(Some(4), 996), (None, 990)] {
+        let (layer, _) = layer();
+        let service = layer.chargeable().layer(service_fn(move |request: Request<Body>| {
+            let charge = request.extensions().get::<Charge>().unwrap().take();
+            if let Some(permits) = permits {
+                charge.keep(permits);
+            }
+            respond(200)
+        }));
+        let response = send(&service, request_from("192.0.2.1")).await;
+        let fields = header(response.headers(), "ratelimit").unwrap();
+        assert!(fields.starts_with(&format!("\"tokens\";r={remaining};")), "{fields}");
+    }
 }

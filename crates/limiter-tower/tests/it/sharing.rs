@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{Extension, Router, body, extract::connect_info::MockConnectInfo, routing::get};
 use http::{Request, StatusCode};
 use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
-use limiter_tower::{Decisions, FixedKey, OnMissing, RateLimitLayer};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, observe::Decisions};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{hello, layer, per_address, request_from, send};

@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use limiter_core::{Answer, Decision, Limiter, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
-use limiter_tower::{RateLimit, ResponseBody};
+use limiter_tower::service::{RateLimit, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
 
 use crate::{Body, layer, per_address, request_from};

@@ -9,8 +9,12 @@ use std::{
 use http::{Request, Response};
 use limiter_core::{Clock, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, Decisions, FixedKey, Mode, OnMissing, Outcome, Plans, RateLimit, RateLimitLayer,
-    ResponseBody, Wait,
+    ClientIp, OnMissing, RateLimitLayer,
+    key::FixedKey,
+    observe::{Decisions, Outcome},
+    plan::Plans,
+    rule::{Mode, Wait},
+    service::{RateLimit, ResponseBody},
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
@@ -24,6 +28,7 @@ const STEP: Duration = Duration::from_millis(100);
 fn waiting(wait: Wait) -> (RateLimitLayer, MemoryLimiter<ManualClock>, ManualClock) {
     let (limiter, clock) = limiter(QUOTA);
     let layer = RateLimitLayer::waiting(limiter.clone(), ClientIp::peer(), OnMissing::Reject, wait);
+    let layer = layer.decisions();
     (layer, limiter, clock)
 }
 
@@ -217,7 +222,7 @@ async fn plans_share_the_queue_of_their_rule() {
     let plans = Plans::waiting(limiter.clone(), [Policy::gcra("other", QUOTA)]).unwrap();
     let wait = Wait::up_to(ONE_SECOND).queue(1);
     let service = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait)
-        .policy(plans.by_extension(|_: &limiter_tower::PeerAddr| "other"))
+        .policy(plans.by_extension(|_: &limiter_tower::key::PeerAddr| "other", "other").unwrap())
         .layer(service_fn(hello));
     let requests = Requests::start(&service, 4).await;
     assert_eq!(requests.answered(), [(0, 200), (1, 200), (3, 429)]);

@@ -9,7 +9,7 @@ use super::{invalid, mask};
 /// A set of networks, for example of those that are exempt from a limit.
 ///
 /// ```
-/// use limiter_tower::{ClientIp, Head, Networks};
+/// use limiter_tower::{ClientIp, key::{Head, Networks}};
 ///
 /// let client = ClientIp::behind(["10.0.8.0/24"])?;
 /// let monitoring = Networks::parse(["192.0.2.0/28", "2001:db8:7::/48"])?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use http::Extensions;
 
-use crate::MissingKey;
+use crate::key::MissingKey;
 
 /// The address of a connection's other end, for servers other than axum and tonic.
 ///
@@ -15,12 +15,12 @@ use crate::MissingKey;
 /// A bare `SocketAddr` in the extensions is not read, because it may be the local address.
 ///
 /// The peer of a Unix socket has no address: insert one of your choice, or use another key there,
-/// such as [`FixedKey`](crate::FixedKey) or [`key_fn`](crate::key_fn).
+/// such as [`FixedKey`](crate::key::FixedKey) or [`key_fn`](crate::key::key_fn).
 ///
 /// ```
 /// use std::net::SocketAddr;
 /// use http::Request;
-/// use limiter_tower::PeerAddr;
+/// use limiter_tower::key::PeerAddr;
 ///
 /// /// The server calls this with each request and the address that `accept` has returned.
 /// fn with_peer<B>(mut request: Request<B>, peer: SocketAddr) -> Request<B> {
@@ -62,7 +62,7 @@ const NO_PEER: &str = concat!(
     "the request's extensions have no peer address: ",
     axum_remedy!(),
     tonic_remedy!(),
-    "with another server, insert `limiter_tower::PeerAddr`"
+    "with another server, insert `limiter_tower::key::PeerAddr`"
 );
 
 /// Returns the peer's address.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{Request, Response, StatusCode, header::CONTENT_TYPE};
 use proptest::prelude::*;
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{Code, MAX_SECONDS, Retry, Status, Violation};
+use crate::key::Head;
 
 const EXCEEDED: Status<'_> = Status {
     code: Code::ResourceExhausted,
@@ -19,12 +20,14 @@ const EXCEEDED: Status<'_> = Status {
 const GOLDEN: &str = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBj\
                       LlJldHJ5SW5mbxIKCggIARCAyrXuAQ";
 
-fn request(content_type: &'static str) -> HeaderMap {
-    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
+fn respond_to(status: &Status<'_>, content_type: &'static str) -> Response<Bytes> {
+    let request = Request::post("/").header(CONTENT_TYPE, content_type);
+    let request = request.body(()).expect("a content type");
+    status.respond_to(Head::from(&request))
 }
 
 fn respond(status: &Status<'_>) -> Response<Bytes> {
-    status.respond_to(&request("application/grpc"))
+    respond_to(status, "application/grpc")
 }
 
 /// Returns the only value of a field.
@@ -76,14 +79,14 @@ fn a_grpc_response_is_trailers_only() {
 
 #[test]
 fn a_grpc_response_drops_the_requests_message_format() {
-    let response = EXCEEDED.respond_to(&request("application/grpc+proto"));
+    let response = respond_to(&EXCEEDED, "application/grpc+proto");
     assert_eq!(field(&response, "content-type").as_deref(), Some("application/grpc"));
 }
 
 #[test]
 fn a_grpc_web_response_repeats_the_requests_content_type() {
     for content_type in ["application/grpc-web+proto", "application/grpc-web-text; charset=utf-8"] {
-        let response = EXCEEDED.respond_to(&request(content_type));
+        let response = respond_to(&EXCEEDED, content_type);
         assert_eq!(response.status(), StatusCode::OK);
         assert!(response.body().is_empty());
         assert_eq!(field(&response, "content-type").as_deref(), Some(content_type));

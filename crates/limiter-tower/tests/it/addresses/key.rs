@@ -1,7 +1,7 @@
 //! The key of an address.
 
 use limiter_core::Key;
-use limiter_tower::{ClientIp, KeyExtractor};
+use limiter_tower::{ClientIp, key::KeyExtractor};
 
 use super::{behind, request};
 

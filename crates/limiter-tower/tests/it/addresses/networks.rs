@@ -1,7 +1,7 @@
 //! Networks, and how they are written.
 
 use limiter_core::ErrorKind;
-use limiter_tower::{ClientIp, Networks};
+use limiter_tower::{ClientIp, key::Networks};
 
 #[track_caller]
 fn assert_contains(networks: &[&str], inside: &[&str], outside: &[&str]) {

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
 use http::Request;
-use limiter_tower::{ClientIp, KeyExtractor, MissingKind, PeerAddr};
+use limiter_tower::{
+    ClientIp,
+    key::{KeyExtractor, MissingKey, PeerAddr},
+};
 
 fn socket(last: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], 4711))
@@ -47,7 +50,7 @@ fn the_peer_is_the_remote_address_of_tonic() {
 fn a_bare_socket_address_is_not_the_peer() {
     let request = request(socket(1));
     let missing = ClientIp::peer().address(&request).unwrap_err();
-    assert_eq!(missing.kind(), MissingKind::Server);
+    assert!(matches!(missing, MissingKey::Server(_)));
 }
 
 #[test]
@@ -55,13 +58,13 @@ fn without_a_peer_the_error_says_what_to_do() {
     let request = Request::new(());
     for extractor in [ClientIp::peer(), super::behind(), super::real_ip()] {
         let missing = extractor.key((&request).into()).unwrap_err();
-        assert_eq!(missing.kind(), MissingKind::Server);
+        assert!(matches!(missing, MissingKey::Server(_)));
         let text = missing.to_string();
         for remedy in [
             "into_make_service_with_connect_info::<SocketAddr>()",
             "MockConnectInfo",
             "tonic",
-            "limiter_tower::PeerAddr",
+            "limiter_tower::key::PeerAddr",
         ] {
             assert!(text.contains(remedy), "{text}");
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::Request;
-use limiter_tower::{ClientIp, KeyExtractor};
+use limiter_tower::{ClientIp, key::KeyExtractor};
 use proptest::{
     collection::vec,
     prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},

@@ -1,16 +1,20 @@
 //! What a request was charged, and settling it afterwards.
+//!
+//! [`RateLimitLayer::settle`](crate::RateLimitLayer::settle) settles by the response's head, and
+//! [`Charge`] in a handler.
 
 use std::{
     fmt, mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use limiter_core::{Answer, Receipt};
 
-use crate::Plan;
+use crate::plan::Plan;
+pub use crate::respond::ResponseHead;
 
 /// How much of a charge is kept when a response is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +35,7 @@ pub enum Keep {
 /// full charge stays. With nested layers, a handler settles the charges of all of them.
 ///
 /// ```
-/// use limiter_tower::Charge;
+/// use limiter_tower::settle::Charge;
 ///
 /// /// The request was charged 1,000 permits, the most that a completion can have.
 /// fn completed(charge: &Charge, tokens: u64) {
@@ -40,21 +44,23 @@ pub enum Keep {
 /// ```
 #[derive(Clone)]
 pub struct Charge {
-    state: Arc<Mutex<State>>,
+    settlement: Arc<Mutex<Settlement>>,
     /// The charge of an outer layer.
     outer: Option<Arc<Charge>>,
 }
 
-struct State {
+struct Settlement {
     charges: Charges,
     /// Whether a handler settles it, and not the layer.
     is_taken: bool,
+    /// How many permits each rule keeps at most, once it is settled.
+    kept: Option<u64>,
 }
 
 impl Charge {
     pub(crate) fn new(charges: Charges) -> Self {
-        let state = Arc::new(Mutex::new(State { charges, is_taken: false }));
-        Self { state, outer: None }
+        let settlement = Settlement { charges, is_taken: false, kept: None };
+        Self { settlement: Arc::new(Mutex::new(settlement)), outer: None }
     }
 
     /// Sets the charge of the layer around this one's, if that has one.
@@ -68,7 +74,7 @@ impl Charge {
     ///
     /// The refund is sent now, without waiting for it.
     pub fn keep(&self, permits: u64) {
-        self.take_charges(|_| true).refund_above(permits);
+        self.settle_if(|_| true, permits);
         if let Some(outer) = &self.outer {
             outer.keep(permits);
         }
@@ -79,7 +85,7 @@ impl Charge {
     /// response's head was sent. Does nothing if the charge was settled before.
     #[must_use = "the charge stays unless it is settled"]
     pub fn take(&self) -> Self {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        self.settlement().is_taken = true;
         if let Some(outer) = &self.outer {
             let _ = outer.take();
         }
@@ -88,17 +94,32 @@ impl Charge {
 
     /// Settles the charge for the layer, unless a handler does.
     pub(crate) fn settle(&self, keep: Keep) {
-        let charges = self.take_charges(|state| !state.is_taken);
-        match keep {
-            Keep::All => drop(charges),
-            Keep::None => charges.refund_above(0),
-            Keep::Only(permits) => charges.refund_above(permits),
-        }
+        let permits = match keep {
+            Keep::All => u64::MAX,
+            Keep::None => 0,
+            Keep::Only(permits) => permits,
+        };
+        self.settle_if(|settlement| !settlement.is_taken, permits);
     }
 
-    fn take_charges(&self, may_take: impl FnOnce(&State) -> bool) -> Charges {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if may_take(&state) { mem::take(&mut state.charges) } else { Charges::default() }
+    /// Returns how many permits each rule keeps at most, if the charge was settled.
+    pub(crate) fn kept(&self) -> Option<u64> {
+        self.settlement().kept
+    }
+
+    fn settle_if(&self, may_settle: impl FnOnce(&Settlement) -> bool, permits: u64) {
+        let mut settlement = self.settlement();
+        if settlement.kept.is_some() || !may_settle(&settlement) {
+            return;
+        }
+        settlement.kept = Some(permits);
+        let charges = mem::take(&mut settlement.charges);
+        drop(settlement);
+        charges.refund_above(permits);
+    }
+
+    fn settlement(&self) -> MutexGuard<'_, Settlement> {
+        self.settlement.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,12 +154,12 @@ impl UnsentRefunds {
 }
 
 impl Charges {
-    fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
+    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
         self.0.push(Charged { plan, receipt, unsent: Arc::clone(unsent) });
     }
 
     /// Refunds each charge but for `permits`.
-    fn refund_above(self, permits: u64) {
+    pub(crate) fn refund_above(self, permits: u64) {
         for Charged { plan, receipt, unsent } in self.0 {
             let receipt = receipt.keep(permits);
             if receipt.permits() > 0 {
@@ -196,26 +217,4 @@ impl Drop for RefundGuard {
 #[cfg(not(feature = "tokio"))]
 fn spawn(_: Answer<u64>, unsent: Arc<UnsentRefunds>) {
     unsent.count();
-}
-
-/// The charges of a request that was not admitted yet. Dropping them refunds them: a later rule has
-/// refused, or the client has gone away.
-#[derive(Default)]
-pub(crate) struct Provisional(Charges);
-
-impl Provisional {
-    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
-        self.0.push(plan, receipt, unsent);
-    }
-
-    /// The request was admitted, so the charges stay.
-    pub(crate) fn commit(mut self) -> Charges {
-        mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Provisional {
-    fn drop(&mut self) {
-        mem::take(&mut self.0).refund_above(0);
-    }
 }
