@@ -112,11 +112,6 @@ impl Config {
         }
     }
 
-    /// Returns whether anything is done with the inner service's response.
-    pub(crate) fn describes(&self) -> bool {
-        self.has_decisions || self.has_charge() || self.headers != Headers::None
-    }
-
     pub(crate) fn is_observed(&self) -> bool {
         cfg!(feature = "metrics") || self.observer.is_some()
     }

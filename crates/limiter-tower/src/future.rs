@@ -121,8 +121,13 @@ where
 /// What is to be done with the inner service's response. In a box, because it is larger than the rest.
 pub(crate) struct After {
     fields: Option<ResponseFields>,
+    /// In a box of its own, because most layers have nothing but fields.
+    rest: Option<Box<Rest>>,
+}
+
+struct Rest {
     /// For handlers and outer layers, and for the fields after a settlement.
-    decisions: Option<Decisions>,
+    decisions: Decisions,
     /// Whether handlers and outer layers see the decisions.
     shows_decisions: bool,
     charge: Option<Charge>,
@@ -131,23 +136,24 @@ pub(crate) struct After {
 }
 
 impl After {
-    /// Returns what the configuration demands, `None` if nothing.
+    /// Returns what the configuration demands.
     pub(crate) fn new(
         config: &Config,
         decisions: Decisions,
         charges: Charges,
     ) -> Option<Box<Self>> {
-        let (headers, shows_decisions) = (config.headers, config.has_decisions);
-        config.describes().then(|| {
-            Box::new(Self {
-                fields: headers.fields(decisions.reported()),
-                decisions: (shows_decisions || config.has_charge()).then_some(decisions),
-                shows_decisions,
-                charge: config.has_charge().then(|| Charge::new(charges)),
+        let fields = config.headers.fields(decisions.reported());
+        let charge = config.has_charge().then(|| Charge::new(charges));
+        let rest = (config.has_decisions || charge.is_some()).then(|| {
+            Box::new(Rest {
+                decisions,
+                shows_decisions: config.has_decisions,
+                charge,
                 settle: config.settle.clone(),
-                headers,
+                headers: config.headers,
             })
-        })
+        });
+        (fields.is_some() || rest.is_some()).then(|| Box::new(Self { fields, rest }))
     }
 
     /// Returns what the configuration demands after the only rule's admission at once. It copies the
@@ -159,26 +165,27 @@ impl After {
         decision: &Decision,
         cost: Cost,
         is_shadow: bool,
-    ) -> Box<Self> {
+    ) -> Option<Box<Self>> {
         let disclosure = rule.disclosure;
+        if config.has_decisions {
+            let (plan, decision) = (plan.clone(), *decision);
+            let decided =
+                PolicyDecision { plan, cost, decision, is_shadow, waited: None, disclosure };
+            return Self::new(config, decided.into(), Charges::default());
+        }
         let is_public = disclosure == Disclosure::Full && !is_shadow;
         let reported = is_public.then_some(Reported { plan, decision, cost });
-        let fields = config.headers.fields(reported.into_iter());
-        let shows_decisions = config.has_decisions;
-        let decisions = shows_decisions.then(|| {
-            let (plan, decision) = (plan.clone(), *decision);
-            PolicyDecision { plan, cost, decision, is_shadow, waited: None, disclosure }.into()
-        });
-        let headers = config.headers;
-        Box::new(Self { fields, decisions, shows_decisions, charge: None, settle: None, headers })
+        let fields = config.headers.fields(reported.into_iter())?;
+        Some(Box::new(Self { fields: Some(fields), rest: None }))
     }
 
     /// Adds to the request's extensions what the handler may read.
     pub(crate) fn enter(&mut self, extensions: &mut Extensions) {
-        if let Some(decisions) = self.decisions.as_ref().filter(|_| self.shows_decisions) {
-            insert(decisions.clone(), extensions);
+        let Some(rest) = &mut self.rest else { return };
+        if rest.shows_decisions {
+            insert(rest.decisions.clone(), extensions);
         }
-        if let Some(charge) = &mut self.charge {
+        if let Some(charge) = &mut rest.charge {
             charge.set_outer(extensions.get());
             extensions.insert(charge.clone());
         }
@@ -186,21 +193,30 @@ impl After {
 
     /// Settles the charge, and adds what clients and outer layers may read.
     fn leave<R>(&mut self, response: &mut Response<R>) {
-        if let (Some(charge), Some(settle)) = (&self.charge, &self.settle) {
-            charge.settle(settle(ResponseHead::from(&*response)));
-        }
-        if let Some(decisions) = &mut self.decisions
-            && let Some(kept) = self.charge.as_ref().and_then(Charge::kept)
-        {
-            decisions.settle(kept);
-            self.fields = self.headers.fields(decisions.reported());
-        }
+        let rest = self.rest.take().map(|mut rest| {
+            if let Some(fields) = rest.settle(response) {
+                self.fields = fields;
+            }
+            rest
+        });
         if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut());
         }
-        if let Some(decisions) = self.decisions.take().filter(|_| self.shows_decisions) {
-            insert(decisions, response.extensions_mut());
+        if let Some(rest) = rest.filter(|rest| rest.shows_decisions) {
+            insert(rest.decisions, response.extensions_mut());
         }
+    }
+}
+
+impl Rest {
+    /// Settles the charge by the response, and returns the fields after it if a part was given back.
+    fn settle<R>(&mut self, response: &Response<R>) -> Option<Option<ResponseFields>> {
+        let charge = self.charge.as_ref()?;
+        if let Some(settle) = &self.settle {
+            charge.settle(settle(ResponseHead::from(response)));
+        }
+        self.decisions.settle(charge.kept()?);
+        Some(self.headers.fields(self.decisions.reported()))
     }
 }
 

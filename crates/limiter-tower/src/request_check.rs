@@ -215,8 +215,8 @@ impl RequestCheck {
                     let details = EventDetails::decision(decision, elapsed);
                     config.report(rule, plan, Outcome::Allowed, details, head);
                 }
-                let plain = || After::plain(config, rule, plan, decision, cost, is_shadow);
-                return Start::Admitted(config.describes().then(plain));
+                let after = After::plain(config, rule, plan, decision, cost, is_shadow);
+                return Start::Admitted(after);
             }
             let rule_check = RuleCheck::of(plan.clone(), cost, is_shadow, started);
             let Some(result) = answer.take_ready() else {

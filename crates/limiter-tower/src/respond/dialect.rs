@@ -128,7 +128,8 @@ pub(crate) struct Reported<'d> {
 /// The fields that a response gets.
 pub(crate) struct ResponseFields {
     lists: Option<Lists>,
-    single: Option<Strictest>,
+    /// In a box, so that the common fields are moved faster.
+    single: Option<Box<Strictest>>,
 }
 
 /// Lists with a member for each policy.
@@ -210,7 +211,7 @@ fn strictest<'d>(
     names: &'static [HeaderName; 3],
     counted: Reset,
     reported: impl Iterator<Item = Reported<'d>>,
-) -> Option<Strictest> {
+) -> Option<Box<Strictest>> {
     let strictness = |it: &Reported<'_>| {
         let decision = it.decision;
         (decision.is_admitted(), decision.remaining(), Reverse(decision.reset_after()))
@@ -220,12 +221,12 @@ fn strictest<'d>(
         true => Some(decision.reset_after()),
         false => decision.retry_after(),
     };
-    Some(Strictest {
+    Some(Box::new(Strictest {
         names,
         limit: decision.limit().min(MAX_INTEGER),
         remaining: decision.remaining().min(MAX_INTEGER),
         reset: reset.map(|wait| counted.seconds(wait)),
-    })
+    }))
 }
 
 impl Reset {
