@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use axum::{
-    Extension, Router,
+    Router,
     extract::{DefaultBodyLimit, State},
     http::{StatusCode, Uri, header::CONTENT_TYPE},
     response::IntoResponse,
@@ -78,6 +78,7 @@ pub(crate) fn routes() -> Result<Router> {
     let [refusing, waiting] = [refusing, waiting].map(|layer| {
         let [select, observe] = [(); 2].map(|()| Arc::clone(&playground));
         layer
+            .decisions()
             .policy(move |_| Some(select.current().plan.clone()))
             .observe(move |event| observe.current().record(event))
     });
@@ -95,7 +96,7 @@ fn limiter(text: &str) -> Result<MemoryLimiter, Error> {
     MemoryLimiter::builder(policy).capacity(SUBJECTS).entries_per_key(ENTRIES).build()
 }
 
-async fn admitted(Extension(decisions): Extension<Decisions>) -> String {
+async fn admitted(decisions: Decisions) -> String {
     match decisions.get(NAME).and_then(PolicyDecision::waited) {
         Some(waited) => format!("admitted after {} ms\n", waited.as_millis()),
         None => "admitted\n".to_owned(),
