@@ -44,10 +44,13 @@ pub struct Plans {
 struct Shared {
     /// The limiter whose states all plans use.
     own: Plan,
-    by_name: ArcSwap<HashMap<Box<str>, Plan>>,
+    by_name: ArcSwap<Table>,
     /// The names that selectors return. The table always has them. Locked while it is replaced.
     selected: Mutex<HashSet<Box<str>>>,
 }
+
+/// The plans by name. The limiter's own is `None`: it is the rule's own plan, which a handle may change.
+type Table = HashMap<Box<str>, Option<Plan>>;
 
 impl Plans {
     /// Returns the plans of `policies` over the states of `limiter`.
@@ -85,7 +88,7 @@ impl Plans {
     ///
     /// As [`Plans::new`], and [`ErrorKind::InvalidName`] if a plan is missing that a selector names.
     pub fn replace(&self, policies: impl IntoIterator<Item = Policy>) -> Result<(), Error> {
-        let selected = self.selected();
+        let selected = self.lock_selected();
         let table = table(&self.shared.own, policies)?;
         for name in selected.iter() {
             check_known(&table, name)?;
@@ -97,12 +100,20 @@ impl Plans {
     /// Returns the plan of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Plan> {
-        self.shared.by_name.load().get(name).cloned()
+        let plan = self.shared.by_name.load().get(name)?.clone();
+        Some(plan.unwrap_or_else(|| self.shared.own.clone()))
+    }
+
+    /// Returns the plan of that name, `None` for the rule's own.
+    fn selected(&self, name: &str) -> Option<Plan> {
+        self.shared.by_name.load().get(name)?.clone()
     }
 
     /// Returns a selector by a value in the request's extensions: `name` returns the plan's name.
     ///
-    /// A request without the value, or with a name that no plan has, has the plan `otherwise`.
+    /// A request without the value, or with a name that no plan has, has the plan `otherwise`. The name of
+    /// the limiter's own policy selects the rule's own, as a handle has last
+    /// [set](crate::handle::RuleHandle::set_policy) it.
     ///
     /// # Errors
     ///
@@ -119,8 +130,9 @@ impl Plans {
         self.select([otherwise])?;
         let (plans, otherwise) = (self.clone(), otherwise.to_owned());
         Ok(move |head: Head<'_>| {
-            let named = head.extensions.get::<T>().and_then(|value| plans.get(name(value)));
-            named.or_else(|| plans.get(&otherwise))
+            let table = plans.shared.by_name.load();
+            let named = head.extensions.get::<T>().and_then(|value| table.get(name(value)));
+            named.or_else(|| table.get(&*otherwise))?.clone()
         })
     }
 
@@ -140,7 +152,7 @@ impl Plans {
         let plans = self.clone();
         Ok(move |head: Head<'_>| {
             let path = head.extensions.get::<axum::extract::MatchedPath>()?;
-            plans.get(names.get(path.as_str())?)
+            plans.selected(names.get(path.as_str())?)
         })
     }
 
@@ -157,7 +169,7 @@ impl Plans {
     ) -> Result<impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + use<>, Error> {
         let names = self.known(methods.iter().map(|(method, name)| (method.clone(), *name)))?;
         let plans = self.clone();
-        Ok(move |head: Head<'_>| plans.get(names.get(head.method)?))
+        Ok(move |head: Head<'_>| plans.selected(names.get(head.method)?))
     }
 
     /// Returns a map to plans' names, each of which exists from now on.
@@ -173,7 +185,7 @@ impl Plans {
 
     /// Notes that a selector returns these names, which have to exist from now on.
     fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-        let mut selected = self.selected();
+        let mut selected = self.lock_selected();
         let table = self.shared.by_name.load();
         for name in names {
             check_known(&table, name)?;
@@ -182,13 +194,13 @@ impl Plans {
         Ok(())
     }
 
-    fn selected(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+    fn lock_selected(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
         self.shared.selected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns an error that lists the known plans if there is none of this name.
-fn check_known(table: &HashMap<Box<str>, Plan>, name: &str) -> Result<(), Error> {
+fn check_known(table: &Table, name: &str) -> Result<(), Error> {
     if table.contains_key(name) {
         return Ok(());
     }
@@ -198,18 +210,15 @@ fn check_known(table: &HashMap<Box<str>, Plan>, name: &str) -> Result<(), Error>
     Err(Error::new(ErrorKind::InvalidName, message))
 }
 
-fn table(
-    own: &Plan,
-    policies: impl IntoIterator<Item = Policy>,
-) -> Result<HashMap<Box<str>, Plan>, Error> {
-    let mut table = HashMap::new();
+fn table(own: &Plan, policies: impl IntoIterator<Item = Policy>) -> Result<Table, Error> {
+    let mut table = Table::new();
     for policy in policies {
         let name = policy.name();
-        if table.insert(name.into(), own.with_policy(&policy)?).is_some() {
+        if table.insert(name.into(), Some(own.with_policy(&policy)?)).is_some() {
             let message = format!("two plans are named {name:?}; give each a name of its own");
             return Err(Error::new(ErrorKind::InvalidName, message));
         }
     }
-    table.entry(own.policy().name().into()).or_insert_with(|| own.clone());
+    table.entry(own.policy().name().into()).or_insert(None);
     Ok(table)
 }

@@ -72,6 +72,17 @@ async fn a_tier_that_no_plan_has_is_a_choice() {
     }
 }
 
+#[tokio::test]
+async fn a_request_without_a_tier_follows_the_rules_live_policy() {
+    let (limiter, plans) = plans();
+    let select = plans.by_extension(|tier: &Tier| tier.0, "default").unwrap();
+    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).policy(select);
+    let (layer, handle) = layer.build();
+    let service = layer.layer(service_fn(hello));
+    handle.rule("default").unwrap().set_policy(&gcra("default", 2)).unwrap();
+    assert_eq!(crate::statuses(&service, 3).await, [200, 200, 429]);
+}
+
 #[test]
 fn a_plan_that_a_selector_names_is_never_missing() {
     let (_, plans) = plans();
