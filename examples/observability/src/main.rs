@@ -1,39 +1,43 @@
-//! A limited service with metrics for Prometheus, and a page that shows each algorithm at work.
+//! A limited service with metrics for Prometheus, and with the feature `otlp` metrics and traces by OTLP.
 //!
 //! ```console
 //! $ cargo run -p example-observability
 //! listening on http://127.0.0.1:3000, try:
-//!   open http://127.0.0.1:3000/ in a browser
-//!   for i in $(seq 12); do curl -si 'http://127.0.0.1:3000/limited?subject=alice' | head -1; done
+//!   for i in $(seq 12); do curl -si http://127.0.0.1:3000/ | head -1; done
 //!   curl -s http://127.0.0.1:3000/metrics | grep ratelimit_requests_total
 //! ```
 //!
-//! `PORT` sets the port, 3000 by default; 0 chooses a free one. The README has the alerts, the
-//! dashboard and the recipe for OpenTelemetry.
+//! `PORT` sets the port, 3000 by default; 0 chooses a free one. `LIMIT` sets the limit of each address,
+//! `10/min` by default. The README has the alerts, the dashboard and the recipe for OpenTelemetry.
 
 mod buckets;
 #[cfg(feature = "otlp")]
 mod otlp;
-mod page;
-mod playground;
 mod prometheus;
-mod subject;
-mod top;
 
-use std::{env, net::Ipv4Addr};
+use std::{
+    env,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 use anyhow::{Context, Result};
 use axum::{Router, routing::get};
+use limiter_tower::{ClientIp, MemoryLimiter, OnMissing, Policy, RateLimitLayer};
 use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let recorder = prometheus::recorder()?;
     let metrics = recorder.handle();
+    let limit = env::var("LIMIT").unwrap_or_else(|_| "10/min".to_owned());
+    let limiter = MemoryLimiter::new(Policy::parse("api", &limit)?);
+    // A proxy on this machine names the clients.
+    let layer = RateLimitLayer::new(limiter, ClientIp::behind(["127.0.0.1"])?, OnMissing::Reject);
+    // Routes that are added after the layer are not limited.
     let app = Router::new()
-        .route("/", get(page::page))
-        .route("/metrics", get(async move || metrics.render()))
-        .merge(playground::routes()?);
+        .route("/", get(async || "hello\n"))
+        .layer(layer)
+        .route("/metrics", get(async move || metrics.render()));
 
     #[cfg(feature = "otlp")]
     if otlp::is_configured() {
@@ -53,12 +57,9 @@ async fn serve(app: Router) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port()?)).await?;
     let address = listener.local_addr()?;
     println!("listening on http://{address}, try:");
-    println!("  open http://{address}/ in a browser");
-    println!(
-        "  for i in $(seq 12); do curl -si 'http://{address}/limited?subject=alice' | head -1; done"
-    );
+    println!("  for i in $(seq 12); do curl -si http://{address}/ | head -1; done");
     println!("  curl -s http://{address}/metrics | grep ratelimit_requests_total");
-    Ok(axum::serve(listener, app).await?)
+    Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }
 
 fn port() -> Result<u16> {

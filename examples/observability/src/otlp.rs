@@ -91,7 +91,7 @@ impl Otlp {
     }
 }
 
-/// Opens a span for each request. The query is left out of it, because it has the subject.
+/// Opens a span for each request. The query is left out of it, because it may name a user.
 pub(crate) fn traced(app: Router) -> Router {
     app.layer(from_fn(async |request: Request, next: Next| -> Response {
         let path = request.uri().path();

@@ -1,14 +1,16 @@
 //! The alert and the dashboard under a load.
 
 use std::{
+    net::Ipv4Addr,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
+use limiter_test::program::Program;
 use serde_json::Value;
 
-use crate::{load, prometheus::Prometheus, start};
+use crate::{command, load, prometheus::Prometheus};
 
 const DASHBOARD: &str = include_str!("../../dashboard.json");
 
@@ -18,9 +20,8 @@ const FIRES_WITHIN: Duration = Duration::from_secs(300);
 #[test]
 #[ignore = "takes 90 s; run by cargo xtask examples --full"]
 fn a_load_fires_the_alert_and_fills_the_dashboard() {
-    let program = start();
+    let program = Program::start(command().env("LIMIT", "20/s"));
     let prometheus = Prometheus::start(program.address());
-    assert_eq!(program.curl(&["--data-raw", "20/s"], "/playground").status, 200);
 
     let began = Instant::now();
     let has_fired = AtomicBool::new(false);
@@ -28,7 +29,7 @@ fn a_load_fires_the_alert_and_fills_the_dashboard() {
         scope.spawn(|| {
             // 50 requests a second against a limit of 20.
             while !has_fired.load(Ordering::Relaxed) && began.elapsed() < FIRES_WITHIN {
-                load::send(program.address(), "alice", 10);
+                load::send(program.address(), Ipv4Addr::new(192, 0, 2, 1), 10);
                 thread::sleep(Duration::from_millis(200));
             }
         });
@@ -59,7 +60,7 @@ pub(crate) fn expressions() -> Vec<String> {
     let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
     let expressions: Vec<String> = targets
         .map(|target| target["expr"].as_str().unwrap())
-        .map(|text| text.replace("$policy", "playground").replace("$__rate_interval", "1m"))
+        .map(|text| text.replace("$policy", "api").replace("$__rate_interval", "1m"))
         .collect();
     assert!(expressions.len() >= 7);
     assert!(expressions.iter().all(|text| !text.contains('$')), "{expressions:?}");

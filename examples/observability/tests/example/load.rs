@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{Ipv4Addr, TcpStream},
     ops::Add,
 };
 
@@ -18,12 +18,12 @@ pub(crate) struct Responses {
     pub(crate) refused: u64,
 }
 
-/// Sends `count` requests for `subject` over a connection of its own, and counts the responses.
-pub(crate) fn send(address: &str, subject: &str, count: u64) -> Responses {
+/// Sends `count` requests of `client` over a connection of its own, and counts the responses.
+pub(crate) fn send(address: &str, client: Ipv4Addr, count: u64) -> Responses {
     let stream = TcpStream::connect(address).unwrap();
     let mut requests = stream.try_clone().unwrap();
     let mut responses = BufReader::new(stream);
-    let request = format!("GET /limited?subject={subject} HTTP/1.1\r\nhost: test\r\n\r\n");
+    let request = format!("GET / HTTP/1.1\r\nhost: test\r\nx-forwarded-for: {client}\r\n\r\n");
     let mut counted = Responses::default();
     let mut sent = 0;
     while sent < count {

@@ -1,4 +1,4 @@
-//! Runs the program, and watches it as an operator would: by curl, in a browser and by Prometheus.
+//! Runs the program, and watches it as an operator would: by curl, by Prometheus and by OTLP.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,7 +9,6 @@
 )]
 
 mod alerts;
-mod browser;
 mod by_curl;
 mod figures;
 mod load;
@@ -17,22 +16,16 @@ mod load;
 mod million;
 #[cfg(feature = "otlp")]
 mod otlp;
-mod page;
 mod prometheus;
 
 use std::process::Command;
 
 use limiter_test::program::{Program, shell};
-use serde_json::Value;
 
-/// Starts the example on a free port.
-fn start() -> Program {
-    Program::start(&mut command())
-}
-
+/// Returns the command that starts the example on a free port.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-observability"));
-    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT").env_remove("LIMIT");
     command
 }
 
@@ -45,9 +38,4 @@ fn requests_total<const N: usize>(program: &Program, results: [&str; N]) -> [u64
         let line = lines.lines().find(|line| line.contains(&label));
         line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
     })
-}
-
-/// Returns what the server has counted under the current limit.
-fn counts(program: &Program) -> Value {
-    serde_json::from_str(&program.curl(&[], "/playground").body).unwrap()
 }
