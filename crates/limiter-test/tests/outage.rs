@@ -15,7 +15,11 @@ use http::{Request, Response};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_test::{machine::Machine, server::Server};
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::OnStoreFailure};
+use limiter_tower::{
+    OnMissing, RateLimitLayer,
+    key::FixedKey,
+    rule::{Mode, OnStoreFailure},
+};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -25,7 +29,13 @@ const LIMIT: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_delays_no_request_beyond_the_deadline() {
-    for (choice, during) in [(OnStoreFailure::Allow, 200), (OnStoreFailure::Deny, 503)] {
+    // With the status of a refusal, and of a request during the outage.
+    for (choice, mode, refused, during) in [
+        (OnStoreFailure::Allow, Mode::ENFORCE, 429, 200),
+        (OnStoreFailure::Deny, Mode::ENFORCE, 429, 503),
+        // A shadow refuses nothing, and its requests still wait for the decision.
+        (OnStoreFailure::Deny, Mode::SHADOW, 200, 200),
+    ] {
         let redis = Server::start();
         let policy = Policy::gcra("test", Quota::per_day(LIMIT));
         let client = limiter_redis::connect(&redis.url()).await.unwrap();
@@ -33,7 +43,8 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         let limiter = RedisLimiter::builder(client, policy).deadline(DEADLINE).denial_cache(0);
         let limiter = limiter.build().unwrap();
         let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
-            .on_store_failure(choice);
+            .on_store_failure(choice)
+            .mode(mode);
         let service = layer.layer(service_fn(async |_: Request<Body>| {
             Ok::<_, Infallible>(Response::new(Body::from("hello")))
         }));
@@ -47,7 +58,7 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         };
 
         let machine = Machine::watch();
-        for want in [200, 200, 200, 429] {
+        for want in [200, 200, 200, refused] {
             assert_eq!(ask().await, want, "before the outage");
         }
         redis.pause();
@@ -61,15 +72,15 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         }
         redis.resume();
         let resumed = Instant::now();
-        while ask().await != 429 {
+        while ask().await != refused {
             assert!(resumed.elapsed() < Duration::from_secs(5), "the limit does not hold again");
         }
-        assert_eq!(ask().await, 429);
+        assert_eq!(ask().await, refused);
 
         let (answers, slowest) = (answers.get(), slowest.get());
         let stalled = machine.longest_stall();
         println!(
-            "{choice:?}: {answers} requests answered, the slowest after {slowest:?}; \
+            "{choice:?}, {mode:?}: {answers} requests answered, the slowest after {slowest:?}; \
              the machine itself stalled for {stalled:?} at most"
         );
         let bound = DEADLINE + GRACE + stalled;
