@@ -2,19 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
-use crate::pace::Pace;
+use crate::{pace::Pace, spend::Spend, times};
 
 /// The most members of a field that are read.
 const MAX_MEMBERS: usize = 16;
 
-/// A reset above this is a moment of Unix time, and no number of seconds.
-const EPOCH_FROM: u64 = 1_000_000_000;
+/// A limit in a window of at most so many seconds is spent evenly in any case: resets have whole seconds,
+/// so a wait for each of them would waste a part of such a window, which may also be a sliding one.
+const SHORT_WINDOW: u64 = 60;
 
 /// The names of the fields with one value each.
 const SINGLE: [[HeaderName; 3]; 2] = [
@@ -38,6 +39,16 @@ const SINGLE: [[HeaderName; 3]; 2] = [
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Announcement {
     limits: Vec<Limit>,
+    /// Whether it has `X-RateLimit-*`.
+    pub(crate) has_x_fields: bool,
+}
+
+/// What remains of a limit until its reset.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Allowance {
+    pub(crate) quota: Option<u64>,
+    pub(crate) remaining: u64,
+    pub(crate) reset: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,9 +65,10 @@ struct Limit {
 }
 
 impl Announcement {
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
+    /// `now` is the time by the server's clock.
+    pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
         let mut limits = policies(headers);
-        let states = states(headers);
+        let states = states(headers, now);
         for (name, state) in states {
             // Without a name it is of the policy with as many permits, or else of none.
             let name = name.unwrap_or_else(|| {
@@ -70,12 +82,26 @@ impl Announcement {
                 (limit.remaining, limit.reset) = (state.remaining, state.reset);
             }
         }
-        Self { limits: limits.into_values().flatten().collect() }
+        let [_, [name, remaining, _]] = &SINGLE;
+        let has_x_fields = headers.contains_key(name) || headers.contains_key(remaining);
+        Self { limits: limits.into_values().flatten().collect(), has_x_fields }
     }
 
-    /// Returns the slowest pace of all limits.
-    pub(crate) fn pace(&self) -> Option<Pace> {
-        self.limits.iter().filter_map(Limit::pace).reduce(Pace::slower)
+    /// Returns the slowest pace of the limits that are spent evenly.
+    pub(crate) fn pace(&self, spend: Spend) -> Option<Pace> {
+        let even = self.limits.iter().filter(|limit| limit.allowance(spend).is_none());
+        even.filter_map(Limit::pace).reduce(Pace::slower)
+    }
+
+    /// Returns the smallest allowance of the limits that are spent freely.
+    pub(crate) fn allowance(&self, spend: Spend) -> Option<Allowance> {
+        let allowances = self.limits.iter().filter_map(|limit| limit.allowance(spend));
+        allowances.min_by_key(|it| (it.remaining, std::cmp::Reverse(it.reset)))
+    }
+
+    /// Returns whether nothing remains of a limit.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.limits.iter().any(|limit| limit.remaining == Some(0))
     }
 
     /// Returns the time during which the server admits no more.
@@ -105,23 +131,19 @@ impl Limit {
         }
     }
 
-    /// One second says nothing, because it may be the rounded part of one.
+    fn allowance(&self, spend: Spend) -> Option<Allowance> {
+        let is_short = self.window.is_some_and(|window| window <= SHORT_WINDOW);
+        let (remaining, reset) = (self.remaining?, self.reset.filter(|reset| *reset > 1)?);
+        let is_free = spend == Spend::Freely && !is_short;
+        let (quota, reset) = (self.quota, Duration::from_secs(reset));
+        is_free.then_some(Allowance { quota, remaining, reset })
+    }
+
+    /// A reset in one second says nothing, because it may be the rounded part of one.
     fn pause(&self) -> Option<Duration> {
         let seconds = self.reset.filter(|reset| self.remaining == Some(0) && *reset > 1)?;
         Some(Duration::from_secs(seconds))
     }
-}
-
-/// Returns the time of `Retry-After`, in seconds or as a date.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
-        // More digits than a number has are for ever.
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    // A date has whole seconds.
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// Returns the policies by name: `None` for those that count no requests, but bytes for instance.
@@ -145,7 +167,7 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
 }
 
 /// Returns what remains, by the name of the policy if there are names.
-fn states(headers: &HeaderMap) -> Vec<(Option<String>, Limit)> {
+fn states(headers: &HeaderMap, now: SystemTime) -> Vec<(Option<String>, Limit)> {
     if let Some(items) = list(headers, "ratelimit") {
         let member = |item: Item| {
             let integer = |name: &str| whole(item.params.get(name)?);
@@ -159,7 +181,7 @@ fn states(headers: &HeaderMap) -> Vec<(Option<String>, Limit)> {
     }
     SINGLE
         .iter()
-        .find_map(|names| single(headers, names))
+        .find_map(|names| single(headers, names, now))
         .map(|it| (None, it))
         .into_iter()
         .collect()
@@ -189,20 +211,13 @@ fn dictionary(headers: &HeaderMap) -> Option<Limit> {
     })
 }
 
-fn single(headers: &HeaderMap, names: &[HeaderName; 3]) -> Option<Limit> {
-    let [quota, remaining, reset] = names.each_ref().map(|name| {
-        let text = headers.get(name)?.to_str().ok()?;
-        // Some servers have fractions, and drafts 03 to 06 have lists of policies.
-        text.split([',', ';', '.']).next()?.trim().parse::<u64>().ok()
-    });
-    let reset = reset.map(|reset| if reset > EPOCH_FROM { until(reset) } else { reset });
+fn single(headers: &HeaderMap, names: &[HeaderName; 3], now: SystemTime) -> Option<Limit> {
+    let [quota, remaining, reset] = names.each_ref().map(|name| headers.get(name)?.to_str().ok());
+    // Some servers have fractions, and drafts 03 to 06 have lists of policies.
+    let number = |text: &str| text.split([',', ';', '.']).next()?.trim().parse::<u64>().ok();
+    let (quota, remaining) = (quota.and_then(number), remaining.and_then(number));
+    let reset = reset.and_then(|text| times::reset(text, now));
     remaining.or(quota).map(|_| Limit { quota, remaining, reset, ..Limit::default() })
-}
-
-/// Returns the seconds until a moment of Unix time, rounded up.
-fn until(unix_seconds: u64) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    unix_seconds.saturating_sub(now.as_secs())
 }
 
 fn joined(headers: &HeaderMap, field: &str) -> Option<Vec<u8>> {

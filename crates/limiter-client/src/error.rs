@@ -29,6 +29,10 @@ pub enum ThrottleError {
     WaitTooLong {
         /// How long the host's pause or the next permit was away, if that is known.
         retry_after: Option<Duration>,
+        /// The error that the last request to the host failed with, if no response has arrived since. It
+        /// has the text of that error and of its sources, and is the [`source`](StdError::source) of
+        /// this one.
+        cause: Option<BoxError>,
     },
     /// The request was not sent, because [as many as may wait](crate::ThrottleLayer::queue) for this
     /// host do so already.
@@ -43,14 +47,14 @@ pub enum ThrottleError {
 impl fmt::Display for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WaitTooLong { retry_after: Some(wait) } => {
+            Self::WaitTooLong { retry_after: Some(wait), .. } => {
                 write!(
                     f,
                     "the request was not sent: its host can be asked in {wait:?}, which is longer than \
                      the layer lets it wait"
                 )
             }
-            Self::WaitTooLong { retry_after: None } => {
+            Self::WaitTooLong { retry_after: None, .. } => {
                 f.write_str("the request was not sent within the time that the layer lets it wait")
             }
             Self::QueueFull => {
@@ -69,7 +73,19 @@ impl StdError for ThrottleError {
         match self {
             Self::Store(error) => Some(error),
             Self::Inner(error) => error.source(),
-            Self::WaitTooLong { .. } | Self::QueueFull => None,
+            Self::WaitTooLong { cause, .. } => cause.as_deref().map(|cause| cause as _),
+            Self::QueueFull => None,
         }
     }
+}
+
+/// Returns the text of an error and of its sources.
+pub(crate) fn text_of(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
 }

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, StatusCode};
 use limiter_core::{Cost, Error, Key, Limiter as _, WaitingLimiter};
 use tokio::{
     sync::{Mutex as Turn, MutexGuard as TurnGuard, Notify},
@@ -19,9 +18,11 @@ use tokio::{
 };
 
 use crate::{
-    announcement::{Announcement, retry_after},
+    advice::Advice,
+    event::{EventKind, Reporter},
+    layer::ThrottleLayer,
     permit::Permit,
-    state::State,
+    state::{Changes, Hold, State},
 };
 
 /// One host.
@@ -29,14 +30,16 @@ use crate::{
 /// Requests queue for the turn, and only the one that has it asks the limiter, until it is sent. So when
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
 /// waits; and while the inner service is not ready, no permits pile up. The first request to a host
-/// keeps the turn until its response has arrived.
+/// keeps the turn until it is over, or for [`ALONE`](crate::service::ALONE).
 pub(crate) struct Host {
-    name: String,
+    name: Arc<str>,
     turn: Turn<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
     /// Notified when the pace changes or a pause begins.
     changed: Notify,
+    /// Notified when a request is no longer in flight.
+    returned: Notify,
 }
 
 /// Why a request received no permit.
@@ -49,16 +52,29 @@ pub(crate) enum NoPermit {
 /// A place among the requests that wait for a host.
 pub(crate) struct Place<'h>(&'h AtomicUsize);
 
+/// A request that is in flight until this is dropped.
+pub(crate) struct Flight<'h> {
+    host: &'h Host,
+    pub(crate) sent_at: Instant,
+    /// Whether its return was counted.
+    has_returned: bool,
+}
+
 impl Host {
     /// `limiter` has the fastest pace that the host may be sent requests at.
-    pub(crate) fn new(name: &str, limiter: Arc<dyn WaitingLimiter>) -> Self {
+    pub(crate) fn new(name: Arc<str>, limiter: Arc<dyn WaitingLimiter>) -> Self {
         Self {
-            name: name.to_owned(),
+            name,
             turn: Turn::default(),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::new(limiter)),
             changed: Notify::new(),
+            returned: Notify::new(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns a place in the queue, or `None` if it has `most` requests.
@@ -67,9 +83,22 @@ impl Host {
         (self.waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 
-    /// Returns for how long no request may be sent.
+    /// Returns why no request may be sent now, if that is so.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        self.state().hold(Instant::now())
+    }
+
+    /// Returns for how long no request may be sent, as far as that is known.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        self.state().pause(Instant::now())
+        match self.hold()? {
+            Hold::For(pause) => Some(pause),
+            Hold::UntilResponse => None,
+        }
+    }
+
+    /// Returns the text of the last request's error, if no response has arrived since.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.state().failure().map(str::to_owned)
     }
 
     /// Returns the turn once all requests before this one were sent, in the order of the calls.
@@ -77,37 +106,54 @@ impl Host {
         self.turn.lock().await
     }
 
-    /// Returns whether a response has arrived.
-    pub(crate) fn has_answered(&self) -> bool {
-        self.state().has_answered()
+    /// Returns whether the first request is over.
+    pub(crate) fn is_probed(&self) -> bool {
+        self.state().is_probed()
     }
 
-    /// Returns a permit to send one request, once no pause is on and the limiter admits it. It is given
+    /// Ends the wait for the first response, which may have failed.
+    pub(crate) fn set_probed(&self, failure: Option<String>) {
+        self.state().set_probed(failure);
+    }
+
+    /// Returns a permit to send one request, once nothing holds it and the limiter admits it. It is given
     /// back if it is dropped before the request is sent.
-    pub(crate) async fn permit(&self, deadline: Instant) -> Result<Permit, NoPermit> {
+    pub(crate) async fn permit(
+        &self,
+        deadline: Instant,
+        reporter: &Reporter,
+    ) -> Result<Permit, NoPermit> {
         let left = || deadline.saturating_duration_since(Instant::now());
         loop {
             // From before the state is read, so that no change after that is missed.
-            let changed = self.changed.notified();
-            let (limiter, pause) = {
+            let (changed, returned) = (self.changed.notified(), self.returned.notified());
+            let (limiter, hold) = {
                 let state = self.state();
-                (state.limiter(), state.pause(Instant::now()))
+                (state.limiter(), state.hold(Instant::now()))
             };
-            if let Some(pause) = pause {
-                if pause > left() {
+            match hold {
+                Some(Hold::For(pause)) if pause > left() => {
                     return Err(NoPermit::TooLate(Some(pause)));
                 }
-                sleep(pause).await;
-                continue;
+                Some(Hold::For(pause)) => {
+                    sleep(pause).await;
+                    continue;
+                }
+                Some(Hold::UntilResponse) => {
+                    returned.await;
+                    continue;
+                }
+                None => {}
             }
-            let asked = limiter.acquire(&Key::from(self.name.as_str()), Cost::ONE, Some(left()));
+            let asked = limiter.acquire(&Key::from(&*self.name), Cost::ONE, Some(left()));
             let Some(reserved) = unless(changed, asked).await else {
                 continue;
             };
             let reserved = reserved.map_err(NoPermit::Store)?;
             let wait = reserved.decision().retry_after();
             if let Some(receipt) = reserved.into_receipt() {
-                return Ok(Permit::new(limiter, receipt));
+                let (host, reporter) = (Arc::clone(&self.name), reporter.clone());
+                return Ok(Permit { limiter, receipt: Some(receipt), host, reporter });
             }
             match wait.filter(|wait| *wait <= left()) {
                 // Behind a debt of another pace, which another process may have, nothing is promised.
@@ -117,14 +163,14 @@ impl Host {
         }
     }
 
-    /// Counts a request that is sent now, and returns the moment.
-    pub(crate) fn sent(&self, permit: Option<Permit>) -> Instant {
-        let now = Instant::now();
-        self.state().count(now);
+    /// Counts a request that is sent now.
+    pub(crate) fn sent(&self, permit: Option<Permit>) -> Flight<'_> {
+        let sent_at = Instant::now();
+        self.state().sent(sent_at);
         if let Some(permit) = permit {
             permit.commit();
         }
-        now
+        Flight { host: self, sent_at, has_returned: false }
     }
 
     /// Charges the first request at the pace that its response has announced: at the pace before, the
@@ -132,34 +178,58 @@ impl Host {
     pub(crate) async fn charge_first(&self) {
         let limiter = self.state().limiter();
         // If it fails, one request more is sent.
-        let charged = limiter.check(&Key::from(self.name.as_str()));
+        let charged = limiter.check(&Key::from(&*self.name));
         drop(charged.await);
     }
 
-    /// Follows what a response says, to a request that was sent at `sent_at`. Returns whether the pace
-    /// has changed or a pause has begun.
-    pub(crate) fn learn(
-        &self,
-        sent_at: Instant,
-        status: StatusCode,
-        headers: &HeaderMap,
-        longest_pause: Duration,
-    ) -> bool {
-        let retry_after = retry_after(headers);
-        let is_refused = status == StatusCode::TOO_MANY_REQUESTS
-            || status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some();
-        let announcement = Announcement::read(headers);
-        let pause = if is_refused { retry_after } else { None }.max(announcement.pause());
-        let has_changed =
-            self.state().learn(sent_at, is_refused, pause, announcement.pace(), longest_pause);
+    /// Follows the response to a request that was sent at `sent_at`, to this host or to one that has
+    /// redirected it here. Returns whether the pace has changed or a pause has begun.
+    pub(crate) fn learn(&self, sent_at: Instant, advice: &Advice, layer: &ThrottleLayer) -> bool {
+        let changes = self.state().learn(sent_at, advice, layer.longest_pause);
+        self.report(advice, changes, &layer.reporter)
+    }
+
+    fn report(&self, advice: &Advice, changes: Changes, reporter: &Reporter) -> bool {
+        let has_changed = changes.pause.is_some() || changes.pace.is_some();
         if has_changed {
             self.changed.notify_waiters();
+        }
+        for kind in [
+            advice.is_refused.then_some(EventKind::Refused { status: advice.status }),
+            changes.pause.map(|pause| EventKind::Paused { pause }),
+            changes.pace.map(|quota| EventKind::PaceChanged { quota }),
+            changes.error.as_ref().map(|error| EventKind::PaceKeptHere { error }),
+        ] {
+            kind.into_iter().for_each(|kind| reporter.report(&self.name, kind));
         }
         has_changed
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flight<'_> {
+    /// Follows the response, as [`Host::learn`] does. Its return is counted in the same moment, so that
+    /// no other request is sent by what is out of date.
+    pub(crate) fn learn(mut self, advice: &Advice, layer: &ThrottleLayer) -> bool {
+        self.has_returned = true;
+        let changes = {
+            let mut state = self.host.state();
+            state.returned();
+            state.learn(self.sent_at, advice, layer.longest_pause)
+        };
+        self.host.report(advice, changes, &layer.reporter)
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.has_returned {
+            self.host.state().returned();
+        }
+        self.host.returned.notify_waiters();
     }
 }
 

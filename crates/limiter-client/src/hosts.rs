@@ -7,69 +7,60 @@ use std::{
 
 use crate::host::Host;
 
-/// The most hosts that are kept, unless requests wait for more.
-const MAX_HOSTS: usize = 10_000;
+/// The most hosts that are kept, unless requests to more are waiting or in flight.
+pub(crate) const MAX_HOSTS: usize = 10_000;
+
+/// One host in so many is evicted at a time, so that a search through all hosts is made once for so many.
+const EVICTED: usize = 100;
 
 /// What is known of each host. Shared by all clones of a layer.
 #[derive(Default)]
-pub(crate) struct Hosts(Mutex<HashMap<Box<str>, Arc<Host>>>);
+pub(crate) struct Hosts(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    hosts: HashMap<Arc<str>, Entry>,
+    /// Counts the uses of all hosts.
+    uses: u64,
+}
+
+struct Entry {
+    host: Arc<Host>,
+    /// The number of its last use.
+    used: u64,
+}
 
 impl Hosts {
     /// Returns the host of this name, which `make` makes if it is new.
     ///
-    /// If there are too many, those without a request in flight are forgotten: first those that are not
-    /// paused.
-    pub(crate) fn get(&self, name: &str, make: impl FnOnce() -> Host) -> Arc<Host> {
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(host) = hosts.get(name) {
-            return Arc::clone(host);
+    /// If there are too many, a hundredth is evicted: those that were used longest ago, those without a
+    /// pause first, and none to which a request waits or is in flight.
+    pub(crate) fn get(&self, name: &str, make: impl FnOnce(Arc<str>) -> Host) -> Arc<Host> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.uses += 1;
+        let used = table.uses;
+        if let Some(entry) = table.hosts.get_mut(name) {
+            entry.used = used;
+            return Arc::clone(&entry.host);
         }
-        if hosts.len() >= MAX_HOSTS {
-            hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.pause().is_some());
+        if table.hosts.len() >= MAX_HOSTS {
+            evict(&mut table.hosts);
         }
-        if hosts.len() >= MAX_HOSTS {
-            hosts.retain(|_, host| Arc::strong_count(host) > 1);
-        }
-        let host = Arc::new(make());
-        hosts.insert(name.into(), Arc::clone(&host));
+        let name: Arc<str> = name.into();
+        let host = Arc::new(make(Arc::clone(&name)));
+        table.hosts.insert(name, Entry { host: Arc::clone(&host), used });
         host
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
-    use limiter_core::{MemoryLimiter, Policy, Quota};
-
-    use super::*;
-
-    fn refuse(host: &Host) {
-        let sent_at = host.sent(None);
-        let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("60"))]);
-        host.learn(sent_at, StatusCode::TOO_MANY_REQUESTS, &headers, Duration::from_secs(600));
-    }
-
-    #[test]
-    fn a_flood_of_hosts_is_bounded_and_forgets_none_that_is_paused_or_in_use() {
-        let limiter = MemoryLimiter::new(Policy::gcra("outgoing", Quota::per_second(1)));
-        let (hosts, limiter) = (Hosts::default(), Arc::new(limiter));
-        let get = |name: &str| hosts.get(name, || Host::new(name, limiter.clone()));
-        let in_use = get("in-use.example");
-        refuse(&get("paused.example"));
-        for index in 0..3 * MAX_HOSTS {
-            drop(get(&format!("{index}.example")));
-        }
-        assert!(hosts.0.lock().unwrap().len() <= MAX_HOSTS);
-        assert!(Arc::ptr_eq(&in_use, &get("in-use.example")));
-        assert!(get("paused.example").pause().is_some());
-
-        // Paused hosts alone are as bounded.
-        for index in 0..3 * MAX_HOSTS {
-            refuse(&get(&format!("paused-{index}.example")));
-        }
-        assert!(hosts.0.lock().unwrap().len() <= MAX_HOSTS);
-        assert!(Arc::ptr_eq(&in_use, &get("in-use.example")));
+fn evict(hosts: &mut HashMap<Arc<str>, Entry>) {
+    // No clone of an entry's `Arc` is made but under the lock, so an idle host stays idle.
+    let is_idle = |entry: &Entry| Arc::strong_count(&entry.host) == 1;
+    let value = |entry: &Entry| (entry.host.pause().is_some(), entry.used);
+    let mut values: Vec<_> = hosts.values().filter(|it| is_idle(it)).map(value).collect();
+    let count = hosts.len().div_ceil(EVICTED).min(values.len());
+    if let Some(last) = count.checked_sub(1) {
+        let (_, last, _) = values.select_nth_unstable(last);
+        hosts.retain(|_, entry| !is_idle(entry) || value(entry) > *last);
     }
 }

@@ -2,11 +2,18 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::request::Parts;
-use limiter_core::{Algorithm, Error, ErrorKind, Limiter as _, WaitingLimiter};
+use http::{Extensions, Uri, request::Parts};
+use limiter_core::{Algorithm, Error, ErrorKind, MemoryLimiter, Policy, WaitingLimiter};
 use tower_layer::Layer;
 
-use crate::{error::OnStoreFailure, hosts::Hosts, service::Throttle};
+use crate::{
+    error::OnStoreFailure,
+    event::{Event, Reporter},
+    host::Host,
+    hosts::Hosts,
+    service::Throttle,
+    spend::Spend,
+};
 
 /// The longest time that can be set, so that no moment overflows.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
@@ -14,102 +21,143 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// Returns the host that a request is counted for.
 type HostFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
-/// Sends requests no faster than their server allows.
+/// Where a redirect has led.
+pub(crate) enum Redirected {
+    To(String),
+    /// The closure of [`ThrottleLayer::host`] can't be asked about a request that this layer has not seen.
+    Unknown,
+}
+
+/// Sends requests no faster than their servers allow: [what a response changes](crate#what-a-response-changes).
 ///
-/// A request waits for a permit of the limiter, under the host that it is for. The limiter's policy is the
-/// fastest pace; the responses of a host slow it down:
-///
-/// - **Refusals.** After 429 or 503 with `Retry-After`, in seconds or as a date, no request is sent to that
-///   host until then.
-/// - **Announced limits.** The pace is that of `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-07
-///   to 11), of `RateLimit-Limit`, `-Remaining` and `-Reset` (drafts 03 to 06), or of `X-RateLimit-*`. If
-///   less remains than the pace would use, the remainder is spread over the time. Of several limits, the
-///   slowest decides. A twentieth of the permits may be sent at once, or a quarter of an announced burst.
-///   An announcement that is not repeated is forgotten after the [longest pause](Self::longest_pause).
-/// - **Refusals without either.** A refusal by a host that announces no limits, or that does not say when to
-///   retry, cuts the pace to three quarters of the rate at which requests were sent. Each second with an
-///   admission adds a twentieth of that rate, up to the limiter's policy.
-///
-/// The first request to a host is sent alone: the others wait for its response, which may announce
-/// limits. Give the inner service a time-out, so that this wait ends.
-///
-/// A refusal is returned to the caller like any response. To send a request again, put a retry layer
-/// around this one; the next attempt waits for the pause's end.
-///
-/// Clones share the hosts, with their paces and pauses. With a limiter in memory, they are those of
-/// this process. With one in a store, processes share the permits as well, and each process learns the
-/// pace from its own responses. Build a limiter in memory with
-/// [`wide_states`](limiter_core::Builder::wide_states), because the servers choose the paces: without them
-/// a limiter knows 65,535 different quotas in its life, and beyond that, hosts keep the pace that they have.
+/// A request waits for a permit of its host. A refusal by the server is returned to the caller like any
+/// response. Clones share the hosts, with their paces and pauses.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use bytes::Bytes;
-/// use http::{Request, Response};
-/// use limiter_client::{MemoryLimiter, Policy, Quota, ThrottleLayer};
-/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+/// use limiter_client::{Policy, Quota, Spend, ThrottleLayer};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // At most 50/s to each host, and less if it asks for that.
 /// let policy = Policy::gcra("outgoing", Quota::per_second(50));
-/// let limiter = MemoryLimiter::builder(policy).wide_states().build()?;
-/// let layer = ThrottleLayer::new(limiter)?.within(Duration::from_secs(20));
-///
-/// // In a program, the client of hyper-util.
-/// # let client = service_fn(async |_: Request<Bytes>| Ok::<_, std::io::Error>(Response::new(Bytes::new())));
-/// let client = ServiceBuilder::new().layer(layer).service(client);
-/// let request = Request::get("http://api.example/").body(Bytes::new())?;
-/// let response = client.oneshot(request).await?;
-/// # assert!(response.status().is_success());
-/// # Ok(())
-/// # }
+/// let layer = ThrottleLayer::new(policy)?.within(Duration::from_secs(20)).spend(Spend::Evenly);
+/// # Ok::<(), limiter_client::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct ThrottleLayer {
     pub(crate) hosts: Arc<Hosts>,
-    pub(crate) limiter: Arc<dyn WaitingLimiter>,
-    pub(crate) host: HostFn,
+    /// Returns the limiter of a new host.
+    limiter: Arc<dyn Fn() -> Arc<dyn WaitingLimiter> + Send + Sync>,
+    /// `None` for the host of the URI.
+    host: Option<HostFn>,
     pub(crate) within: Duration,
     pub(crate) queue: usize,
     pub(crate) longest_pause: Duration,
     pub(crate) on_store_failure: OnStoreFailure,
+    pub(crate) spend: Spend,
+    pub(crate) reporter: Reporter,
 }
 
 impl ThrottleLayer {
-    /// Returns a layer whose requests wait for permits of `limiter`, by host.
+    /// Returns a layer whose fastest pace is that of `policy`, for each host. Its hosts and their paces are
+    /// those of this process.
+    ///
+    /// It keeps at most 10,000 hosts, unless requests to more are waiting or in flight, with about FIGURE a
+    /// host. Beyond that, it forgets the hosts that were used longest ago, those without a pause first.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if the limiter's policy is not one limit by [`Algorithm::Gcra`],
-    /// because the pace of a host is set as another quota of that algorithm.
-    pub fn new(limiter: impl WaitingLimiter + 'static) -> Result<Self, Error> {
-        let policy = limiter.policy();
-        if !matches!(policy.limits(), [limit] if limit.algorithm() == Algorithm::Gcra) {
-            let families = policy.families();
-            let message = format!(
-                "invalid policy \"{}\" of outgoing requests, by {families}: use one limit by gcra",
-                policy.name()
-            );
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        Ok(Self {
+    /// [`ErrorKind::InvalidSetting`] if the policy is not one limit by [`Algorithm::Gcra`], because the
+    /// pace of a host is another quota of that algorithm.
+    pub fn new(policy: Policy) -> Result<Self, Error> {
+        check(&policy)?;
+        let name = Arc::from(policy.name());
+        // A limiter for each host: neither the quotas that a server announces nor the debts of other hosts
+        // can take what it needs, and all of it is gone when the host is forgotten.
+        let build =
+            move || MemoryLimiter::builder(policy.clone()).capacity(1).wide_states().build();
+        let first: Arc<dyn WaitingLimiter> = Arc::new(build()?);
+        Ok(Self::of(name, move || build().map_or_else(|_| Arc::clone(&first), |it| Arc::new(it))))
+    }
+
+    /// Returns a layer whose requests wait for permits of `limiter`, by host: for processes that share the
+    /// permits of each host through a store, such as Redis. Each process learns the pace from the
+    /// responses to its own requests.
+    ///
+    /// If the limiter can't take the pace of a host, this process keeps that pace itself, without bursts,
+    /// and reports [`PaceKeptHere`](crate::EventKind::PaceKeptHere). A limiter in memory without
+    /// [`wide_states`](limiter_core::Builder::wide_states) can take 65,535 different paces in its life.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`], about the policy of the limiter.
+    pub fn with_limiter(limiter: impl WaitingLimiter + 'static) -> Result<Self, Error> {
+        check(limiter.policy())?;
+        let name = Arc::from(limiter.policy().name());
+        let limiter: Arc<dyn WaitingLimiter> = Arc::new(limiter);
+        Ok(Self::of(name, move || Arc::clone(&limiter)))
+    }
+
+    fn of(
+        policy: Arc<str>,
+        limiter: impl Fn() -> Arc<dyn WaitingLimiter> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
             hosts: Arc::default(),
             limiter: Arc::new(limiter),
-            host: Arc::new(host_of),
+            host: None,
             within: Duration::from_secs(60),
             queue: 1_000,
-            longest_pause: Duration::from_secs(600),
+            longest_pause: Duration::from_secs(2 * 3_600),
             on_store_failure: OnStoreFailure::default(),
-        })
+            spend: Spend::default(),
+            reporter: Reporter { policy, observer: None },
+        }
     }
 
     /// Sets by what requests are counted, instead of the host and port of their URI: for instance by
     /// host and account, if a server limits accounts. Requests without one are sent at once.
+    ///
+    /// ```
+    /// use limiter_client::{Policy, Quota, ThrottleLayer};
+    ///
+    /// let layer = ThrottleLayer::new(Policy::gcra("outgoing", Quota::per_second(50)))?;
+    /// let layer = layer.host(|head| {
+    ///     let account = head.headers.get("x-account")?.to_str().ok()?;
+    ///     Some(format!("{account} at {}", head.uri.host()?))
+    /// });
+    /// # Ok::<(), limiter_client::Error>(())
+    /// ```
     #[must_use]
     pub fn host(self, host: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { host: Arc::new(host), ..self }
+        Self { host: Some(Arc::new(host)), ..self }
+    }
+
+    /// Sets how the permits are spent that a server announces. The default is [`Spend::Freely`].
+    #[must_use]
+    pub fn spend(self, spend: Spend) -> Self {
+        Self { spend, ..self }
+    }
+
+    /// Sets the observer that receives the layer's events. It replaces the former one.
+    ///
+    /// It is called by the task that sends the request, so it should return soon. If it panics, the panic
+    /// hook reports that, and the request goes on.
+    ///
+    /// ```
+    /// use limiter_client::{EventKind, Policy, Quota, ThrottleLayer};
+    ///
+    /// let layer = ThrottleLayer::new(Policy::gcra("outgoing", Quota::per_second(50)))?;
+    /// let layer = layer.observe(|event| {
+    ///     if let EventKind::Paused { pause } = event.kind {
+    ///         println!("{}: no request for {pause:?}", event.host);
+    ///     }
+    /// });
+    /// # Ok::<(), limiter_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        let reporter = Reporter { observer: Some(Arc::new(observer)), ..self.reporter };
+        Self { reporter, ..self }
     }
 
     /// Sets how long a request may wait, for a permit and for the inner service to be ready, at most
@@ -129,7 +177,8 @@ impl ThrottleLayer {
     }
 
     /// Sets the longest pause that a server can cause, from a second to 366 days, and so the slowest
-    /// pace, one request in that time. The default is ten minutes.
+    /// pace that it can announce, one request in that time. The default is two hours, because the windows
+    /// of many servers are an hour.
     #[must_use]
     pub fn longest_pause(self, pause: Duration) -> Self {
         Self { longest_pause: pause.clamp(Duration::from_secs(1), LONGEST), ..self }
@@ -142,15 +191,59 @@ impl ThrottleLayer {
     }
 }
 
-/// Returns the host and port of a request, from its URI or else from its `Host` field.
-#[expect(clippy::unnecessary_wraps, reason = "it is the default of a closure that may return none")]
-fn host_of(head: &Parts) -> Option<String> {
-    let named = || head.headers.get(http::header::HOST)?.to_str().ok();
-    let host = head.uri.authority().map(http::uri::Authority::as_str).or_else(named);
-    // Without the user's name.
-    let host = host.map(|host| host.rsplit('@').next().unwrap_or_default().to_ascii_lowercase());
-    // Requests without a host share one pace, because they go to whichever host the client has.
-    Some(host.unwrap_or_default())
+impl ThrottleLayer {
+    pub(crate) fn host_named(&self, name: &str) -> Arc<Host> {
+        self.hosts.get(name, |name| Host::new(name, (self.limiter)()))
+    }
+
+    /// Returns what a request is counted for.
+    pub(crate) fn name_of(&self, head: &Parts) -> Option<String> {
+        if let Some(host) = &self.host {
+            return host(head);
+        }
+        let field = || head.headers.get(http::header::HOST)?.to_str().ok();
+        // Requests without a host share one pace, because they go to whichever host the client has.
+        Some(host_of(&head.uri).unwrap_or_else(|| field().unwrap_or_default().to_ascii_lowercase()))
+    }
+
+    /// Returns where a response is from, if a client inside of this layer has followed a redirect to
+    /// another host.
+    pub(crate) fn redirected(&self, from: &Uri, extensions: &Extensions) -> Option<Redirected> {
+        let host = host_of(answered_by(extensions)?)?;
+        if Some(&host) == host_of(from).as_ref() {
+            return None;
+        }
+        Some(if self.host.is_none() { Redirected::To(host) } else { Redirected::Unknown })
+    }
+}
+
+/// Fails unless a policy can have the pace of a host.
+fn check(policy: &Policy) -> Result<(), Error> {
+    if matches!(policy.limits(), [limit] if limit.algorithm() == Algorithm::Gcra) {
+        return Ok(());
+    }
+    let (name, families) = (policy.name(), policy.families());
+    let message = format!(
+        "invalid policy \"{name}\" of outgoing requests, by {families}: use one limit by gcra"
+    );
+    Err(Error::new(ErrorKind::InvalidSetting, message))
+}
+
+/// Returns the URI of the last request of a client that follows redirects.
+#[cfg(feature = "redirects")]
+fn answered_by(extensions: &Extensions) -> Option<&Uri> {
+    extensions.get::<tower_http::follow_redirect::RequestUri>().map(|uri| &uri.0)
+}
+
+#[cfg(not(feature = "redirects"))]
+const fn answered_by(_: &Extensions) -> Option<&Uri> {
+    None
+}
+
+/// Returns the host and port of a URI, without a user's name.
+fn host_of(uri: &Uri) -> Option<String> {
+    let authority = uri.authority()?.as_str();
+    Some(authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase())
 }
 
 impl<S> Layer<S> for ThrottleLayer {
@@ -164,11 +257,12 @@ impl<S> Layer<S> for ThrottleLayer {
 impl fmt::Debug for ThrottleLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThrottleLayer")
-            .field("policy", self.limiter.policy())
+            .field("policy", &self.reporter.policy)
             .field("within", &self.within)
             .field("queue", &self.queue)
             .field("longest_pause", &self.longest_pause)
             .field("on_store_failure", &self.on_store_failure)
+            .field("spend", &self.spend)
             .finish_non_exhaustive()
     }
 }

@@ -1,17 +1,32 @@
-//! Outgoing HTTP requests at the pace that their servers allow: a tower layer.
+#![doc = include_str!("../README.md")]
+//!
+//! [`Event`]: crate::Event
+//! [`EventKind::name`]: crate::EventKind::name
+//! [`longest_pause`]: crate::ThrottleLayer::longest_pause
+//! [`observe`]: crate::ThrottleLayer::observe
+//! [`queue`]: crate::ThrottleLayer::queue
+//! [`Spend::Evenly`]: crate::Spend::Evenly
+//! [`Spend::Freely`]: crate::Spend::Freely
+//! [`ThrottleError`]: crate::ThrottleError
+//! [`ThrottleLayer::with_limiter`]: crate::ThrottleLayer::with_limiter
+//! [`within`]: crate::ThrottleLayer::within
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod advice;
 mod announcement;
 mod backoff;
 mod error;
+mod event;
 mod host;
 mod hosts;
 mod layer;
 mod pace;
 mod permit;
 mod service;
+mod spend;
 mod state;
+mod times;
 
 pub use limiter_core;
 #[doc(no_inline)]
@@ -19,6 +34,8 @@ pub use limiter_core::{Error, MemoryLimiter, Policy, Quota, WaitingLimiter};
 
 pub use self::{
     error::{OnStoreFailure, ThrottleError},
+    event::{Event, EventKind},
     layer::ThrottleLayer,
     service::{Throttle, ThrottleFuture},
+    spend::Spend,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Policy, Quota};
+use limiter_core::{Algorithm, Error, Policy, Quota};
 
 /// A rate of requests, with a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,9 +80,18 @@ impl Pace {
         }
     }
 
+    pub(crate) const fn quota(self) -> Quota {
+        self.0
+    }
+
+    /// Returns the time from one request to the next, without bursts.
+    pub(crate) fn interval(self) -> Duration {
+        Duration::from_nanos(1_000_000_000 * PER_SECOND / self.rate().max(1))
+    }
+
     /// Returns the pace as a policy.
-    pub(crate) fn policy(self, name: &str) -> Option<Policy> {
-        Policy::new(name, Algorithm::Gcra, self.0).ok()
+    pub(crate) fn policy(self, name: &str) -> Result<Policy, Error> {
+        Policy::new(name, Algorithm::Gcra, self.0)
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use limiter_core::{Answer, Receipt, WaitingLimiter};
+use limiter_core::{Limiter as _, Receipt, WaitingLimiter};
+
+use crate::event::{EventKind, Reporter};
 
 /// A permit that was charged. It is refunded if it is dropped before the request is sent.
 pub(crate) struct Permit {
-    limiter: Arc<dyn WaitingLimiter>,
+    pub(crate) limiter: Arc<dyn WaitingLimiter>,
     /// `None` once the request was sent.
-    receipt: Option<Receipt>,
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) host: Arc<str>,
+    pub(crate) reporter: Reporter,
 }
 
 impl Permit {
-    pub(crate) const fn new(limiter: Arc<dyn WaitingLimiter>, receipt: Receipt) -> Self {
-        Self { limiter, receipt: Some(receipt) }
-    }
-
     /// Keeps the charge, because the request is sent.
     pub(crate) fn commit(mut self) {
         self.receipt = None;
@@ -24,17 +24,36 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(receipt) = self.receipt.take() {
-            execute(self.limiter.refund(receipt));
+        let Some(receipt) = self.receipt.take() else { return };
+        let failure = RefundFailure(Some((self.reporter.clone(), Arc::clone(&self.host))));
+        let mut refund = self.limiter.refund(receipt);
+        match refund.take_ready() {
+            Some(result) => failure.unless(result.is_ok()),
+            // A store has to answer. Without a runtime, the refund is not sent and `failure` reports it.
+            None => {
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    runtime.spawn(async move { failure.unless(refund.await.is_ok()) });
+                }
+            }
         }
     }
 }
 
-/// Executes a refund, in a task of its own if a store has to answer.
-fn execute(mut refund: Answer<u64>) {
-    if refund.take_ready().is_none()
-        && let Ok(runtime) = tokio::runtime::Handle::try_current()
-    {
-        runtime.spawn(refund);
+/// Reports a failed refund when it is dropped: also if the runtime shuts down before the store answers.
+struct RefundFailure(Option<(Reporter, Arc<str>)>);
+
+impl RefundFailure {
+    fn unless(mut self, is_refunded: bool) {
+        if is_refunded {
+            self.0 = None;
+        }
+    }
+}
+
+impl Drop for RefundFailure {
+    fn drop(&mut self) {
+        if let Some((reporter, host)) = self.0.take() {
+            reporter.report(&host, EventKind::RefundFailed);
+        }
     }
 }

@@ -3,21 +3,29 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::Pin,
-    sync::Arc,
+    pin::{Pin, pin},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use http::{Request, Response};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::MutexGuard as TurnGuard,
+    time::{Instant, timeout, timeout_at},
+};
 use tower_service::Service;
 
 use crate::{
-    error::{BoxError, OnStoreFailure, ThrottleError},
-    host::{Host, NoPermit},
-    layer::ThrottleLayer,
+    advice::Advice,
+    error::{BoxError, OnStoreFailure, ThrottleError, text_of},
+    event::EventKind,
+    host::{Flight, Host, NoPermit},
+    layer::{Redirected, ThrottleLayer},
     permit::Permit,
 };
+
+/// For how long the first request to a host is alone, unless its response or error arrives before.
+pub(crate) const ALONE: Duration = Duration::from_secs(2);
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
@@ -63,39 +71,87 @@ where
     S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone,
 {
     let (head, body) = request.into_parts();
-    let name = (layer.host)(&head);
+    let (name, uri) = (layer.name_of(&head), head.uri.clone());
     let request = Request::from_parts(head, body);
     let Some(name) = name else {
         let mut service = ready(inner.clone()).await?;
         return service.call(request).await.map_err(inner_error);
     };
-    let host = layer.hosts.get(&name, || Host::new(&name, Arc::clone(&layer.limiter)));
-    let place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
-    // Before it queues, because others in front of it may wait for longer than it can.
-    if host.pause() > Some(layer.within) {
-        return Err(too_long(&host));
-    }
-    let deadline = Instant::now() + layer.within;
-    let turn = timeout_at(deadline, host.turn()).await.map_err(|_| too_long(&host))?;
-    let (permit, mut service) = loop {
-        let permit = permit(&layer, &host, deadline).await?;
-        let service = timeout_at(deadline, ready(inner.clone())).await;
-        let service = service.map_err(|_| too_long(&host))??;
-        // A pause may have begun since. Nothing is awaited between this and the call.
-        if host.pause().is_none() {
-            break (permit, service);
+    let host = layer.host_named(&name);
+    let (start, report) =
+        (Instant::now(), |kind: EventKind<'_>| layer.reporter.report(&name, kind));
+    let ready = wait(&layer, &host, inner, start + layer.within).await;
+    let waited = start.elapsed();
+    let Ready { mut service, flight, mut turn } =
+        ready.inspect_err(|error| report(EventKind::NotSent { waited, error }))?;
+    report(EventKind::Sent { waited });
+
+    let mut call = pin!(async { service.call(request).await.map_err(inner_error) });
+    let early = match turn {
+        Some(_) => timeout(ALONE, &mut call).await.ok(),
+        None => None,
+    };
+    let result = match early {
+        Some(result) => result,
+        None => {
+            if turn.take().is_some() {
+                host.set_probed(None);
+            }
+            call.await
         }
     };
-    let sent_at = host.sent(permit);
-    let turn_of_first = (!host.has_answered()).then_some(turn);
-    drop(place);
-    let response = service.call(request).await.map_err(inner_error)?;
-    let (status, headers) = (response.status(), response.headers());
-    if host.learn(sent_at, status, headers, layer.longest_pause) && turn_of_first.is_some() {
+    let response = result.inspect_err(|error| {
+        host.set_probed(Some(text_of(error)));
+        report(EventKind::Failed { error });
+    })?;
+
+    let advice = Advice::read(response.status(), response.headers(), layer.spend);
+    if let Some(redirected) = layer.redirected(&uri, response.extensions()) {
+        host.set_probed(None);
+        if let Redirected::To(other) = redirected {
+            layer.host_named(&other).learn(flight.sent_at, &advice, &layer);
+        }
+    } else if flight.learn(&advice, &layer) && turn.is_some() {
         host.charge_first().await;
     }
-    drop(turn_of_first);
+    drop(turn);
     Ok(response)
+}
+
+/// A request that has to be sent now. It was counted as sent.
+struct Ready<'h, S> {
+    service: S,
+    flight: Flight<'h>,
+    /// The turn of the first request to a host.
+    turn: Option<TurnGuard<'h, ()>>,
+}
+
+/// Waits for the turn, a permit and the inner service.
+async fn wait<'h, S, B>(
+    layer: &ThrottleLayer,
+    host: &'h Host,
+    inner: S,
+    deadline: Instant,
+) -> Result<Ready<'h, S>, ThrottleError>
+where
+    S: Service<Request<B>, Error: Into<BoxError>> + Clone,
+{
+    let _place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
+    // Before it queues, because others in front of it may wait for longer than it can.
+    if host.pause() > Some(layer.within) {
+        return Err(too_long(host, host.pause()));
+    }
+    let late = || too_long(host, host.pause());
+    let turn = timeout_at(deadline, host.turn()).await.map_err(|_| late())?;
+    loop {
+        let permit = permit(layer, host, deadline).await?;
+        let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())??;
+        // A pause may have begun since. Nothing is awaited between this and the call.
+        if host.hold().is_none() {
+            let flight = host.sent(permit);
+            return Ok(Ready { service, flight, turn: (!host.is_probed()).then_some(turn) });
+        }
+    }
 }
 
 /// Returns a permit, or none if the limiter's store failed and the request is sent nevertheless.
@@ -104,20 +160,23 @@ async fn permit(
     host: &Host,
     deadline: Instant,
 ) -> Result<Option<Permit>, ThrottleError> {
-    match timeout_at(deadline, host.permit(deadline)).await {
+    match timeout_at(deadline, host.permit(deadline, &layer.reporter)).await {
         Ok(Ok(permit)) => Ok(Some(permit)),
-        Ok(Err(NoPermit::Store(error))) => match layer.on_store_failure {
-            OnStoreFailure::Allow => Ok(None),
-            OnStoreFailure::Deny => Err(ThrottleError::Store(error)),
-        },
-        Ok(Err(NoPermit::TooLate(retry_after))) => Err(ThrottleError::WaitTooLong { retry_after }),
-        Err(_) => Err(too_long(host)),
+        Ok(Err(NoPermit::Store(error))) => {
+            layer.reporter.report(host.name(), EventKind::StoreFailed { error: &error });
+            match layer.on_store_failure {
+                OnStoreFailure::Allow => Ok(None),
+                OnStoreFailure::Deny => Err(ThrottleError::Store(error)),
+            }
+        }
+        Ok(Err(NoPermit::TooLate(retry_after))) => Err(too_long(host, retry_after)),
+        Err(_) => Err(too_long(host, host.pause())),
     }
 }
 
 /// Returns the error of a request whose time to wait is over.
-fn too_long(host: &Host) -> ThrottleError {
-    ThrottleError::WaitTooLong { retry_after: host.pause() }
+fn too_long(host: &Host, retry_after: Option<Duration>) -> ThrottleError {
+    ThrottleError::WaitTooLong { retry_after, cause: host.failure().map(Into::into) }
 }
 
 /// Returns `service` once it is ready.

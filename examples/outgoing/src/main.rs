@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use limiter_client::{MemoryLimiter, Policy, Quota, ThrottleLayer};
+use limiter_client::{Policy, Quota, ThrottleLayer};
 use tokio::task::JoinSet;
 use tower::{ServiceBuilder, ServiceExt, service_fn, util::BoxCloneSyncService};
 
@@ -35,14 +35,14 @@ type Http = BoxCloneSyncService<Request<Bytes>, Response<()>, anyhow::Error>;
 async fn main() -> Result<()> {
     let url = env::var("URL").unwrap_or_else(|_| "http://127.0.0.1:3000/".to_owned());
     let client = match env::var("CLIENT").as_deref() {
-        Ok("reqwest") => through_reqwest(),
+        Ok("reqwest") => through_reqwest()?,
         Ok("hyper-util") | Err(_) => through_hyper(),
         Ok(other) => bail!("CLIENT is {other:?}: use hyper-util or reqwest"),
     };
 
-    // The fastest pace, however much a server allows. With a `RedisLimiter`, processes share it.
-    let limiter = MemoryLimiter::new(Policy::gcra("outgoing", Quota::per_second(50)));
-    let throttle = ThrottleLayer::new(limiter)?.within(Duration::from_secs(120));
+    // The fastest pace, however much a server allows.
+    let policy = Policy::gcra("outgoing", Quota::per_second(50));
+    let throttle = ThrottleLayer::new(policy)?.within(Duration::from_secs(120));
     let client = ServiceBuilder::new().layer(throttle).service(client);
 
     let start = Instant::now();
@@ -67,13 +67,14 @@ fn through_hyper() -> Http {
 }
 
 /// reqwest converts its requests and responses from and to those of the crate `http`.
-fn through_reqwest() -> Http {
-    let client = reqwest::Client::new();
-    BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+fn through_reqwest() -> Result<Http> {
+    // A redirect that reqwest followed would be a request without a permit.
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    Ok(BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
         let client = client.clone();
         async move {
             let response = client.execute(request.try_into()?).await?;
             Ok(Response::from(response).map(drop))
         }
-    }))
+    })))
 }

@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod announced;
+mod down;
+mod github;
+mod hosts;
 mod queue;
+mod redirect;
 mod refused;
 
 use std::{
@@ -53,9 +57,14 @@ fn limiter(quota: Quota) -> MemoryLimiter<TokioClock> {
     MemoryLimiter::builder(policy).clock(TokioClock::new()).build().unwrap()
 }
 
+/// Returns a layer by the machine's clock.
+fn layer(policy: Policy) -> ThrottleLayer {
+    ThrottleLayer::new(policy).unwrap()
+}
+
 /// A pace that no test reaches.
 fn unlimited() -> ThrottleLayer {
-    ThrottleLayer::new(limiter(Quota::per_second(100_000))).unwrap()
+    ThrottleLayer::with_limiter(limiter(Quota::per_second(100_000))).unwrap()
 }
 
 /// A server that answers as a closure says, and keeps when it was asked.

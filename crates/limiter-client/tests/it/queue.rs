@@ -59,7 +59,7 @@ async fn after_a_first_request_without_a_response_the_next_is_the_first() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_sent_in_the_order_in_which_they_came() {
-    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
     let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = order.clone();
     let client = layer.layer(service_fn(move |request: Request<Body>| {
@@ -80,7 +80,7 @@ async fn requests_are_sent_in_the_order_in_which_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_is_an_error() {
-    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1))).unwrap().queue(2);
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap().queue(2);
     let log = Log::default();
     let client = client(&layer.within(600 * SECOND), &log, |_| response(200, &[]));
     let first: Vec<_> = (0..4)
@@ -111,7 +111,7 @@ async fn a_queue_has_at_least_one_place() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_gives_its_permit_back() {
     let own = limiter(Quota::per_minute(6).with_burst(1));
-    let layer = ThrottleLayer::new(own.clone()).unwrap().queue(1);
+    let layer = ThrottleLayer::with_limiter(own.clone()).unwrap().queue(1);
     let log = Log::default();
     let client = client(&layer, &log, |_| response(200, &[]));
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
@@ -133,7 +133,7 @@ async fn a_request_that_waits_holds_no_ready_service() {
     let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Body::default()))
     }));
-    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1))).unwrap();
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap();
     let client = layer.layer(pool.clone());
     assert!(get(&client, "a.example").await.is_ok());
     let waiting = tokio::spawn(async move { get(&client, "a.example").await });
@@ -169,7 +169,7 @@ async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
         sent.add(200);
         async { Ok::<_, Infallible>(Response::new(Body::default())) }
     }));
-    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
     let client = layer.layer(pool.clone());
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
     let mut other = pool;
@@ -186,7 +186,7 @@ async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_without_a_host_of_the_closure_are_sent_at_once() {
-    let layer = ThrottleLayer::new(limiter(Quota::per_minute(1)))
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1)))
         .unwrap()
         .host(|head| head.headers.get("x-account")?.to_str().map(str::to_owned).ok());
     let log = Log::default();
@@ -209,9 +209,10 @@ async fn an_outage_of_the_store_is_no_outage_of_the_client_unless_it_is_told() {
     };
     let log = Log::default();
     let answer = |_| response(200, &[]);
-    let allowing = client(&ThrottleLayer::new(failing()).unwrap(), &log, answer);
+    let allowing = client(&ThrottleLayer::with_limiter(failing()).unwrap(), &log, answer);
     assert_eq!(get(&allowing, "a.example").await.unwrap(), 200);
-    let denying = ThrottleLayer::new(failing()).unwrap().on_store_failure(OnStoreFailure::Deny);
+    let denying =
+        ThrottleLayer::with_limiter(failing()).unwrap().on_store_failure(OnStoreFailure::Deny);
     let denying = client(&denying, &log, answer);
     let error = get(&denying, "a.example").await.unwrap_err();
     assert!(matches!(&error, ThrottleError::Store(_)), "{error:?}");
@@ -229,7 +230,7 @@ fn a_policy_that_has_no_pace_is_refused_and_quoted() {
         .unwrap(),
     ] {
         let limiter = limiter_core::MemoryLimiter::new(policy);
-        let error = ThrottleLayer::new(limiter).unwrap_err();
+        let error = ThrottleLayer::with_limiter(limiter).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains("\"hourly\""), "{error}");
         assert!(error.to_string().contains("use one limit by gcra"), "{error}");
@@ -238,7 +239,7 @@ fn a_policy_that_has_no_pace_is_refused_and_quoted() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limiter_s_own_policy_is_the_fastest_pace() {
-    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
     let log = Log::default();
     let fields = [("ratelimit-policy", r#""api";q=1000;w=1"#)];
     let client = client(&layer, &log, move |_| response(200, &fields));

@@ -91,7 +91,7 @@ async fn a_pause_is_of_the_whole_host_and_of_no_other() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_wait_are_not_sent_into_a_pause() {
     let log = Log::default();
-    let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
     let client = client(&layer, &log, |index| match index {
         5 => response(429, &[("retry-after", "10")]),
         _ => response(200, &[]),
@@ -113,7 +113,7 @@ async fn a_request_that_would_wait_too_long_fails_at_once() {
     let start = Instant::now();
     let error = get(&client, "a.example").await.unwrap_err();
     assert!(start.elapsed() < SECOND);
-    let ThrottleError::WaitTooLong { retry_after: Some(wait) } = error else {
+    let ThrottleError::WaitTooLong { retry_after: Some(wait), .. } = error else {
         panic!("{error:?}");
     };
     assert!(wait > 299 * SECOND && wait <= 300 * SECOND, "{wait:?}");
@@ -138,7 +138,7 @@ async fn assert_found_out(fields: Fields<'static>) {
         }
     });
     let own = limiter(Quota::per_second(500).with_burst(10));
-    let layer = ThrottleLayer::new(own).unwrap().within(Duration::from_secs(3_600));
+    let layer = ThrottleLayer::with_limiter(own).unwrap().within(Duration::from_secs(3_600));
     let client = layer.queue(10_000).layer(server);
     let start = Instant::now();
     let all = send_all(&client, "a.example", 6_000);
@@ -161,12 +161,14 @@ async fn a_server_that_admits_less_than_it_announces_is_found_out() {
     assert_found_out(&[("ratelimit-policy", r#""api";q=400;w=1"#)]).await;
 }
 
-/// A server that refuses everything is asked ever more slowly, but never stops the client.
+/// A server that refuses everything is asked ever more slowly, but never stops the client: it is asked
+/// once in ten minutes, or in the longest pause if that is shorter.
 #[tokio::test(start_paused = true)]
-async fn refusals_slow_a_client_down_to_one_request_in_the_longest_pause() {
+async fn refusals_slow_a_client_down_to_one_request_in_ten_minutes() {
     for longest in [20 * SECOND, 10_000_000 * SECOND] {
         let log = Log::default();
-        let layer = ThrottleLayer::new(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+        let layer =
+            ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
         let layer = layer.longest_pause(longest).within(Duration::MAX);
         let client = client(&layer, &log, |_| response(429, &[]));
         let start = Instant::now();
@@ -175,7 +177,7 @@ async fn refusals_slow_a_client_down_to_one_request_in_the_longest_pause() {
         }
         let sent = log.since(start);
         let gaps: Vec<_> = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(60).collect();
-        let slowest = longest.min(1_000_000 * SECOND);
+        let slowest = longest.min(600 * SECOND);
         // A computed rate is rounded down by up to an eighth.
         let is_slowest = |gap: &Duration| *gap > slowest / 2 && *gap <= slowest * 8 / 7 + SECOND;
         assert!(gaps.iter().all(is_slowest), "{gaps:?}");

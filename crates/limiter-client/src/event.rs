@@ -1,0 +1,160 @@
+//! What the layer reports: events, and from them metrics and log lines.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::StatusCode;
+use limiter_core::{Error, Quota};
+
+use crate::ThrottleError;
+
+/// What happened to a request, or became known about a host.
+///
+/// Metrics are labelled by the policy and by [`EventKind::name`], and never by the host, because there
+/// can be any number of hosts.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Event<'a> {
+    /// The name of the layer's policy.
+    pub policy: &'a str,
+    /// The host and port, or what [`ThrottleLayer::host`](crate::ThrottleLayer::host) returned instead.
+    pub host: &'a str,
+    /// What happened.
+    pub kind: EventKind<'a>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum EventKind<'a> {
+    /// A request was sent, after it had waited for this long.
+    Sent {
+        /// The wait for the permit and for the inner service.
+        waited: Duration,
+    },
+    /// A request was not sent.
+    NotSent {
+        /// How long it had waited.
+        waited: Duration,
+        /// The error that its caller receives.
+        error: &'a ThrottleError,
+    },
+    /// A request was sent, and the inner service returned an error instead of a response.
+    Failed {
+        /// The error that its caller receives.
+        error: &'a ThrottleError,
+    },
+    /// The server refused a request.
+    Refused {
+        /// The status of the response.
+        status: StatusCode,
+    },
+    /// A pause has begun or was extended: no request is sent to the host for this long.
+    Paused {
+        /// At most [`longest_pause`](crate::ThrottleLayer::longest_pause).
+        pause: Duration,
+    },
+    /// The host has another pace.
+    PaceChanged {
+        /// The new pace.
+        quota: Quota,
+    },
+    /// The limiter could not take the pace of the host, for instance a limiter in memory that has no room
+    /// for another quota. This process keeps the pace itself, without bursts.
+    PaceKeptHere {
+        /// The error of the limiter.
+        error: &'a Error,
+    },
+    /// The limiter's store failed, and [`OnStoreFailure`](crate::OnStoreFailure) applies.
+    StoreFailed {
+        /// The error of the limiter.
+        error: &'a Error,
+    },
+    /// The refund of a permit that was not used failed.
+    RefundFailed,
+}
+
+impl EventKind<'_> {
+    /// Returns what happened as metrics name it, such as `wait_too_long`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent { .. } => "sent",
+            Self::NotSent { error: ThrottleError::WaitTooLong { .. }, .. } => "wait_too_long",
+            Self::NotSent { error: ThrottleError::QueueFull, .. } => "queue_full",
+            Self::NotSent { error: ThrottleError::Store(_), .. } => "denied",
+            Self::NotSent { error: ThrottleError::Inner(_), .. } | Self::Failed { .. } => "failed",
+            Self::Refused { .. } => "refused",
+            Self::Paused { .. } => "paused",
+            Self::PaceChanged { .. } => "pace_changed",
+            Self::PaceKeptHere { .. } => "pace_kept_here",
+            Self::StoreFailed { .. } => "store_failed",
+            Self::RefundFailed => "refund_failed",
+        }
+    }
+}
+
+type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// Reports the events of a layer.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    pub(crate) policy: Arc<str>,
+    pub(crate) observer: Option<Observer>,
+}
+
+impl Reporter {
+    /// Reports an event to metrics, log and observer. No lock may be held.
+    pub(crate) fn report(&self, host: &str, kind: EventKind<'_>) {
+        let event = Event { policy: &self.policy, host, kind };
+        #[cfg(feature = "metrics")]
+        record(&self.policy, kind);
+        #[cfg(feature = "tracing")]
+        log(&event);
+        if let Some(observer) = &self.observer {
+            // A panic has been reported by the panic hook, and is not the request's fault.
+            let _ = catch_unwind(AssertUnwindSafe(|| observer(&event)));
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn record(policy: &Arc<str>, kind: EventKind<'_>) {
+    let policy = metrics::SharedString::from_shared(Arc::clone(policy));
+    let labels = [("policy", policy.clone()), ("event", kind.name().into())];
+    metrics::counter!("ratelimit_client_events_total", &labels).increment(1);
+    match kind {
+        EventKind::Sent { waited } | EventKind::NotSent { waited, .. } => {
+            metrics::histogram!("ratelimit_client_wait_seconds", "policy" => policy).record(waited);
+        }
+        EventKind::Paused { pause } => {
+            metrics::histogram!("ratelimit_client_pause_seconds", "policy" => policy).record(pause);
+        }
+        _ => {}
+    }
+}
+
+/// What an operator may have to act on is a warning. The rest is for debugging, because a server decides
+/// how often it happens.
+#[cfg(feature = "tracing")]
+fn log(&Event { policy, host, kind }: &Event<'_>) {
+    macro_rules! log {
+        ($level:ident, $($rest:tt)+) => {
+            tracing::$level!(target: "limiter_client", policy, host, $($rest)+)
+        };
+    }
+    match kind {
+        EventKind::Sent { waited } => log!(trace, ?waited, "request sent"),
+        EventKind::NotSent { waited, error } => log!(debug, ?waited, %error, "request not sent"),
+        EventKind::Failed { error } => log!(debug, %error, "request failed"),
+        EventKind::Refused { status } => log!(debug, %status, "request refused by the server"),
+        EventKind::Paused { pause } => log!(debug, ?pause, "host paused"),
+        EventKind::PaceChanged { quota } => log!(debug, %quota, "pace changed"),
+        EventKind::PaceKeptHere { error } => log!(warn, %error, "pace not shared"),
+        EventKind::StoreFailed { error } => log!(warn, %error, "rate limit store failed"),
+        EventKind::RefundFailed => log!(warn, "refund failed"),
+    }
+}

@@ -1,0 +1,47 @@
+//! Hosts that do not answer.
+
+use std::{io, time::Duration};
+
+use http::{Request, Response};
+use limiter_client::{ThrottleError, ThrottleLayer};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::{Body, request_to, unlimited};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Returns when each of ten requests at once has failed, and its error, if a connection takes so long
+/// to fail.
+async fn failures(layer: &ThrottleLayer, connect: Duration) -> Vec<(Duration, ThrottleError)> {
+    let down = layer.layer(service_fn(move |_: Request<Body>| async move {
+        sleep(connect).await;
+        Err::<Response<Body>, _>(io::Error::other("connection refused"))
+    }));
+    let (start, mut tasks) = (Instant::now(), JoinSet::new());
+    for _ in 0..10 {
+        let down = down.clone();
+        tasks.spawn(async move {
+            let error = down.oneshot(request_to("a.example")).await.unwrap_err();
+            (start.elapsed(), error)
+        });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_down_fails_requests_about_as_fast_as_without_the_layer() {
+    for (connect, latest) in
+        [(Duration::from_millis(5), Duration::from_millis(20)), (10 * SECOND, 13 * SECOND)]
+    {
+        let failures = failures(&unlimited(), connect).await;
+        let mut times: Vec<_> = failures.iter().map(|(at, _)| *at).collect();
+        times.sort_unstable();
+        println!("{times:?}");
+        assert!(times.iter().all(|at| *at <= latest), "{times:?}");
+        assert!(failures.iter().all(|(_, error)| matches!(error, ThrottleError::Inner(_))));
+    }
+}

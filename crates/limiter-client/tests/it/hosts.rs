@@ -1,0 +1,95 @@
+//! Many hosts, and hosts that try to take what others need.
+
+use std::{
+    convert::Infallible,
+    future::ready,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use http::Request;
+use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
+use limiter_core::{Policy, Quota};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::{Body, Server, get, layer, request_to, response};
+
+const FAST: Quota = Quota::per_second(5_000_000);
+
+/// Announces another quota with each response, which is slower than [`FAST`] and too fast to be felt.
+async fn vary_quota(layer: &ThrottleLayer, times: u64) {
+    let count = Arc::new(AtomicU64::new(0));
+    let client = layer.layer(service_fn(move |_: Request<Body>| {
+        let burst = 4 * count.fetch_add(1, Ordering::Relaxed);
+        let policy = format!(r#""api";q=1000000;w=1;burst={burst}"#);
+        ready(Ok::<_, Infallible>(response(200, &[("ratelimit-policy", &policy)])))
+    }));
+    for _ in 0..times {
+        client.clone().oneshot(request_to("hostile.example")).await.unwrap();
+    }
+}
+
+/// Each response announces one permit in so many seconds, by the number of the host.
+fn slow(layer: &ThrottleLayer) -> Throttle<impl Server> {
+    layer.clone().within(Duration::ZERO).layer(service_fn(|request: Request<Body>| {
+        let host = request.uri().host().unwrap();
+        let number: u64 = host.split('.').next().unwrap().parse().unwrap();
+        let policy = format!(r#""api";q=1;w={}"#, window(number));
+        ready(Ok::<_, Infallible>(response(200, &[("ratelimit-policy", &policy)])))
+    }))
+}
+
+const fn window(number: u64) -> u64 {
+    100 + number % 400
+}
+
+/// Returns how many of these hosts have kept the pace that they announced.
+async fn count_paced<S: Server>(client: &Throttle<S>, hosts: std::ops::Range<u64>) -> usize {
+    let mut paced = 0;
+    for number in hosts {
+        match get(client, &format!("{number}.example")).await {
+            Err(ThrottleError::WaitTooLong { retry_after: Some(wait), .. }) => {
+                let window = window(number);
+                assert!(
+                    wait.as_secs() <= window * 8 / 7 && wait.as_secs() > window - 100,
+                    "{wait:?}"
+                );
+                paced += 1;
+            }
+            Ok(_) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    paced
+}
+
+#[tokio::test]
+async fn a_host_that_varies_its_quota_does_not_freeze_the_pace_of_others() {
+    let layer = layer(Policy::gcra("outgoing", FAST));
+    vary_quota(&layer, 66_000).await;
+    let client = slow(&layer);
+    get(&client, "1.example").await.unwrap();
+    assert_eq!(count_paced(&client, 1..2).await, 1);
+}
+
+#[tokio::test]
+async fn ten_thousand_hosts_keep_their_own_paces() {
+    let client = slow(&layer(Policy::gcra("outgoing", FAST)));
+    for number in 0..10_000 {
+        get(&client, &format!("{number}.example")).await.unwrap();
+    }
+    assert_eq!(count_paced(&client, 0..10_000).await, 10_000);
+}
+
+#[tokio::test]
+async fn a_host_too_many_makes_few_others_forgotten() {
+    let client = slow(&layer(Policy::gcra("outgoing", FAST)));
+    for number in 0..10_010 {
+        get(&client, &format!("{number}.example")).await.unwrap();
+    }
+    let paced = count_paced(&client, 9_000..10_000).await;
+    assert_eq!(paced, 1_000);
+}
