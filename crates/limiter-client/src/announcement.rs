@@ -46,7 +46,6 @@ pub(crate) struct Announcement {
 /// What remains of a limit until its reset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Allowance {
-    pub(crate) quota: Option<u64>,
     pub(crate) remaining: u64,
     pub(crate) reset: Duration,
 }
@@ -135,8 +134,7 @@ impl Limit {
         let is_short = self.window.is_some_and(|window| window <= SHORT_WINDOW);
         let (remaining, reset) = (self.remaining?, self.reset.filter(|reset| *reset > 1)?);
         let is_free = spend == Spend::Freely && !is_short;
-        let (quota, reset) = (self.quota, Duration::from_secs(reset));
-        is_free.then_some(Allowance { quota, remaining, reset })
+        is_free.then_some(Allowance { remaining, reset: Duration::from_secs(reset) })
     }
 
     /// A reset in one second says nothing, because it may be the rounded part of one.

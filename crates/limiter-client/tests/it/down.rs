@@ -1,16 +1,17 @@
 //! Hosts that do not answer.
 
-use std::{io, time::Duration};
+use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use http::{Request, Response};
 use limiter_client::{ThrottleError, ThrottleLayer};
+use limiter_core::Quota;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, request_to, unlimited};
+use crate::{Body, limiter, request_to, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -43,5 +44,36 @@ async fn a_host_that_is_down_fails_requests_about_as_fast_as_without_the_layer()
         println!("{times:?}");
         assert!(times.iter().all(|at| *at <= latest), "{times:?}");
         assert!(failures.iter().all(|(_, error)| matches!(error, ThrottleError::Inner(_))));
+    }
+}
+
+/// The first request has failed, the host has paused the next, and the others are told both.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gives_up_has_the_last_error_as_its_source() {
+    let down = service_fn(|_: Request<Body>| async {
+        let refused = io::Error::other("connection refused");
+        Err::<Response<Body>, _>(io::Error::other(Connect(refused)))
+    });
+    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap().within(SECOND);
+    let down = layer.layer(down);
+    let error = down.clone().oneshot(request_to("a.example")).await.unwrap_err();
+    assert!(matches!(error, ThrottleError::Inner(_)), "{error:?}");
+    let error = down.clone().oneshot(request_to("a.example")).await.unwrap_err();
+    assert!(matches!(error, ThrottleError::WaitTooLong { retry_after: Some(_), .. }), "{error:?}");
+    assert_eq!(error.source().unwrap().to_string(), "can't connect: connection refused");
+}
+
+#[derive(Debug)]
+struct Connect(io::Error);
+
+impl fmt::Display for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("can't connect")
+    }
+}
+
+impl StdError for Connect {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
     }
 }

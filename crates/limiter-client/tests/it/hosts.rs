@@ -1,18 +1,19 @@
 //! Many hosts, and hosts that try to take what others need.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     future::ready,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use http::Request;
-use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
-use limiter_core::{Policy, Quota};
+use limiter_client::{EventKind, Throttle, ThrottleError, ThrottleLayer};
+use limiter_core::{ErrorKind, MemoryLimiter, Policy, Quota};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{Body, Server, get, layer, request_to, response};
@@ -73,6 +74,47 @@ async fn a_host_that_varies_its_quota_does_not_freeze_the_pace_of_others() {
     let client = slow(&layer);
     get(&client, "1.example").await.unwrap();
     assert_eq!(count_paced(&client, 1..2).await, 1);
+}
+
+/// A limiter in memory has room for 65,535 quotas. Then this process keeps the paces.
+#[tokio::test]
+async fn a_pace_that_the_limiter_cannot_take_is_kept_and_reported() {
+    let kept = Arc::new(Mutex::new(BTreeSet::new()));
+    let limiter = MemoryLimiter::new(Policy::gcra("outgoing", FAST));
+    let layer = ThrottleLayer::with_limiter(limiter).unwrap().observe({
+        let kept = Arc::clone(&kept);
+        move |event| {
+            if let EventKind::PaceKeptHere { error } = event.kind {
+                assert_eq!(error.kind(), ErrorKind::TooManyQuotas);
+                kept.lock().unwrap().insert(event.host.to_owned());
+            }
+        }
+    });
+    vary_quota(&layer, 66_000).await;
+    let client = slow(&layer);
+    get(&client, "1.example").await.unwrap();
+    assert_eq!(count_paced(&client, 1..2).await, 1);
+    assert_eq!(*kept.lock().unwrap(), ["1.example", "hostile.example"].map(str::to_owned).into());
+}
+
+#[test]
+fn memory_is_bounded_however_many_hosts_there_are() {
+    let bytes = |hosts| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let layer = layer(Policy::gcra("outgoing", FAST));
+        let client = slow(&layer);
+        let measured = allocation_counter::measure(|| {
+            runtime.block_on(async {
+                for number in 0..hosts {
+                    get(&client, &format!("{number}.example")).await.unwrap();
+                }
+            });
+        });
+        measured.bytes_current
+    };
+    let (full, flood) = (bytes(10_000), bytes(40_000));
+    println!("{} bytes a host, {full} at 10,000 hosts, {flood} after 40,000", full / 10_000);
+    assert!(flood < full / 10 * 11, "{full} {flood}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod announced;
 mod down;
 mod github;
 mod hosts;
+mod observe;
 mod queue;
 mod redirect;
 mod refused;
