@@ -21,13 +21,6 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// Returns the host that a request is counted for.
 type HostFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
-/// Where a redirect has led.
-pub(crate) enum Redirected {
-    To(String),
-    /// The closure of [`ThrottleLayer::host`] can't be asked about a request that this layer has not seen.
-    Unknown,
-}
-
 /// Sends requests no faster than their servers allow: [what a response changes](crate#what-a-response-changes).
 ///
 /// A request waits for a permit of its host. A refusal by the server is returned to the caller like any
@@ -206,14 +199,8 @@ impl ThrottleLayer {
         Some(host_of(&head.uri).unwrap_or_else(|| field().unwrap_or_default().to_ascii_lowercase()))
     }
 
-    /// Returns where a response is from, if a client inside of this layer has followed a redirect to
-    /// another host.
-    pub(crate) fn redirected(&self, from: &Uri, extensions: &Extensions) -> Option<Redirected> {
-        let host = host_of(answered_by(extensions)?)?;
-        if Some(&host) == host_of(from).as_ref() {
-            return None;
-        }
-        Some(if self.host.is_none() { Redirected::To(host) } else { Redirected::Unknown })
+    pub(crate) fn counts_by_uri(&self) -> bool {
+        self.host.is_none()
     }
 }
 
@@ -227,6 +214,13 @@ fn check(policy: &Policy) -> Result<(), Error> {
         "invalid policy \"{name}\" of outgoing requests, by {families}: use one limit by gcra"
     );
     Err(Error::new(ErrorKind::InvalidSetting, message))
+}
+
+/// Returns the host that has sent a response, if it is not that of `uri`: a client inside of this layer
+/// has followed a redirect.
+pub(crate) fn other_host(uri: &Uri, extensions: &Extensions) -> Option<String> {
+    let host = host_of(answered_by(extensions)?)?;
+    (Some(&host) != host_of(uri).as_ref()).then_some(host)
 }
 
 /// Returns the URI of the last request of a client that follows redirects.

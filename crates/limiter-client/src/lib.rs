@@ -37,6 +37,6 @@ pub use self::{
     error::{OnStoreFailure, ThrottleError},
     event::{Event, EventKind},
     layer::ThrottleLayer,
-    service::{Throttle, ThrottleFuture},
+    service::Throttle,
     spend::Spend,
 };

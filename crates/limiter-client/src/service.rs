@@ -20,7 +20,7 @@ use crate::{
     error::{BoxError, OnStoreFailure, ThrottleError, text_of},
     event::EventKind,
     host::{Flight, Host, NoPermit},
-    layer::{Redirected, ThrottleLayer},
+    layer::{ThrottleLayer, other_host},
     permit::Permit,
 };
 
@@ -30,16 +30,13 @@ pub(crate) const ALONE: Duration = Duration::from_secs(2);
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
 /// It is always ready. The inner service is asked whether it is ready once a request has its permit, so
-/// that a request that waits occupies no connection.
+/// that a request that waits occupies no connection. If the future is dropped before the request is sent,
+/// the permit is given back.
 #[derive(Clone)]
 pub struct Throttle<S> {
     pub(crate) layer: ThrottleLayer,
     pub(crate) inner: S,
 }
-
-/// The future of [`Throttle`]. If it is dropped before the request is sent, the permit is given back.
-#[must_use = "futures do nothing unless polled"]
-pub struct ThrottleFuture<R>(Pin<Box<dyn Future<Output = Result<R, ThrottleError>> + Send>>);
 
 impl<S, B, R> Service<Request<B>> for Throttle<S>
 where
@@ -50,7 +47,7 @@ where
 {
     type Response = Response<R>;
     type Error = ThrottleError;
-    type Future = ThrottleFuture<Response<R>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, ThrottleError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
@@ -58,7 +55,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { layer, inner } = self.clone();
-        ThrottleFuture(Box::pin(send(layer, inner, request)))
+        Box::pin(send(layer, inner, request))
     }
 }
 
@@ -106,9 +103,10 @@ where
     })?;
 
     let advice = Advice::read(response.status(), response.headers(), layer.spend);
-    if let Some(redirected) = layer.redirected(&uri, response.extensions()) {
+    if let Some(other) = other_host(&uri, response.extensions()) {
         host.set_probed(None);
-        if let Redirected::To(other) = redirected {
+        // A closure can't be asked about a request that this layer has not seen.
+        if layer.counts_by_uri() {
             layer.host_named(&other).learn(flight.sent_at, &advice, &layer);
         }
     } else if flight.learn(&advice, &layer) && turn.is_some() {
@@ -190,20 +188,6 @@ where
 
 fn inner_error(error: impl Into<BoxError>) -> ThrottleError {
     ThrottleError::Inner(error.into())
-}
-
-impl<R> Future for ThrottleFuture<R> {
-    type Output = Result<R, ThrottleError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-impl<R> fmt::Debug for ThrottleFuture<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleFuture").finish_non_exhaustive()
-    }
 }
 
 impl<S: fmt::Debug> fmt::Debug for Throttle<S> {
