@@ -227,7 +227,9 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.has_returned {
-            self.host.state().returned();
+            let mut state = self.host.state();
+            state.returned();
+            state.spend_one();
         }
         self.host.returned.notify_waiters();
     }

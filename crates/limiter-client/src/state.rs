@@ -130,10 +130,13 @@ impl State {
         self.in_flight += 1;
     }
 
-    /// Counts a request that is no longer in flight. The server may have counted it, whether or not its
-    /// response says so.
+    /// Counts a request that is no longer in flight.
     pub(crate) fn returned(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// Counts a request whose response did not say what remains. The server may have counted it.
+    pub(crate) fn spend_one(&mut self) {
         if let Some(left) = &mut self.allowance {
             left.remaining = left.remaining.saturating_sub(1);
         }
@@ -151,6 +154,9 @@ impl State {
         let until = advice.pause.map(|pause| now + pause.min(longest_pause));
         let is_paused = until > self.paused_until;
         self.paused_until = self.paused_until.max(until);
+        if advice.allowance.is_none() {
+            self.spend_one();
+        }
         let left = advice
             .allowance
             .map(|it| Left { remaining: it.remaining, reset: now + it.reset.min(longest_pause) });

@@ -50,8 +50,8 @@ impl GitHub {
     async fn start(limit: u64, window: u64) -> (Arc<Self>, String) {
         let github = Arc::new(Self { limit, window, used: Mutex::default() });
         let shared = Arc::clone(&github);
-        let app = Router::new().fallback_service(service_fn(move |_: Request<Body>| {
-            let response = shared.answer();
+        let app = Router::new().fallback_service(service_fn(move |request: Request<Body>| {
+            let response = shared.answer(request.uri().path() == "/cached");
             async { Ok::<_, std::convert::Infallible>(response) }
         }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -60,7 +60,8 @@ impl GitHub {
         (github, url)
     }
 
-    fn answer(&self) -> Response<Body> {
+    /// What has not changed since costs nothing.
+    fn answer(&self, is_cached: bool) -> Response<Body> {
         let mut used = self.used.lock().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         if now >= used.reset {
@@ -68,7 +69,9 @@ impl GitHub {
         }
         let mut response = Response::builder();
         let refused = used.used == self.limit || used.secondary.is_some();
-        if used.used < self.limit {
+        if is_cached {
+            response = response.status(StatusCode::NOT_MODIFIED);
+        } else if used.used < self.limit {
             used.used += 1;
         }
         response = match used.secondary.take() {
@@ -151,6 +154,19 @@ async fn sixty_an_hour_are_spent_at_once_and_then_none_until_the_reset() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_waits(get(&client, &url).await, 3_500..=3_601);
     assert_eq!(github.counts(), (60, 0));
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_count_is_not_counted_here() {
+    let (github, url) = GitHub::start(60, 3_600).await;
+    let client = client(&fast().within(Duration::from_secs(5)));
+    assert_eq!(get(&client, &url).await.unwrap(), 200);
+    for _ in 0..100 {
+        assert_eq!(get(&client, &format!("{url}cached")).await.unwrap(), 304);
+    }
+    let results = send_all(&client, &url, 59).await;
+    assert!(results.iter().all(|result| matches!(result, Ok(200))), "{results:?}");
+    assert_eq!(github.counts(), (160, 0));
 }
 
 /// Never more than remains is in flight, so that no request is refused.
