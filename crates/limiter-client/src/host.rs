@@ -13,7 +13,7 @@ use std::{
 
 use limiter_core::{Cost, Error, Key, Limiter as _, WaitingLimiter};
 use tokio::{
-    sync::{Mutex as Turn, MutexGuard as TurnGuard, Notify},
+    sync::{Mutex as Queue, MutexGuard as Front, Notify},
     time::{Instant, sleep},
 };
 
@@ -27,13 +27,13 @@ use crate::{
 
 /// One host.
 ///
-/// Requests queue for the turn, and only the one that has it asks the limiter, until it is sent. So when
+/// Requests form a queue, and only the one at its front asks the limiter, until it is sent. So when
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
 /// waits; and while the inner service is not ready, no permits pile up. The first request to a host
-/// keeps the turn until it is over, or for [`ALONE`](crate::service::ALONE).
+/// stays at the front until it is over, or for [`PROBE_TIMEOUT`](crate::service::PROBE_TIMEOUT).
 pub(crate) struct Host {
     name: Arc<str>,
-    turn: Turn<()>,
+    queue: Queue<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
     /// Notified when the pace changes or a pause begins.
@@ -65,7 +65,7 @@ impl Host {
     pub(crate) fn new(name: Arc<str>, limiter: Arc<dyn WaitingLimiter>) -> Self {
         Self {
             name,
-            turn: Turn::default(),
+            queue: Queue::default(),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::new(limiter)),
             changed: Notify::new(),
@@ -83,14 +83,9 @@ impl Host {
         (self.waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 
-    /// Returns why no request may be sent now, if that is so.
-    pub(crate) fn hold(&self) -> Option<Hold> {
-        self.state().hold(Instant::now())
-    }
-
     /// Returns for how long no request may be sent, as far as that is known.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        match self.hold()? {
+        match self.state().hold(Instant::now())? {
             Hold::For(pause) => Some(pause),
             Hold::UntilResponse => None,
         }
@@ -101,9 +96,9 @@ impl Host {
         self.state().failure().map(str::to_owned)
     }
 
-    /// Returns the turn once all requests before this one were sent, in the order of the calls.
-    pub(crate) async fn turn(&self) -> TurnGuard<'_, ()> {
-        self.turn.lock().await
+    /// Returns the front of the queue once all requests before this one were sent, in the order of the calls.
+    pub(crate) async fn front(&self) -> Front<'_, ()> {
+        self.queue.lock().await
     }
 
     /// Returns whether the first request is over.
@@ -163,14 +158,14 @@ impl Host {
         }
     }
 
-    /// Counts a request that is sent now.
-    pub(crate) fn sent(&self, permit: Option<Permit>) -> Flight<'_> {
-        let sent_at = Instant::now();
-        self.state().sent(sent_at);
-        if let Some(permit) = permit {
-            permit.commit();
+    /// Counts a request that is sent now, or returns `None` if none may be sent now.
+    pub(crate) fn try_send(&self) -> Option<Flight<'_>> {
+        let (sent_at, mut state) = (Instant::now(), self.state());
+        if state.hold(sent_at).is_some() {
+            return None;
         }
-        Flight { host: self, sent_at, has_returned: false }
+        state.sent(sent_at);
+        Some(Flight { host: self, sent_at, has_returned: false })
     }
 
     /// Charges the first request at the pace that its response has announced: at the pace before, the

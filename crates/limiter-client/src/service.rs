@@ -10,7 +10,7 @@ use std::{
 
 use http::{Request, Response};
 use tokio::{
-    sync::MutexGuard as TurnGuard,
+    sync::MutexGuard as Front,
     time::{Instant, timeout, timeout_at},
 };
 use tower_service::Service;
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// For how long the first request to a host is alone, unless its response or error arrives before.
-pub(crate) const ALONE: Duration = Duration::from_secs(2);
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
@@ -79,19 +79,19 @@ where
         (Instant::now(), |kind: EventKind<'_>| layer.reporter.report(&name, kind));
     let ready = wait(&layer, &host, inner, start + layer.within).await;
     let waited = start.elapsed();
-    let Ready { mut service, flight, mut turn } =
+    let Ready { mut service, flight, mut front } =
         ready.inspect_err(|error| report(EventKind::NotSent { waited, error }))?;
     report(EventKind::Sent { waited });
 
     let mut call = pin!(async { service.call(request).await.map_err(inner_error) });
-    let early = match turn {
-        Some(_) => timeout(ALONE, &mut call).await.ok(),
+    let early = match front {
+        Some(_) => timeout(PROBE_TIMEOUT, &mut call).await.ok(),
         None => None,
     };
     let result = match early {
         Some(result) => result,
         None => {
-            if turn.take().is_some() {
+            if front.take().is_some() {
                 host.set_probed(None);
             }
             call.await
@@ -109,10 +109,10 @@ where
         if layer.counts_by_uri() {
             layer.host_named(&other).learn(flight.sent_at, &advice, &layer);
         }
-    } else if flight.learn(&advice, &layer) && turn.is_some() {
+    } else if flight.learn(&advice, &layer) && front.is_some() {
         host.charge_first().await;
     }
-    drop(turn);
+    drop(front);
     Ok(response)
 }
 
@@ -120,11 +120,11 @@ where
 struct Ready<'h, S> {
     service: S,
     flight: Flight<'h>,
-    /// The turn of the first request to a host.
-    turn: Option<TurnGuard<'h, ()>>,
+    /// The front of the queue, which the first request to a host keeps until it is over.
+    front: Option<Front<'h, ()>>,
 }
 
-/// Waits for the turn, a permit and the inner service.
+/// Waits for the front of the queue, a permit and the inner service.
 async fn wait<'h, S, B>(
     layer: &ThrottleLayer,
     host: &'h Host,
@@ -140,14 +140,14 @@ where
         return Err(too_long(host, host.pause()));
     }
     let late = || too_long(host, host.pause());
-    let turn = timeout_at(deadline, host.turn()).await.map_err(|_| late())?;
+    let front = timeout_at(deadline, host.front()).await.map_err(|_| late())?;
     loop {
         let permit = permit(layer, host, deadline).await?;
         let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())??;
         // A pause may have begun since. Nothing is awaited between this and the call.
-        if host.hold().is_none() {
-            let flight = host.sent(permit);
-            return Ok(Ready { service, flight, turn: (!host.is_probed()).then_some(turn) });
+        if let Some(flight) = host.try_send() {
+            permit.into_iter().for_each(Permit::commit);
+            return Ok(Ready { service, flight, front: (!host.is_probed()).then_some(front) });
         }
     }
 }

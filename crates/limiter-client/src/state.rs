@@ -20,9 +20,9 @@ const SAME_RESET: Duration = Duration::from_secs(2);
 
 /// The pace of one host, its pause, and what it has left.
 pub(crate) struct State {
-    /// As the layer was given. Its policy is the fastest pace.
-    own: Arc<dyn WaitingLimiter>,
-    own_pace: Pace,
+    /// As the layer was given it.
+    fastest: Arc<dyn WaitingLimiter>,
+    fastest_pace: Pace,
     /// On the same states, by the present pace.
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
@@ -30,7 +30,7 @@ pub(crate) struct State {
     gap: Option<Duration>,
     paused_until: Option<Instant>,
     /// What remains until the reset, by the responses so far.
-    allowance: Option<Left>,
+    allowance: Option<Remaining>,
     in_flight: u64,
     last_sent: Option<Instant>,
     /// Whether the first request is over, so that the host's limits are known if it announces any.
@@ -46,8 +46,8 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Copy)]
-struct Left {
-    remaining: u64,
+struct Remaining {
+    permits: u64,
     reset: Instant,
 }
 
@@ -68,12 +68,12 @@ pub(crate) struct Changes {
 }
 
 impl State {
-    pub(crate) fn new(own: Arc<dyn WaitingLimiter>) -> Self {
-        let pace = Pace::of_policy(own.policy());
+    pub(crate) fn new(fastest: Arc<dyn WaitingLimiter>) -> Self {
+        let pace = Pace::of_policy(fastest.policy());
         Self {
-            limiter: Arc::clone(&own),
-            own,
-            own_pace: pace,
+            limiter: Arc::clone(&fastest),
+            fastest,
+            fastest_pace: pace,
             pace,
             gap: None,
             paused_until: None,
@@ -111,9 +111,9 @@ impl State {
     pub(crate) fn hold(&self, now: Instant) -> Option<Hold> {
         let gap = self.gap.zip(self.last_sent).map(|(gap, sent)| sent + gap);
         let mut until = self.paused_until.max(gap);
-        if let Some(Left { remaining, reset }) = self.allowance {
+        if let Some(Remaining { permits, reset }) = self.allowance {
             // After the reset, one request finds out what remains then.
-            let limit = if now < reset { remaining } else { 1 };
+            let limit = if now < reset { permits } else { 1 };
             if limit <= self.in_flight && self.in_flight > 0 {
                 return Some(Hold::UntilResponse);
             }
@@ -138,7 +138,7 @@ impl State {
     /// Counts a request whose response did not say what remains. The server may have counted it.
     pub(crate) fn spend_one(&mut self) {
         if let Some(left) = &mut self.allowance {
-            left.remaining = left.remaining.saturating_sub(1);
+            left.permits = left.permits.saturating_sub(1);
         }
     }
 
@@ -157,10 +157,11 @@ impl State {
         if advice.allowance.is_none() {
             self.spend_one();
         }
-        let left = advice
-            .allowance
-            .map(|it| Left { remaining: it.remaining, reset: now + it.reset.min(longest_pause) });
-        self.allowance = Left::latest(self.allowance.filter(|left| now < left.reset), left);
+        let left = advice.allowance.map(|it| Remaining {
+            permits: it.remaining,
+            reset: now + it.reset.min(longest_pause),
+        });
+        self.allowance = Remaining::latest(self.allowance.filter(|left| now < left.reset), left);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
         let is_newer = self.announced_at.is_none_or(|latest| latest <= sent_at);
         let is_over = self
@@ -185,36 +186,36 @@ impl State {
     /// Sets the slowest of the paces.
     fn set_pace(&mut self, longest_pause: Duration) -> Changes {
         let announced = self.announced.map(|pace| pace.at_least_one_in(longest_pause));
-        let left = self.backoff.and_then(|it| Pace::computed(it.rate, self.own_pace.burst()));
+        let left = self.backoff.and_then(|it| Pace::computed(it.rate, self.fastest_pace.burst()));
         let left = left.map(|pace| pace.at_least_one_in(longest_pause.min(SLOWEST_BACKOFF)));
-        let pace = [announced, left].into_iter().flatten().fold(self.own_pace, Pace::slower);
+        let pace = [announced, left].into_iter().flatten().fold(self.fastest_pace, Pace::slower);
         if pace == self.pace {
             return Changes::default();
         }
-        let taken = if pace == self.own_pace {
-            Ok(Arc::clone(&self.own))
+        let taken = if pace == self.fastest_pace {
+            Ok(Arc::clone(&self.fastest))
         } else {
-            let policy = pace.policy(self.own.policy().name());
-            policy.and_then(|policy| self.own.waiting_with_policy(&policy))
+            let policy = pace.policy(self.fastest.policy().name());
+            policy.and_then(|policy| self.fastest.waiting_with_policy(&policy))
         };
         self.pace = pace;
         let (limiter, gap, error) = match taken {
             Ok(limiter) => (limiter, None, None),
             // The fastest pace of the limiter, and a gap in this process: never faster than the pace.
-            Err(error) => (Arc::clone(&self.own), Some(pace.interval()), Some(error)),
+            Err(error) => (Arc::clone(&self.fastest), Some(pace.interval()), Some(error)),
         };
         (self.limiter, self.gap) = (limiter, gap);
         Changes { pause: None, pace: Some(pace.quota()), error }
     }
 }
 
-impl Left {
+impl Remaining {
     /// Returns what is left by the former responses and a new one, which may be older than those.
     fn latest(former: Option<Self>, new: Option<Self>) -> Option<Self> {
         match (former, new) {
             (Some(former), Some(new)) => {
                 let is_other_window = new.reset > former.reset + SAME_RESET;
-                Some(if is_other_window || new.remaining < former.remaining { new } else { former })
+                Some(if is_other_window || new.permits < former.permits { new } else { former })
             }
             (former, new) => new.or(former),
         }

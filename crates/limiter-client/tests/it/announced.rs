@@ -291,6 +291,7 @@ async fn a_changed_limit_is_followed_at_once() {
 /// Names and values of which servers make their fields, and others.
 fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
     let names = vec![
+        "date",
         "retry-after",
         "ratelimit",
         "ratelimit-policy",
@@ -306,6 +307,9 @@ fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
             (0..100_u64).prop_map(|number| number.to_string()),
             any::<u64>().prop_map(|number| number.to_string()),
             "[0-9.-]{1,25}",
+            any::<u32>().prop_map(|seconds| {
+                httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.into()))
+            }),
         ]
     };
     let member = (number(), number(), "[a-z]{1,3}").prop_map(|(a, b, name)| {
@@ -334,7 +338,7 @@ proptest! {
     #[test]
     fn no_fields_stop_a_client_for_longer_than_the_longest_pause(
         fields in any_fields(),
-        status in select(vec![200, 429, 503]),
+        status in select(vec![200, 403, 429, 503]),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

@@ -112,8 +112,8 @@ fn memory_is_bounded_however_many_hosts_there_are() {
         });
         measured.bytes_current
     };
-    let (full, flood) = (bytes(10_000), bytes(40_000));
-    println!("{} bytes a host, {full} at 10,000 hosts, {flood} after 40,000", full / 10_000);
+    let (full, flood) = (bytes(10_000), bytes(20_000));
+    println!("{} bytes a host, {full} at 10,000 hosts, {flood} after 20,000", full / 10_000);
     assert!(flood < full / 10 * 11, "{full} {flood}");
 }
 
