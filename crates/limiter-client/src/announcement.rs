@@ -88,13 +88,14 @@ impl Announcement {
 
     /// Returns the slowest pace of the limits that are spent evenly.
     pub(crate) fn pace(&self, spend: Spend) -> Option<Pace> {
-        let even = self.limits.iter().filter(|limit| limit.allowance(spend).is_none());
+        let even = self.limits.iter().filter(|limit| !limit.is_free(spend));
         even.filter_map(Limit::pace).reduce(Pace::slower)
     }
 
     /// Returns the smallest allowance of the limits that are spent freely.
     pub(crate) fn allowance(&self, spend: Spend) -> Option<Allowance> {
-        let allowances = self.limits.iter().filter_map(|limit| limit.allowance(spend));
+        let free = self.limits.iter().filter(|limit| limit.is_free(spend));
+        let allowances = free.filter_map(Limit::allowance);
         allowances.min_by_key(|it| (it.remaining, std::cmp::Reverse(it.reset)))
     }
 
@@ -105,7 +106,8 @@ impl Announcement {
 
     /// Returns the time during which the server admits no more.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        self.limits.iter().filter_map(Limit::pause).max()
+        let allowances = self.limits.iter().filter_map(Limit::allowance);
+        allowances.filter(|it| it.remaining == 0).map(|it| it.reset).max()
     }
 }
 
@@ -130,17 +132,17 @@ impl Limit {
         }
     }
 
-    fn allowance(&self, spend: Spend) -> Option<Allowance> {
+    /// Returns whether it is spent freely: it is long, and what remains is known.
+    fn is_free(&self, spend: Spend) -> bool {
         let is_short = self.window.is_some_and(|window| window <= SHORT_WINDOW);
-        let (remaining, reset) = (self.remaining?, self.reset.filter(|reset| *reset > 1)?);
-        let is_free = spend == Spend::Freely && !is_short;
-        is_free.then_some(Allowance { remaining, reset: Duration::from_secs(reset) })
+        let is_known = self.remaining.is_some() && self.reset.is_some();
+        spend == Spend::Freely && !is_short && is_known
     }
 
     /// A reset in one second says nothing, because it may be the rounded part of one.
-    fn pause(&self) -> Option<Duration> {
-        let seconds = self.reset.filter(|reset| self.remaining == Some(0) && *reset > 1)?;
-        Some(Duration::from_secs(seconds))
+    fn allowance(&self) -> Option<Allowance> {
+        let (remaining, reset) = (self.remaining?, self.reset.filter(|reset| *reset > 1)?);
+        Some(Allowance { remaining, reset: Duration::from_secs(reset) })
     }
 }
 

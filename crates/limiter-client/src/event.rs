@@ -1,5 +1,7 @@
 //! What the layer reports: events, and from them metrics and log lines.
 
+#[cfg(feature = "tracing")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -100,10 +102,13 @@ impl EventKind<'_> {
 type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Reports the events of a layer.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Reporter {
     pub(crate) policy: Arc<str>,
     pub(crate) observer: Option<Observer>,
+    /// Whether a failure of the limiter was logged as a warning.
+    #[cfg(feature = "tracing")]
+    pub(crate) has_warned: Arc<AtomicBool>,
 }
 
 impl Reporter {
@@ -113,7 +118,7 @@ impl Reporter {
         #[cfg(feature = "metrics")]
         record(&self.policy, kind);
         #[cfg(feature = "tracing")]
-        log(&event);
+        log(&event, &self.has_warned);
         if let Some(observer) = &self.observer {
             // A panic has been reported by the panic hook, and is not the request's fault.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(&event)));
@@ -137,10 +142,10 @@ fn record(policy: &Arc<str>, kind: EventKind<'_>) {
     }
 }
 
-/// What an operator may have to act on is a warning. The rest is for debugging, because a server decides
-/// how often it happens.
+/// The first failure of the limiter is a warning. All else is for debugging, because it may happen with each
+/// request.
 #[cfg(feature = "tracing")]
-fn log(&Event { policy, host, kind }: &Event<'_>) {
+fn log(&Event { policy, host, kind }: &Event<'_>, has_warned: &AtomicBool) {
     macro_rules! log {
         ($level:ident, $($rest:tt)+) => {
             tracing::$level!(target: "limiter_client", policy, host, $($rest)+)
@@ -153,8 +158,15 @@ fn log(&Event { policy, host, kind }: &Event<'_>) {
         EventKind::Refused { status } => log!(debug, %status, "request refused by the server"),
         EventKind::Paused { pause } => log!(debug, ?pause, "host paused"),
         EventKind::PaceChanged { quota } => log!(debug, %quota, "pace changed"),
-        EventKind::PaceKeptHere { error } => log!(warn, %error, "pace not shared"),
-        EventKind::StoreFailed { error } => log!(warn, %error, "rate limit store failed"),
-        EventKind::RefundFailed => log!(warn, "refund failed"),
+        EventKind::PaceKeptHere { .. }
+        | EventKind::StoreFailed { .. }
+        | EventKind::RefundFailed
+            if !has_warned.swap(true, Ordering::Relaxed) =>
+        {
+            log!(warn, ?kind, "rate limiter failed; later failures are logged at the level debug");
+        }
+        EventKind::PaceKeptHere { error } => log!(debug, %error, "pace not taken by the limiter"),
+        EventKind::StoreFailed { error } => log!(debug, %error, "rate limit store failed"),
+        EventKind::RefundFailed => log!(debug, "refund failed"),
     }
 }

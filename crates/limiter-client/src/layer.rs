@@ -103,7 +103,7 @@ impl ThrottleLayer {
             longest_pause: Duration::from_secs(2 * 3_600),
             on_store_failure: OnStoreFailure::default(),
             spend: Spend::default(),
-            reporter: Reporter { policy, observer: None },
+            reporter: Reporter { policy, ..Reporter::default() },
         }
     }
 

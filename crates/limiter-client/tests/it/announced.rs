@@ -267,6 +267,19 @@ async fn a_long_limit_without_windows_is_spent_without_a_refusal() {
     assert!((ideal..ideal + 60).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
+/// The last response of an hour leaves a second to its reset, which is too short to be waited for.
+#[tokio::test(start_paused = true)]
+async fn a_long_limit_is_not_spent_evenly_after_its_last_second() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |index| {
+        let state = if index == 0 { r#""api";r=5;t=1"# } else { r#""api";r=90;t=3600"# };
+        response(200, &[("ratelimit-policy", r#""api";q=100;w=3600"#), ("ratelimit", state)])
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 50).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
 /// At most 16 refusals follow a change of the server's limit, and 95 % of it is used.
 #[tokio::test(start_paused = true)]
 async fn a_changed_limit_is_followed_at_once() {
