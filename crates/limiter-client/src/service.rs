@@ -1,7 +1,6 @@
 //! The service of outgoing requests.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     task::{Context, Poll},
@@ -32,7 +31,7 @@ pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// It is always ready. The inner service is asked whether it is ready once a request has its permit, so
 /// that a request that waits occupies no connection. If the future is dropped before the request is sent,
 /// the permit is given back.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Throttle<S> {
     pub(crate) layer: ThrottleLayer,
     pub(crate) inner: S,
@@ -188,10 +187,4 @@ where
 
 fn inner_error(error: impl Into<BoxError>) -> ThrottleError {
     ThrottleError::Inner(error.into())
-}
-
-impl<S: fmt::Debug> fmt::Debug for Throttle<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Throttle").field("layer", &self.layer).field("inner", &self.inner).finish()
-    }
 }
