@@ -2,14 +2,19 @@
 
 #![cfg(feature = "redirects")]
 
-use std::{convert::Infallible, future::ready};
+use std::{convert::Infallible, future::ready, time::Duration};
 
-use http::Request;
-use tokio::time::Instant;
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use axum::Router;
+use http::{Request, Response, Uri};
+use limiter_client::ThrottleError;
+use limiter_core::{Policy, Quota};
+use tokio::{net::TcpListener, time::Instant};
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::follow_redirect::FollowRedirectLayer;
 
-use crate::{Body, response, unlimited};
+use crate::{Body, layer, response, unlimited};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What another host has sent can't be known by account, so nothing is learned of it.
 #[tokio::test(start_paused = true)]
@@ -54,4 +59,36 @@ async fn a_followed_redirect_teaches_the_host_that_answered() {
         assert_eq!(response.status(), status, "{uri}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{uri}");
     }
+}
+
+/// Returns the address of a server that responds like this to any path but `/`.
+async fn serve(status: u16, name: &'static str, value: String) -> String {
+    let app = Router::new().fallback(move |uri: Uri| async move {
+        if uri.path() == "/" { response(200, &[]) } else { response(status, &[(name, &value)]) }
+            .map(|_| String::new())
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+#[tokio::test]
+async fn a_redirect_that_reqwest_has_followed_teaches_the_host_that_answered() {
+    let refusing = serve(429, "retry-after", "30".to_owned()).await;
+    let moved = serve(302, "location", format!("{refusing}/refused")).await;
+    let layer = layer(Policy::gcra("outgoing", Quota::per_second(100)));
+    let reqwest = reqwest::Client::new();
+    let client = layer.within(SECOND).layer(service_fn(move |request: Request<&'static str>| {
+        let reqwest = reqwest.clone();
+        async move {
+            let response = reqwest.execute(request.try_into()?).await?;
+            Ok::<_, reqwest::Error>(Response::from(response).map(drop))
+        }
+    }));
+    let get = |url: String| client.clone().oneshot(Request::get(url).body("").unwrap());
+    assert_eq!(get(format!("{moved}/moved")).await.unwrap().status(), 429);
+    assert_eq!(get(format!("{moved}/")).await.unwrap().status(), 200);
+    let error = get(format!("{refusing}/")).await.unwrap_err();
+    assert!(matches!(error, ThrottleError::WaitTooLong { .. }), "{error:?}");
 }
