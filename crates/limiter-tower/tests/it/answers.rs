@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use axum::{Router, body, routing::get};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use limiter_core::{Policy, Quota};
-use tower::{Layer, service_fn};
+use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, observe::Decisions};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{decision, header, hello, layer, limiter, limiter_of, per_address, request_from, send};
 
@@ -107,7 +109,7 @@ async fn an_inner_limits_fields_are_kept() {
 #[tokio::test]
 async fn the_decision_is_in_the_extensions() {
     let (layer, _) = layer();
-    let inner = service_fn(async |request: http::Request<crate::Body>| {
+    let inner = service_fn(async |request: Request<crate::Body>| {
         let seen = decision(request.extensions()).remaining();
         Ok(http::Response::new(crate::Body::from(seen.to_string())))
     });
@@ -120,4 +122,30 @@ async fn the_decision_is_in_the_extensions() {
     }
     let refusal = send(&service, request_from("192.0.2.1")).await;
     assert!(!decision(refusal.extensions()).is_admitted());
+}
+
+/// A handler that forgot to switch them on once read none, and its service found out in production.
+#[tokio::test]
+async fn the_extractor_of_decisions_says_how_to_switch_them_on() {
+    let handler = async |decisions: Decisions| {
+        let remaining = decisions.get("default").map(|decided| decided.decision().remaining());
+        format!("{remaining:?}")
+    };
+    for (has_decisions, expected) in [
+        (true, "Some(9)"),
+        (
+            false,
+            "the request has no rate limit decisions: call `decisions` on a `RateLimitLayer` around \
+             this route",
+        ),
+    ] {
+        let (limiter, _) = limiter(Quota::per_minute(10));
+        let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
+        let layer = if has_decisions { layer.decisions() } else { layer };
+        let app: Router = Router::new().route("/", get(handler)).layer(layer);
+        let response = app.oneshot(Request::new(body::Body::empty())).await.unwrap();
+        assert_eq!(response.status() == 200, has_decisions);
+        let body = body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        assert_eq!(body, expected);
+    }
 }
