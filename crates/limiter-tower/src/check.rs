@@ -177,15 +177,10 @@ fn refuse(
 /// Returns when the refused request would be admitted by the rules that were not asked too, as far as
 /// they know without a call to a store and clients may know it. `None` if never.
 fn longest_wait(refused: &Decision, later: &[Rule], head: Head<'_>) -> Option<Duration> {
-    let waits = later.iter().filter(|rule| rule.disclosure != Disclosure::None).map(|rule| {
-        let key = rule.key.key(head).ok().filter(|key| rule.enforces(key));
-        let preview = key.and_then(|key| {
-            let cost = rule.cost(head);
-            rule.with_plan(head, |plan| plan.limiter().preview(&key, cost))
-        });
-        // An admission has a wait of zero.
-        preview.map_or(Some(Duration::ZERO), |decision| decision.retry_after())
-    });
+    let public = later.iter().filter(|rule| rule.disclosure != Disclosure::None);
+    let previews = public.filter_map(|rule| rule.preview(head));
+    // An admission has a wait of zero.
+    let waits = previews.map(|decision| decision.retry_after());
     waits.fold(refused.retry_after(), |longest, wait| Some(longest?.max(wait?)))
 }
 

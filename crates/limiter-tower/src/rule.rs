@@ -6,7 +6,7 @@ mod mode;
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use limiter_core::{Cost, Error, ErrorKind, Key};
+use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
 
 pub(crate) use self::live::{Flag, LiveMode, LivePlan};
 pub use self::{
@@ -82,20 +82,32 @@ impl Rule {
 
     /// Returns the key under which a request is counted, `None` if it is not counted.
     pub(crate) fn key<'r>(&self, head: Head<'r>) -> Result<Option<Key<'r>>, MissingKey> {
-        match self.key.key(head) {
-            Ok(key) => Ok(Some(key)),
-            Err(missing) => {
-                self.log_missing_key(&missing);
-                match (self.missing, &missing) {
-                    // No extractor returns the key of no parts.
-                    (OnMissing::Shared, MissingKey::Absent(_)) => Ok(Some(Key::tuple([]))),
-                    (OnMissing::Allow, MissingKey::Absent(_)) => Ok(None),
-                    // Without a key, a shadow or a sample has nothing to decide by.
-                    _ if self.mode.get() != Mode::ENFORCE => Ok(None),
-                    _ => Err(missing),
-                }
-            }
+        let found = self.key.key(head).inspect_err(|missing| self.log_missing_key(missing));
+        self.or_missing(found)
+    }
+
+    /// Returns what the choice for requests without a key makes of an extractor's result.
+    fn or_missing<'r>(
+        &self,
+        found: Result<Key<'r>, MissingKey>,
+    ) -> Result<Option<Key<'r>>, MissingKey> {
+        match (found, self.missing) {
+            (Ok(key), _) => Ok(Some(key)),
+            // No extractor returns the key of no parts.
+            (Err(MissingKey::Absent(_)), OnMissing::Shared) => Ok(Some(Key::tuple([]))),
+            (Err(MissingKey::Absent(_)), OnMissing::Allow) => Ok(None),
+            // Without a key, a shadow or a sample has nothing to decide by.
+            (Err(_), _) if self.mode.get() != Mode::ENFORCE => Ok(None),
+            (Err(missing), _) => Err(missing),
         }
+    }
+
+    /// Returns what the rule would decide on a request, if it is enforced for it and its limiter knows
+    /// without a call to its store.
+    pub(crate) fn preview(&self, head: Head<'_>) -> Option<Decision> {
+        let key = self.or_missing(self.key.key(head)).ok().flatten();
+        let key = key.filter(|key| self.enforces(key))?;
+        self.with_plan(head, |plan| plan.limiter().preview(&key, self.cost(head)))
     }
 
     /// Lends the plan that applies to a request.

@@ -5,7 +5,7 @@ use limiter_core::{Cost, Limiter as _, ManualClock, MemoryLimiter, Policy, Quota
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
     ClientIp, OnMissing, RateLimitLayer,
-    key::{FixedKey, key_fn},
+    key::{FixedKey, KeyExtractor as _, key_fn},
     observe::Decisions,
     rule::{Disclosure, Mode, OnStoreFailure},
 };
@@ -90,6 +90,7 @@ async fn a_refusal_says_the_longest_wait_of_the_rules_that_know_theirs() {
     };
     let every = |quota: &str| limiter_of(Policy::parse("other", quota).unwrap()).0;
     let all = || FixedKey::new("all");
+    let absent = || key_fn(|_| None).verified();
     let (one_a_day, log) = (|| every("1/d"), || every("1/2d by sliding-log"));
     for (layer, retry_after) in [
         (by_address(1), Some("3600")),
@@ -99,7 +100,10 @@ async fn a_refusal_says_the_longest_wait_of_the_rules_that_know_theirs() {
         (by_address(1).and(every("1/min"), all(), OnMissing::Reject), Some("3600")),
         // A second rule that has room.
         (by_address(1).and(every("9/d"), all(), OnMissing::Reject), Some("3600")),
-        // Those that are not enforced, hide their waits, or need a round trip.
+        // A key that all requests without one share.
+        (by_address(1).and(one_a_day(), absent(), OnMissing::Shared), Some("86400")),
+        // Those that are not enforced, count no such request, hide their waits, or need a round trip.
+        (by_address(1).and(one_a_day(), absent(), OnMissing::Allow), Some("3600")),
         (by_address(1).and(one_a_day(), all(), OnMissing::Reject).mode(Mode::SHADOW), Some("3600")),
         (
             by_address(1).and(one_a_day(), all(), OnMissing::Reject).disclose(Disclosure::None),
