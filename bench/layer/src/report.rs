@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use limiter_bench_layer::{
-    cells::{CELLS, Cell, PLAIN_TARGETS, Target, WITH_FIELDS},
+    cells::{CELLS, Cell, FIELDS_TARGETS, PLAIN_TARGETS, Target},
     contenders::{OURS, REFERENCE},
 };
 
@@ -113,7 +113,7 @@ fn introduction(effort: &Effort, profile: Profile, host: &str) -> String {
         effort.rounds,
         effort.turn.as_millis(),
         at(PLAIN_TARGETS),
-        at(WITH_FIELDS),
+        at(FIELDS_TARGETS),
     )
 }
 

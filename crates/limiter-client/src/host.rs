@@ -38,7 +38,7 @@ pub(crate) struct Host {
     state: Mutex<State>,
     /// Notified when the pace changes or a pause begins.
     changed: Notify,
-    /// Notified when a request is no longer in flight.
+    /// Notified when a response has arrived, or a request has failed or was dropped.
     returned: Notify,
 }
 

@@ -130,7 +130,7 @@ impl State {
         self.in_flight += 1;
     }
 
-    /// Counts a request that is no longer in flight.
+    /// Removes a request from those in flight.
     pub(crate) fn returned(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }

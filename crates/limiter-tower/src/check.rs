@@ -106,7 +106,7 @@ impl RuleCheck {
     }
 
     /// Returns what follows from the limiter's result, and reports it. An admission has no decision if
-    /// the store failed. A refusal waits for the rules that come `later` too.
+    /// the store failed. The wait of a refusal is the longest of this rule and the `later` ones.
     pub(crate) fn conclude(
         self,
         config: &Config,
@@ -158,30 +158,36 @@ fn refuse(
     config: &Config,
     rule: &Rule,
     later: &[Rule],
-    decided: PolicyDecision,
+    mut decided: PolicyDecision,
     head: Head<'_>,
 ) -> Refused {
-    let decision = decided.decision;
-    log::refused(decided.policy(), &decision);
-    let refusal = match decision.source() {
-        Source::Failure => Refusal::unavailable(head, &decided.plan),
-        _ => Refusal::quota(head, &decided, longest_wait(&decision, later, head)),
+    log::refused(decided.policy(), &decided.decision);
+    let refusal = if decided.decision.source() == Source::Failure {
+        Refusal::unavailable(head, &decided.plan)
+    } else {
+        decided.decision = with_longest_wait(decided.decision, later, head);
+        Refusal::quota(head, &decided)
     };
     let mut response = respond(config, rule, &refusal);
+    let decision = decided.decision;
     if config.has_decisions {
         insert(decided.into(), response.extensions_mut());
     }
     Refused::new(response, Some(decision))
 }
 
-/// Returns when the refused request would be admitted by the rules that were not asked too, as far as
-/// they know without a call to a store and clients may know it. `None` if never.
-fn longest_wait(refused: &Decision, later: &[Rule], head: Head<'_>) -> Option<Duration> {
+/// Returns a refusal whose wait is the longest of its own and those of the later rules, as far as these
+/// know theirs without a call to a store and clients may know it. The wait is `None` if one of them never
+/// admits the request.
+///
+/// All header fields report this wait, so that none gives an earlier time than `Retry-After`.
+fn with_longest_wait(refused: Decision, later: &[Rule], head: Head<'_>) -> Decision {
     let public = later.iter().filter(|rule| rule.disclosure != Disclosure::None);
     let previews = public.filter_map(|rule| rule.preview(head));
     // An admission has a wait of zero.
     let waits = previews.map(|decision| decision.retry_after());
-    waits.fold(refused.retry_after(), |longest, wait| Some(longest?.max(wait?)))
+    let longest = waits.fold(refused.retry_after(), |longest, wait| Some(longest?.max(wait?)));
+    Decision::refused(refused.usage(), longest).with_source(refused.source())
 }
 
 fn outcome_of(decision: &Decision, is_shadow: bool, was_delayed: bool) -> Outcome {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{Extensions, Request, Response};
-use limiter_core::Decision;
+use limiter_core::{Cost, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -24,7 +24,6 @@ use crate::{
     rule::{Disclosure, Rule},
     settle::{Charge, Charges},
 };
-use limiter_core::Cost;
 
 pin_project! {
     /// The future of [`RateLimit`](crate::service::RateLimit).
@@ -192,31 +191,33 @@ impl After {
     }
 
     /// Settles the charge, and adds what clients and outer layers may read.
-    fn leave<R>(&mut self, response: &mut Response<R>) {
-        let rest = self.rest.take().map(|mut rest| {
-            if let Some(fields) = rest.settle(response) {
-                self.fields = fields;
-            }
-            rest
-        });
-        if let Some(fields) = self.fields.take() {
+    fn leave<R>(mut self, response: &mut Response<R>) {
+        if let Some(rest) = &mut self.rest
+            && rest.settle(response)
+        {
+            self.fields = rest.headers.fields(rest.decisions.reported());
+        }
+        if let Some(fields) = self.fields {
             fields.append_to(response.headers_mut());
         }
-        if let Some(rest) = rest.filter(|rest| rest.shows_decisions) {
+        if let Some(rest) = self.rest
+            && rest.shows_decisions
+        {
             insert(rest.decisions, response.extensions_mut());
         }
     }
 }
 
 impl Rest {
-    /// Settles the charge by the response, and returns the fields after it if a part was given back.
-    fn settle<R>(&mut self, response: &Response<R>) -> Option<Option<ResponseFields>> {
-        let charge = self.charge.as_ref()?;
+    /// Settles the charge by the response. Returns whether it was settled, here or by a handler.
+    fn settle<R>(&mut self, response: &Response<R>) -> bool {
+        let Some(charge) = &self.charge else { return false };
         if let Some(settle) = &self.settle {
             charge.settle(settle(ResponseHead::from(response)));
         }
-        self.decisions.settle(charge.kept()?);
-        Some(self.headers.fields(self.decisions.reported()))
+        let Some(kept) = charge.kept() else { return false };
+        self.decisions.settle(kept);
+        true
     }
 }
 
@@ -263,7 +264,7 @@ where
                 }
                 StateProjection::Calling { inner, after } => {
                     let mut response = ready!(inner.poll(cx))?;
-                    if let Some(mut after) = after.take() {
+                    if let Some(after) = after.take() {
                         after.leave(&mut response);
                     }
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));

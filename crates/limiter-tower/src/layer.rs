@@ -44,8 +44,8 @@ use crate::{
 /// requests which are reset at once are limited too.
 ///
 /// A refusal reports the rule that refused. Its `Retry-After` is the longest wait among that rule and
-/// those after it whose limiters know it without a call to a store. Each rule is a call of its own, one
-/// round trip each with a store. Limits for the *same* key are one atomic step with `Policy::several`.
+/// those after it whose limiters know it without a call to a store, and so is that of its decision. Each
+/// rule is a call of its own, one round trip each with a store. Limits for the *same* key are one atomic step with `Policy::several`.
 ///
 /// # Configuration
 ///
@@ -124,8 +124,8 @@ impl RateLimitLayer {
 
     /// Sets the policy of each request: `select` returns it, or `None` for the rule's own.
     ///
-    /// [`Plans`](crate::plan::Plans) selects by tier, route or method. The returned plans should be prepared
-    /// beforehand and share the limiter's states. A rule that delays requests refuses those whose plan
+    /// [`Plans`](crate::plan::Plans) selects by tier, route or method. The returned plans should be
+    /// prepared beforehand and share the limiter's states. A rule that delays requests refuses those whose plan
     /// can't wait.
     #[must_use]
     pub fn policy(self, select: impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static) -> Self {
@@ -207,8 +207,8 @@ impl RateLimitLayer {
         self.with(|config| config.settle = Some(Arc::new(settle)))
     }
 
-    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of admitted requests, for handlers that
-    /// settle it themselves. [`settle`](Self::settle) does this, too.
+    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of admitted requests, for handlers
+    /// that settle it themselves. [`settle`](Self::settle) does this, too.
     #[must_use]
     pub fn chargeable(self) -> Self {
         self.with(|config| config.is_chargeable = true)

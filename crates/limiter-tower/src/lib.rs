@@ -55,7 +55,8 @@
 //! `Retry-After` (RFC 9110, section 10.2.3) is rounded up to whole seconds, at least one: a client that
 //! returns then is admitted, unless others were faster. It is absent if the cost can never be admitted.
 //!
-//! The other fields are those of [draft-ietf-httpapi-ratelimit-headers-11]; [`Headers`](headers::Headers) chooses others.
+//! The other fields are those of [draft-ietf-httpapi-ratelimit-headers-11];
+//! [`Headers`](headers::Headers) chooses others.
 //! `RateLimit-Policy: "api";q=10;w=60;limiter-burst=5` announces 10 permits in 60 seconds, at most 5 at
 //! once. In `RateLimit: "api";r=4;t=24`, 4 permits remain, and the quota recovers 4 permits in 24 seconds.
 //! If `r` is below the request's cost, `t` is the wait until that cost fits. Under a window, `t` is the

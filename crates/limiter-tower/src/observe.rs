@@ -1,4 +1,4 @@
-//! What a layer reports: events, metrics and log lines.
+//! What a layer reports: events, decisions, metrics and log lines.
 
 pub(crate) mod log;
 #[cfg(feature = "metrics")]

@@ -1,4 +1,4 @@
-//! One rule of a layer: who is asked about, under which policy, and what follows.
+//! The settings of one rule of a layer.
 
 mod choices;
 mod live;

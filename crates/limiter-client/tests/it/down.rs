@@ -47,7 +47,7 @@ async fn a_host_that_is_down_fails_requests_about_as_fast_as_without_the_layer()
     }
 }
 
-/// The first request has failed, the host has paused the next, and the others are told both.
+/// The first request fails, and the second one would have to wait too long for a permit.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gives_up_has_the_last_error_as_its_source() {
     let down = service_fn(|_: Request<Body>| async {

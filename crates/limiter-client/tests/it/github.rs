@@ -41,7 +41,7 @@ struct Used {
 enum Secondary {
     RetryAfter(u64),
     /// 429 with neither a time nor a remainder of zero.
-    Untold,
+    WithoutTime,
     /// Not a limit: the user may not see this.
     Forbidden,
 }
@@ -60,7 +60,7 @@ impl GitHub {
         (github, url)
     }
 
-    /// What has not changed since costs nothing.
+    /// A conditional request whose resource has not changed is not counted.
     fn answer(&self, is_cached: bool) -> Response<Body> {
         let mut used = self.used.lock().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -78,7 +78,7 @@ impl GitHub {
             Some(Secondary::RetryAfter(seconds)) => {
                 response.status(StatusCode::FORBIDDEN).header("retry-after", seconds)
             }
-            Some(Secondary::Untold) => response.status(StatusCode::TOO_MANY_REQUESTS),
+            Some(Secondary::WithoutTime) => response.status(StatusCode::TOO_MANY_REQUESTS),
             Some(Secondary::Forbidden) => response.status(StatusCode::FORBIDDEN),
             None if refused => response.status(StatusCode::FORBIDDEN),
             None => response,
@@ -129,7 +129,7 @@ async fn send_all(client: &Http, url: &str, count: usize) -> Vec<Result<u16, Thr
     tasks.join_all().await
 }
 
-/// At most 1,000/s, as fast as GitHub's secondary limits are not.
+/// At most 1,000/s, which is faster than GitHub's secondary limits allow.
 fn fast() -> ThrottleLayer {
     layer(Policy::gcra("github", Quota::per_second(1_000).with_burst(100)))
 }
@@ -213,7 +213,7 @@ async fn a_secondary_limit_without_a_time_is_a_pause_of_a_minute() {
     let (github, url) = GitHub::start(1_000_000, 3_600).await;
     let client = client(&fast().within(Duration::from_secs(5)));
     assert_eq!(get(&client, &url).await.unwrap(), 200);
-    github.answer_next(Secondary::Untold);
+    github.answer_next(Secondary::WithoutTime);
     assert_eq!(get(&client, &url).await.unwrap(), 429);
     assert_waits(get(&client, &url).await, 59..=60);
     assert_eq!(github.counts(), (1, 1));

@@ -20,7 +20,7 @@ use crate::{Body, Server, get, layer, request_to, response};
 
 const FAST: Quota = Quota::per_second(5_000_000);
 
-/// Announces another quota with each response, which is slower than [`FAST`] and too fast to be felt.
+/// Announces another quota with each response, which is slower than [`FAST`] and faster than this test sends.
 async fn vary_quota(layer: &ThrottleLayer, times: u64) {
     let count = Arc::new(AtomicU64::new(0));
     let client = layer.layer(service_fn(move |_: Request<Body>| {

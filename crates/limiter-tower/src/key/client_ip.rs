@@ -16,8 +16,7 @@ use limiter_core::{Error, ErrorKind, Key};
 
 use self::field::{Field, X_FORWARDED_FOR};
 pub use self::{networks::Networks, peer::PeerAddr};
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Counts requests by the client's address.
 ///

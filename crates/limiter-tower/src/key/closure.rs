@@ -2,8 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Returns an extractor that calls `find`, which returns `None` if the key is absent.
 ///

@@ -2,8 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// The extractor that [`KeyExtractor::or`] returns.
 pub(super) struct Or<K, F> {

@@ -4,8 +4,7 @@ use std::{any::type_name, fmt, marker::PhantomData};
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Counts requests by a value in their extensions, such as the user that an authentication layer has
 /// inserted.

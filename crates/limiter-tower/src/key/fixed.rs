@@ -2,8 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Counts all requests under one key: a limit of the whole service.
 #[derive(Clone, Debug)]

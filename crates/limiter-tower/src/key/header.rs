@@ -3,8 +3,7 @@
 use http::HeaderName;
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Counts requests by the value of a header field.
 ///

@@ -2,8 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{KeyExtractor, MissingKey};
-use crate::key::Head;
+use super::{Head, KeyExtractor, MissingKey};
 
 /// Counts requests by their method. All methods that RFC 9110 and RFC 5789 do not define share one
 /// key, because a client can invent others.

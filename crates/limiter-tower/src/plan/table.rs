@@ -117,7 +117,7 @@ impl Plans {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if there is no plan `otherwise`. The message lists the known ones.
+    /// [`ErrorKind::InvalidName`] if no plan has the name `otherwise`. The message lists the known ones.
     pub fn by_extension<T, N>(
         &self,
         name: N,
@@ -199,7 +199,7 @@ impl Plans {
     }
 }
 
-/// Returns an error that lists the known plans if there is none of this name.
+/// Returns an error, which lists the known plans, unless the table has a plan of this name.
 fn check_known(table: &Table, name: &str) -> Result<(), Error> {
     if table.contains_key(name) {
         return Ok(());

@@ -22,7 +22,7 @@ impl Protocol {
     /// A `POST` of `application/grpc`, `application/grpc+proto` or `application/grpc;charset=utf-8` is
     /// [`Grpc`](Self::Grpc), in upper or lower case. The same after `application/grpc-web` or
     /// `application/grpc-web-text` is [`GrpcWeb`](Self::GrpcWeb). All else is [`Http`](Self::Http):
-    /// another method with such a type is no gRPC call, and a cache might store the answer 200.
+    /// gRPC calls are `POST` requests, and a cache might store the status 200 of any other.
     #[must_use]
     pub fn of<'r>(head: impl Into<Head<'r>>) -> Self {
         let head = head.into();

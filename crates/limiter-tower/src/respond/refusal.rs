@@ -22,7 +22,6 @@ pub struct Refusal<'r> {
     head: Head<'r>,
     plan: &'r Plan,
     reason: Reason<'r>,
-    retry_after: Option<Duration>,
 }
 
 /// Why a request is not admitted.
@@ -40,26 +39,20 @@ pub enum Reason<'r> {
 }
 
 impl<'r> Refusal<'r> {
-    /// Returns the refusal by one limit, where `retry_after` counts the other rules too.
-    pub(crate) const fn quota(
-        head: Head<'r>,
-        decided: &'r PolicyDecision,
-        retry_after: Option<Duration>,
-    ) -> Self {
-        Self { head, plan: &decided.plan, reason: Reason::Quota(decided), retry_after }
+    pub(crate) const fn quota(head: Head<'r>, decided: &'r PolicyDecision) -> Self {
+        Self { head, plan: &decided.plan, reason: Reason::Quota(decided) }
     }
 
     pub(crate) const fn unavailable(head: Head<'r>, plan: &'r Plan) -> Self {
-        let retry_after = Some(Duration::from_secs(1));
-        Self { head, plan, reason: Reason::Unavailable, retry_after }
+        Self { head, plan, reason: Reason::Unavailable }
     }
 
     pub(crate) const fn misconfigured(head: Head<'r>, plan: &'r Plan) -> Self {
-        Self { head, plan, reason: Reason::Misconfigured, retry_after: None }
+        Self { head, plan, reason: Reason::Misconfigured }
     }
 
     pub(crate) const fn rejected(head: Head<'r>, plan: &'r Plan, missing: &'r MissingKey) -> Self {
-        Self { head, plan, reason: Reason::Rejected(missing), retry_after: None }
+        Self { head, plan, reason: Reason::Rejected(missing) }
     }
 
     /// Returns the head of the request.
@@ -108,14 +101,18 @@ impl<'r> Refusal<'r> {
     /// [disclosure](crate::rule::Disclosure) shows it.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        match self.reason {
+            Reason::Quota(decided) => decided.decision.retry_after(),
+            Reason::Unavailable => Some(Duration::from_secs(1)),
+            Reason::Misconfigured | Reason::Rejected(_) => None,
+        }
     }
 
     /// Returns [`retry_after`](Self::retry_after) as the field `Retry-After` has it: in whole seconds,
     /// rounded up, at least one.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.retry_after.map(whole_seconds)
+        self.retry_after().map(whole_seconds)
     }
 
     /// Returns how much of the decision clients see.
@@ -143,7 +140,7 @@ impl<'r> Refusal<'r> {
     #[must_use]
     pub fn message(&self) -> Cow<'r, str> {
         match self.reason {
-            Reason::Quota(_) if self.retry_after.is_none() => {
+            Reason::Quota(_) if self.retry_after().is_none() => {
                 "the request costs more than the rate limit can admit".into()
             }
             Reason::Quota(_) => "rate limit exceeded".into(),

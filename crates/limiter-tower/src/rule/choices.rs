@@ -1,6 +1,6 @@
 //! What follows when there is no key or no decision, and what clients may see.
 
-/// What follows for a request whose key is absent. There is no default: `Reject` breaks clients,
+/// What the layer does with a request whose key is absent. There is no default: `Reject` breaks clients,
 /// `Allow` disables the limit, and `Shared` lets one client block others.
 ///
 /// A key that is [invalid](crate::key::MissingKey::Invalid), or that the
