@@ -28,7 +28,7 @@ use crate::{
 /// let (layer, handle) = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).build();
 ///
 /// handle.rule("api")?.set_policy(&Policy::gcra("api", Quota::per_minute(100)))?;
-/// handle.rule("api")?.set_mode(Mode::SHADOW);
+/// handle.rule("api")?.set_mode(Mode::SHADOW)?;
 /// handle.switch_off();
 /// assert!(handle.rule("apis").is_err());
 /// # Ok::<(), limiter_core::Error>(())

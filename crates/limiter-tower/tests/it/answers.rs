@@ -124,7 +124,7 @@ async fn the_decision_is_in_the_extensions() {
     assert!(!decision(refusal.extensions()).is_admitted());
 }
 
-/// A handler that forgot to switch them on once read none, and its service found out in production.
+/// Decisions are off by default, so the rejection names the method that switches them on.
 #[tokio::test]
 async fn the_extractor_of_decisions_says_how_to_switch_them_on() {
     let handler = async |decisions: Decisions| {
