@@ -9,7 +9,7 @@ use crate::{
     client::{ScriptClient, options::Hidden},
     events::{Event, Observer},
     limiter::RedisLimiter,
-    scripts::PRELUDE,
+    scripts::Scripts,
     shared::Shared,
 };
 
@@ -53,8 +53,7 @@ pub(crate) struct Settings {
     /// How long the circuit breaker then refuses calls.
     pub(crate) open: Duration,
     pub(crate) observer: Option<Hidden<Arc<Observer>>>,
-    /// Sets `now` in the scripts.
-    pub(crate) prelude: Hidden<String>,
+    pub(crate) scripts: Arc<Scripts>,
 }
 
 impl<C: ScriptClient> Builder<C> {
@@ -77,7 +76,7 @@ impl<C: ScriptClient> Builder<C> {
             failures: 5,
             open: Duration::from_millis(100),
             observer: None,
-            prelude: Hidden(PRELUDE.to_owned()),
+            scripts: Scripts::shared(),
         };
         Self { client, policy, settings }
     }
@@ -165,10 +164,10 @@ impl<C: ScriptClient> Builder<C> {
         self
     }
 
-    /// Replaces the prelude by one that sets another time.
+    /// Replaces the text that sets `now` in the scripts.
     #[cfg(test)]
-    pub(crate) fn prelude(mut self, prelude: &str) -> Self {
-        self.settings.prelude = Hidden(prelude.to_owned());
+    pub(crate) fn clock(mut self, clock: &str) -> Self {
+        self.settings.scripts = Arc::new(Scripts::with_clock(clock));
         self
     }
 

@@ -7,24 +7,19 @@ use std::{
 
 use limiter_core::{Error, Policy};
 
-use crate::{
-    call::{batch::BatchQueue, fallback::Local},
-    scripts::Plan,
-    shared::Shared,
-};
+use crate::{call::fallback::Local, scripts::Plan, shared::Shared};
 
 /// What a handle adds to what all handles of a limiter share.
 pub(crate) struct Handle {
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
-    pub(crate) queue: BatchQueue,
     pub(crate) local: Option<Local>,
 }
 
 /// The handles of a limiter that are in use.
 ///
 /// A program can call `with_policy` for each request: requests of one policy at the same moment then
-/// share a handle, its compiled scripts and its batches.
+/// share a handle.
 pub(crate) type Handles = Mutex<HashMap<Policy, Weak<Handle>>>;
 
 /// Unused handles are removed when there are as many as this, and twice those that remained.
@@ -39,8 +34,7 @@ impl<C> Shared<C> {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(&self.settings.prelude.0, policy),
-            queue: BatchQueue::default(),
+            plan: Plan::new(Arc::clone(&self.settings.scripts), policy),
             local: self.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });

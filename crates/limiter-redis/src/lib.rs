@@ -92,7 +92,8 @@ mod handle;
 mod keys;
 mod limiter;
 mod operations;
-mod scripts;
+#[doc(hidden)]
+pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
 mod shared;

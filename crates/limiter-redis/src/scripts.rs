@@ -1,9 +1,8 @@
 //! The scripts: what is sent, and what comes back.
 //!
-//! A policy of one limit has a flat script for checks, reservations and peeks. Refunds, and policies
-//! of several limits, take one general way: functions an algorithm, called by an operation. A script
-//! is a concatenation of whole files, so a server holds as many scripts as there are algorithms and
-//! operations; quotas are arguments.
+//! Each algorithm has a script that checks keys, and the policies of several limits share another. A
+//! source includes whole functions by lines such as `-- include scaled`. The texts are made and hashed
+//! once for all limiters, because quotas are arguments.
 
 mod gcra;
 mod limit;
@@ -11,22 +10,79 @@ mod plan;
 mod reply;
 
 use gcra::Gcra;
-pub(crate) use limit::Single;
-use limit::{Files, Form};
-pub(crate) use plan::{Charged, Plan, Taken};
+pub(crate) use limit::ScriptLimit;
+pub(crate) use plan::{Charged, CheckReply, Plan};
+pub(crate) use reply::numbers;
+
+use std::{
+    iter,
+    sync::{Arc, LazyLock},
+};
 
 use fred::bytes::Bytes;
 
+/// The sources of the scripts that are sent, by name.
+const SOURCES: [(&str, &str); 8] = [
+    ("gcra", include_str!("scripts/gcra.lua")),
+    ("window", include_str!("scripts/window.lua")),
+    ("counter", include_str!("scripts/counter.lua")),
+    ("log", include_str!("scripts/log.lua")),
+    ("several", include_str!("scripts/several.lua")),
+    ("refund", include_str!("scripts/refund.lua")),
+    ("refund_log", include_str!("scripts/refund_log.lua")),
+    ("reset", include_str!("scripts/reset.lua")),
+];
+
+/// What sources include, by name.
+const FUNCTIONS: [(&str, &str); 9] = [
+    ("clock", CLOCK),
+    ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
+    ("scaled", include_str!("scripts/functions/scaled.lua")),
+    ("gcra", include_str!("scripts/functions/gcra.lua")),
+    ("window", include_str!("scripts/functions/window.lua")),
+    ("log", include_str!("scripts/functions/log.lua")),
+    ("log_text", include_str!("scripts/functions/log_text.lua")),
+    ("log_take", include_str!("scripts/functions/log_take.lua")),
+    ("log_refund", include_str!("scripts/functions/log_refund.lua")),
+];
+
 /// Sets `now` from the server's clock.
-pub(crate) const PRELUDE: &str = include_str!("scripts/prelude.lua");
+pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
 
-const SCALED: &str = include_str!("scripts/scaled.lua");
-const MANY: &str = include_str!("scripts/many.lua");
-const RESET: &str = include_str!("scripts/reset.lua");
+/// Returns the name and the text of each script that limiters send.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =
+        LazyLock::new(|| SOURCES.map(|(name, source)| (name, text(source, CLOCK))));
+    TEXTS.iter().map(|(name, text)| (*name, text.as_str()))
+}
 
-const FAMILIES: &str = include_str!("scripts/several/families.lua");
-const CHECK: &str = include_str!("scripts/several/check.lua");
-const REFUND: &str = include_str!("scripts/several/refund.lua");
+/// Returns the SHA-1 by which servers know a script.
+#[must_use]
+pub fn sha1(text: &str) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
+
+/// Returns a script as it is sent: its source and what that includes, as far indented.
+fn text(source: &str, clock: &str) -> String {
+    let mut text = String::new();
+    for line in source.lines() {
+        let code = line.trim_start();
+        let included = code.strip_prefix("-- include ").map(|name| match name {
+            "clock" => clock,
+            _ => FUNCTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text),
+        });
+        let indentation = included.map_or(0, |_| line.len() - code.len());
+        for line in included.map_or_else(|| line.lines(), str::lines) {
+            text.extend(iter::repeat_n(' ', if line.is_empty() { 0 } else { indentation }));
+            text.push_str(line);
+            text.push('\n');
+        }
+        if line.is_empty() {
+            text.push('\n');
+        }
+    }
+    text
+}
 
 /// A script, as it is called and as it is sent. A clone shares its texts.
 #[derive(Clone, Debug)]
@@ -37,47 +93,42 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(source: String) -> Self {
-        let digest = sha1_smol::Sha1::from(&source).digest().to_string();
-        Self { digest: digest.into(), source: source.into() }
+        Self { digest: sha1(&source).into(), source: source.into() }
+    }
+
+    /// Returns the command that the script calls in a line, counted from 1.
+    pub(crate) fn command_at(&self, line: usize) -> Option<&str> {
+        let source = str::from_utf8(&self.source).ok()?;
+        let (_, call) = source.lines().nth(line.checked_sub(1)?)?.split_once("call('")?;
+        call.split_once('\'').map(|(command, _)| command)
     }
 }
 
-/// The scripts of a policy.
+/// The scripts that limiters send.
 #[derive(Debug)]
-struct Scripts {
-    /// Checks, reserves or peeks.
-    check: Script,
-    /// Checks several keys.
-    many: Script,
+pub(crate) struct Scripts {
+    gcra: Script,
+    window: Script,
+    counter: Script,
+    log: Script,
+    several: Script,
     refund: Script,
+    refund_log: Script,
     reset: Script,
 }
 
 impl Scripts {
-    fn new(prelude: &str, limits: &[Single]) -> Self {
-        let files = limits.first().filter(|_| limits.len() == 1).map(|limit| limit.form().files());
-        let check = files.as_ref().map(|files| files.check.concat());
-        let check = check.unwrap_or_else(|| general(limits, |files| files.takes) + CHECK);
-        let refund = files.and_then(|files| files.refund).map(<[_]>::concat);
-        let refund = refund.unwrap_or_else(|| general(limits, |files| files.refunds) + REFUND);
-        let function = ["local function check(KEYS, ARGV)\n", &check, "end\n"].concat();
-        Self {
-            check: Script::new([prelude, &check].concat()),
-            many: Script::new([prelude, &function, MANY].concat()),
-            refund: Script::new([prelude, &refund].concat()),
-            reset: Script::new(RESET.to_owned()),
-        }
+    /// Returns the scripts, whose texts all limiters share.
+    pub(crate) fn shared() -> Arc<Self> {
+        static SHARED: LazyLock<Arc<Scripts>> =
+            LazyLock::new(|| Arc::new(Scripts::with_clock(CLOCK)));
+        Arc::clone(&SHARED)
     }
-}
 
-/// Returns the functions of all algorithms that the limits have, and those over several limits.
-fn general(limits: &[Single], functions: fn(Files) -> &'static [&'static str]) -> String {
-    let mut source = [SCALED, FAMILIES].concat();
-    for form in [Form::Gcra, Form::Window, Form::Ledger] {
-        let files = functions(form.files());
-        if limits.iter().any(|limit| functions(limit.form().files()) == files) {
-            source += &files.concat();
-        }
+    /// Returns the scripts with another text in place of [`CLOCK`].
+    pub(crate) fn with_clock(clock: &str) -> Self {
+        let [gcra, window, counter, log, several, refund, refund_log, reset] =
+            SOURCES.map(|(_, source)| Script::new(text(source, clock)));
+        Self { gcra, window, counter, log, several, refund, refund_log, reset }
     }
-    source
 }

@@ -14,6 +14,7 @@ use limiter_core::{Error, Policy};
 use crate::{
     builder::Settings,
     call::{
+        batch::BatchQueue,
         breaker::{self, Breaker, Pass, Refused},
         denials::Denials,
         fallback::Local,
@@ -47,6 +48,10 @@ pub(crate) struct Shared<C> {
     /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
     pub(crate) handles: Handles,
+    /// The checks of all handles that wait to be sent.
+    pub(crate) queue: BatchQueue,
+    /// Whether a lost expiry that could not be restored has been logged.
+    has_warned: AtomicBool,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
     pub(crate) batches: AtomicBool,
 }
@@ -71,7 +76,9 @@ impl<C: ScriptClient> Shared<C> {
                 [Breaker::new(settings), Breaker::new(settings)]
             }),
             handles: Handles::default(),
+            queue: BatchQueue::default(),
             batches: AtomicBool::new(settings.batching && client.takes_many_keys()),
+            has_warned: AtomicBool::new(false),
             client,
             settings,
             policy,
@@ -88,6 +95,18 @@ impl<C: ScriptClient> Shared<C> {
                 node,
                 "the server refused a batch with CROSSSLOT and checks are sent one by one: it is a \
                  node of a cluster; use redis-cluster://"
+            );
+        }
+    }
+
+    /// Logs, once, that a key without an expiry may stay without one.
+    pub(crate) fn expiry_was_not_restored(&self, error: &str) {
+        if !self.has_warned.swap(true, Relaxed) {
+            let policy = self.policy.name();
+            tracing::warn!(
+                policy,
+                "the scripts can't check that refused keys have an expiry: {error}; allow the user \
+                 PTTL and PEXPIRE"
             );
         }
     }

@@ -1,40 +1,27 @@
 //! The Lua scripts of limiter-redis: each has a contract, is sent, and is compared with its twin.
 //!
-//! A script that is sent is a concatenation of files. The file that reads `KEYS` is an operation. The
-//! files of an algorithm have a folder of their own, and one of them describes the state.
+//! A script is a file in one folder. It includes the functions in the folder `functions`.
 
 use super::{File, Finding, Tree};
 
 const FOLDER: &str = "crates/limiter-redis/src/scripts";
-const SOURCES: &str = "crates/limiter-redis/src";
-const TESTS: &str = "crates/limiter-redis/src/tests/twins";
+const TEXTS: &str = "crates/limiter-redis/src/scripts.rs";
+const TWINS: &str = "crates/limiter-redis/src/tests/twins.rs";
 
-/// The folder that combines algorithms, which has no state of its own.
-const SEVERAL: &str = "several";
+/// The folder of what scripts include.
+const FUNCTIONS: &str = "functions/";
 
-/// An operation opens with its contract: its keys, arguments and reply.
+/// A script opens with its contract: its name, its keys, arguments and reply, and what it costs.
 pub(super) fn has_contract(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (file, _) in scripts(tree) {
+    for (file, name) in scripts(tree).filter(|(_, name)| !name.starts_with(FUNCTIONS)) {
         let header = comments(file);
-        let code = code(file);
-        if !code.contains("KEYS") {
-            continue;
-        }
-        let argv = code.contains("ARGV").then_some("ARGV");
-        for word in ["KEYS", "Reply"].into_iter().chain(argv).filter(|word| !header.contains(word))
-        {
-            let message = format!("no `{word}` in the opening comment; describe it there");
+        let title = format!("-- Script  {}:", name.trim_end_matches(".lua"));
+        let argv = code(file).contains("ARGV").then_some("-- ARGV ");
+        let parts = [title.as_str(), "-- KEYS ", "-- Reply ", "-- Costs "];
+        for part in parts.into_iter().chain(argv).filter(|part| !header.contains(part)) {
+            let message = format!("no `{part}` in the opening comment; describe it there");
             findings.push(file.finding(1, message));
-        }
-    }
-    for folder in algorithms(tree) {
-        let mut files = scripts(tree).filter(|(_, name)| name.starts_with(&format!("{folder}/")));
-        let Some((first, _)) = files.next() else { continue };
-        let describes = |file| comments(file).contains("-- State  ");
-        if !describes(first) && !files.any(|(file, _)| describes(file)) {
-            let message = format!("no file of {folder} has `State` in its opening comment; add it");
-            findings.push(first.finding(1, message));
         }
     }
     findings
@@ -42,39 +29,26 @@ pub(super) fn has_contract(tree: &Tree) -> Vec<Finding> {
 
 /// Each file is a part of some script that is sent.
 pub(super) fn is_sent(tree: &Tree) -> Vec<Finding> {
-    let sources: Vec<&File> = tree
-        .0
-        .iter()
-        .filter(|file| file.path.starts_with(SOURCES) && file.extension() == "rs")
-        .collect();
-    let is_included = |name: &str| {
-        let from_outside = format!("include_str!(\"scripts/{name}\")");
-        let from_inside = format!("include_str!(\"{name}\")");
-        sources.iter().any(|file| {
-            file.text.contains(&from_outside)
-                || file.path.starts_with(FOLDER) && file.text.contains(&from_inside)
-        })
-    };
+    let texts = tree.0.iter().find(|file| file.path == TEXTS).map_or("", |file| &file.text);
+    let is_included = |name: &str| texts.contains(&format!("include_str!(\"scripts/{name}\")"));
     let unused = scripts(tree).filter(|(_, name)| !is_included(name));
     unused
         .map(|(file, _)| file.finding(1, "script that no source includes; send it, or delete it"))
         .collect()
 }
 
-/// The twin tests name each algorithm's folder, as `gcra/`.
+/// The twin tests name each script, as `gcra.lua`.
 pub(super) fn is_tested(tree: &Tree) -> Vec<Finding> {
-    let is_named = |folder: &str| {
-        let name = format!("`{folder}/`");
-        tree.0.iter().any(|file| file.path.starts_with(TESTS) && file.text.contains(&name))
-    };
-    let mut findings = Vec::new();
-    for folder in folders(tree).into_iter().filter(|folder| !is_named(folder)) {
-        let first = scripts(tree).find(|(_, name)| name.starts_with(&format!("{folder}/")));
-        let message =
-            format!("{folder} is not compared with a twin; add it to {TESTS}, and name it");
-        findings.extend(first.map(|(file, _)| file.finding(1, message)));
-    }
-    findings
+    let twins = tree.0.iter().find(|file| file.path == TWINS).map_or("", |file| &file.text);
+    let sent = scripts(tree).filter(|(_, name)| !name.starts_with(FUNCTIONS));
+    let untested = sent.filter(|(_, name)| !twins.contains(&format!("`{name}`")));
+    untested
+        .map(|(file, name)| {
+            let message =
+                format!("{name} is not compared with a twin; do it, and name it in {TWINS}");
+            file.finding(1, message)
+        })
+        .collect()
 }
 
 /// Returns the scripts with their paths in the folder.
@@ -85,22 +59,9 @@ fn scripts(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
     })
 }
 
-fn folders(tree: &Tree) -> Vec<&str> {
-    let mut folders: Vec<&str> =
-        scripts(tree).filter_map(|(_, name)| Some(name.split_once('/')?.0)).collect();
-    folders.sort_unstable();
-    folders.dedup();
-    folders
-}
-
-fn algorithms(tree: &Tree) -> impl Iterator<Item = &str> {
-    folders(tree).into_iter().filter(|folder| *folder != SEVERAL)
-}
-
 /// Returns the comment that opens a file.
 fn comments(file: &File) -> String {
-    let lines = file.text.lines().skip_while(|line| line.is_empty());
-    let lines: Vec<&str> = lines.take_while(|line| line.starts_with("--")).collect();
+    let lines: Vec<&str> = file.text.lines().take_while(|line| line.starts_with("--")).collect();
     lines.join("\n")
 }
 
@@ -116,46 +77,45 @@ mod tests {
     use super::*;
     use crate::tidy::found;
 
-    const STATE: &str = "crates/limiter-redis/src/scripts/gcra/state.lua";
-    const CHECK: &str = "crates/limiter-redis/src/scripts/gcra/check.lua";
+    const CHECK: &str = "crates/limiter-redis/src/scripts/gcra.lua";
     const RESET: &str = "crates/limiter-redis/src/scripts/reset.lua";
-    const RUST: &str = "crates/limiter-redis/src/scripts/limit.rs";
-    const TWINS: &str = "crates/limiter-redis/src/tests/twins.rs";
+    const CLOCK: &str = "crates/limiter-redis/src/scripts/functions/clock.lua";
 
     #[test]
     fn script_without_contract_fires() {
-        let good = Tree::sample(&[
-            (STATE, "-- GCRA.\n--\n-- State    `TAT increment reach`\nlocal x"),
-            (CHECK, "\n-- KEYS[1]  a key\n-- ARGV  a cost\n-- Reply  a debt\nx(KEYS[1], ARGV[1])"),
-            (RESET, "-- KEYS[1]  a key\n-- Reply  1\nreturn call('DEL', KEYS[1])"),
-        ]);
+        let reset =
+            "-- Script  reset: x\n-- KEYS    a key\n-- Reply   1\n-- Costs   DEL\ncall('DEL')";
+        let check = "-- Script  gcra: x\n-- KEYS    a key\n-- ARGV    a cost\n-- Reply   a debt\n\
+                     -- Costs   GET\nx(KEYS[1], ARGV[1])";
+        let good = Tree::sample(&[(CHECK, check), (RESET, reset), (CLOCK, "local now")]);
         assert!(has_contract(&good).is_empty());
-        let bad = Tree::sample(&[
-            (STATE, "local x -- State    `TAT`"),
-            (CHECK, "-- KEYS[1]  a key\nx(KEYS[1], ARGV[1])"),
-            (RESET, "return call('DEL', KEYS[1])"),
-        ]);
-        let findings = has_contract(&bad);
-        assert_eq!(found(&findings), [(CHECK, 1), (CHECK, 1), (RESET, 1), (RESET, 1), (STATE, 1)]);
+        let bad = [
+            (CHECK, &*check.replace("-- ARGV ", "-- argv ")),
+            (RESET, &*reset.replace("-- Script  reset", "-- Costs   DEL\nScript")),
+        ];
+        assert_eq!(
+            found(&has_contract(&Tree::sample(&bad))),
+            [(CHECK, 1), (RESET, 1), (RESET, 1), (RESET, 1)]
+        );
     }
 
     #[test]
     fn script_that_is_not_sent_fires() {
-        let scripts = [(STATE, ""), (CHECK, ""), (RESET, "")];
-        let all = "include_str!(\"gcra/state.lua\"), include_str!(\"gcra/check.lua\")";
-        let reset = ("crates/limiter-redis/src/scripts.rs", "include_str!(\"scripts/reset.lua\")");
-        let good = [scripts.as_slice(), &[(RUST, all), reset]].concat();
+        let scripts = [(CHECK, ""), (CLOCK, "")];
+        let all =
+            "include_str!(\"scripts/gcra.lua\"), include_str!(\"scripts/functions/clock.lua\")";
+        let good = [scripts.as_slice(), &[(TEXTS, all)]].concat();
         assert!(is_sent(&Tree::sample(&good)).is_empty());
-        let outside = ("crates/limiter-redis/src/lib.rs", all);
-        let bad = [scripts.as_slice(), &[outside, reset]].concat();
-        assert_eq!(found(&is_sent(&Tree::sample(&bad))), [(STATE, 1), (CHECK, 1)]);
+        let elsewhere = ("crates/limiter-redis/src/lib.rs", all);
+        let bad = [scripts.as_slice(), &[elsewhere]].concat();
+        assert_eq!(found(&is_sent(&Tree::sample(&bad))), [(CHECK, 1), (CLOCK, 1)]);
     }
 
     #[test]
-    fn algorithm_without_a_twin_fires() {
-        let good = Tree::sample(&[(STATE, ""), (RESET, ""), (TWINS, "//! GCRA in `gcra/`.")]);
+    fn script_without_a_twin_fires() {
+        let good = Tree::sample(&[(CHECK, ""), (CLOCK, ""), (TWINS, "//! GCRA in `gcra.lua`.")]);
         assert!(is_tested(&good).is_empty());
-        let bad = Tree::sample(&[(STATE, ""), (CHECK, ""), (TWINS, "//! gcra_check")]);
-        assert_eq!(found(&is_tested(&bad)), [(STATE, 1)]);
+        let bad = Tree::sample(&[(CHECK, ""), (RESET, ""), (TWINS, "//! `reset.lua`, gcra")]);
+        assert_eq!(found(&is_tested(&bad)), [(CHECK, 1)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Checks made at the same moment through one handle, sent in one script call.
+//! Checks made at the same moment through one limiter, sent in one script call.
 
 use std::{
     future::poll_fn,
@@ -20,14 +20,11 @@ use crate::{
     client::{ScriptClient, ScriptReply, command::quoted},
     handle::Handle,
     limiter::RedisLimiter,
-    shared::Access,
+    scripts::numbers,
+    shared::{Access, Shared},
 };
 
-/// The most checks in one call. With 32, a server and its clients work at the same time, and other
-/// commands on the server wait less than a millisecond.
-const MAX_BATCH: usize = 32;
-
-/// The checks through one handle that wait for a task to send them.
+/// The checks of a limiter that wait for a task to send them, under whatever policies.
 ///
 /// The first check starts the task, which ends when no checks are queued.
 #[derive(Default)]
@@ -36,6 +33,8 @@ pub(crate) struct BatchQueue(Mutex<Vec<Check>>);
 /// A check that waits to be sent, or was sent.
 pub(crate) struct Check {
     key: Vec<u8>,
+    /// The policy of the check.
+    handle: Arc<Handle>,
     cost: Cost,
     deadline: Deadline,
     ticket: Ticket,
@@ -51,11 +50,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
             let Self { shared, handle } = self;
             let (limiter, runtime) = (self.clone(), shared.client.runtime());
             let ticket = shared.denials.ticket(key);
-            let check = Check { key: key.to_vec(), cost, deadline, ticket, answer };
+            let (key, handle) = (key.to_vec(), Arc::clone(handle));
+            let check = Check { key, handle, cost, deadline, ticket, answer };
             if !shared.batches.load(Relaxed) {
                 drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
-            } else if handle.queue.push(check) {
-                let turn = Turn { handle: Arc::clone(handle), is_over: false };
+            } else if shared.queue.push(check) {
+                let turn = Turn { shared: Arc::clone(shared), is_over: false };
                 drop(runtime.spawn(limiter.send_queued(turn)));
             }
         })
@@ -63,13 +63,14 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
-    async fn send_queued(self, turn: Turn) {
+    async fn send_queued(self, turn: Turn<C>) {
         let_ready_tasks_run().await;
         let mut checks = turn.take();
         checks.retain(|check| !check.answer.is_closed());
-        while checks.len() > MAX_BATCH {
+        let most = self.handle.plan.max_batch();
+        while checks.len() > most {
             // The last ones first, because Tokio runs the task that was spawned last first.
-            let last = checks.split_off((checks.len() - 1) / MAX_BATCH * MAX_BATCH);
+            let last = checks.split_off((checks.len() - 1) / most * most);
             let limiter = self.clone();
             drop(tokio::spawn(async move { limiter.send_batch(last).await }));
         }
@@ -93,7 +94,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// Returns the checks if their keys are in several slots of a cluster.
     async fn send(&self, mut checks: Vec<Check>) -> Vec<Check> {
-        let Self { shared, handle } = self;
+        let shared = &self.shared;
         for is_last in [false, true] {
             checks.retain(|check| !check.answer.is_closed());
             let Some(first) = checks.first() else { break };
@@ -109,8 +110,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
                     break;
                 }
             };
-            let costs = checks.iter().map(|check| check.cost).collect::<Vec<_>>();
-            let mut call = handle.plan.checks(&costs);
+            let costs: Vec<_> =
+                checks.iter().map(|check| (&check.handle.plan, check.cost)).collect();
+            let mut call = first.handle.plan.checks(&costs);
             call.keys = checks.iter_mut().map(|check| mem::take(&mut check.key)).collect();
             let result = run_once(&shared.client, &mut call, deadline).await;
             for (check, key) in checks.iter_mut().zip(call.keys) {
@@ -121,7 +123,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 shared.stop_batches(&node);
                 return checks;
             }
-            let answers = decisions(handle, result, &costs);
+            let answers = self.decisions(result, &checks);
             // The first error by which the server failed, or the first one.
             let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
             let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
@@ -146,69 +148,77 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Vec::new()
     }
 
+    /// Returns what the result of one call decides for each of its checks.
+    fn decisions(
+        &self,
+        result: Result<ScriptReply, CallError>,
+        checks: &[Check],
+    ) -> Vec<Outcome<Decision>> {
+        let decision = |reply: &ScriptReply, check: &Check| {
+            let plan = &check.handle.plan;
+            let read = |numbers: &[i64]| plan.checked(numbers, check.cost);
+            let (reply, failed) = read_reply(reply, &check.key, read)?;
+            if let Some(failed) = failed {
+                self.shared.expiry_was_not_restored(failed);
+            }
+            Ok(reply.decision)
+        };
+        let error = match (result, checks) {
+            (Ok(reply), [check]) => return vec![decision(&reply, check)],
+            (Ok(ScriptReply::Array(replies)), _) if replies.len() == checks.len() => {
+                let pairs = replies.iter().zip(checks);
+                return pairs.map(|(reply, check)| decision(reply, check)).collect();
+            }
+            (Ok(reply), _) => invalid_reply(&reply),
+            (Err(error), _) => error,
+        };
+        let error = Arc::new(error);
+        checks.iter().map(|_| Err(Arc::clone(&error))).collect()
+    }
+
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
     fn deliver(&self, check: Check, answer: Outcome<Decision>, sent: Instant) {
-        let Check { key, cost, deadline, ticket, answer: caller } = check;
+        let Check { key, handle, cost, deadline, ticket, answer: caller } = check;
+        let limiter = Self { shared: Arc::clone(&self.shared), handle };
         match &answer {
             Ok(decision) => {
                 let (decision, received) = (*decision, Instant::now());
-                self.decided(ticket, &key, Denial { cost, decision, sent, received });
+                limiter.decided(ticket, &key, Denial { cost, decision, sent, received });
                 // A caller whose time is over got the error of a missing reply, and has asked the local
                 // fallback itself.
                 if !caller.is_closed() {
-                    let local = self.handle.local.as_ref().filter(|_| decision.is_admitted());
+                    let local = limiter.handle.local.as_ref().filter(|_| decision.is_admitted());
                     drop(local.and_then(|local| local.follow(&key, cost)));
                 } else if deadline.left().is_zero() {
                     let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
-                    self.report_error(&key, &late);
+                    limiter.report_error(&key, &late);
                 }
             }
-            Err(error) => self.report_error(&key, error),
+            Err(error) => limiter.report_error(&key, error),
         }
         drop(caller.send(answer));
     }
 }
 
-/// Returns what the result of one call decides for each of its checks.
-fn decisions(
-    handle: &Handle,
-    result: Result<ScriptReply, CallError>,
-    costs: &[Cost],
-) -> Vec<Outcome<Decision>> {
-    let decision = |reply: &ScriptReply, cost: Cost| {
-        let taken = reply.integers().and_then(|numbers| handle.plan.taken(&numbers, cost));
-        taken.map(|taken| taken.decision).ok_or_else(|| Arc::new(invalid_reply(reply)))
-    };
-    let error = match (result, costs) {
-        (Ok(reply), &[cost]) => return vec![decision(&reply, cost)],
-        (Ok(ScriptReply::Array(replies)), _) if replies.len() == costs.len() => {
-            let of_each = |(reply, cost): (&ScriptReply, &Cost)| match reply {
-                ScriptReply::Text(words) => Err(Arc::new(of_one_key(words))),
-                reply => decision(reply, *cost),
-            };
-            return replies.iter().zip(costs).map(of_each).collect();
-        }
-        (Ok(reply), _) => invalid_reply(&reply),
-        (Err(error), _) => error,
-    };
-    let error = Arc::new(error);
-    costs.iter().map(|_| Err(Arc::clone(&error))).collect()
+/// Reads a reply for one key, or the error that a script replies in its place. The text is the error of
+/// a command that did not keep the script from its reply.
+pub(crate) fn read_reply<'a, T>(
+    reply: &'a ScriptReply,
+    key: &[u8],
+    read: impl FnOnce(&[i64]) -> Option<T>,
+) -> Result<(T, Option<&'a str>), CallError> {
+    if let ScriptReply::Text(words) = reply {
+        return Err(CallError::of_command("Redis", words, key));
+    }
+    let parts = numbers(reply);
+    let value = parts.and_then(|(numbers, failed)| Some((read(&numbers)?, failed)));
+    value.ok_or_else(|| invalid_reply(reply))
 }
 
 /// Returns the error of a reply that no script of this library returns.
-pub(crate) fn invalid_reply(reply: &ScriptReply) -> CallError {
+fn invalid_reply(reply: &ScriptReply) -> CallError {
     let message = format!("the script replied {}, which is not a decision", quoted(reply));
     CallError::new(Fault::InvalidReply, message)
-}
-
-/// Returns the error that the script reports for one key of a batch, in the words of the server or of
-/// Lua.
-fn of_one_key(words: &str) -> CallError {
-    let error = CallError::of_error_reply("Redis", words);
-    match error.fault() {
-        Fault::NotExecuted | Fault::NotPrimary => error,
-        _ => error.with_fault(Fault::ErrorReply),
-    }
 }
 
 /// Lets the tasks that are ready run first. Unlike Tokio's `yield_now`, this does not poll the network
@@ -227,23 +237,23 @@ async fn let_ready_tasks_run() {
 
 /// A task's turn to send the queued checks. If it is dropped early, because its runtime is shut down,
 /// it removes them, so that the next check starts another task.
-struct Turn {
-    handle: Arc<Handle>,
+struct Turn<C> {
+    shared: Arc<Shared<C>>,
     /// Checks that are queued after this need another task.
     is_over: bool,
 }
 
-impl Turn {
+impl<C> Turn<C> {
     fn take(mut self) -> Vec<Check> {
         self.is_over = true;
-        self.handle.queue.take()
+        self.shared.queue.take()
     }
 }
 
-impl Drop for Turn {
+impl<C> Drop for Turn<C> {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.handle.queue.take());
+            drop(self.shared.queue.take());
         }
     }
 }

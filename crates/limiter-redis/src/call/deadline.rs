@@ -78,6 +78,7 @@ pub(crate) async fn run_once<C: ScriptClient>(
         call.by_source = by_source;
         match client.run(call, left).await {
             Err(error) if error.fault() == Fault::NoScript => last = Some(error),
+            Err(error) => return Err(error.in_script(&call.script)),
             result => return result,
         }
     }

@@ -4,6 +4,8 @@ use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
 use limiter_core::{Error, ErrorKind};
 
+use crate::scripts::Script;
+
 /// Why a call returned no usable reply.
 ///
 /// | fault | executed? | sent again? | counts as a failure of the server? |
@@ -41,6 +43,15 @@ pub enum Fault {
     InvalidReply,
 }
 
+/// What Redis 6.2, 7.0 and 8.2 and Valkey reply when a script calls a command that the user may not call
+/// or that the configuration has disabled.
+const IN_SCRIPT_DENIALS: [&str; 4] = [
+    "The user executing the script can't",
+    "ACL failure in script",
+    "command called from script",
+    "command called from Lua script",
+];
+
 impl Fault {
     /// Returns the fault that a server's error reply stands for, by its first word.
     ///
@@ -57,6 +68,9 @@ impl Fault {
         let inner = reply
             .strip_prefix("ERR Error running script")
             .and_then(|rest| rest.split_once(": -").map(|(_, inner)| inner));
+        if IN_SCRIPT_DENIALS.iter().any(|words| reply.contains(words)) {
+            return Self::NotExecuted;
+        }
         match first_word(inner.unwrap_or(reply)) {
             "NOSCRIPT" => Self::NoScript,
             "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
@@ -148,6 +162,28 @@ impl CallError {
         };
         let fault = Fault::of_error_reply(reply);
         Self { redirect, ..Self::new(fault, format!("{server}: {reply}")) }
+    }
+
+    /// Returns the error that a script replies for a key: a command, and what it replied.
+    pub(crate) fn of_command(server: &str, words: &str, key: &[u8]) -> Self {
+        let (command, reply) = words.split_once(": ").unwrap_or(("a command", words));
+        let fault = match Fault::of_error_reply(reply) {
+            fault @ (Fault::NotExecuted | Fault::NotPrimary) => fault,
+            _ => Fault::ErrorReply,
+        };
+        let key = String::from_utf8_lossy(key);
+        Self::new(fault, format!("{server}: {command} {key:?}: {reply}"))
+    }
+
+    /// Names the command of the script that the server refused, which most errors don't.
+    pub(crate) fn in_script(mut self, script: &Script) -> Self {
+        let line = self.message.rsplit_once("@user_script:").map(|(_, rest)| rest);
+        let digits = line.and_then(|rest| rest.split(|digit: char| !digit.is_ascii_digit()).next());
+        let line = digits.and_then(|digits| digits.parse().ok());
+        if let Some(command) = line.and_then(|line| script.command_at(line)) {
+            self.message = format!("{}: {command}", self.message).into();
+        }
+        self
     }
 
     /// Adds the underlying error.

@@ -12,7 +12,7 @@ use std::{
 use limiter_core::{Cost, Error, Receipt, Usage};
 
 use super::{
-    batch::invalid_reply,
+    batch::read_reply,
     deadline::{Deadline, run},
     denials::{Denial, Denials},
     faults::Outcome,
@@ -22,7 +22,7 @@ use crate::{
     events::EventKind,
     handle::Handle,
     limiter::RedisLimiter,
-    scripts::{Charged, Taken},
+    scripts::{Charged, CheckReply},
     shared::Access,
 };
 
@@ -54,7 +54,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: &[u8],
         cost: Cost,
         within: Duration,
-    ) -> Result<(Taken, Option<Receipt>), Error> {
+    ) -> Result<(CheckReply, Option<Receipt>), Error> {
         self.in_task(key, Access::Write, async move |operation: Operation<C>| {
             let Operation { limiter, key, .. } = &operation;
             let Self { shared, handle } = limiter;
@@ -138,8 +138,11 @@ impl<C: ScriptClient> Operation<C> {
         call.keys.push(key.clone());
         let result = run(&shared.client, &mut call, *deadline).await;
         let result = result.and_then(|reply| {
-            let value = reply.integers().and_then(|numbers| read(&numbers));
-            value.ok_or_else(|| invalid_reply(&reply))
+            let (value, failed) = read_reply(&reply, key, read)?;
+            if let Some(failed) = failed {
+                shared.expiry_was_not_restored(failed);
+            }
+            Ok(value)
         });
         shared.note(pass, (key, *access), result.as_ref().err());
         if let Err(error) = &result {

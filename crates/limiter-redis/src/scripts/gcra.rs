@@ -62,11 +62,11 @@ impl Gcra {
         format!("{}.{:04}", ticks / self.scale, ticks % self.scale)
     }
 
-    /// Returns the quota as a state ends with it, the increment, the capacity and the kind.
+    /// Returns the kind, the quota as a state ends with it, the burst, and the increment in ticks.
     pub(super) fn arguments(&self) -> [String; 4] {
         let [increment, reach] = [self.increment, self.reach()].map(|ticks| self.text(ticks));
         let quota = format!(" {increment} {reach}");
-        [quota, increment, self.text(self.capacity()), "gcra".to_owned()]
+        ["gcra".to_owned(), quota, self.burst.to_string(), self.increment.to_string()]
     }
 
     /// Returns how far ahead permits may be promised.
@@ -74,11 +74,30 @@ impl Gcra {
         Duration::from_micros(self.horizon.div_ceil(self.scale))
     }
 
-    /// Returns the usage that an admission left.
+    /// Returns the usage of a debt in these ticks.
     pub(super) const fn usage(&self, debt: u64) -> Usage {
-        let remaining = self.capacity().saturating_sub(debt) / self.increment;
-        Usage::new(self.burst, remaining, Duration::from_micros(debt.div_ceil(self.scale)))
+        self.usage_of(&Debt { ticks: debt, increment: self.increment, scale: self.scale })
     }
+
+    /// Returns the usage of a debt of any quota.
+    pub(super) const fn usage_of(&self, debt: &Debt) -> Usage {
+        let remaining = self.burst.saturating_sub(debt.ticks.div_ceil(debt.increment));
+        Usage::new(self.burst, remaining, Duration::from_micros(debt.ticks.div_ceil(debt.scale)))
+    }
+
+    /// Returns for how long a debt of any quota leaves no room for a cost, `None` for ever.
+    pub(super) fn wait(&self, debt: &Debt, cost: u64) -> Option<Duration> {
+        let room = self.burst.checked_sub(cost)?.saturating_mul(debt.increment);
+        Some(Duration::from_micros(debt.ticks.saturating_sub(room).div_ceil(debt.scale)))
+    }
+}
+
+/// A debt in the ticks of the quota that wrote it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Debt {
+    pub(super) ticks: u64,
+    pub(super) increment: u64,
+    pub(super) scale: u64,
 }
 
 fn whole(number: u128) -> u64 {

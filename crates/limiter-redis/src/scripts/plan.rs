@@ -5,24 +5,24 @@ use std::{sync::Arc, time::Duration};
 use fred::bytes::Bytes;
 use limiter_core::{Cost, Decision, Policy};
 
-use super::{Scripts, Single, limit::argument};
+use super::{ScriptLimit, Scripts, limit::Family, limit::argument};
 use crate::client::ScriptCall;
 
 /// A policy, as the server's scripts apply it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) limits: Vec<Single>,
-    scripts: Scripts,
-    /// The quotas as the check script reads them.
-    quotas: Arc<[Bytes]>,
-    /// The quotas as the refund script reads them.
-    refunded: Arc<[Bytes]>,
+    pub(crate) limits: Vec<ScriptLimit>,
+    scripts: Arc<Scripts>,
+    /// The limits as arguments of the scripts for any number of limits.
+    general: Arc<[Bytes]>,
+    /// The limit as arguments of the script for a limit that is alone.
+    alone: Option<(Family, Arc<[Bytes]>)>,
     longest_delay: Duration,
 }
 
-/// What a script took, or that it refused.
+/// What a script replied to a check or a reservation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct CheckReply {
     pub(crate) decision: Decision,
     /// Of an admission for which a receipt was wanted.
     pub(crate) charged: Option<Charged>,
@@ -36,7 +36,7 @@ pub(crate) struct Charged {
     pub(super) taken_at: i64,
     /// In microseconds.
     pub(super) delay: u64,
-    /// Where it stands in the state of each limit, from `taken_at`.
+    /// What it left in the state of each limit, from `taken_at`.
     pub(super) marks: Vec<i64>,
 }
 
@@ -46,57 +46,67 @@ impl Charged {
     }
 }
 
+/// The most checks of one limit in a call. With 32, a server and its clients work at the same time,
+/// and other commands on the server wait less than a millisecond: `bench redis`.
+const MAX_BATCH: usize = 32;
+
 impl Plan {
-    pub(crate) fn new(prelude: &str, policy: &Policy) -> Self {
-        let limits: Vec<_> = policy.limits().iter().map(Single::new).collect();
+    pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy) -> Self {
+        let limits: Vec<_> = policy.limits().iter().map(ScriptLimit::new).collect();
         let bytes = |text: &String| Bytes::from(text.clone());
-        let general = limits.iter().flat_map(|limit| &limit.arguments).map(bytes);
-        let count = Bytes::from(limits.len().to_string());
-        let mut refunded: Arc<[_]> = [count].into_iter().chain(general).collect();
-        let mut quotas = Arc::clone(&refunded);
-        if let [limit] = limits.as_slice() {
-            quotas = limit.alone().iter().map(bytes).collect();
-            if limit.form().files().refund.is_some() {
-                refunded = Arc::clone(&quotas);
+        let general = limits.iter().flat_map(|limit| &limit.arguments).map(bytes).collect();
+        let alone = match limits.as_slice() {
+            [limit] => {
+                let family = limit.family();
+                let skipped = usize::from(!family.has_kinds());
+                Some((family, limit.arguments.iter().skip(skipped).map(bytes).collect()))
             }
-        }
+            _ => None,
+        };
         let longest_delay = limits.iter().map(|limit| limit.longest_delay).min();
-        Self {
-            scripts: Scripts::new(prelude, &limits),
-            limits,
-            quotas,
-            refunded,
-            longest_delay: longest_delay.unwrap_or_default(),
-        }
+        Self { limits, scripts, general, alone, longest_delay: longest_delay.unwrap_or_default() }
+    }
+
+    /// Returns the most checks by policies like this one that one call should have.
+    pub(crate) fn max_batch(&self) -> usize {
+        // A list takes twice as many commands as a string.
+        let is_log = |limit: &ScriptLimit| limit.family() == Family::Log;
+        let cost = self.limits.len() + self.limits.iter().filter(|limit| is_log(limit)).count();
+        (MAX_BATCH / cost).max(1)
     }
 
     /// Returns the call that takes `cost` now, without a receipt.
+    #[cfg(test)]
     pub(crate) fn check(&self, cost: Cost) -> ScriptCall {
-        // A cost of one is no argument, because a server takes longer for each: `bench redis`.
-        let cost = if cost == Cost::ONE { Vec::new() } else { vec![argument(cost)] };
-        ScriptCall::of(&self.scripts.check, &self.quotas, cost)
+        self.checks(&[(self, cost)])
     }
 
-    /// Returns the call that takes costs now, each of a key of its own, without receipts.
-    pub(crate) fn checks(&self, costs: &[Cost]) -> ScriptCall {
-        if let &[cost] = costs {
-            return self.check(cost);
+    /// Returns the call that takes costs now, each of a key of its own and by a policy with the families of
+    /// this one, without receipts.
+    pub(crate) fn checks(&self, checks: &[(&Self, Cost)]) -> ScriptCall {
+        // A cost of one is no argument, because a server takes longer for each: `bench redis`.
+        let are_ones = checks.iter().all(|(_, cost)| *cost == Cost::ONE);
+        let costs = checks.iter().map(|(_, cost)| argument(*cost));
+        let call = self.call(if are_ones { Vec::new() } else { costs.collect() });
+        if checks.len() == 1 {
+            return call;
         }
-        let arguments = costs.iter().copied().map(argument).collect();
-        ScriptCall::of(&self.scripts.many, &self.quotas, arguments)
+        let quotas = checks.iter().flat_map(|(plan, _)| plan.arguments().iter().cloned());
+        ScriptCall { quotas: quotas.collect(), ..call }
     }
 
     /// Returns the call that takes `cost` `within` some time, with a receipt.
     pub(crate) fn take(&self, cost: Cost, within: Duration) -> ScriptCall {
         let within = within.min(self.longest_delay).as_micros();
-        let within = i64::try_from(within).unwrap_or(i64::MAX);
-        let arguments = vec![argument(cost), within];
-        ScriptCall::of(&self.scripts.check, &self.quotas, arguments)
+        let arguments = vec![argument(cost), i64::try_from(within).unwrap_or(i64::MAX)];
+        match self.alone {
+            Some((Family::Log, _)) => self.call(arguments),
+            _ => ScriptCall::of(&self.scripts.several, &self.general, arguments),
+        }
     }
 
     pub(crate) fn peek(&self) -> ScriptCall {
-        let call = ScriptCall::of(&self.scripts.check, &self.quotas, vec![0]);
-        ScriptCall { read_only: true, ..call }
+        ScriptCall { read_only: true, ..self.call(vec![0]) }
     }
 
     /// Returns the call that gives back `permits` of a charge by this policy.
@@ -106,16 +116,35 @@ impl Plan {
         let at = taken_at.saturating_add_unsigned(delay);
         let mut arguments = vec![permits, cost, taken_at, at];
         arguments.extend(marks);
-        ScriptCall::of(&self.scripts.refund, &self.refunded, arguments)
+        let script = match self.alone {
+            Some((Family::Log, _)) => &self.scripts.refund_log,
+            _ => &self.scripts.refund,
+        };
+        ScriptCall::of(script, &self.general, arguments)
     }
 
     pub(crate) fn reset(&self) -> ScriptCall {
         ScriptCall::of(&self.scripts.reset, &[].into(), Vec::new())
     }
 
-    /// Returns the limits as scripts over several limits read them.
-    #[cfg(test)]
-    pub(crate) fn general(&self) -> impl Iterator<Item = &[String; 4]> {
-        self.limits.iter().map(|limit| &limit.arguments)
+    /// Returns whether replies to checks are those of the script of GCRA.
+    pub(super) fn gcra_alone(&self) -> Option<&super::Gcra> {
+        match self.limits.as_slice() {
+            [limit] => limit.gcra.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns a call of the script that checks this policy.
+    fn call(&self, arguments: Vec<i64>) -> ScriptCall {
+        let script = match &self.alone {
+            Some((family, _)) => family.script(&self.scripts),
+            None => &self.scripts.several,
+        };
+        ScriptCall::of(script, self.arguments(), arguments)
+    }
+
+    fn arguments(&self) -> &Arc<[Bytes]> {
+        self.alone.as_ref().map_or(&self.general, |(_, arguments)| arguments)
     }
 }

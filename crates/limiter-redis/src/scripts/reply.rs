@@ -1,23 +1,46 @@
 //! What the replies of scripts mean. The header of each script describes its replies.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use limiter_core::{Cost, Decision, Usage};
 
-use super::{Charged, Plan, Single, Taken, limit::argument};
+use super::{Charged, CheckReply, Gcra, Plan, gcra::Debt, limit::argument};
+use crate::client::ScriptReply;
+
+/// Returns the numbers of a reply, and the text behind them, which says why a lost expiry was not
+/// restored; `None` if it is no such reply.
+pub(crate) fn numbers(reply: &ScriptReply) -> Option<(Cow<'_, [i64]>, Option<&str>)> {
+    let ScriptReply::Array(parts) = reply else { return Some((reply.integers()?, None)) };
+    match parts.as_slice() {
+        [first, ScriptReply::Text(failed)] => Some((first.integers()?, Some(failed))),
+        [numbers @ .., ScriptReply::Text(failed)] => {
+            let numbers = ScriptReply::Array(numbers.to_vec());
+            Some((numbers.integers()?.into_owned().into(), Some(failed)))
+        }
+        _ => Some((reply.integers()?, None)),
+    }
+}
 
 impl Plan {
-    /// Returns what a reply to a check or a reservation means, `None` if it can't be one.
-    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<Taken> {
-        if let ([Single { gcra: Some(gcra), .. }], &[debt]) = (&*self.limits, numbers) {
-            // GCRA alone replies to a check with the debt.
-            let debt = u64::try_from(debt).ok().filter(|debt| *debt > 0)?;
-            return Some(Taken { decision: Decision::admitted(gcra.usage(debt)), charged: None });
-        }
+    /// Returns what a reply to a check means, `None` if it can't be one.
+    pub(crate) fn checked(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
+        let Some(gcra) = self.gcra_alone() else { return self.taken(numbers, cost) };
+        let decision = match numbers {
+            &[debt] if debt > 0 => Decision::admitted(gcra.usage(debt.unsigned_abs())),
+            numbers => {
+                let debt = gcra.debt(numbers)?;
+                Decision::refused(gcra.usage_of(&debt), gcra.wait(&debt, cost.get()))
+            }
+        };
+        Some(CheckReply { decision, charged: None })
+    }
+
+    /// Returns what a reply to a reservation means, `None` if it can't be one.
+    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
         if *numbers.first()? == 0 {
             let (wait, index, usages) = self.refused(numbers)?;
             let decision = Decision::refused(*usages.get(index)?, wait);
-            return Some(Taken { decision, charged: None });
+            return Some(CheckReply { decision, charged: None });
         }
         let (usages, rest) = numbers.split_at_checked(self.limits.len() * 2)?;
         let decision = Decision::admitted(Usage::of_fewest_left(self.usages(usages)?));
@@ -29,16 +52,19 @@ impl Plan {
             }
             _ => return None,
         };
-        Some(Taken { decision, charged })
+        Some(CheckReply { decision, charged })
     }
 
     /// Returns what a reply to a peek means, `None` if it can't be one.
     pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
+        if let Some(gcra) = self.gcra_alone() {
+            return Some(gcra.usage_of(&gcra.debt(numbers)?));
+        }
         let (_, _, usages) = self.refused(numbers)?;
         Some(Usage::of_fewest_left(usages))
     }
 
-    /// Returns how many permits a refund gave back, `None` if the reply can't tell.
+    /// Returns how many permits a refund gave back, `None` if the reply can't say so.
     pub(crate) fn refunded(&self, numbers: &[i64]) -> Option<u64> {
         let &[permits] = numbers else { return None };
         u64::try_from(permits).ok()
@@ -48,8 +74,9 @@ impl Plan {
     fn refused(&self, numbers: &[i64]) -> Option<(Option<Duration>, usize, Vec<Usage>)> {
         let &[0, wait, ref rest @ ..] = numbers else { return None };
         let wait = if wait == -1 { None } else { Some(micros(wait)?) };
+        // The scripts for one limit do not number it.
         let (index, usages) = match *rest {
-            ref usages if self.limits.len() == 1 => (0, usages),
+            ref usages if usages.len() == 2 => (0, usages),
             [number, ref usages @ ..] => (usize::try_from(number.checked_sub(1)?).ok()?, usages),
             [] => return None,
         };
@@ -67,6 +94,22 @@ impl Plan {
             Some(usage.of_limit(index))
         });
         usages.collect()
+    }
+}
+
+impl Gcra {
+    /// Returns the debt of a refusal or a peek: `-1 - debt`, and the quota that wrote it if that is
+    /// another one.
+    fn debt(&self, numbers: &[i64]) -> Option<Debt> {
+        let (debt, increment, scale) = match *numbers {
+            [debt] => (debt, self.increment, self.scale),
+            [debt, increment, scale] => {
+                (debt, u64::try_from(increment).ok()?, u64::try_from(scale).ok()?)
+            }
+            _ => return None,
+        };
+        let ticks = u64::try_from(debt.checked_add(1)?.checked_neg()?).ok()?;
+        (increment > 0 && scale > 0).then_some(Debt { ticks, increment, scale })
     }
 }
 

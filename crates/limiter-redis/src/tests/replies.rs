@@ -2,7 +2,7 @@
 
 use limiter_core::{Cost, Policy};
 
-use crate::scripts::{PRELUDE, Plan};
+use crate::scripts::{Plan, Scripts};
 
 #[test]
 fn no_reply_is_more_than_an_error() {
@@ -17,7 +17,7 @@ fn no_reply_is_more_than_an_error() {
         "10/s by sliding-log",
     ] {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(PRELUDE, &policy);
+        let plan = Plan::new(Scripts::shared(), &policy);
         for length in 0..=5_u32 {
             for each in 0..5_usize.pow(length) {
                 let number = |place| numbers[each / 5_usize.pow(place) % 5];

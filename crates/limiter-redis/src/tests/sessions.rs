@@ -10,15 +10,15 @@ use crate::{Connection, RedisLimiter, connect, scripts};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/states.md");
 
-/// Comes before the prelude: the server's clock stands.
-const PRELUDE: &str = "
+/// Comes before the text that reads the clock: the server's clock stands.
+const CLOCK: &str = "
 local server = redis
 local redis = { call = function(command, ...)
   if command == 'TIME' then
     return { 'SECONDS', '0' }
   end
   return server.call(command, ...)
-end }
+end, pcall = server.pcall }
 ";
 
 #[test]
@@ -73,7 +73,7 @@ async fn make(connection: &Connection, traffic: &str) {
             panic!("{checks:?} is not such as `3 checks at 1767225600`");
         };
         let limiter = RedisLimiter::builder(connection.clone(), policy.clone())
-            .prelude(&(PRELUDE.replace("SECONDS", seconds) + scripts::PRELUDE))
+            .clock(&(CLOCK.replace("SECONDS", seconds) + scripts::CLOCK))
             .deadline(Duration::from_secs(10))
             .build()
             .unwrap();

@@ -26,31 +26,31 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::{ConnectOptions, Connection, RedisLimiter, ScriptClient, connect_with, scripts};
 
-/// Comes before the prelude: the time comes from a key, of several the one that this node of a cluster
+/// Comes before the text that reads the clock: the time comes from a key, of several the one that this node of a cluster
 /// has, and states live an hour longer, since the server's own clock goes on while the test's stands
 /// still.
-const PRELUDE: &str = "
-local server, told = redis, nil
-local redis = { call = function(command, ...)
+const CLOCK: &str = "
+local server = redis
+local function run(call, command, ...)
   local arguments = {...}
   if command == 'TIME' then
     for _, clock in ipairs({ CLOCKS }) do
       local now = server.pcall('GET', clock)
       if type(now) == 'string' then
-        told = now
         return { string.sub(now, 1, -7), string.sub(now, -6) }
       end
     end
   end
   local life = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
-  if command == 'SET' and arguments[3] == 'PXAT' then
-    life, arguments[3], arguments[4] = 4, 'PX', arguments[4] - told / 1000
-  end
   if life then
     arguments[life] = string.format('%.0f', arguments[life] + 3600000)
   end
-  return server.call(command, unpack(arguments))
-end }
+  return call(command, unpack(arguments))
+end
+local redis = {
+  call = function(...) return run(server.call, ...) end,
+  pcall = function(...) return run(server.pcall, ...) end,
+}
 ";
 
 /// The server's time at a test's zero: with as many digits as a real one, at a day's start, so that
@@ -122,11 +122,11 @@ impl<C: ScriptClient> Store<C> {
             Clock::OfCluster { keys, .. } => keys,
         };
         let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
-        let prelude = PRELUDE.replace("CLOCKS", &clocks) + scripts::PRELUDE;
+        let clock = CLOCK.replace("CLOCKS", &clocks) + scripts::CLOCK;
         let epoch = epoch(policies);
         let limiter = RedisLimiter::builder(self.client.clone(), policies[0].clone())
             .prefix(&unique())
-            .prelude(&prelude)
+            .clock(&clock)
             .deadline(Duration::from_secs(10))
             // It goes by this process's clock.
             .denial_cache(0)

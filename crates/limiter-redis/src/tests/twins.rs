@@ -1,6 +1,6 @@
-//! Law 8: each script and its twin give the same reply, and leave the same state for as long: GCRA in
-//! `gcra/`, the windows and the sliding counter in `window/`, sub-windows and the log in `ledger/`, and several
-//! limits in `several/`.
+//! Law 8: each script and its twin give the same reply, and leave the same state for as long: checks and
+//! peeks by `gcra.lua`, `window.lua`, `counter.lua` and `log.lua`, several limits and reservations by
+//! `several.lua`, and then `refund.lua`, `refund_log.lua` and `reset.lua`.
 //!
 //! Up to three policies with other quotas take turns on one key, over a clock that also steps back.
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Policy, Receipt, Timestamp};
+use limiter_core::{Algorithm, Cost, Limit, Policy, Receipt, Timestamp};
 use proptest::prelude::*;
 
 use super::{KEY, Law, stays_within};
@@ -64,7 +64,14 @@ fn can_be_overtaken(policy: &Policy) -> bool {
 
 /// The shortest horizon of a limit, in whole ticks.
 fn shortest_horizon(policy: &Policy, tick: Duration) -> Duration {
-    let shortest = policy.limits().iter().map(limiter_core::Limit::horizon).min();
+    let horizon = |limit: &Limit| match limit.algorithm() {
+        // A store may round the time of each permit up to a tick.
+        Algorithm::LeakyQueue { depth } => {
+            limit.horizon() + tick * u32::try_from(depth).unwrap_or(u32::MAX)
+        }
+        _ => limit.horizon(),
+    };
+    let shortest = policy.limits().iter().map(horizon).min();
     let nanos = shortest.unwrap_or_default().as_nanos().next_multiple_of(tick.as_nanos().max(1));
     u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
 }

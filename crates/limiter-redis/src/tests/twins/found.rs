@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRun
 
 use super::{START, config, gcra, policies, rig::Rig, traffic::Pair, windows};
 use crate::{
-    scripts::{PRELUDE, Plan},
+    scripts::{Plan, Scripts},
     tests::store::Store,
 };
 
@@ -120,7 +120,7 @@ fn no_script_fails_on_any_list() {
     let cases = (policies, lists, any::<[u8; 4]>());
     let config = ProptestConfig { cases: config().cases * 10, ..config() };
     let result = TestRunner::new(config).run(&cases, |(policy, list, choices)| {
-        let plan = Plan::new(PRELUDE, &policy);
+        let plan = Plan::new(Scripts::shared(), &policy);
         let mut rig = Rig::new();
         rig.push(&store, &list);
         for choice in choices {

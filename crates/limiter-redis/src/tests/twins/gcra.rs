@@ -1,4 +1,4 @@
-//! The twin of GCRA, in the words of `gcra/take.lua`.
+//! The twin of GCRA, in the words of `gcra.lua`.
 
 use super::model::{Charge, Twin, digits};
 
@@ -53,13 +53,13 @@ fn text_of(now: i128, debt: i128, scale: i128, quota: &str) -> String {
 impl Gcra {
     /// Makes a limit of its arguments.
     pub(super) fn open(arguments: &[&str]) -> Self {
-        let [quota, increment, capacity, _] = arguments.try_into().unwrap();
-        let (ticks_of, places) = ticks(increment).unwrap();
+        let [_, quota, burst, increment] = arguments.try_into().unwrap();
+        let increment = digits(increment).unwrap();
         Self {
             quota: quota.trim_start().to_owned(),
-            increment: ticks_of,
-            capacity: ticks(capacity).unwrap().0,
-            scale: 10_i128.pow(u32::try_from(places).unwrap()),
+            increment,
+            capacity: digits(burst).unwrap() * increment,
+            scale: if quota.contains('.') { 10_000 } else { 1 },
             now: 0,
             debt: 0,
             other: None,

@@ -1,4 +1,4 @@
-//! The twin of sub-windows and the exact log, in the words of `ledger/take.lua`.
+//! The twin of sub-windows and the exact log, in the words of `functions/log.lua`.
 
 use super::{
     gcra::up,
@@ -13,6 +13,9 @@ struct Header {
     horizon: i128,
 }
 
+/// When the last permit of an entry was taken, its permits, and the total up to it.
+type Entry = (i128, i128, i128);
+
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     own: Header,
@@ -24,14 +27,16 @@ pub(super) struct Ledger {
     /// The text of a state that was neither charged nor given back.
     found: Option<String>,
     header: Header,
-    /// Time and count, the oldest first.
-    entries: Vec<(i128, i128)>,
-    /// The permits of all entries.
-    total: i128,
+    newest: Entry,
+    /// The elements of the entries before the newest, the oldest first.
+    older: Vec<String>,
 }
 
-/// The numbers of a state: the header, the entries and the total.
-type Parsed = (Header, Vec<(i128, i128)>, i128);
+/// No permits.
+const FRESH: Entry = (0, 0, 0);
+
+/// How many entries may be behind one to which permits come back.
+const MOST_BEHIND: usize = 1_000;
 
 impl Header {
     fn of(numbers: [i128; 3]) -> Option<Self> {
@@ -58,7 +63,7 @@ impl Header {
 impl Ledger {
     /// Makes a limit of its arguments.
     pub(super) fn open(arguments: &[&str]) -> Self {
-        let [quota, slots, most, kind] = arguments.try_into().unwrap();
+        let [kind, quota, most, slots] = arguments.try_into().unwrap();
         let numbers: Vec<_> = quota.split_whitespace().map(|word| digits(word).unwrap()).collect();
         let [slot, span, horizon] = numbers.try_into().unwrap();
         let own = Header { slot, span, horizon };
@@ -70,36 +75,82 @@ impl Ledger {
             now: 0,
             found: None,
             header: own,
-            entries: Vec::new(),
-            total: 0,
+            newest: FRESH,
+            older: Vec::new(),
         }
     }
 
-    fn parse(text: &str) -> Option<Parsed> {
-        let words: Vec<_> = text.split(' ').collect();
-        let numbers = words.iter().map(|word| digits(word)).collect::<Option<Vec<_>>>()?;
-        let (&[newest, count, total, slot, span, horizon], older) =
-            numbers.split_first_chunk::<6>()?;
-        let (pairs, []) = older.as_chunks::<2>() else { return None };
-        let has_lengths = |pair: &&[&str]| pair[0].len() == 16 && pair[1].len() <= 16;
-        let are_possible = has_lengths(&&words[..2])
-            && words[2].len() <= 16
-            && words[6..].chunks(2).all(|pair| has_lengths(&pair));
-        let entries = pairs.iter().map(|&[at, count]| (at, count)).chain([(newest, count)]);
-        let header = Header::of([slot, span, horizon]).filter(|_| are_possible)?;
-        Some((header, entries.collect(), total))
+    /// Returns the header, the newest entry and the older ones of a text.
+    fn parse(text: &str) -> Option<(Header, Entry, Vec<String>)> {
+        let mut elements = text.split(';');
+        let words: Vec<_> = elements.next()?.split(' ').collect();
+        let [at, count, total, rest @ ..] = words.as_slice() else { return None };
+        let rest = rest.iter().map(|word| digits(word)).collect::<Option<Vec<_>>>()?;
+        let header = Header::of(rest.try_into().ok()?)?;
+        let newest = entry(&[at, count, total]).filter(|_| total.len() <= 16)?;
+        let older = elements.map(str::to_owned).collect();
+        (newest.1 <= newest.2).then_some((header, newest, older))
     }
 
-    /// Returns how many permits count at a moment, and the first entry that does.
-    fn sum(&self, at: i128) -> (i128, usize) {
-        let is_over = |(taken, _): &&(i128, i128)| self.counts_until(*taken) <= at;
-        let over: Vec<_> = self.entries.iter().take_while(is_over).collect();
-        (self.total - over.iter().map(|(_, count)| count).sum::<i128>(), over.len())
+    /// Returns the entry with a number: behind the older ones the newest.
+    fn entry(&self, n: usize) -> Entry {
+        let (at, count, total) = self.newest;
+        let is_possible =
+            |entry: &Entry| entry.0 <= at && entry.1 <= entry.2 && entry.2 <= total - count;
+        match self.older.get(n - 1) {
+            Some(older) => {
+                let found = entry(&older.split(' ').collect::<Vec<_>>());
+                found.filter(is_possible).unwrap_or((at, total, total))
+            }
+            None => self.newest,
+        }
     }
 
-    /// Returns until when an entry counts: by the quota, or until those that wrote forget it.
-    fn counts_until(&self, at: i128) -> i128 {
-        self.own.end_of(at).min(self.header.end_of(at))
+    /// Returns until when permits count that were taken at a moment, by a quota and by those that wrote.
+    fn end(&self, by: Header, at: i128) -> i128 {
+        by.end_of(at).min(self.header.end_of(at))
+    }
+
+    /// Returns the number of the first entry from the n-th on that was taken `since`, counts after a moment
+    /// and has a total of at least `least`.
+    fn find(&self, by: Header, n: usize, since: i128, moment: i128, least: i128) -> usize {
+        let is_found = |n| {
+            let (at, _, total) = self.entry(n);
+            n > self.older.len() || at >= since && total >= least && self.end(by, at) > moment
+        };
+        let (mut low, mut high, mut step) = (n, None, 0);
+        while high.is_none_or(|high| low < high) {
+            let middle = high.map_or(low + step, |high| usize::midpoint(low, high));
+            if is_found(middle) {
+                high = Some(middle);
+            } else {
+                (low, step) = (middle + 1, 2 * step + 1);
+            }
+        }
+        low
+    }
+
+    /// Returns how many permits count after a moment that were taken `since`, and their first entry.
+    fn counted(&self, since: i128, moment: i128) -> (i128, usize) {
+        let n = self.find(self.own, 1, since, moment, 0);
+        let (at, count, total) = self.entry(n);
+        let counts = at >= since && self.end(self.own, at) > moment;
+        (if counts { self.newest.2 - total + count } else { 0 }, n)
+    }
+
+    /// Returns the first moment from one on at which at most `room` permits count that were taken `since`.
+    fn room(&self, since: i128, room: i128, from: i128) -> i128 {
+        let (counted, n) = self.counted(since, from);
+        if counted <= room {
+            return from;
+        }
+        let (at, ..) = self.entry(self.find(self.own, n, 0, 0, self.newest.2 - room));
+        from.max(self.end(self.own, at))
+    }
+
+    fn ceiling(&self, slot: i128) -> i128 {
+        let number = slot % self.slots;
+        self.most * (number + 1) / self.slots - self.most * number / self.slots
     }
 
     /// Returns the header of entries that the quota and those of another header have to find.
@@ -111,76 +162,43 @@ impl Ledger {
         }
     }
 
-    fn ceiling(&self, slot: i128) -> i128 {
-        let number = slot % self.slots;
-        self.most * (number + 1) / self.slots - self.most * number / self.slots
+    fn full(&mut self, found: Option<Header>) {
+        let (_, count, total) = self.entry(1);
+        let sum = found.map_or(0, |_| self.newest.2 - total + count).max(self.most);
+        let at = if self.loose { up(self.now, self.own.slot) * self.own.slot } else { self.now };
+        self.header = self.join(found.unwrap_or(self.own));
+        self.header.horizon = self.header.horizon.max(at - self.now);
+        (self.newest, self.older) = ((at, sum, sum), Vec::new());
     }
+}
 
-    /// Returns the entries of the slot of a moment that count then.
-    fn in_slot(&self, at: i128) -> Vec<(i128, i128)> {
-        let counts = |(taken, _): &&(i128, i128)| {
-            *taken >= self.own.slot_of(at) && self.counts_until(*taken) > at
-        };
-        self.entries.iter().filter(counts).copied().collect()
-    }
-
-    fn room_in_slot(&self, at: i128) -> i128 {
-        if self.slots == 0 {
-            return i128::MAX;
-        }
-        let taken: i128 = self.in_slot(at).iter().map(|(_, count)| count).sum();
-        (self.ceiling(at / self.own.slot) - taken).max(0)
-    }
-
-    /// Returns the first moment from `at` on at which a slot has room for a cost.
-    fn fits_by_pace(&self, at: i128, cost: i128) -> i128 {
-        let slot = at / self.own.slot;
-        let entries = self.in_slot(at);
-        let mut taken: i128 = entries.iter().map(|(_, count)| count).sum();
-        let (room, mut fits) = (self.ceiling(slot) - cost, at);
-        for (moment, count) in entries {
-            if taken <= room {
-                break;
-            }
-            fits = fits.max(self.counts_until(moment));
-            taken -= count;
-        }
-        if taken <= room && fits < (slot + 1) * self.own.slot {
-            return fits;
-        }
-        let mut enough = (slot + 1..).filter(|slot| self.ceiling(*slot) >= cost);
-        enough.next().unwrap() * self.own.slot
-    }
+/// Returns the entry of three words.
+fn entry(words: &[&str]) -> Option<Entry> {
+    let &[at, count, total] = words else { return None };
+    (at.len() == 16).then_some((digits(at)?, digits(count)?, digits(total)?))
 }
 
 impl Twin for Ledger {
     fn read(&mut self, text: Option<&str>, now: i128) -> bool {
-        (self.now, self.header, self.entries) = (now, self.own, Vec::new());
-        (self.found, self.total) = (None, 0);
+        (self.now, self.header, self.newest) = (now, self.own, FRESH);
+        (self.found, self.older) = (None, Vec::new());
+        self.header.horizon = 0;
         let Some(text) = text else { return true };
-        let found = Self::parse(text);
-        let possible = found.clone().filter(|(header, entries, _)| {
-            let latest = now + header.horizon.max(header.slot);
-            entries.last().is_none_or(|(at, _)| *at <= latest)
-        });
-        let Some((header, entries, total)) = possible else {
-            let at = if self.loose { up(now, self.own.slot) * self.own.slot } else { now };
-            let (header, _, total) = found.unwrap_or((self.own, Vec::new(), 0));
-            self.header = self.join(header);
-            self.header.horizon = self.header.horizon.max(at - now);
-            self.total = total.max(self.most);
-            self.entries = vec![(at, self.total)];
+        let Some((header, newest, older)) = Self::parse(text) else {
+            self.full(None);
             return false;
         };
-        if entries.last().is_none_or(|(at, _)| header.end_of(*at) <= now) {
+        (self.header, self.newest, self.older) = (header, newest, older);
+        if newest.0 > now + header.horizon.max(header.slot) {
+            self.full(Some(header));
+            return false;
+        }
+        if header.end_of(newest.0) <= now {
+            (self.newest, self.older, self.header) = (FRESH, Vec::new(), self.own);
+            self.header.horizon = 0;
             return true;
         }
-        let is_over = |(at, _): &&(i128, i128)| header.end_of(*at) <= now;
-        let over: i128 = entries.iter().take_while(is_over).map(|(_, count)| count).sum();
-        self.total = total - over;
-        self.entries =
-            entries.into_iter().skip_while(|(at, _)| header.end_of(*at) <= now).collect();
-        self.header = header;
+        self.older.drain(..self.find(header, 1, 0, now, 0) - 1);
         self.found = Some(text.to_owned());
         true
     }
@@ -190,67 +208,83 @@ impl Twin for Ledger {
         if cost > largest {
             return None;
         }
-        let (mut sum, first) = self.sum(from);
-        let mut at = self.entries.last().map_or(from, |(at, _)| from.max(self.own.slot_of(*at)));
-        for (taken, count) in &self.entries[first..] {
-            if sum <= self.most - cost {
-                break;
+        let at = self.room(0, self.most - cost, from).max(self.own.slot_of(self.newest.0));
+        if self.slots == 0 {
+            return Some(at);
+        }
+        let slot = at / self.own.slot;
+        let room = self.ceiling(slot) - cost;
+        if room >= 0 {
+            let fits = self.room(slot * self.own.slot, room, at);
+            if fits < (slot + 1) * self.own.slot {
+                return Some(fits);
             }
-            at = at.max(self.counts_until(*taken));
-            sum -= count;
         }
-        if self.slots > 0 {
-            at = self.fits_by_pace(at, cost);
-        }
-        Some(at)
+        let mut enough = (slot + 1..).filter(|slot| self.ceiling(*slot) >= cost);
+        Some(enough.next().unwrap() * self.own.slot)
     }
 
-    fn charge(&mut self, cost: i128, at: i128) -> i128 {
+    fn charge(&mut self, cost: i128, moment: i128) -> i128 {
         self.found = None;
         self.header = self.join(self.header);
-        self.total += cost;
-        match self.entries.last_mut() {
-            Some(last) if self.own.slot_of(last.0) >= self.own.slot_of(at) => {
-                *last = (last.0.max(at), last.1 + cost);
-            }
-            _ => self.entries.push((at, cost)),
+        let (at, count, total) = self.newest;
+        self.newest = (at.max(moment), count + cost, total + cost);
+        if at > 0 && self.own.slot_of(at) < self.own.slot_of(moment) {
+            self.older.push(format!("{at} {count} {total}"));
+            self.newest.1 = cost;
         }
-        self.entries.last().unwrap().0 - self.now
+        self.newest.0 - self.now
     }
 
     fn refund(&mut self, charge: &Charge, mark: i128) -> (i128, bool) {
         self.found = None;
         let mark = charge.taken_at + mark;
-        let index = self.entries.partition_point(|(at, _)| *at < mark);
-        let Some(entry) = self.entries.get_mut(index) else { return (0, false) };
-        if self.own.slot_of(entry.0) != self.own.slot_of(mark) {
+        let n = self.find(self.own, 1, mark, 0, 0);
+        let (at, count, _) = self.entry(n);
+        let is_own = at >= mark && self.own.slot_of(at) == self.own.slot_of(mark);
+        // A list is not changed if a whole charge has to come back and can't, so that is no test here.
+        if !is_own || self.older.len() >= n + MOST_BEHIND {
             return (0, false);
         }
-        let permits = charge.permits.min(entry.1);
-        entry.1 -= permits;
-        self.total -= permits;
-        while self.entries.last().is_some_and(|(_, count)| *count == 0) {
-            self.entries.pop();
+        let permits = charge.permits.min(count);
+        for behind in n..=self.older.len() {
+            let (at, count, total) = self.entry(behind);
+            let count = if behind == n { count - permits } else { count };
+            // The newest total is as before, so that the entries behind are read as before.
+            self.older[behind - 1] = format!("{at} {count} {}", total - permits);
+        }
+        if n > self.older.len() {
+            self.newest.1 -= permits;
+        }
+        self.newest.2 -= permits;
+        while self.newest.1 == 0 && !self.older.is_empty() {
+            self.newest = self.entry(self.older.len());
+            self.older.pop();
         }
         (permits, permits == charge.cost)
     }
 
     fn usage(&self) -> [i128; 2] {
-        let room = (self.most - self.sum(self.now).0).max(0).min(self.room_in_slot(self.now));
-        let Some((last, _)) = self.entries.last() else { return [0, room] };
-        let has_begun = self.own.slot_of(*last) <= self.now;
-        [(self.counts_until(*last) - self.now).max(0), if has_begun { room } else { 0 }]
+        let mut room = self.most - self.counted(0, self.now).0;
+        if self.slots > 0 {
+            let slot = self.now / self.own.slot;
+            let in_slot = self.counted(slot * self.own.slot, self.now).0;
+            room = room.min(self.ceiling(slot) - in_slot);
+        }
+        let has_begun = self.own.slot_of(self.newest.0) <= self.now;
+        let reset = (self.end(self.own, self.newest.0) - self.now).max(0);
+        [reset, if has_begun { room.max(0) } else { 0 }]
     }
 
     fn text(&self) -> (String, i128) {
-        let Header { slot, span, horizon } = self.header;
-        let Some(((last, count), older)) = self.entries.split_last().filter(|_| self.total > 0)
-        else {
+        let (at, count, total) = self.newest;
+        if count == 0 {
             return ("-".to_owned(), 0);
-        };
-        let older = older.iter().map(|(at, count)| format!(" {at} {count}"));
-        let text = format!("{last} {count} {} {slot} {span} {horizon}", self.total)
-            + &older.collect::<String>();
-        (self.found.clone().unwrap_or(text), self.header.end_of(*last) - self.now)
+        }
+        let Header { slot, span, horizon } = self.header;
+        let older = self.older.iter().map(|element| format!(";{element}"));
+        let text =
+            format!("{at} {count} {total} {slot} {span} {horizon}") + &older.collect::<String>();
+        (self.found.clone().unwrap_or(text), self.header.end_of(at) - self.now)
     }
 }

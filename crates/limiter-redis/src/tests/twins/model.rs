@@ -101,10 +101,10 @@ impl Model {
     fn read(&mut self, value: Option<&str>, now: i128) -> bool {
         self.now = now;
         if let [limit] = self.limits.as_mut_slice() {
-            // The elements of a list are the words of a text.
+            // The elements of a list are those of a text.
             let is_list = matches!(limit, Any::Ledger(_));
             let value =
-                value.map(|value| if is_list { value.replace(',', " ") } else { value.to_owned() });
+                value.map(|value| if is_list { value.replace(',', ";") } else { value.to_owned() });
             let value = value.as_deref();
             return limit.twin_mut().read(value, now);
         }
@@ -139,8 +139,14 @@ impl Model {
         let at_or_never = at.unwrap_or(i128::MAX);
         if cost == 0 || at_or_never > latest {
             let wait = at.map_or(-1, |at| at - now);
-            let head: &[i128] =
-                if self.limits.len() > 1 { &[0, wait, longest as i128 + 1] } else { &[0, wait] };
+            // The scripts of one algorithm don't number the limit.
+            let is_alone = match self.limits.as_slice() {
+                [Any::Ledger(_)] => true,
+                [_] => within.is_none(),
+                _ => false,
+            };
+            let head = [0, wait, longest as i128 + 1];
+            let head = &head[..if is_alone { 2 } else { 3 }];
             let reply = [head, &self.usages()].concat();
             if is_possible {
                 return Outcome { reply, value: found.map(str::to_owned), life: None };
@@ -196,19 +202,11 @@ impl Model {
             return (None, None);
         }
         let value = match self.limits.as_slice() {
-            [Any::Ledger(_)] => Some(as_list(&texts[0].0)),
+            [Any::Ledger(_)] => Some(texts[0].0.replace(';', ",")),
             _ => Some(texts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(", ")),
         };
         (value, Some(super::gcra::up(lasts, 1_000) + 1))
     }
-}
-
-/// Returns the elements of the list that a log's text is.
-fn as_list(text: &str) -> String {
-    let words: Vec<_> = text.split(' ').collect();
-    let (head, older) = words.split_at(6);
-    let older = older.chunks(2).map(|entry| format!(",{}", entry.join(" ")));
-    head.join(" ") + &older.collect::<String>()
 }
 
 /// Returns the number that digits are, the largest if they are too many; `None` if they are none.

@@ -8,7 +8,7 @@
 local server, clock, life, writes = redis, nil, nil, nil
 local writing = { SET = true, DEL = true, LPUSH = true, RPUSH = true, RPOP = true, LSET = true, LTRIM = true,
   PEXPIRE = true }
-local redis = { call = function(command, ...)
+local function run(call, command, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
   end
@@ -22,8 +22,12 @@ local redis = { call = function(command, ...)
     -- The server's own clock goes on while the test's stands still.
     arguments[expiry] = string.format('%.0f', arguments[expiry] + 3600000)
   end
-  return server.call(command, unpack(arguments))
-end }
+  return call(command, unpack(arguments))
+end
+local redis = {
+  call = function(...) return run(server.call, ...) end,
+  pcall = function(...) return run(server.pcall, ...) end,
+}
 local scripts = {
 --SCRIPTS
 }

@@ -10,7 +10,7 @@ use super::{
     rig::{Done, Rig},
 };
 use crate::{
-    scripts::{Charged, PRELUDE, Plan},
+    scripts::{Charged, Plan, Scripts},
     tests::store::Store,
 };
 
@@ -27,7 +27,16 @@ pub(in crate::tests) struct Pair {
     rig: Rig,
     value: Option<String>,
     receipts: Vec<(usize, Charged, u64)>,
-    steps: Vec<(i128, String, Outcome)>,
+    steps: Vec<Step>,
+}
+
+/// A call, and what the twin did.
+struct Step {
+    now: i128,
+    call: String,
+    /// Of a check or a peek, the policy and the cost.
+    check: Option<(usize, Cost)>,
+    outcome: Outcome,
 }
 
 /// Which operation comes next, and how.
@@ -45,8 +54,8 @@ impl Choice {
 impl Pair {
     pub(in crate::tests) fn new(policies: &[Policy]) -> Self {
         let side = |policy: &Policy| {
-            let plan = Plan::new(PRELUDE, policy);
-            let model = Model::new(policy, plan.general());
+            let plan = Plan::new(Scripts::shared(), policy);
+            let model = Model::new(policy, plan.limits.iter().map(|limit| &limit.arguments));
             Side { plan, model, window: policy.limits()[0].quota().window() }
         };
         Self {
@@ -86,7 +95,8 @@ impl Pair {
                 let call = self.sides[side].plan.reset();
                 self.rig.add(now, &call);
                 let reply = vec![self.value.is_some().into()];
-                self.note(now, "reset".to_owned(), Outcome { reply, value: None, life: None });
+                let outcome = Outcome { reply, value: None, life: None };
+                self.note(now, "reset".to_owned(), None, outcome);
             }
             _ => self.peek(now, side),
         }
@@ -96,7 +106,7 @@ impl Pair {
         let Side { plan, model, .. } = &mut self.sides[side];
         self.rig.add(now, &plan.check(cost));
         let outcome = model.take(now, self.value.as_deref(), cost.get().into(), None);
-        self.note(now, format!("check {cost} by {side}"), outcome);
+        self.note(now, format!("check {cost} by {side}"), Some((side, cost)), outcome);
     }
 
     fn take(&mut self, now: i128, side: usize, cost: Cost, within: Duration) {
@@ -111,7 +121,7 @@ impl Pair {
         if let Some(charged) = taken.charged {
             self.receipts.push((side, charged, cost.get()));
         }
-        self.note(now, format!("take {cost} by {side} within {within} us"), outcome);
+        self.note(now, format!("take {cost} by {side} within {within} us"), None, outcome);
     }
 
     fn refund(&mut self, now: i128, receipt: &(usize, Charged, u64), permits: u64) {
@@ -121,19 +131,29 @@ impl Pair {
         self.rig.add(now, &call);
         let outcome = model.refund(now, self.value.as_deref(), &call);
         let text = format!("refund {:?} by {side}", call.arguments);
-        self.note(now, text, outcome);
+        self.note(now, text, None, outcome);
     }
 
     pub(super) fn peek(&mut self, now: i128, side: usize) {
         let Side { plan, model, .. } = &mut self.sides[side];
         self.rig.add(now, &plan.peek());
         let outcome = model.take(now, self.value.as_deref(), 0, None);
-        self.note(now, format!("peek by {side}"), outcome);
+        self.note(now, format!("peek by {side}"), Some((side, Cost::ONE)), outcome);
     }
 
-    fn note(&mut self, now: i128, call: String, outcome: Outcome) {
+    fn note(&mut self, now: i128, call: String, check: Option<(usize, Cost)>, outcome: Outcome) {
         self.value.clone_from(&outcome.value);
-        self.steps.push((now, call, outcome));
+        self.steps.push(Step { now, call, check, outcome });
+    }
+
+    /// Returns a refusal of GCRA, which is a debt, as the replies of the other scripts.
+    fn spelled_out(&self, check: Option<(usize, Cost)>, reply: Vec<i128>) -> Vec<i128> {
+        let Some((side, cost)) = check.filter(|_| reply[0] < 0) else { return reply };
+        let numbers: Vec<_> = reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
+        let decision = self.sides[side].plan.checked(&numbers, cost).expect("a debt").decision;
+        let micros = |time: Duration| i128::try_from(time.as_micros()).unwrap();
+        let wait = decision.retry_after().map_or(-1, micros);
+        vec![0, wait, micros(decision.reset_after()), decision.remaining().into()]
     }
 
     /// Runs the scripts, and holds the twins' answers against theirs.
@@ -141,11 +161,13 @@ impl Pair {
         let all = self.rig.run(store);
         prop_assert_eq!(all.len(), self.steps.len());
         let mut before: Option<&Done> = None;
-        for (index, ((now, call, outcome), done)) in self.steps.iter().zip(&all).enumerate() {
+        for (index, (step, done)) in self.steps.iter().zip(&all).enumerate() {
+            let Step { now, call, check, outcome } = step;
             let found = before
                 .map(|done| String::from_utf8_lossy(done.value.as_deref().unwrap_or_default()));
             let context = format!("step {index} at {now}: {call}\nfound {found:?}");
-            let (mut reply, mut expected) = (done.reply.clone(), outcome.reply.clone());
+            let reply = done.reply.clone().map(|reply| self.spelled_out(*check, reply));
+            let (mut reply, mut expected) = (reply, outcome.reply.clone());
             if call.starts_with("peek") {
                 // A cost of zero waits for nothing that a caller sees.
                 let waits = 1..if self.sides[0].plan.limits.len() > 1 { 3 } else { 2 };

@@ -1,0 +1,69 @@
+-- Returns the first moment from `from` on at which at most `room` of the permits count that were taken `since`.
+local function log_room(log, limit, since, room, from)
+  local counted, n = log_counted(log, limit, since, from)
+  if counted <= room then
+    return from
+  end
+  return math.max(from, log_end(log, limit, log_entry(log, log_find(log, limit, n, 0, 0, log.total - room))))
+end
+
+-- Returns how many permits a paced window admits in a slot with this number.
+local function log_ceiling(limit, number)
+  local even, rest, within = math.floor(limit.most / limit.number), limit.most % limit.number, number % limit.number
+  return even + math.floor(rest * (within + 1) / limit.number) - math.floor(rest * within / limit.number)
+end
+
+-- Returns from which moment on, `from` or later, a cost fits: math.huge for never.
+local function log_fits(log, limit, cost, from)
+  local even, rest = math.floor(limit.most / math.max(limit.number, 1)), limit.most % math.max(limit.number, 1)
+  if cost > even + (rest > 0 and 1 or 0) then
+    return math.huge
+  end
+  -- Behind what is promised for later.
+  local fits = math.max(log_room(log, limit, 0, limit.most - cost, from), log.at - log.at % limit.slot)
+  if limit.number > 0 then
+    local number = math.floor(fits / limit.slot)
+    local room = log_ceiling(limit, number) - cost
+    fits = room < 0 and math.huge or log_room(log, limit, number * limit.slot, room, fits)
+    if fits >= (number + 1) * limit.slot then
+      number = number + 1
+      if cost > even then
+        -- Of the slots with one permit more, the first in which the rest, spread evenly, reaches the next whole.
+        local within = number % limit.number
+        number = number - within + math.ceil((math.floor(within * rest / limit.number) + 1) * limit.number / rest) - 1
+      end
+      fits = number * limit.slot
+    end
+  end
+  return fits
+end
+
+-- Returns how many permits are left now, if no later slot is in use.
+local function log_left(log, limit)
+  local left, number = limit.most - log_counted(log, limit, 0, now), math.floor(now / limit.slot)
+  if limit.number > 0 then
+    left = math.min(left, log_ceiling(limit, number) - log_counted(log, limit, number * limit.slot, now))
+  end
+  return left
+end
+
+-- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes `older`. Returns
+-- the log, and the mark of the charge, which is the time until the entry.
+local function log_charge(log, limit, cost, at)
+  log.left = log_left(log, limit) - cost
+  -- Slots of two lengths share no grid.
+  log.slot = log.slot == limit.slot and log.span == limit.span and limit.slot or 1
+  log.span, log.horizon = math.max(log.span, limit.span), math.max(log.horizon, limit.horizon)
+  if log.at > 0 and log.at - log.at % limit.slot < at - at % limit.slot then
+    log.older, log.count = string.format('%d %d %d', log.at, log.count, log.total), 0
+  end
+  log.at, log.count, log.total = math.max(log.at, at), log.count + cost, log.total + cost
+  return log, log.at - now
+end
+
+-- Returns the time until nothing counts, and the permits that remain.
+local function log_usage(log, limit)
+  local left = log.left or log_left(log, limit)
+  local has_begun = log.at - log.at % limit.slot <= now
+  return math.max(log_end(log, limit, log.at) - now, 0), has_begun and math.max(left, 0) or 0
+end

@@ -1,1 +1,0 @@
-local take, parts, is_gcra = gcra, 3, true

@@ -1,1 +1,0 @@
-takes.gcra = gcra

@@ -1,0 +1,41 @@
+-- Script  refund_log: gives permits of a charge back to a log that is alone at its key.
+--
+-- State   as of the script log
+-- KEYS    the key
+-- ARGV    as of the script refund, for one limit
+-- Reply   how many permits came back: before the moment that they were charged for, all of them or none. None if the
+--         log has more than 1,000 later entries
+-- Costs   TIME and LRANGE; LINDEX for each step of a search; if permits came back LINDEX and LSET for each later entry,
+--         RPOP, LTRIM and LSET; DEL if nothing counts any more
+
+-- include clock
+
+-- include log
+
+-- include log_refund
+
+local kind, quota, most, number, permits, cost, taken_at, at, mark = unpack(ARGV)
+local limit = { kind = kind, quota = quota, most = most + 0, number = number + 0 }
+local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0, mark = mark + 0 }
+local key, is_early = KEYS[1], now < charge.at
+-- Charged later than now: the clock has stepped back.
+if now < charge.taken_at or is_early and charge.permits < charge.cost then
+  return 0
+end
+local found = redis.call('LRANGE', key, 0, 2)
+found.key = found[3] and key
+local log = log_read(found, limit)
+if log ~= found then
+  return 0
+end
+local permits, first, last = log_refund(log, limit, charge, is_early and charge.cost or 1)
+if permits > 0 and log.count == 0 then
+  redis.call('DEL', key)
+elseif permits > 0 then
+  for n = first, last do
+    redis.call('LSET', key, n, log[n + 1])
+  end
+  redis.call('LTRIM', key, log.dropped, last)
+  redis.call('LSET', key, 0, log_head(log))
+end
+return permits

@@ -1,1 +1,0 @@
-local take, parts, is_gcra = window, 4, false

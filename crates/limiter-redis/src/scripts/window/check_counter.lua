@@ -1,1 +1,0 @@
-local take, parts, is_gcra = counter, 4, false

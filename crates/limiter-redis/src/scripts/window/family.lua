@@ -1,1 +1,0 @@
-takes.fixed, takes.aligned, takes.counter = window, window, counter
