@@ -38,7 +38,7 @@ struct Recorder {
 struct Exchange {
     call: Option<Call>,
     /// Without a reply, the recorder does not have the script, so that the limiter sends its source.
-    reply: Option<Vec<i64>>,
+    reply: Option<ScriptReply>,
 }
 
 impl Captured {
@@ -65,8 +65,8 @@ impl Captured {
     }
 
     /// Returns the decision that the limiter reads from a reply.
-    pub(crate) async fn decision(&self, reply: &[i64]) -> Result<Decision> {
-        self.recorder.exchange(|exchange| exchange.reply = Some(reply.to_vec()));
+    pub(crate) async fn decision(&self, reply: &ScriptReply) -> Result<Decision> {
+        self.recorder.exchange(|exchange| exchange.reply = Some(reply.clone()));
         self.limiter.check("key").await.with_context(|| format!("the reply {reply:?}"))
     }
 }
@@ -97,13 +97,12 @@ impl ScriptClient for Recorder {
         self.exchange(|exchange| {
             let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
             let words = call.words();
+            // A check of one subject has one key.
             let [name, source, _, key, arguments @ ..] = words.as_slice() else {
                 return Err(no_script());
             };
             if **name == *b"EVALSHA" {
-                let reply = exchange.reply.as_ref().ok_or_else(no_script)?;
-                let integers = reply.iter().copied().map(ScriptReply::Integer);
-                return Ok(ScriptReply::Array(integers.collect()));
+                return exchange.reply.clone().ok_or_else(no_script);
             }
             exchange.call = Some(Call {
                 source: String::from_utf8_lossy(source).into_owned(),

@@ -1,6 +1,7 @@
 //! Decisions a second by the server, beside a script without logic and beside the classic scripts.
 
 use anyhow::{Context, Result};
+use limiter_redis::ScriptReply;
 
 use crate::{
     Bench,
@@ -171,11 +172,11 @@ impl Runner {
 
 impl Replies {
     /// Returns how many of the replies are admissions, `None` if they are not decisions.
-    async fn admitted(&self, replies: &[Vec<i64>]) -> Result<Option<usize>> {
+    async fn admitted(&self, replies: &[ScriptReply]) -> Result<Option<usize>> {
         let limiter = match self {
             Self::Ignored => return Ok(None),
             Self::FirstInteger => {
-                let is_admitted = |reply: &&Vec<i64>| reply.first().is_some_and(|first| *first > 0);
+                let is_admitted = |reply: &&ScriptReply| first_integer(reply) > Some(0);
                 return Ok(Some(replies.iter().filter(is_admitted).count()));
             }
             Self::Limiter(limiter) => limiter,
@@ -185,6 +186,15 @@ impl Replies {
             admitted += usize::from(limiter.decision(reply).await?.is_admitted());
         }
         Ok(Some(admitted))
+    }
+}
+
+/// Returns the first integer of a reply, however deeply it is nested.
+fn first_integer(reply: &ScriptReply) -> Option<i64> {
+    match reply {
+        ScriptReply::Integer(integer) => Some(*integer),
+        ScriptReply::Array(replies) => first_integer(replies.first()?),
+        _ => None,
     }
 }
 

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use limiter_redis::ScriptReply;
 
 /// Calls in one write. While the server executes one batch, the next one is in flight.
 const BATCH: usize = 250;
@@ -30,8 +31,8 @@ pub(crate) struct Calls {
 pub(crate) struct Outcome {
     pub(crate) calls: usize,
     pub(crate) time: Duration,
-    /// The integers of one reply of each batch.
-    pub(crate) replies: Vec<Vec<i64>>,
+    /// One reply of each batch.
+    pub(crate) replies: Vec<ScriptReply>,
 }
 
 impl Calls {
@@ -91,25 +92,27 @@ impl Pipe {
         Ok(outcome)
     }
 
-    /// Reads one reply, and returns the integers in it.
-    fn reply(&mut self) -> Result<Vec<i64>> {
+    fn reply(&mut self) -> Result<ScriptReply> {
         let mut line = Vec::new();
         self.replies.read_until(b'\n', &mut line)?;
         let line = str::from_utf8(&line)?.trim_end();
         ensure!(!line.is_empty(), "the server has closed the connection");
         let (kind, rest) = line.split_at(1);
         match kind {
-            ":" => Ok(vec![rest.parse()?]),
+            ":" => Ok(ScriptReply::Integer(rest.parse()?)),
             "*" => {
-                let parts: Result<Vec<_>> = (0..rest.parse()?).map(|_| self.reply()).collect();
-                Ok(parts?.concat())
+                let replies: Result<_> = (0..rest.parse()?).map(|_| self.reply()).collect();
+                Ok(ScriptReply::Array(replies?))
             }
-            "$" if !rest.starts_with('-') => {
-                self.replies.read_exact(&mut vec![0; rest.parse::<usize>()? + 2])?;
-                Ok(Vec::new())
+            "$" => {
+                let length: usize = rest.parse().context("a null reply")?;
+                let mut text = vec![0; length + 2];
+                self.replies.read_exact(&mut text)?;
+                text.truncate(length);
+                Ok(ScriptReply::Text(String::from_utf8(text)?))
             }
-            "-" => bail!("the server replied: {rest}"),
-            _ => Ok(Vec::new()),
+            "+" => Ok(ScriptReply::Text(rest.to_owned())),
+            _ => bail!("the server replied: {line}"),
         }
     }
 }

@@ -96,8 +96,7 @@ impl Contender {
             Self::Fred { client, digest, keys, arguments } => {
                 let (key, arguments) = (keys[index].clone(), arguments.clone());
                 let reply: Value = client.evalsha(digest, key, arguments).await?;
-                // The script of GCRA replies a debt if it admits, and else an array.
-                matches!(reply, Value::Integer(debt) if debt > 0)
+                first_integer(&reply) > Some(0)
             }
             Self::Throttled { limiter, quota, keys } => {
                 limiter.check(keys[index].as_str(), *quota).await?.is_allowed()
@@ -107,5 +106,15 @@ impl Contender {
                 tower_rate_limit_fred::rate_limit(client, key, *burst, *interval).await?.is_none()
             }
         })
+    }
+}
+
+/// Returns the first integer of a reply, however deeply it is nested. It is positive if the script has
+/// admitted the check, and else 0.
+fn first_integer(reply: &Value) -> Option<i64> {
+    match reply {
+        Value::Integer(integer) => Some(*integer),
+        Value::Array(values) => first_integer(values.first()?),
+        _ => None,
     }
 }
