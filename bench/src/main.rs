@@ -17,7 +17,7 @@ mod wire;
 
 use std::{env, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tokio::runtime::Runtime;
 
 use host::Host;
@@ -27,6 +27,8 @@ struct Bench {
     host: Host,
     runtime: Runtime,
     effort: Effort,
+    /// Texts in the names of the scripts to measure. If there are none, all scripts are measured.
+    names: Vec<String>,
 }
 
 /// How long to measure. In each round, each contender has one turn.
@@ -44,28 +46,60 @@ const FULL: Effort =
 const QUICK: Effort =
     Effort { rounds: 3, script: Duration::from_millis(100), client: Duration::from_millis(80) };
 
+/// What to measure.
+enum Part {
+    /// The speed of scripts and clients.
+    Speed,
+    /// The speed of scripts.
+    Scripts,
+    Memory,
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (effort, speed) = match arguments.as_slice() {
-        ["redis"] => (FULL, true),
-        ["redis", "--quick"] => (QUICK, true),
-        ["redis-memory"] => (QUICK, false),
-        _ => bail!("invalid arguments {arguments:?}: use redis, redis --quick or redis-memory"),
-    };
+    let (mut part, mut effort, mut names) = (None, FULL, Vec::new());
+    for argument in &arguments {
+        part = Some(match (argument.as_str(), part) {
+            ("redis", None) => Part::Speed,
+            ("redis-memory", None) => Part::Memory,
+            ("--scripts", Some(Part::Speed)) => Part::Scripts,
+            ("--quick", Some(part @ (Part::Speed | Part::Scripts))) => {
+                effort = QUICK;
+                part
+            }
+            (name, Some(Part::Scripts)) if !name.starts_with('-') => {
+                names.push(name.to_lowercase());
+                Part::Scripts
+            }
+            (other, _) => bail!("unexpected argument `{other}`: use {OPTIONS}"),
+        });
+    }
+    let part = part.with_context(|| format!("no arguments: use {OPTIONS}"))?;
     let host = Host::start()?;
     // Started after the process was pinned, so that its threads are pinned too.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let bench = Bench { host, runtime, effort };
+    let bench = Bench { host, runtime, effort, names };
     println!("Printed by `cargo xtask bench {}`.", arguments.join(" "));
     bench.host.describe()?;
-    if speed {
-        server_side::table(&bench)?;
-        bench.host.flush()?;
-        client_side::table(&bench)?;
-        bench.host.flush()?;
-        local::table(&bench)
-    } else {
-        memory::table(&bench)
+    match part {
+        Part::Memory => memory::table(&bench),
+        Part::Scripts => server_side::table(&bench),
+        Part::Speed => {
+            server_side::table(&bench)?;
+            bench.host.flush()?;
+            client_side::table(&bench)?;
+            bench.host.flush()?;
+            local::table(&bench)
+        }
+    }
+}
+
+const OPTIONS: &str = "redis [--quick] [--scripts [NAME...]] | redis-memory";
+
+impl Bench {
+    /// Returns whether the script of this name is one of those to measure.
+    fn measures(&self, script: &str) -> bool {
+        let script = script.to_lowercase();
+        self.names.is_empty() || self.names.iter().any(|name| script.contains(name))
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions a second by the server, beside a script without logic and beside the classic scripts.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use limiter_redis::ScriptReply;
 
 use crate::{
@@ -11,6 +11,8 @@ use crate::{
     table::{Sample, Table},
     wire::{Calls, Pipe},
 };
+
+const FLOOR_NAME: &str = "floor";
 
 /// What each script with a state in a string needs: the time, a read, and a write with an expiry. It
 /// has no logic, and its value is from the clock.
@@ -100,25 +102,38 @@ fn runners(bench: &Bench) -> Result<Vec<Runner>> {
         source,
         arguments: arguments.iter().map(ToString::to_string).collect(),
     };
-    let floor = script("floor", FLOOR, &[HOUR]);
     let bare = [
         (script("`return 1`", "return 1", &[HOUR]), Many, Ignored),
-        (floor.clone(), Many, Ignored),
-        (floor, Few, Ignored),
         (script("floor that stores a timestamp", TIMESTAMP, &[HOUR]), Many, Ignored),
         (script("shortest GCRA", SHORTEST, &[HOUR, INCREMENT]), Many, FirstInteger),
     ];
     let mut runners = Vec::new();
     for (index, (script, traffic, replies)) in bare.into_iter().enumerate() {
+        if !bench.measures(&script.name) {
+            continue;
+        }
         runners.push(Runner::bare(bench, script, &format!("b{index:02}"), traffic, replies)?);
     }
     for (index, subject) in subjects::all()?.into_iter().enumerate() {
+        if !bench.measures(subject.name) {
+            continue;
+        }
         let limiter =
             Captured::new(bench.runtime.handle(), &subject.policy, &format!("s{index:02}"))?;
         runners.push(Runner::of(bench, &subject, limiter)?);
     }
     for (index, (script, traffic)) in classics::all().into_iter().enumerate() {
+        if !bench.measures(&script.name) {
+            continue;
+        }
         runners.push(Runner::bare(bench, script, &format!("c{index:02}"), traffic, FirstInteger)?);
+    }
+    ensure!(!runners.is_empty(), "no script has a name that contains any of {:?}", bench.names);
+    for (traffic, prefix) in [(Few, "f00"), (Many, "f01")] {
+        if runners.iter().any(|runner| runner.traffic == traffic) {
+            let floor = script(FLOOR_NAME, FLOOR, &[HOUR]);
+            runners.insert(0, Runner::bare(bench, floor, prefix, traffic, Ignored)?);
+        }
     }
     Ok(runners)
 }
@@ -221,8 +236,9 @@ fn print(bench: &Bench, runners: &[Runner]) {
         "admitted",
     ]);
     for runner in runners {
-        let floor =
-            runners.iter().find(|floor| floor.name == "floor" && floor.traffic == runner.traffic);
+        let floor = runners
+            .iter()
+            .find(|floor| floor.name == FLOOR_NAME && floor.traffic == runner.traffic);
         let ratio = |pick: fn(&Runner) -> &Sample| {
             floor.map_or(String::new(), |floor| pick(runner).over(pick(floor)).show(1.0, 2))
         };

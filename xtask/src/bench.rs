@@ -43,6 +43,8 @@ fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> 
 
 /// Runs the package in `bench/`, on the server named or at hand. A full run on a server that is named
 /// writes its report.
+///
+/// With `--scripts`, it measures only the scripts whose names contain one of the texts that follow.
 fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     let mut passed_on = Vec::new();
     let (mut server, mut report) = (None, None);
@@ -50,13 +52,18 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     while let Some(argument) = arguments.next() {
         match argument {
             "redis" | "redis-memory" if passed_on.is_empty() => passed_on.push(argument),
-            "--quick" if passed_on == ["redis"] => passed_on.push(argument),
+            "--quick" | "--scripts" if passed_on.first() == Some(&"redis") => {
+                passed_on.push(argument);
+            }
             "--server" => {
                 let name = arguments.next();
                 let name =
                     name.with_context(|| format!("--server needs one of {}", servers::names()))?;
                 server = Some(Release::named(name)?.path(shell)?);
                 report = Some(format!("docs/benchmarks/{name}.md"));
+            }
+            name if passed_on.contains(&"--scripts") && !name.starts_with('-') => {
+                passed_on.push(name);
             }
             other => bail!("bench has no `{other}` there; use {OPTIONS}"),
         }
@@ -87,4 +94,5 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 
 /// What may follow on the command line.
 pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | layer [--quick] | \
-                                  redis [--quick] | redis-memory; redis: [--server NAME]";
+                                  redis [--quick] [--scripts [SCRIPT...]] | redis-memory; redis: \
+                                  [--server NAME]";
