@@ -65,29 +65,33 @@ redis.call('HINCRBY', KEYS[1], string.format('%.0f', slot), 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1";
 
-/// GCRA as the best-known Go library does it: in seconds as floating-point numbers since 2017, with
-/// texts for times in the reply. Replies the cost or 0, the permits that remain, the wait or -1, and
-/// the time until the key is fresh.
+/// GCRA by the rules of the Go library redis_rate 10 (`AllowN`): the same calls, arithmetic, arguments
+/// and replies, but none of its text. Times are seconds since 2017 in floating point, and texts in the
+/// reply. Replies the cost or 0, the permits that remain, the wait or -1, and the time until the key is
+/// fresh.
+///
+/// The first call does nothing since Redis 7.0, and redis_rate makes it.
 ///
 /// ARGV: burst, permits a period, period in seconds, cost.
-const FLOAT_GCRA: &str = "local burst, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
-local period, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
-local interval = period / rate
+const REDIS_RATE: &str = "redis.replicate_commands()
+local key, cost = KEYS[1], tonumber(ARGV[4])
+local interval = ARGV[3] / ARGV[2]
+local charge, depth = interval * cost, interval * ARGV[1]
 local time = redis.call('TIME')
 local now = (time[1] - 1483228800) + time[2] / 1000000
-local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+local tat = tonumber(redis.call('GET', key) or now)
 tat = math.max(tat, now)
-local after = tat + interval * cost
-local room = now - (after - interval * burst)
-local remaining = math.floor(room / interval + 0.5)
+local after = tat + charge
+local room = now - (after - depth)
+local remaining = room / interval
 if remaining < 0 then
   return { 0, 0, tostring(-room), tostring(tat - now) }
 end
 local reset = after - now
 if reset > 0 then
-  redis.call('SET', KEYS[1], after, 'EX', math.ceil(reset))
+  redis.call('SET', key, after, 'EX', math.ceil(reset))
 end
-return { cost, remaining, '-1', tostring(reset) }";
+return { cost, remaining, tostring(-1), tostring(reset) }";
 
 impl Classic {
     /// Returns the arguments as they are sent.
@@ -101,8 +105,8 @@ pub(crate) fn all() -> Vec<(Classic, Traffic)> {
     let refused =
         |classic: Classic| Classic { name: format!("{}, refused", classic.name), ..classic };
     let mut all = vec![
-        (float_gcra(100), Many),
-        (refused(float_gcra(1)), Many),
+        (redis_rate(100), Many),
+        (refused(redis_rate(1)), Many),
         (fixed_window(100), Many),
         (refused(fixed_window(1)), Many),
     ];
@@ -115,28 +119,29 @@ pub(crate) fn all() -> Vec<(Classic, Traffic)> {
 
 /// Returns the script of a fixed window of one hour.
 pub(crate) fn fixed_window(limit: u32) -> Classic {
-    classic("INCR and EXPIRE", FIXED_WINDOW, &[limit, 3_600])
+    script("classic: INCR and EXPIRE", FIXED_WINDOW, &[limit, 3_600])
 }
 
-/// Returns the script of GCRA with `permits` an hour, which is also the burst.
-pub(crate) fn float_gcra(permits: u32) -> Classic {
-    classic("GCRA in floats", FLOAT_GCRA, &[permits, permits, 3_600, 1])
+/// Returns the script by the rules of redis_rate with `permits` an hour, which is also the burst.
+pub(crate) fn redis_rate(permits: u32) -> Classic {
+    let name = "redis_rate's rules (written for this bench)";
+    script(name, REDIS_RATE, &[permits, permits, 3_600, 1])
 }
 
 /// Returns the script of sub-windows of [`WINDOW`].
 pub(crate) fn sub_windows(limit: u32, slots: u32) -> Classic {
-    let name = format!("hash of sub-windows, {slots} slots");
-    classic(&name, HASH, &[limit, millis(WINDOW), slots])
+    let name = format!("classic: hash of sub-windows, {slots} slots");
+    script(&name, HASH, &[limit, millis(WINDOW), slots])
 }
 
 /// Returns the script of a log in a sorted set.
 pub(crate) fn log(limit: u32, window: Duration) -> Classic {
-    classic("log in a sorted set", SORTED_SET, &[limit, millis(window)])
+    script("classic: log in a sorted set", SORTED_SET, &[limit, millis(window)])
 }
 
-fn classic(name: &str, source: &'static str, arguments: &[u32]) -> Classic {
+fn script(name: &str, source: &'static str, arguments: &[u32]) -> Classic {
     let arguments = arguments.iter().map(ToString::to_string).collect();
-    Classic { name: format!("classic: {name}"), source, arguments }
+    Classic { name: name.to_owned(), source, arguments }
 }
 
 fn millis(window: Duration) -> u32 {

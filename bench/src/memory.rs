@@ -104,7 +104,7 @@ fn rows() -> Result<Vec<Row>> {
         Row { name, limit: Limit::Classic(classic), fill }
     };
     let hour = Duration::from_secs(3_600);
-    rows.push(classic(classics::float_gcra(2_000), Checks(1)));
+    rows.push(classic(classics::redis_rate(2_000), Checks(1)));
     rows.push(classic(classics::fixed_window(2_000), Checks(1)));
     rows.extend([10, 60, 1_000].map(|slots| classic(classics::sub_windows(100_000, slots), Slots)));
     rows.extend([100, 1_000].map(|entries| classic(classics::log(2_000, hour), Checks(entries))));

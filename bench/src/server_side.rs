@@ -217,8 +217,12 @@ fn print(bench: &Bench, runners: &[Runner]) {
     println!(
         "**Scripts.** Thousands of decisions a second by EVALSHA on one pipelined connection: the \
          median of {} rounds, and the range of the middle half of them. The floor is TIME, GET and \
-         SET with PX, without logic. The shortest GCRA and the classic scripts trust the clock and \
-         the value that they read, and assume that a quota never changes. A ratio is that of a \
+         SET with PX, without logic. The script by \
+         redis_rate's rules is written for this bench by the published rules of the Go library \
+         redis_rate 10 (`AllowN`): it makes the same calls, with the same arithmetic, arguments and \
+         replies, and its keys are those of the other scripts. The shortest GCRA, redis_rate and the \
+         classic scripts trust the clock and the value that they read, and assume that a quota never \
+         changes. A ratio is that of a \
          script's rate to the rate of the floor with as many keys in the same round: by decisions a \
          second, and by decisions for each second of the server's processor time, which depends less \
          on other processes. With {} keys, slots fill and expire during a turn; \
