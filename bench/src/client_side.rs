@@ -16,15 +16,57 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     Bench, host, subjects,
     table::{Sample, Table},
+    targets::Ratio,
 };
 use contenders::{Contender, NAMES};
 
-const KEYS: usize = 100_000;
+/// What all contenders check.
+struct Scenario {
+    name: &'static str,
+    /// A letter for the names of the keys.
+    letter: char,
+    keys: usize,
+    /// How many quotas the keys have, in turn.
+    quotas: u16,
+    /// Whether all checks are admitted, or else refused.
+    admits: bool,
+    tasks: &'static [usize],
+    /// The least ratio of the limiter's rate to that of the better peer.
+    target: Option<f64>,
+}
 
-const TASKS: [usize; 3] = [1, 50, 500];
+const SCENARIOS: [Scenario; 3] = [
+    Scenario {
+        name: "100,000, admitted",
+        letter: 'a',
+        keys: 100_000,
+        quotas: 1,
+        admits: true,
+        tasks: &[1, 50, 500],
+        target: None,
+    },
+    Scenario {
+        name: "100,000 of 600 quotas, admitted",
+        letter: 'q',
+        keys: 100_000,
+        quotas: 600,
+        admits: true,
+        tasks: &[500],
+        target: Some(1.5),
+    },
+    Scenario {
+        name: "1, refused",
+        letter: 'r',
+        keys: 1,
+        quotas: 1,
+        admits: false,
+        tasks: &[1, 50, 500],
+        target: None,
+    },
+];
 
-/// The figures of all contenders with one number of tasks, and keys that are all admitted or refused.
-struct Race {
+/// The figures of all contenders in one scenario with one number of tasks.
+pub(crate) struct Race {
     tasks: usize,
     shared: Arc<Shared>,
     /// Checks a second.
@@ -41,27 +83,27 @@ struct Outcome {
 
 /// What the tasks share.
 struct Shared {
+    scenario: &'static Scenario,
     contenders: [Contender; NAMES.len()],
     keys: Vec<String>,
-    admits: bool,
     /// Counts the checks, so that each key is checked in turn.
     next: AtomicUsize,
     over: AtomicBool,
 }
 
-/// Prints the speed of the clients.
-pub(crate) fn table(bench: &Bench) -> Result<()> {
+/// Measures the speed of the clients.
+pub(crate) fn measure(bench: &Bench) -> Result<Vec<Race>> {
     let url = bench.host.url();
     let mut races = Vec::new();
-    for (keys, admits) in [(KEYS, true), (1, false)] {
-        let shared = Arc::new(bench.runtime.block_on(Shared::new(&url, keys, admits))?);
-        let race = |tasks| Race {
-            tasks,
+    for scenario in &SCENARIOS {
+        let shared = Arc::new(bench.runtime.block_on(Shared::new(&url, scenario))?);
+        let race = |tasks: &usize| Race {
+            tasks: *tasks,
             shared: Arc::clone(&shared),
             rates: Default::default(),
             own: Default::default(),
         };
-        races.extend(TASKS.map(race));
+        races.extend(scenario.tasks.iter().map(race));
     }
     for round in 0..bench.effort.rounds {
         eprintln!("clients: round {} of {}", round + 1, bench.effort.rounds);
@@ -77,35 +119,59 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
             }
         }
     }
+    Ok(races)
+}
+
+/// Returns the ratios that have a target.
+pub(crate) fn ratios(races: &[Race]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for race in races {
+        let scenario = race.shared.scenario;
+        if scenario.target.is_some() {
+            let name = format!("{}, {} tasks: to the better peer", scenario.name, race.tasks);
+            let [by_rate, by_time] = [&race.rates, &race.own].map(to_better_peer);
+            ratios.push(Ratio { name, by_rate, by_time, target: scenario.target });
+        }
+    }
+    ratios
+}
+
+fn to_better_peer([ours, _, throttled, tower]: &[Sample; NAMES.len()]) -> Sample {
+    ours.over(&throttled.max(tower))
+}
+
+/// Prints the speed of the clients.
+pub(crate) fn print(bench: &Bench, races: &[Race]) {
     println!(
         "**Clients.** Thousands of decisions a second by one connection and concurrent tasks, \
          on Tokio's multi-threaded runtime: the median of {} rounds, and the range of the middle \
          half of them. Bare fred is the same script with the same arguments by `evalsha`. A ratio \
          is that of the rates in the same round. limiter-redis sends concurrent checks in batches, \
          and answers checks of a refused key from its cache of denials; the others send one call for \
-         each check.\n",
+         each check. \
+         With 600 quotas, limiter-redis has a handle for each by `with_policy`, and all have one \
+         connection.\n",
         bench.effort.rounds
     );
-    print(&races, |race| &race.rates);
+    print_table(races, |race| &race.rates);
     println!(
         "The same for each second of the client's processor time, which depends less on other \
          processes.\n"
     );
-    print(&races, |race| &race.own);
-    Ok(())
+    print_table(races, |race| &race.own);
 }
 
 impl Shared {
-    async fn new(url: &str, keys: usize, admits: bool) -> Result<Self> {
-        let keys: Vec<String> = (0..keys).map(subjects::key).collect();
+    async fn new(url: &str, scenario: &'static Scenario) -> Result<Self> {
+        let keys: Vec<String> = (0..scenario.keys).map(subjects::key).collect();
         let shared = Self {
-            contenders: contenders::all(url, &keys, admits).await?,
+            scenario,
+            contenders: contenders::all(url, &keys, scenario).await?,
             keys,
-            admits,
             next: AtomicUsize::new(0),
             over: AtomicBool::new(false),
         };
-        if !admits {
+        if !scenario.admits {
             for contender in &shared.contenders {
                 // Takes the only permit.
                 contender.is_admitted(&shared.keys, 0).await?;
@@ -138,7 +204,7 @@ impl Shared {
             let index = self.next.fetch_add(7_919, Relaxed) % self.keys.len();
             let admitted = contender.is_admitted(&self.keys, index).await?;
             ensure!(
-                admitted == self.admits,
+                admitted == self.scenario.admits,
                 "the key {:?}: admitted: {admitted}",
                 self.keys[index]
             );
@@ -148,7 +214,7 @@ impl Shared {
     }
 }
 
-fn print(races: &[Race], pick: fn(&Race) -> &[Sample; NAMES.len()]) {
+fn print_table(races: &[Race], pick: fn(&Race) -> &[Sample; NAMES.len()]) {
     let [ours, fred, throttled, tower] = NAMES;
     let mut table = Table::new(&[
         "keys",
@@ -161,12 +227,12 @@ fn print(races: &[Race], pick: fn(&Race) -> &[Sample; NAMES.len()]) {
         "to the better peer",
     ]);
     for race in races {
-        let [ours, fred, throttled, tower] = pick(race);
-        let keys = if race.shared.admits { "100,000, admitted" } else { "1, refused" };
-        let mut cells = vec![keys.to_owned(), race.tasks.to_string()];
-        cells.extend(pick(race).iter().map(|rate| rate.show(1e3, 1)));
+        let rates = pick(race);
+        let [ours, fred, ..] = rates;
+        let mut cells = vec![race.shared.scenario.name.to_owned(), race.tasks.to_string()];
+        cells.extend(rates.iter().map(|rate| rate.show(1e3, 1)));
         cells.push(ours.over(fred).show(1.0, 2));
-        cells.push(ours.over(&throttled.max(tower)).show(1.0, 2));
+        cells.push(to_better_peer(rates).show(1.0, 2));
         table.row(cells);
     }
     table.print();

@@ -13,6 +13,7 @@ mod memory;
 mod server_side;
 mod subjects;
 mod table;
+mod targets;
 mod wire;
 
 use std::{env, time::Duration};
@@ -21,6 +22,7 @@ use anyhow::{Context, Result, bail};
 use tokio::runtime::Runtime;
 
 use host::Host;
+use targets::PAIRS;
 
 /// The server, the runtime of the clients, and how long to measure.
 struct Bench {
@@ -83,12 +85,22 @@ fn main() -> Result<()> {
     bench.host.describe()?;
     match part {
         Part::Memory => memory::table(&bench),
-        Part::Scripts => server_side::table(&bench),
+        Part::Scripts => {
+            let scripts = server_side::measure(&bench)?;
+            targets::print(&bench, &server_side::ratios(&bench, &scripts)?);
+            server_side::print(&bench, &scripts);
+            Ok(())
+        }
         Part::Speed => {
-            server_side::table(&bench)?;
+            let scripts = server_side::measure(&bench)?;
             bench.host.flush()?;
-            client_side::table(&bench)?;
+            let clients = client_side::measure(&bench)?;
             bench.host.flush()?;
+            let mut ratios = server_side::ratios(&bench, &scripts)?;
+            ratios.extend(client_side::ratios(&clients));
+            targets::print(&bench, &ratios);
+            server_side::print(&bench, &scripts);
+            client_side::print(&bench, &clients);
             local::table(&bench)
         }
     }
@@ -97,8 +109,14 @@ fn main() -> Result<()> {
 const OPTIONS: &str = "redis [--quick] [--scripts [NAME...]] | redis-memory";
 
 impl Bench {
-    /// Returns whether the script of this name is one of those to measure.
+    /// Returns whether the script of this name is one of those to measure, or one of them is compared
+    /// with it.
     fn measures(&self, script: &str) -> bool {
+        self.is_named(script)
+            || PAIRS.iter().any(|pair| pair.reference == script && self.is_named(pair.script))
+    }
+
+    fn is_named(&self, script: &str) -> bool {
         let script = script.to_lowercase();
         self.names.is_empty() || self.names.iter().any(|name| script.contains(name))
     }

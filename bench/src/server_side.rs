@@ -1,22 +1,24 @@
 //! Decisions a second by the server, beside a script without logic and beside the classic scripts.
 
+mod figures;
+
 use anyhow::{Context, Result, ensure};
 use limiter_redis::ScriptReply;
+
+pub(crate) use figures::{Figures, print, ratios};
 
 use crate::{
     Bench,
     capture::Captured,
     classics::{self, Classic},
     subjects::{self, Subject, Traffic},
-    table::{Sample, Table},
+    targets::{FLOOR, PAIRS},
     wire::{Calls, Pipe},
 };
 
-const FLOOR_NAME: &str = "floor";
-
 /// What each script with a state in a string needs: the time, a read, and a write with an expiry. It
 /// has no logic, and its value is from the clock.
-const FLOOR: &str = "local time = redis.call('TIME')
+const FLOOR_SOURCE: &str = "local time = redis.call('TIME')
 redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return 1";
@@ -48,16 +50,9 @@ const INCREMENT: &str = "36000000";
 
 /// A script and its figures.
 struct Runner {
-    name: String,
-    traffic: Traffic,
     calls: Calls,
     replies: Replies,
-    rate: Sample,
-    /// Decisions for each second of the server's processor time.
-    busy_rate: Sample,
-    /// The server's processor time divided by the time of the turn.
-    busy: Sample,
-    admitted: Sample,
+    figures: Figures,
 }
 
 /// How replies are read.
@@ -70,18 +65,18 @@ enum Replies {
     Limiter(Captured),
 }
 
-/// Prints the scripts' speed.
-pub(crate) fn table(bench: &Bench) -> Result<()> {
+/// Measures the scripts' speed.
+pub(crate) fn measure(bench: &Bench) -> Result<Vec<Figures>> {
     let mut runners = runners(bench)?;
     let mut pipe = Pipe::connect(bench.host.port())?;
-    for runner in &mut runners {
+    for Runner { calls, figures, .. } in &mut runners {
         // Each key has a state before anything is measured.
-        pipe.run(&mut runner.calls, runner.traffic.warm_up(), runner.traffic.keys())?;
+        pipe.run(calls, figures.traffic.warm_up(), figures.traffic.keys())?;
     }
     for round in 1..=bench.effort.rounds {
         eprintln!("scripts: round {round} of {}", bench.effort.rounds);
         for runner in &mut runners {
-            runner.run(bench, &mut pipe).with_context(|| runner.name.clone())?;
+            runner.run(bench, &mut pipe).with_context(|| runner.figures.name.clone())?;
         }
         // The order alternates, so that a drift within rounds favours no script.
         runners.reverse();
@@ -89,8 +84,7 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
     if bench.effort.rounds % 2 == 1 {
         runners.reverse();
     }
-    print(bench, &runners);
-    Ok(())
+    Ok(runners.into_iter().map(|runner| runner.figures).collect())
 }
 
 fn runners(bench: &Bench) -> Result<Vec<Runner>> {
@@ -109,33 +103,45 @@ fn runners(bench: &Bench) -> Result<Vec<Runner>> {
     ];
     let mut runners = Vec::new();
     for (index, (script, traffic, replies)) in bare.into_iter().enumerate() {
-        if !bench.measures(&script.name) {
-            continue;
+        if bench.measures(&script.name) {
+            runners.push(Runner::bare(bench, script, &format!("b{index:02}"), traffic, replies)?);
         }
-        runners.push(Runner::bare(bench, script, &format!("b{index:02}"), traffic, replies)?);
     }
     for (index, subject) in subjects::all()?.into_iter().enumerate() {
-        if !bench.measures(subject.name) {
-            continue;
+        if bench.measures(subject.name) {
+            runners.push(Runner::of(bench, &subject, &format!("s{index:02}"))?);
         }
-        let limiter =
-            Captured::new(bench.runtime.handle(), &subject.policy, &format!("s{index:02}"))?;
-        runners.push(Runner::of(bench, &subject, limiter)?);
     }
     for (index, (script, traffic)) in classics::all().into_iter().enumerate() {
-        if !bench.measures(&script.name) {
-            continue;
+        if bench.measures(&script.name) {
+            let prefix = format!("c{index:02}");
+            runners.push(Runner::bare(bench, script, &prefix, traffic, FirstInteger)?);
         }
-        runners.push(Runner::bare(bench, script, &format!("c{index:02}"), traffic, FirstInteger)?);
     }
     ensure!(!runners.is_empty(), "no script has a name that contains any of {:?}", bench.names);
     for (traffic, prefix) in [(Few, "f00"), (Many, "f01")] {
-        if runners.iter().any(|runner| runner.traffic == traffic) {
-            let floor = script(FLOOR_NAME, FLOOR, &[HOUR]);
+        if runners.iter().any(|runner| runner.figures.traffic == traffic) {
+            let floor = script(FLOOR, FLOOR_SOURCE, &[HOUR]);
             runners.insert(0, Runner::bare(bench, floor, prefix, traffic, Ignored)?);
         }
     }
+    put_pairs_together(&mut runners);
     Ok(runners)
+}
+
+/// Sorts the runners so that two scripts that are compared are measured within a second or two.
+fn put_pairs_together(runners: &mut Vec<Runner>) {
+    runners.sort_by_key(|runner| runner.figures.traffic);
+    for pair in PAIRS.iter().filter(|pair| pair.reference != FLOOR) {
+        let position = |runners: &[Runner], name| {
+            runners.iter().position(|runner| runner.figures.name == name)
+        };
+        if let Some(reference) = position(runners, pair.reference) {
+            let reference = runners.remove(reference);
+            let script = position(runners, pair.script);
+            runners.insert(script.map_or(runners.len(), |script| script + 1), reference);
+        }
+    }
 }
 
 impl Runner {
@@ -152,7 +158,8 @@ impl Runner {
         Ok(Self::new(script.name, traffic, calls, replies))
     }
 
-    fn of(bench: &Bench, subject: &Subject, limiter: Captured) -> Result<Self> {
+    fn of(bench: &Bench, subject: &Subject, prefix: &str) -> Result<Self> {
+        let limiter = Captured::new(bench.runtime.handle(), &subject.policy, prefix)?;
         let subjects: Vec<_> = (0..subject.traffic.keys()).map(subjects::key).collect();
         let first = subjects.first().context("no keys")?;
         let call = bench.runtime.block_on(limiter.call(first))?;
@@ -162,12 +169,12 @@ impl Runner {
     }
 
     fn new(name: String, traffic: Traffic, calls: Calls, replies: Replies) -> Self {
-        let [rate, busy_rate, busy, admitted] = Default::default();
-        Self { name, traffic, calls, replies, rate, busy_rate, busy, admitted }
+        Self { calls, replies, figures: Figures::new(name, traffic) }
     }
 
     fn run(&mut self, bench: &Bench, pipe: &mut Pipe) -> Result<()> {
-        let warm_up = self.traffic.warm_up();
+        let figures = &mut self.figures;
+        let warm_up = figures.traffic.warm_up();
         if !warm_up.is_zero() {
             pipe.run(&mut self.calls, warm_up, 0)?;
         }
@@ -175,11 +182,12 @@ impl Runner {
         let outcome = pipe.run(&mut self.calls, bench.effort.script, 0)?;
         let busy = bench.host.busy()? - before;
         let (calls, seconds) = (outcome.calls as f64, outcome.time.as_secs_f64());
-        self.rate.push(calls / seconds);
-        self.busy_rate.push(calls / busy);
-        self.busy.push(busy / seconds);
+        figures.rate.push(calls / seconds);
+        figures.busy_rate.push(calls / busy);
+        figures.busy.push(busy / seconds);
         if let Some(admitted) = bench.runtime.block_on(self.replies.admitted(&outcome.replies))? {
-            self.admitted.push(admitted as f64 / outcome.replies.len() as f64);
+            let sample = figures.admitted.get_or_insert_default();
+            sample.push(admitted as f64 / outcome.replies.len() as f64);
         }
         Ok(())
     }
@@ -211,58 +219,4 @@ fn first_integer(reply: &ScriptReply) -> Option<i64> {
         ScriptReply::Array(replies) => first_integer(replies.first()?),
         _ => None,
     }
-}
-
-fn print(bench: &Bench, runners: &[Runner]) {
-    println!(
-        "**Scripts.** Thousands of decisions a second by EVALSHA on one pipelined connection: the \
-         median of {} rounds, and the range of the middle half of them. The floor is TIME, GET and \
-         SET with PX, without logic. The script by \
-         redis_rate's rules is written for this bench by the published rules of the Go library \
-         redis_rate 10 (`AllowN`): it makes the same calls, with the same arithmetic, arguments and \
-         replies, and its keys are those of the other scripts. The shortest GCRA, redis_rate and the \
-         classic scripts trust the clock and the value that they read, and assume that a quota never \
-         changes. A ratio is that of a \
-         script's rate to the rate of the floor with as many keys in the same round: by decisions a \
-         second, and by decisions for each second of the server's processor time, which depends less \
-         on other processes. With {} keys, slots fill and expire during a turn; \
-         a key has at most as many slots as checks within a window of 500 ms.\n",
-        bench.effort.rounds,
-        Traffic::Few.keys(),
-    );
-    let mut table = Table::new(&[
-        "script",
-        "keys",
-        "1,000/s",
-        "to the floor",
-        "by the server's time",
-        "server busy",
-        "admitted",
-    ]);
-    for runner in runners {
-        let floor = runners
-            .iter()
-            .find(|floor| floor.name == FLOOR_NAME && floor.traffic == runner.traffic);
-        let ratio = |pick: fn(&Runner) -> &Sample| {
-            floor.map_or(String::new(), |floor| pick(runner).over(pick(floor)).show(1.0, 2))
-        };
-        let admitted = match runner.replies {
-            Replies::Ignored => String::new(),
-            Replies::FirstInteger | Replies::Limiter(_) => percent(&runner.admitted),
-        };
-        table.row([
-            runner.name.clone(),
-            runner.traffic.keys().to_string(),
-            runner.rate.show(1e3, 0),
-            ratio(|runner| &runner.rate),
-            ratio(|runner| &runner.busy_rate),
-            percent(&runner.busy),
-            admitted,
-        ]);
-    }
-    table.print();
-}
-
-fn percent(sample: &Sample) -> String {
-    format!("{:.0} %", sample.quartiles().0 * 100.0)
 }

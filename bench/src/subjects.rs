@@ -14,7 +14,7 @@ pub(crate) struct Subject {
 }
 
 /// How many keys are checked, in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Traffic {
     /// So many that each is checked about once a second: states outlive the run.
     Many,

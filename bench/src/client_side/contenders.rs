@@ -18,8 +18,9 @@ use redis::{
 use throttled::{RateLimiter, RedisRateLimiter};
 use tokio::runtime::Handle;
 
+use super::Scenario;
 use crate::{
-    capture::Captured,
+    capture::{Call, Captured},
     fred_client::{self, WITHIN},
     subjects::{self, NAME},
 };
@@ -30,20 +31,32 @@ pub(super) const NAMES: [&str; 4] =
 
 /// A client that is compared, with a connection and keys of its own.
 pub(super) enum Contender {
-    Limiter(RedisLimiter),
-    Fred { client: Client, digest: String, keys: Vec<Key>, arguments: Vec<Value> },
-    Throttled { limiter: RedisRateLimiter, quota: throttled::Quota, keys: Vec<String> },
-    Tower { client: Client, burst: u16, interval: Duration, keys: Vec<Key> },
+    Limiter(Vec<RedisLimiter>),
+    Fred { client: Client, calls: Vec<FredCall>, keys: Vec<Key> },
+    Throttled { limiter: RedisRateLimiter, quotas: Vec<throttled::Quota>, keys: Vec<String> },
+    Tower { client: Client, quotas: Vec<(u16, Duration)>, keys: Vec<Key> },
+}
+
+/// A call of the limiter's script, without its key.
+pub(super) struct FredCall {
+    digest: String,
+    arguments: Vec<Value>,
 }
 
 /// Returns the contenders. Their burst is so large that all checks of a run are admitted, or else one
 /// permit that does not recover during the run.
-pub(super) async fn all(url: &str, keys: &[String], admits: bool) -> Result<[Contender; 4]> {
-    let (burst, an_hour): (u16, u16) = if admits { (10_000, 100) } else { (1, 1) };
-    let quota = Quota::per_hour(an_hour.into()).try_with_burst(burst.into())?;
-    let interval = Duration::from_secs(3_600) / an_hour.into();
-    let policy = Policy::gcra(NAME, quota);
-    let letter = if admits { 'a' } else { 'r' };
+pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Result<[Contender; 4]> {
+    let letter = scenario.letter;
+    let (burst, an_hour): (u16, u16) = if scenario.admits { (10_000, 100) } else { (1, 1) };
+    // All differ.
+    let quotas: Vec<(u16, u16)> =
+        (0..scenario.quotas).map(|number| (burst + number, an_hour + number)).collect();
+    let policy = |&(burst, an_hour): &(u16, u16)| -> Result<Policy> {
+        let quota = Quota::per_hour(an_hour.into()).try_with_burst(burst.into())?;
+        Ok(Policy::gcra(NAME, quota))
+    };
+    let policies: Vec<Policy> = quotas.iter().map(policy).collect::<Result<_>>()?;
+    let first = policies.first().context("no quotas")?;
     let names = |number: usize| {
         let prefix = format!("{letter}{number:02}");
         keys.iter().map(|key| subjects::stored_key(&prefix, key)).collect::<Vec<String>>()
@@ -51,32 +64,41 @@ pub(super) async fn all(url: &str, keys: &[String], admits: bool) -> Result<[Con
     let names_of_fred = |number| names(number).into_iter().map(Key::from).collect::<Vec<_>>();
 
     let connection = limiter_redis::connect(url).await?;
-    let limiter = RedisLimiter::builder(connection, policy.clone())
+    let limiter = RedisLimiter::builder(connection, first.clone())
         .prefix(&format!("{letter}00"))
         .deadline(WITHIN)
         .build()?;
+    let limiters = policies.iter().map(|policy| limiter.with_policy(policy));
+    let limiter = Contender::Limiter(limiters.collect::<Result<_, _>>()?);
 
     let client = fred_client::connect(url).await?;
-    let captured = Captured::new(&Handle::current(), &policy, &format!("{letter}01"))?;
-    let call = captured.call("key").await?;
-    let digest = client.script_load(call.source).await?;
-    let arguments =
-        call.arguments.into_iter().map(|argument| Value::Bytes(argument.into())).collect();
-    let fred = Contender::Fred { client, digest, keys: names_of_fred(1), arguments };
+    let mut calls = Vec::new();
+    for policy in &policies {
+        let captured = Captured::new(&Handle::current(), policy, &format!("{letter}01"))?;
+        let Call { source, arguments, .. } = captured.call("key").await?;
+        let digest = client.script_load(source).await?;
+        let arguments = arguments.into_iter().map(|argument| Value::Bytes(argument.into()));
+        calls.push(FredCall { digest, arguments: arguments.collect() });
+    }
+    let fred = Contender::Fred { client, calls, keys: names_of_fred(1) };
 
     let positive = |number: u16| {
         NonZeroU32::new(number.into()).context("invalid quota: permits must be at least 1")
     };
-    let quota = throttled::Quota::per_hour(positive(an_hour)?).with_burst(positive(burst)?);
+    let quota = |&(burst, an_hour): &(u16, u16)| -> Result<throttled::Quota> {
+        Ok(throttled::Quota::per_hour(positive(an_hour)?).with_burst(positive(burst)?))
+    };
     let throttled = Contender::Throttled {
         limiter: RedisRateLimiter::new(manager(url).await?),
-        quota,
+        quotas: quotas.iter().map(quota).collect::<Result<_>>()?,
         keys: names(2),
     };
 
     let client = fred_client::connect(url).await?;
-    let tower = Contender::Tower { client, burst, interval, keys: names_of_fred(3) };
-    Ok([Contender::Limiter(limiter), fred, throttled, tower])
+    let interval = |an_hour: u16| Duration::from_secs(3_600) / an_hour.into();
+    let quotas = quotas.into_iter().map(|(burst, an_hour)| (burst, interval(an_hour))).collect();
+    let tower = Contender::Tower { client, quotas, keys: names_of_fred(3) };
+    Ok([limiter, fred, throttled, tower])
 }
 
 /// Returns a connection with the same deadline as those of `fred`.
@@ -92,18 +114,23 @@ impl Contender {
     /// was admitted.
     pub(super) async fn is_admitted(&self, names: &[String], index: usize) -> Result<bool> {
         Ok(match self {
-            Self::Limiter(limiter) => limiter.check(&names[index]).await?.is_admitted(),
-            Self::Fred { client, digest, keys, arguments } => {
+            Self::Limiter(limiters) => {
+                limiters[index % limiters.len()].check(&names[index]).await?.is_admitted()
+            }
+            Self::Fred { client, calls, keys } => {
+                let FredCall { digest, arguments } = &calls[index % calls.len()];
                 let (key, arguments) = (keys[index].clone(), arguments.clone());
                 let reply: Value = client.evalsha(digest, key, arguments).await?;
                 first_integer(&reply) > Some(0)
             }
-            Self::Throttled { limiter, quota, keys } => {
-                limiter.check(keys[index].as_str(), *quota).await?.is_allowed()
+            Self::Throttled { limiter, quotas, keys } => {
+                let quota = quotas[index % quotas.len()];
+                limiter.check(keys[index].as_str(), quota).await?.is_allowed()
             }
-            Self::Tower { client, burst, interval, keys } => {
+            Self::Tower { client, quotas, keys } => {
+                let (burst, interval) = quotas[index % quotas.len()];
                 let key = keys[index].clone();
-                tower_rate_limit_fred::rate_limit(client, key, *burst, *interval).await?.is_none()
+                tower_rate_limit_fred::rate_limit(client, key, burst, interval).await?.is_none()
             }
         })
     }
