@@ -105,8 +105,9 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Race>> {
         };
         races.extend(scenario.tasks.iter().map(race));
     }
-    for round in 0..bench.effort.rounds {
-        eprintln!("clients: round {} of {}", round + 1, bench.effort.rounds);
+    let rounds = bench.effort.clients.number;
+    for round in 0..rounds {
+        eprintln!("clients: round {} of {rounds}", round + 1);
         for race in &mut races {
             for turn in 0..NAMES.len() {
                 // Each contender is first in one of the rounds.
@@ -151,7 +152,7 @@ pub(crate) fn print(bench: &Bench, races: &[Race]) {
          each check. \
          With 600 quotas, limiter-redis has a handle for each by `with_policy`, and all have one \
          connection.\n",
-        bench.effort.rounds
+        bench.effort.clients.number
     );
     print_table(races, |race| &race.rates);
     println!(
@@ -187,7 +188,7 @@ impl Shared {
         let task = |_| bench.runtime.spawn(Arc::clone(&self).check_until_over(contender));
         let tasks: Vec<_> = (0..tasks).map(task).collect();
         // Not a timer of the runtime: tasks that never wait would delay it.
-        thread::sleep(bench.effort.client);
+        thread::sleep(bench.effort.clients.turn);
         self.over.store(true, Relaxed);
         let mut checks = 0;
         for task in tasks {

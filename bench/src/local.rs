@@ -28,7 +28,7 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
         // The first takes the only permit, and the denial of the second is cached.
         let _ = limiter.check(&key).await?;
         let _ = limiter.check(&key).await?;
-        for _ in 0..bench.effort.rounds {
+        for _ in 0..bench.effort.clients.number {
             let start = Instant::now();
             for _ in 0..CHECKS {
                 let decision = limiter.check(&key).await?;
@@ -40,11 +40,11 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
     })?;
     let sent = scripts_run(&bench.host) - before;
 
-    let checks = bench.effort.rounds * CHECKS as usize + 2;
+    let checks = bench.effort.clients.number * CHECKS as usize + 2;
     println!(
         "**Cached denials**: checks of one refused key by one task, one check after the other: the \
          median of {} rounds of {CHECKS} checks, and the range of the middle half of them.\n",
-        bench.effort.rounds
+        bench.effort.clients.number
     );
     let mut table = Table::new(&["ns a check", "round trips", "of checks"]);
     table.row([time.show(1.0, 0), sent.to_string(), checks.to_string()]);

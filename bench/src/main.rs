@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail};
 use tokio::runtime::Runtime;
 
 use host::Host;
+use subjects::Traffic;
 use targets::PAIRS;
 
 /// The server, the runtime of the clients, and how long to measure.
@@ -33,20 +34,41 @@ struct Bench {
     names: Vec<String>,
 }
 
-/// How long to measure. In each round, each contender has one turn.
+/// How long to measure.
 struct Effort {
-    rounds: usize,
-    /// The time of a script's turn.
-    script: Duration,
-    /// The time of a client's turn.
-    client: Duration,
+    /// Scripts with many keys.
+    many: Rounds,
+    /// Scripts with few keys, which take longer because each turn begins with a warm-up.
+    few: Rounds,
+    clients: Rounds,
+}
+
+/// In each round, each contender has one turn. A ratio compares two turns of the same round, so that a change
+/// of the machine's speed affects both. With short turns, the two are closer in time.
+#[derive(Clone, Copy)]
+struct Rounds {
+    number: usize,
+    /// The time of a turn.
+    turn: Duration,
+}
+
+impl Effort {
+    const fn scripts(&self, traffic: Traffic) -> Rounds {
+        match traffic {
+            Traffic::Many => self.many,
+            Traffic::Few => self.few,
+        }
+    }
 }
 
 const FULL: Effort =
-    Effort { rounds: 9, script: Duration::from_millis(300), client: Duration::from_millis(300) };
+    Effort { many: rounds(41, 100), few: rounds(15, 200), clients: rounds(21, 200) };
 
-const QUICK: Effort =
-    Effort { rounds: 3, script: Duration::from_millis(100), client: Duration::from_millis(80) };
+const QUICK: Effort = Effort { many: rounds(7, 50), few: rounds(3, 100), clients: rounds(3, 80) };
+
+const fn rounds(number: usize, millis: u64) -> Rounds {
+    Rounds { number, turn: Duration::from_millis(millis) }
+}
 
 /// What to measure.
 enum Part {
@@ -87,7 +109,7 @@ fn main() -> Result<()> {
         Part::Memory => memory::table(&bench),
         Part::Scripts => {
             let scripts = server_side::measure(&bench)?;
-            targets::print(&bench, &server_side::ratios(&bench, &scripts)?);
+            targets::print(&server_side::ratios(&bench, &scripts)?);
             server_side::print(&bench, &scripts);
             Ok(())
         }
@@ -98,7 +120,7 @@ fn main() -> Result<()> {
             bench.host.flush()?;
             let mut ratios = server_side::ratios(&bench, &scripts)?;
             ratios.extend(client_side::ratios(&clients));
-            targets::print(&bench, &ratios);
+            targets::print(&ratios);
             server_side::print(&bench, &scripts);
             client_side::print(&bench, &clients);
             local::table(&bench)

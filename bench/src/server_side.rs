@@ -8,7 +8,7 @@ use limiter_redis::ScriptReply;
 pub(crate) use figures::{Figures, print, ratios};
 
 use crate::{
-    Bench,
+    Bench, Rounds,
     capture::Captured,
     classics::{self, Classic},
     subjects::{self, Subject, Traffic},
@@ -73,16 +73,21 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Figures>> {
         // Each key has a state before anything is measured.
         pipe.run(calls, figures.traffic.warm_up(), figures.traffic.keys())?;
     }
-    for round in 1..=bench.effort.rounds {
-        eprintln!("scripts: round {round} of {}", bench.effort.rounds);
-        for runner in &mut runners {
-            runner.run(bench, &mut pipe).with_context(|| runner.figures.name.clone())?;
+    for traffic in [Traffic::Many, Traffic::Few] {
+        let is_turn = |runner: &&mut Runner| runner.figures.traffic == traffic;
+        let mut turns: Vec<&mut Runner> = runners.iter_mut().filter(is_turn).collect();
+        if turns.is_empty() {
+            continue;
         }
-        // The order alternates, so that a drift within rounds favours no script.
-        runners.reverse();
-    }
-    if bench.effort.rounds % 2 == 1 {
-        runners.reverse();
+        let Rounds { number, .. } = bench.effort.scripts(traffic);
+        for round in 1..=number {
+            eprintln!("scripts with {} keys: round {round} of {number}", traffic.keys());
+            for runner in &mut turns {
+                runner.run(bench, &mut pipe).with_context(|| runner.figures.name.clone())?;
+            }
+            // The order alternates, so that a drift within rounds favours no script.
+            turns.reverse();
+        }
     }
     Ok(runners.into_iter().map(|runner| runner.figures).collect())
 }
@@ -179,7 +184,7 @@ impl Runner {
             pipe.run(&mut self.calls, warm_up, 0)?;
         }
         let before = bench.host.busy()?;
-        let outcome = pipe.run(&mut self.calls, bench.effort.script, 0)?;
+        let outcome = pipe.run(&mut self.calls, bench.effort.scripts(figures.traffic).turn, 0)?;
         let busy = bench.host.busy()? - before;
         let (calls, seconds) = (outcome.calls as f64, outcome.time.as_secs_f64());
         figures.rate.push(calls / seconds);

@@ -1,9 +1,6 @@
 //! The ratios that have a target.
 
-use crate::{
-    Bench,
-    table::{Sample, Table},
-};
+use crate::table::{Sample, Table};
 
 /// A script whose rate is compared with the rate of another one, with as many keys.
 pub(crate) struct Pair {
@@ -54,14 +51,13 @@ impl Pair {
 }
 
 /// Prints the ratios, and whether they reach their targets.
-pub(crate) fn print(bench: &Bench, ratios: &[Ratio]) {
+pub(crate) fn print(ratios: &[Ratio]) {
     println!(
-        "**Targets.** The ratio of two rates in the same round: the median of {} rounds, and the range \
-         of the middle half of them. By decisions a second, and by decisions for each second of \
+        "**Targets.** The ratio of two rates in the same round: the median of the rounds, and the \
+         range of the middle half of them. By decisions a second, and by decisions for each second of \
          processor time, the server's for scripts and the client's for clients. A target is reached if \
          the median by decisions a second is at least as large. The scripts and clients are described \
-         below.\n",
-        bench.effort.rounds
+         below.\n"
     );
     let mut table =
         Table::new(&["ratio", "by decisions a second", "by processor time", "target", "reached"]);

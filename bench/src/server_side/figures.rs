@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    Bench,
+    Bench, Effort,
     subjects::Traffic,
     table::{Sample, Table},
     targets::{FLOOR, PAIRS, Ratio},
@@ -51,10 +51,11 @@ fn reference<'a>(all: &'a [Figures], script: &Figures, name: &str) -> Option<&'a
 
 /// Prints the scripts' speed.
 pub(crate) fn print(bench: &Bench, all: &[Figures]) {
+    let Effort { many, few, .. } = bench.effort;
     println!(
         "**Scripts.** Thousands of decisions a second by EVALSHA on one pipelined connection: the \
-         median of {} rounds, and the range of the middle half of them. The floor is TIME, GET and \
-         SET with PX, without logic. The script by redis_rate's rules was written for this bench by \
+         median of {} rounds with {} keys and of {} rounds with {} keys, and the range of the middle \
+         half of them. The floor is TIME, GET and SET with PX, without logic. The script by redis_rate's rules was written for this bench by \
          the published rules of the Go library redis_rate 10 (`AllowN`): the same calls, arithmetic, \
          arguments and replies, with the keys of the other scripts. The shortest GCRA, redis_rate's \
          rules and the classic scripts trust the clock and the value that they read, and assume that \
@@ -63,7 +64,10 @@ pub(crate) fn print(bench: &Bench, all: &[Figures]) {
          server's processor time, which depends less on other processes. With {} keys, slots fill \
          and expire during a turn; a key has at most as many slots as checks within a window of \
          500 ms.\n",
-        bench.effort.rounds,
+        many.number,
+        Traffic::Many.keys(),
+        few.number,
+        Traffic::Few.keys(),
         Traffic::Few.keys(),
     );
     let mut table = Table::new(&[
