@@ -50,8 +50,11 @@ impl Pair {
     }
 }
 
-/// Prints the ratios, and whether they reach their targets.
+/// Prints the ratios, if there are any, and whether they reach their targets.
 pub(crate) fn print(ratios: &[Ratio]) {
+    if ratios.is_empty() {
+        return;
+    }
     println!(
         "**Targets.** The ratio of two rates in the same round: the median of the rounds, and the \
          range of the middle half of them. By decisions a second, and by decisions for each second of \
