@@ -97,6 +97,8 @@ pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
 mod shared;
+#[doc(hidden)]
+pub mod state;
 #[cfg(test)]
 mod tests;
 

@@ -16,5 +16,6 @@ mod noscript;
 mod receipts;
 mod replies;
 mod sessions;
+mod states;
 mod store;
 mod twins;

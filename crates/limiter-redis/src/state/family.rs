@@ -1,0 +1,123 @@
+//! The families of stored keys: the names of the forms, and their versions.
+
+use limiter_core::{Algorithm, Policy};
+
+/// A form in which states are stored, as this version of the library writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// GCRA and its other names.
+    Gcra,
+    /// Fixed windows.
+    FixedWindow,
+    /// Aligned windows.
+    AlignedWindow,
+    /// The sliding counter.
+    SlidingCounter,
+    /// Sub-windows.
+    SubWindows,
+    /// The sliding log.
+    SlidingLog,
+}
+
+/// Why a key's family can't be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownFamily {
+    /// It has a form of an older version of the library.
+    Older,
+    /// It has a form of a newer version of the library.
+    Newer,
+    /// No algorithm has this family.
+    NoAlgorithm,
+}
+
+/// Returns the family as keys contain it: of a form that was changed, with its version.
+#[must_use]
+pub const fn stored_family(algorithm: Algorithm) -> &'static str {
+    Family::of(algorithm).stored()
+}
+
+/// Returns the stored families of a policy's limits, in order, joined by `+`.
+#[must_use]
+pub fn stored_families(policy: &Policy) -> String {
+    let families = policy.limits().iter().map(|limit| stored_family(limit.algorithm()));
+    families.collect::<Vec<_>>().join("+")
+}
+
+impl Family {
+    const ALL: [Self; 6] = [
+        Self::Gcra,
+        Self::FixedWindow,
+        Self::AlignedWindow,
+        Self::SlidingCounter,
+        Self::SubWindows,
+        Self::SlidingLog,
+    ];
+
+    /// Returns the family of an algorithm.
+    #[must_use]
+    pub const fn of(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra,
+            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::AlignedWindow => Self::AlignedWindow,
+            Algorithm::SlidingCounter => Self::SlidingCounter,
+            Algorithm::SubWindows(_) => Self::SubWindows,
+            Algorithm::SlidingLog => Self::SlidingLog,
+        }
+    }
+
+    /// Returns its name in keys. A form that changes gets the next version, so that no limiter reads a
+    /// state of another form.
+    #[must_use]
+    pub const fn stored(self) -> &'static str {
+        match self {
+            Self::Gcra => "gcra",
+            Self::FixedWindow => "fixed-window",
+            Self::AlignedWindow => "aligned-window",
+            Self::SlidingCounter => "sliding-counter",
+            Self::SubWindows => "sub-windows.2",
+            Self::SlidingLog => "sliding-log.2",
+        }
+    }
+
+    /// Returns its name without the version, which is [`Algorithm::family`].
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        versioned(self.stored()).0
+    }
+
+    /// Returns whether the state of a policy's only limit is a list. All others are strings.
+    #[must_use]
+    pub const fn is_list(self) -> bool {
+        matches!(self, Self::SubWindows | Self::SlidingLog)
+    }
+
+    /// Returns the family of a part of a key.
+    ///
+    /// # Errors
+    ///
+    /// Why this version of the library can't decode it.
+    pub fn parse(stored: &str) -> Result<Self, UnknownFamily> {
+        let (name, version) = versioned(stored);
+        let family = Self::ALL.into_iter().find(|family| family.name() == name);
+        let family = family.ok_or(UnknownFamily::NoAlgorithm)?;
+        let known = versioned(family.stored()).1;
+        match version {
+            Some(version) if Some(version) == known => Ok(family),
+            Some(version) if Some(version) < known => Err(UnknownFamily::Older),
+            Some(_) => Err(UnknownFamily::Newer),
+            None => Err(UnknownFamily::NoAlgorithm),
+        }
+    }
+}
+
+/// Returns a name and its version, which is 1 without a suffix. The version is `None` if it is not one.
+fn versioned(stored: &str) -> (&str, Option<u32>) {
+    match stored.split_once('.') {
+        None => (stored, Some(1)),
+        Some((name, version)) => {
+            let is_version = !version.starts_with(['0', '+']);
+            (name, version.parse().ok().filter(|version| is_version && *version > 1))
+        }
+    }
+}
