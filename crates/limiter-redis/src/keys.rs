@@ -2,6 +2,8 @@
 
 use limiter_core::{Error, ErrorKind, Key, Policy};
 
+use crate::state::stored_families;
+
 /// Builds the store's keys of one limiter: `prefix:{subject}:name:families`.
 ///
 /// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
@@ -43,7 +45,7 @@ impl Keys {
             ));
         }
         let before = escaped(prefix) + ":{";
-        let after = format!("}}:{}:{}", escaped(policy.name()), policy.families());
+        let after = format!("}}:{}:{}", escaped(policy.name()), stored_families(policy));
         let secret = secret.map(|secret| blake3::derive_key(CONTEXT, secret));
         Ok(Self { before: before.into_bytes(), after: after.into_bytes(), secret })
     }

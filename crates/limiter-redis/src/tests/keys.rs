@@ -39,7 +39,7 @@ fn the_families_of_the_algorithms_are_part_of_the_key() {
     let several = [Policy::gcra("burst", Quota::per_second(1)), hourly()];
     let several = Policy::several("api", several).unwrap();
     let key = Keys::new("limiter", &several, None).unwrap().of(&"alice".into()).unwrap();
-    assert_eq!(String::from_utf8(key).unwrap(), "limiter:{salice}:api:gcra+sliding-log");
+    assert_eq!(String::from_utf8(key).unwrap(), "limiter:{salice}:api:gcra+sliding-log.2");
 }
 
 #[test]

@@ -94,8 +94,8 @@ async fn a_lost_expiry_is_restored() {
     ];
     for text in texts {
         let policy = Policy::parse("api", text).unwrap();
-        let stored = format!("limiter:{{skey}}:api:{}", policy.families());
         let limiter = on(&client, &policy);
+        let stored = String::from_utf8(limiter.stored_key("key").unwrap()).unwrap();
         for _ in 0..2 {
             assert!(limiter.check("key").await.unwrap().is_admitted());
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use limiter_core::{ErrorKind, Source};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::{RedisLimiter, connect, state::Family};
 use limiter_test::{bounds::cases::policies, server::Server};
 
 const KEY: &str = "key";
@@ -55,8 +55,7 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
         for text in texts {
             let what = format!("{name}: {:?}", text.get(..70).unwrap_or(text));
             server.command(&["DEL", key]).unwrap();
-            let is_list = key.ends_with(":sub-windows") || key.ends_with(":sliding-log");
-            server.command(&[if is_list { "RPUSH" } else { "SET" }, key, text]).unwrap();
+            server.command(&[if is_list(limiter) { "RPUSH" } else { "SET" }, key, text]).unwrap();
             limiter.peek(KEY).await.expect(&what);
             for _ in 0..2 {
                 let decision = limiter.check(KEY).await.expect(&what);
@@ -82,8 +81,7 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
             &["ZADD", key, "1", "1"],
             &["XADD", key, "*", "1", "1"],
         ] {
-            let is_list = key.ends_with(":sub-windows") || key.ends_with(":sliding-log");
-            if is_list && plant[0] == "RPUSH" {
+            if is_list(limiter) && plant[0] == "RPUSH" {
                 continue;
             }
             server.command(&["DEL", key]).unwrap();
@@ -108,13 +106,19 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
 async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &str)) {
     let client = connect(&server.url()).await.unwrap();
     for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let key = format!("{number}:{{s{KEY}}}:{}:{}", policy.name(), policy.families());
         let limiter = RedisLimiter::builder(client.clone(), policy)
             .prefix(&number.to_string())
             .denial_cache(0)
             .deadline(Duration::from_secs(10))
             .build()
             .unwrap();
+        let key = String::from_utf8(limiter.stored_key(KEY).unwrap()).unwrap();
         test(name, &limiter, &key).await;
     }
+}
+
+/// Returns whether the limiter's states are lists.
+fn is_list(limiter: &RedisLimiter) -> bool {
+    let limits = limiter.policy().limits();
+    limits.len() == 1 && Family::of(limits[0].algorithm()).is_list()
 }
