@@ -1,7 +1,7 @@
 //! `explain`: what is stored at a key, and what it means.
 
 use limiter_core::Policy;
-use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply};
+use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply, state::UnknownFamily};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -13,17 +13,13 @@ use crate::{
     words,
 };
 
-/// How many older entries of a list are read.
-const ELEMENTS: i64 = 1_000;
-
 /// Reads one key.
-const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], tonumber(ARGV[1])) }";
+const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1]) }";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     let found = target::find(server, &connection, target)?;
-    let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
-    call.arguments = vec![ELEMENTS];
+    let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
     let reply = connection.run(&call, WITHIN).await?;
     let read = match &reply {
         ScriptReply::Array(items) => match items.as_slice() {
@@ -39,11 +35,12 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
 fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     let Found { key, parts, policy } = found;
     let exists = stored.kind != "none";
-    let (states, problem) = match stored.is_of(&parts.families) {
-        _ if !exists => (Vec::new(), None),
-        false => (Vec::new(), Some(WRONG_TYPE)),
-        true => {
-            let states = decode(&parts.families, &stored.value, now);
+    let (states, problem) = match parts.families() {
+        Err(why) => (Vec::new(), Some(undecodable(why))),
+        Ok(_) if !exists => (Vec::new(), None),
+        Ok(families) if !stored.is_of(&families) => (Vec::new(), Some(WRONG_TYPE)),
+        Ok(families) => {
+            let states = decode(&families, &stored.value, now);
             (states, stored.expires_in.is_none().then_some(NO_EXPIRY))
         }
     };
@@ -54,7 +51,7 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
     line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
     line("policy", &parts.name);
-    line("algorithm", &parts.families);
+    line("algorithm", &parts.algorithms());
     if let Some(expires_in) = stored.expires_in {
         line("expires", &format!("in {}", words::time(expires_in)));
     }
@@ -75,7 +72,7 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
         "key": key,
         "subject": parts.subject.json(),
         "policy": parts.name,
-        "algorithms": parts.families,
+        "algorithms": parts.algorithms(),
         "exists": exists,
         "expires_in_ms": stored.expires_in.map(millis),
         "limits": limits.collect::<Vec<_>>(),
@@ -90,18 +87,34 @@ const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the su
 const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject \
                           fail with WRONGTYPE. Find out which program wrote it, then reset the subject.";
 
+/// Returns why a key can't be decoded, and what to do.
+const fn undecodable(why: UnknownFamily) -> &'static str {
+    match why {
+        UnknownFamily::Older => {
+            "The key has a form of an older version of limiter-redis. Limiters of this version have keys of \
+             another name, and don't read it. It expires by itself."
+        }
+        UnknownFamily::Newer => {
+            "The key has a form of a newer version of limiter-redis. Use limiter-doctor of that version."
+        }
+        UnknownFamily::NoAlgorithm => {
+            "No algorithm has such keys. Find out which program wrote it, and use a prefix that nothing \
+             else uses."
+        }
+    }
+}
+
 /// Returns how many permits a limit admits at once.
 pub(crate) fn limit_of(policy: Option<&Policy>, index: usize) -> Option<u64> {
     Some(policy?.limits().get(index)?.quota().burst())
 }
 
 fn words_of(state: &State, limit: Option<u64>) -> String {
-    let State { family, text, fields, used, fresh_in, problem, .. } = state;
-    let most = if state.is_upper_bound { "At most " } else { "" };
+    let State { family, text, fields, used, fresh_in, problem } = state;
     if let Some(problem) = problem {
         return format!("{family}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
     }
-    let mut out = format!("{family}: {most}");
+    let mut out = format!("{family}: ");
     match limit {
         Some(limit) => {
             let left = limit.saturating_sub(*used);
@@ -131,7 +144,6 @@ fn json_of(state: &State, limit: Option<u64>) -> Json {
     json!({
         "algorithm": state.family,
         "permits_in_use": state.used,
-        "is_upper_bound": state.is_upper_bound,
         "limit": limit,
         "fresh_in_ms": millis(state.fresh_in),
         "stored": state.text,

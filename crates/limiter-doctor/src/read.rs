@@ -2,30 +2,48 @@
 
 use std::time::Duration;
 
-use limiter_redis::{CallError, Fault, ScriptReply};
+use limiter_redis::{CallError, Fault, ScriptReply, state::Family};
 
 use crate::state::Value;
 
 /// How long one command may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
-/// Defines `read(key, elements)`, which returns the type, the milliseconds until a key expires, and its
-/// value: of a list the first element, and so many after it.
+/// Defines `read(key)`, which returns the type, the milliseconds until a key expires, and its value: of a
+/// list the first element, and the oldest entry that counts, found in as many steps as the length has bits.
 pub(crate) const READ: &str = "
-local function read(key, elements)
-  local kind = redis.call('TYPE', key).ok
-  local read, value = { kind, redis.call('PTTL', key) }, {}
-  if kind == 'string' then
-    value = { redis.call('GET', key) }
-  elseif kind == 'list' then
-    value = redis.call('LRANGE', key, 0, elements)
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local function oldest(key, head)
+  local slot, span = string.match(head, '^%d+ %d+ %d+ (%d+) (%d+) %d+$')
+  local low, high, found = 1, redis.call('LLEN', key), nil
+  while slot and low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('LINDEX', key, middle)
+    local at = string.match(entry, '^(%d+) %d+ %d+$')
+    if not at then
+      return entry
+    elseif at - at % slot + span > now then
+      high, found = middle, entry
+    else
+      low = middle + 1
+    end
   end
-  for _, element in ipairs(value) do
-    read[#read + 1] = element
+  return found
+end
+
+local function read(key)
+  local kind = redis.call('TYPE', key).ok
+  local read = { kind, redis.call('PTTL', key) }
+  if kind == 'string' then
+    read[3] = redis.call('GET', key)
+  elseif kind == 'list' then
+    read[3] = redis.call('LINDEX', key, 0)
+    read[4] = oldest(key, read[3])
   end
   return read
 end
-local time = redis.call('TIME')
 ";
 
 /// What is stored at a key.
@@ -57,8 +75,8 @@ impl Stored {
     }
 
     /// Returns whether the value has the type that algorithms store.
-    pub(crate) fn is_of(&self, families: &str) -> bool {
-        let is_list = matches!(families, "sliding-log" | "sub-windows");
+    pub(crate) fn is_of(&self, families: &[Family]) -> bool {
+        let is_list = matches!(families, [family] if family.is_list());
         self.kind == if is_list { "list" } else { "string" }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use limiter_redis::state::{Family, UnknownFamily};
 use serde_json::{Value, json};
 
 /// The parts of a stored key.
@@ -10,8 +11,8 @@ pub(crate) struct StoredKey {
     pub(crate) prefix: String,
     pub(crate) subject: Subject,
     pub(crate) name: String,
-    /// The families of the policy's algorithms, joined by `+`.
-    pub(crate) families: String,
+    /// The stored families of the policy's algorithms, joined by `+`.
+    families: String,
 }
 
 /// Whose permits are counted, as far as the key shows it.
@@ -40,6 +41,21 @@ impl StoredKey {
             name: unescaped(name),
             families: families.to_owned(),
         })
+    }
+
+    /// Returns the families, or why this version can't decode one of them.
+    pub(crate) fn families(&self) -> Result<Vec<Family>, UnknownFamily> {
+        self.families.split('+').map(Family::parse).collect()
+    }
+
+    /// Returns the names of the algorithms' families, joined by `+`: without the versions of their forms, but
+    /// of those that can't be decoded.
+    pub(crate) fn algorithms(&self) -> String {
+        let names = self.families.split('+').map(|stored| match Family::parse(stored) {
+            Ok(family) => family.name(),
+            Err(_) => stored,
+        });
+        names.collect::<Vec<_>>().join("+")
     }
 }
 
@@ -130,7 +146,7 @@ mod tests {
 
     #[test]
     fn stored_keys_are_read_back() {
-        let key = StoredKey::parse("a%3Ab:{t6:salice2:i7}:%25api:gcra+sliding-log").unwrap();
+        let key = StoredKey::parse("a%3Ab:{t6:salice2:i7}:%25api:gcra+sliding-log.2").unwrap();
         let parts = vec![Subject::Text("alice".to_owned()), Subject::Integer("7".to_owned())];
         assert_eq!(
             key,
@@ -138,10 +154,14 @@ mod tests {
                 prefix: "a:b".to_owned(),
                 subject: Subject::Tuple(parts),
                 name: "%api".to_owned(),
-                families: "gcra+sliding-log".to_owned(),
+                families: "gcra+sliding-log.2".to_owned(),
             }
         );
         assert_eq!(key.subject.to_string(), "(\"alice\", 7)");
+        assert_eq!(key.algorithms(), "gcra+sliding-log");
+        assert_eq!(key.families(), Ok(vec![Family::Gcra, Family::SlidingLog]));
+        let old = StoredKey::parse("limiter:{salice}:api:gcra+sliding-log").unwrap();
+        assert_eq!((old.families(), old.algorithms()), (Err(UnknownFamily::Older), old.families));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use limiter_core::Policy;
-use limiter_redis::{CallError, Connection, Fault, ScriptReply, Server as Node};
+use limiter_redis::{
+    CallError, Connection, Fault, ScriptReply, Server as Node, state::UnknownFamily,
+};
 use serde_json::json;
 
 use crate::{
@@ -16,9 +18,8 @@ use crate::{
     words,
 };
 
-/// How many keys are asked for at once, and how many older entries of a list.
+/// How many keys are asked for at once.
 const PAGE: &str = "100";
-const ELEMENTS: &str = "100";
 
 /// The time between two pages, for other clients of the server.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -29,7 +30,7 @@ local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
 local found = { time[1], time[2], page[1] }
 for _, key in ipairs(page[2]) do
   found[#found + 1] = key
-  found[#found + 1] = read(key, tonumber(ARGV[4]))
+  found[#found + 1] = read(key)
 end
 return found
 ";
@@ -39,7 +40,6 @@ struct Entry {
     key: String,
     parts: StoredKey,
     used: u64,
-    is_upper_bound: bool,
     limit: Option<u64>,
     fresh_in: Duration,
 }
@@ -49,14 +49,25 @@ struct Entry {
 struct Ranking {
     entries: Vec<Entry>,
     keys: u64,
-    /// How many of them have a value that no limiter writes, and the first of them.
-    foreign: u64,
-    foreign_key: Option<String>,
+    foreign: SkippedKeys,
+    other_version: SkippedKeys,
     is_complete: bool,
 }
 
-/// A value that no limiter writes.
-struct NotAState;
+/// Why a key is not in the list.
+enum Skipped {
+    /// No limiter writes its value.
+    NotAState,
+    /// It has the form of another version of the library.
+    OtherVersion,
+}
+
+/// Keys that are not in the list: how many, and the first of them.
+#[derive(Default)]
+struct SkippedKeys {
+    keys: u64,
+    first: Option<String>,
+}
 
 pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
     let policy = match &top.policy.name {
@@ -94,7 +105,7 @@ impl Ranking {
         let script = [READ, SCAN].concat();
         let (mut cursor, mut keys) = ("0".to_owned(), 0);
         loop {
-            let arguments = [&script, "0", &cursor, pattern, PAGE, ELEMENTS];
+            let arguments = [&script, "0", &cursor, pattern, PAGE];
             let reply = node.send("EVAL", &arguments, WITHIN).await?;
             let (next, found) = self.add(&reply, policy).ok_or_else(|| invalid(&reply))?;
             keys += found;
@@ -124,10 +135,8 @@ impl Ranking {
             self.entries.retain(|entry| entry.key != key);
             match Entry::of(&key, &stored, policy, now) {
                 Ok(entry) => self.entries.extend(entry),
-                Err(NotAState) => {
-                    self.foreign += 1;
-                    self.foreign_key.get_or_insert(key);
-                }
+                Err(Skipped::NotAState) => self.foreign.add(key),
+                Err(Skipped::OtherVersion) => self.other_version.add(key),
             }
         }
         let found = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
@@ -138,24 +147,27 @@ impl Ranking {
     fn outcome(&self, has_quotas: bool) -> Outcome {
         let mut text = format!("{:>18}  {:>10}  key\n", "permits in use", "fresh in");
         for entry in &self.entries {
-            let at_most = if entry.is_upper_bound { "<= " } else { "" };
             let used = match entry.limit {
-                Some(limit) => format!("{at_most}{} of {limit}", entry.used),
-                None => format!("{at_most}{}", entry.used),
+                Some(limit) => format!("{} of {limit}", entry.used),
+                None => entry.used.to_string(),
             };
             text += &format!("{used:>18}  {:>10}  {}\n", words::time(entry.fresh_in), entry.key);
         }
-        let Self { keys, foreign, is_complete, .. } = self;
+        let Self { keys, foreign, other_version, is_complete, .. } = self;
         let order = match has_quotas {
             true => "by the share of the limit",
             false => "by permits in use; --name and --quota sort by the share of the limit",
         };
         text += &format!("\nRead {keys} keys, sorted {order}.\n");
-        if let Some(key) = &self.foreign_key {
-            text += &format!(
-                "Skipped {foreign} of them, with values that no limiter writes, such as {key}: explain \
-                 prints what is wrong.\n"
-            );
+        for (SkippedKeys { keys, first }, what) in [
+            (foreign, "with values that no limiter writes"),
+            (other_version, "in a form of another version of limiter-redis"),
+        ] {
+            if let Some(key) = first {
+                text += &format!(
+                    "Skipped {keys} of them, {what}, such as {key}: explain prints more.\n"
+                );
+            }
         }
         if !is_complete {
             text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
@@ -165,9 +177,8 @@ impl Ranking {
                 "key": entry.key,
                 "subject": entry.parts.subject.json(),
                 "policy": entry.parts.name,
-                "algorithms": entry.parts.families,
+                "algorithms": entry.parts.algorithms(),
                 "permits_in_use": entry.used,
-                "is_upper_bound": entry.is_upper_bound,
                 "limit": entry.limit,
                 "fresh_in_ms": millis(entry.fresh_in),
             })
@@ -176,10 +187,17 @@ impl Ranking {
         let json = json!({
             "subjects": subjects,
             "keys_read": keys,
-            "keys_skipped": foreign,
+            "keys_skipped": foreign.keys + other_version.keys,
             "is_complete": is_complete,
         });
         Outcome { text, json, has_problem: false }
+    }
+}
+
+impl SkippedKeys {
+    fn add(&mut self, key: String) {
+        self.keys += 1;
+        self.first.get_or_insert(key);
     }
 }
 
@@ -191,26 +209,32 @@ impl Entry {
         stored: &Stored,
         policy: Option<&Policy>,
         now: u64,
-    ) -> Result<Option<Self>, NotAState> {
+    ) -> Result<Option<Self>, Skipped> {
         // It expired between two commands of the script.
         if stored.kind == "none" {
             return Ok(None);
         }
-        let parts = StoredKey::parse(key).filter(|parts| stored.is_of(&parts.families));
-        let parts = parts.ok_or(NotAState)?;
-        let states = decode(&parts.families, &stored.value, now);
+        let parts = StoredKey::parse(key).ok_or(Skipped::NotAState)?;
+        let families = parts.families().map_err(|why| match why {
+            UnknownFamily::Older | UnknownFamily::Newer => Skipped::OtherVersion,
+            UnknownFamily::NoAlgorithm => Skipped::NotAState,
+        })?;
+        if !stored.is_of(&families) {
+            return Err(Skipped::NotAState);
+        }
+        let states = decode(&families, &stored.value, now);
         if states.iter().any(|state| state.problem.is_some()) {
-            return Err(NotAState);
+            return Err(Skipped::NotAState);
         }
         let entries = states.iter().enumerate().map(|(index, state)| {
             let limit = limit_of(policy, index);
             (rank(state.used, limit), state, limit)
         });
         let most = entries.max_by(|one, other| one.0.total_cmp(&other.0));
-        let (_, state, limit) = most.ok_or(NotAState)?;
-        let &State { used, is_upper_bound, fresh_in, .. } = state;
+        let (_, state, limit) = most.ok_or(Skipped::NotAState)?;
+        let &State { used, fresh_in, .. } = state;
         let key = key.to_owned();
-        Ok((used > 0).then_some(Self { key, parts, used, is_upper_bound, limit, fresh_in }))
+        Ok((used > 0).then_some(Self { key, parts, used, limit, fresh_in }))
     }
 
     fn rank(&self) -> f64 {

@@ -92,10 +92,10 @@ fn the_permissions_in_the_readme_suffice() {
     let permissions = readme.split('`').find(|text| text.starts_with("+eval ")).unwrap();
     let readers: Vec<&str> = user.into_iter().chain(permissions.split_whitespace()).collect();
     server.command(&readers).unwrap();
-    server.command(&["SET", "limiter:{sa}:api:gcra", "1 1 1", "PX", "60000"]).unwrap();
-    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows", "1"]).unwrap();
+    server.command(&["SET", "limiter:{sa}:api:gcra", "1700000000000000 1 1", "PX", "60000"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows.2", "1"]).unwrap();
     let url = server.url().replace("redis://", "redis://web:secret@");
-    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows"];
+    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows.2"];
     for (command, code) in [
         (&["explain", keys[0]][..], 0),
         (&["explain", keys[1]], 1),
@@ -106,7 +106,7 @@ fn the_permissions_in_the_readme_suffice() {
         assert_eq!(printed.code, code, "{printed:?}");
     }
     // As a limiter's user.
-    let writes = "evalsha set del pexpire llen lindex lset lpush rpush rpop ltrim".split(' ');
+    let writes = "evalsha set del pexpire lrange lset lpush rpush rpop ltrim".split(' ');
     let writes: Vec<String> = writes.map(|command| format!("+{command}")).collect();
     let user = ["ACL", "SETUSER", "web"].into_iter().chain(writes.iter().map(String::as_str));
     server.command(&user.collect::<Vec<_>>()).unwrap();

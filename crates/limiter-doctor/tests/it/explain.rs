@@ -3,17 +3,15 @@
 use limiter_core::{Key, Usage};
 use limiter_test::server::Server;
 
-use crate::{SECRET, doctor, limiter, run, take};
+use crate::{SECRET, doctor, limiter, now, run, take};
 
-/// A policy of each algorithm, and one of several limits.
-const LIMITS: [&str; 7] = [
+/// Policies by several algorithms, and one of several limits.
+const LIMITS: [&str; 5] = [
     "10/d",
     "10/d by fixed-window",
     "10/d by aligned-window",
     "10/d by sliding-counter",
-    "10/d by sliding-log",
-    "10/d by sub-windows 6 slots",
-    "10/d, 20/10d by sliding-log",
+    "10/d, 20/10d by fixed-window",
 ];
 
 #[tokio::test]
@@ -47,9 +45,8 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
 #[tokio::test]
 async fn a_state_prints_in_words() {
     let server = Server::start();
-    let seconds = server.command(&["TIME"]).unwrap().lines().nth(2).unwrap().to_owned();
-    let tat = seconds.parse::<u64>().unwrap() + 3_600;
-    let state = format!("{tat}000000 360000000 7200000000");
+    let tat = now(&server) + 3_600_000_000;
+    let state = format!("{tat} 360000000 7200000000");
     server.command(&["SET", "limiter:{salice}:api:gcra", &state, "PX", "3600500"]).unwrap();
     let printed =
         doctor(&server, &["explain", "alice", "--name", "api", "--quota", "10/h burst 20"]);
@@ -64,7 +61,7 @@ async fn a_state_prints_in_words() {
         "",
         "gcra: 10 of 20 permits in use, and 10 left. The limit is fresh in ",
         &format!("  stored     \"{state}\""),
-        &format!("  TAT        {tat}000000  the time at which the debt is paid off, in "),
+        &format!("  TAT        {tat}  the time at which the debt is paid off, in "),
         "  increment  360000000         each permit adds 6 min of debt",
         "  reach      7200000000        the largest debt that the quota can leave: 2 h",
     ]) {
@@ -93,13 +90,13 @@ async fn what_no_limiter_writes_is_a_problem() {
     plant(&["SET", text, "nonsense", "PX", "60000"]);
     plant(&["SET", "limiter:{sfar}:api:gcra", "9999999999000000 1000000 60000000", "PX", "60000"]);
     plant(&["SADD", "limiter:{stype}:api:gcra", "x"]);
-    plant(&["SET", "limiter:{slog}:api:sliding-log", "x"]);
+    plant(&["SET", "limiter:{slog}:api:sliding-log.2", "x"]);
     plant(&["SET", "limiter:{slasting}:api:gcra", "1700000000000000 1000000 60000000"]);
     for (key, message) in [
         (text, "No limiter writes this value."),
         ("limiter:{sfar}:api:gcra", "further ahead than its quota allows"),
         ("limiter:{stype}:api:gcra", "fail with WRONGTYPE"),
-        ("limiter:{slog}:api:sliding-log", "fail with WRONGTYPE"),
+        ("limiter:{slog}:api:sliding-log.2", "fail with WRONGTYPE"),
         ("limiter:{slasting}:api:gcra", "The key has no expiry."),
     ] {
         let printed = doctor(&server, &["explain", key]);
@@ -128,23 +125,88 @@ async fn a_secret_is_found_by_the_shared_secret_and_not_printed() {
 }
 
 #[test]
-fn a_long_log_is_read_in_part_and_says_so() {
+fn a_long_log_is_counted_from_its_first_entry_that_counts() {
     let server = Server::start();
-    let seconds = server.command(&["TIME"]).unwrap().lines().nth(2).unwrap().to_owned();
-    let now = seconds.parse::<u64>().unwrap() * 1_000_000;
-    let key = "limiter:{salice}:api:sliding-log";
-    // 3,000 entries of a log of a minute, the older half of which no longer counts.
-    let head = format!("{now} 1 3000 1 60000000 60000000");
+    let now = now(&server);
+    let key = "limiter:{salice}:api:sliding-log.2";
+    // 3,000 entries of 2 permits, of a log of a minute, the older half of which no longer counts.
+    let head = format!("{now} 2 6100 1 60000000 60000000");
     let mut words = vec!["RPUSH".to_owned(), key.to_owned(), head];
-    for number in (1..3_000).rev() {
-        let at = if number < 1_500 { now - number } else { now - 90_000_000 - number };
-        words.push(format!("{at} 1"));
+    for number in 1..3_000 {
+        let ago = 3_000 - number;
+        let at = if number < 1_500 { now - 90_000_000 - ago } else { now - ago };
+        words.push(format!("{at} 2 {}", 100 + 2 * number));
     }
     server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     server.command(&["PEXPIRE", key, "60000"]).unwrap();
     let json = doctor(&server, &["explain", "--json", key]).json();
     let limit = &json["limits"][0];
-    assert_eq!((&limit["permits_in_use"], &limit["is_upper_bound"]), (&2_000.into(), &true.into()));
+    assert_eq!(
+        (&limit["permits_in_use"], &json["algorithms"]),
+        (&3_002.into(), &"sliding-log".into())
+    );
     let printed = doctor(&server, &["explain", key]);
-    assert!(printed.out.contains("sliding-log: At most 2000 permits in use."), "{printed:?}");
+    assert!(printed.out.contains("sliding-log: 3002 permits in use."), "{printed:?}");
+    let line = format!("  stored     \"{now} 2 6100 1 60000000 60000000\"\n");
+    assert!(printed.out.contains(&line), "{printed:?}");
+    assert!(printed.out.contains("the time of the oldest entry that counts, "), "{printed:?}");
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let reads = stats.lines().find_map(|line| line.strip_prefix("cmdstat_lindex:calls=")).unwrap();
+    let reads: u64 = reads.split(',').next().unwrap().parse().unwrap();
+    assert!(reads <= 30, "{stats}");
+}
+
+#[test]
+fn logs_and_sub_windows_are_read_also_beside_other_limits() {
+    let server = Server::start();
+    let now = now(&server);
+    let older = now - 5_000_000;
+    let (head, older) = (format!("{now} 1 9 1 60000000 60000000"), format!("{older} 2 8"));
+    let gcra = format!("{} 6000000 120000000", now + 6_000_000);
+    let text = format!("{gcra}, {head};{older}");
+    for (families, words) in [
+        ("sliding-log.2", vec!["RPUSH", "KEY", &head, &older]),
+        ("sub-windows.2", vec!["RPUSH", "KEY", &head, &older]),
+        ("gcra+sliding-log.2", vec!["SET", "KEY", &text]),
+    ] {
+        let key = format!("limiter:{{salice}}:api:{families}");
+        let words: Vec<_> =
+            words.iter().map(|&word| if word == "KEY" { &key } else { word }).collect();
+        server.command(&words).unwrap();
+        server.command(&["PEXPIRE", &key, "60000"]).unwrap();
+        let printed = doctor(&server, &["explain", &key, "--json"]);
+        let json = printed.json();
+        let limits = json["limits"].as_array().unwrap();
+        assert_eq!(
+            (printed.code, json["algorithms"].as_str()),
+            (0, Some(&*families.replace(".2", "")))
+        );
+        assert_eq!(limits.last().unwrap()["permits_in_use"], 3, "{families}: {json}");
+    }
+}
+
+#[test]
+fn a_key_in_a_form_of_another_version_is_named_as_such() {
+    let server = Server::start();
+    for (families, message) in [
+        ("sliding-log", "a form of an older version of limiter-redis"),
+        ("gcra+sub-windows", "a form of an older version of limiter-redis"),
+        ("sliding-log.3", "a form of a newer version of limiter-redis"),
+        ("gcra.2", "a form of a newer version of limiter-redis"),
+        ("nonsense", "No algorithm has such keys."),
+    ] {
+        let key = format!("limiter:{{salice}}:api:{families}");
+        server.command(&["RPUSH", &key, "1767225630000000 1 3 1 60000000 60000000"]).unwrap();
+        let printed = doctor(&server, &["explain", &key]);
+        assert_eq!(printed.code, 1, "{printed:?}");
+        assert!(printed.out.contains(message), "{printed:?}");
+        assert!(!printed.out.contains("WRONGTYPE"), "{printed:?}");
+    }
+    let printed = doctor(&server, &["top"]);
+    let text = "Skipped 4 of them, in a form of another version of limiter-redis, such as limiter:{salice}:";
+    assert!(printed.out.contains(text), "{printed:?}");
+    assert!(
+        printed.out.contains("Skipped 1 of them, with values that no limiter writes"),
+        "{printed:?}"
+    );
 }

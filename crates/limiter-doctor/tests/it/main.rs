@@ -75,6 +75,12 @@ async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
 
 const SECRET: &str = "a secret that all processes share";
 
+/// Returns the server's time, in microseconds.
+fn now(server: &Server) -> u64 {
+    let reply = server.command(&["TIME"]).unwrap();
+    reply.lines().nth(2).unwrap().parse::<u64>().unwrap() * 1_000_000
+}
+
 /// Takes permits, one call for each.
 async fn take<'a>(limiter: &RedisLimiter, key: impl Into<Key<'a>>, permits: u32) {
     let key = key.into();

@@ -6,7 +6,7 @@ use limiter_core::Key;
 use limiter_test::server::{Cluster, Server};
 use serde_json::Value;
 
-use crate::{doctor, limiter, run, take};
+use crate::{doctor, limiter, now, run, take};
 
 /// Returns the keys in a list, and whether it is complete.
 fn keys(json: &Value) -> (Vec<&str>, bool) {
@@ -19,10 +19,12 @@ fn keys(json: &Value) -> (Vec<&str>, bool) {
 async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     let server = Server::start();
     let api = limiter(&server, "api", "10/d").await;
-    let mail = limiter(&server, "mail", "5/d, 100/10d by sliding-log").await;
     take(&api, "alice", 6).await;
     take(&api, Key::tuple(["bob".into(), 7.into()]), 8).await;
-    take(&mail, "carol", 4).await;
+    let now = now(&server);
+    let day = 86_400_000_000_u64;
+    let value = format!("-, {now} 4 4 1 {} {}", 10 * day, 10 * day);
+    server.command(&["SET", "limiter:{scarol}:mail:gcra+sliding-log.2", &value]).unwrap();
     server.command(&["SET", "limiter:{sfake}:api:gcra", "nonsense"]).unwrap();
     server.command(&["SET", "other", "nonsense"]).unwrap();
 
@@ -33,7 +35,7 @@ async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     for (line, (used, key)) in lines[1..].iter().zip([
         ("8", "limiter:{t4:sbob2:i7}:api:gcra"),
         ("6", "limiter:{salice}:api:gcra"),
-        ("4", "limiter:{scarol}:mail:gcra+sliding-log"),
+        ("4", "limiter:{scarol}:mail:gcra+sliding-log.2"),
     ]) {
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!((words[0], words[words.len() - 1]), (used, key), "{printed:?}");
@@ -41,13 +43,13 @@ async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     let foot = [
         "Read 4 keys, sorted by permits in use; --name and --quota sort by the share of the limit.",
         "Skipped 1 of them, with values that no limiter writes, such as limiter:{sfake}:api:gcra: \
-         explain prints what is wrong.",
+         explain prints more.",
     ];
     assert_eq!(lines[lines.len() - 2..], foot);
 
     let of_mail = ["top", "--name", "mail", "--quota", "5/d", "--quota", "100/10d by sliding-log"];
     let printed = doctor(&server, &of_mail);
-    assert!(printed.out.contains("           4 of 5 "), "{printed:?}");
+    assert!(printed.out.contains("         4 of 100 "), "{printed:?}");
     let printed = doctor(&server, &["top", "--json", "--name", "api", "--limit", "1"]);
     let json = printed.json();
     assert_eq!(keys(&json), (vec!["limiter:{t4:sbob2:i7}:api:gcra"], true));
@@ -86,7 +88,7 @@ async fn all_nodes_of_a_cluster_are_read() {
     let cluster = Cluster::start();
     let url = cluster.url();
     let connection = limiter_redis::connect(&url).await.unwrap();
-    let policy = limiter_core::Policy::parse("api", "10/d by sub-windows 10 slots").unwrap();
+    let policy = limiter_core::Policy::parse("api", "10/d by fixed-window").unwrap();
     let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
     let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
     for number in 1..=9 {
@@ -95,7 +97,7 @@ async fn all_nodes_of_a_cluster_are_read() {
     let printed = run(&["top", "--url", &url, "--json"], &[], "");
     let json = printed.json();
     let (keys, is_complete) = keys(&json);
-    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:sub-windows", true));
+    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:fixed-window", true));
 
     let printed = run(&["explain", "--url", &url, keys[0], "--json"], &[], "");
     assert_eq!(printed.json()["limits"][0]["permits_in_use"], 2, "{printed:?}");
