@@ -9,7 +9,7 @@ use crate::{
     arguments::{Server, Target},
     read::{READ, Stored, WITHIN, invalid, time},
     state::{Field, State, decode},
-    target::{self, Found},
+    target::{self, Found, Targets},
     words,
 };
 
@@ -18,18 +18,29 @@ const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1]) }";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let found = target::find(server, &connection, target)?;
-    let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
-    let reply = connection.run(&call, WITHIN).await?;
-    let read = match &reply {
-        ScriptReply::Array(items) => match items.as_slice() {
-            [seconds, micros, stored] => time(seconds, micros).zip(Stored::of(stored)),
+    let Targets { keys, searched } = target::find(server, &connection, target).await?;
+    let mut keys_explained = Vec::new();
+    for found in &keys {
+        let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
+        let reply = connection.run(&call, WITHIN).await?;
+        let read = match &reply {
+            ScriptReply::Array(items) => match items.as_slice() {
+                [seconds, micros, stored] => time(seconds, micros).zip(Stored::of(stored)),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    };
-    let (now, stored) = read.ok_or_else(|| invalid(&reply))?;
-    Ok(explained(&found, &stored, now))
+        };
+        let (now, stored) = read.ok_or_else(|| invalid(&reply))?;
+        keys_explained.push(explained(found, &stored, now));
+    }
+    let texts: Vec<_> = keys_explained.iter().map(|key| key.text.as_str()).collect();
+    let mut text = texts.join("\n");
+    if let Some(begin) = searched.filter(|_| texts.is_empty()) {
+        text = format!("No key begins with {begin}\n\n{NOTHING_STORED}");
+    }
+    let has_problem = keys_explained.iter().any(|key| key.has_problem);
+    let json = keys_explained.into_iter().map(|key| key.json).collect::<Vec<_>>();
+    Ok(Outcome { text, json: json!({ "keys": json }), has_problem })
 }
 
 fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
@@ -56,9 +67,7 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
         line("expires", &format!("in {}", words::time(expires_in)));
     }
     if !exists {
-        text += "\nNothing is stored: the subject is fresh. If it should not be, check the prefix, the \
-                 policy's name, the --kind and, with --quota, its algorithm. IPv6 clients are stored as \
-                 their network, such as 2001:db8:1:2::.\n";
+        text += &format!("\n{NOTHING_STORED}");
     }
     for (index, state) in states.iter().enumerate() {
         text += &format!("\n{}", words_of(state, limit_of(policy.as_ref(), index)));
@@ -80,6 +89,11 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     });
     Outcome { text, json, has_problem }
 }
+
+const NOTHING_STORED: &str = "Nothing is stored: the subject is fresh. If it should not be, check the \
+                              subject, the --kind, the --prefix, the policy's name and, with --quota, its \
+                              algorithm. IPv6 clients are stored as their network, such as \
+                              2001:db8:1:2::.\n";
 
 const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the subject sets one. If the \
                          subject is not in use any more, reset it.";

@@ -7,26 +7,39 @@ use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
     read::{WITHIN, invalid},
-    target,
+    target::{self, Found, Targets},
 };
 
 const RESET: &str = "return redis.call('DEL', KEYS[1])";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let key = target::find(server, &connection, target)?.key;
-    let shown = String::from_utf8_lossy(&key).into_owned();
-    let call = ScriptCall::new(RESET, vec![key]);
-    let reply = connection.run(&call, WITHIN).await?;
-    let ScriptReply::Integer(deleted) = reply else { return Err(invalid(&reply).into()) };
-    let text = if deleted > 0 {
-        format!(
-            "Deleted {shown}: the subject is fresh. A process that has cached a denial refuses it for \
-             at most one more second.\n"
-        )
-    } else {
-        format!("Nothing is stored at {shown}: the subject was fresh.\n")
-    };
-    let json = json!({ "key": shown, "deleted": deleted > 0 });
-    Ok(Outcome { text, json, has_problem: false })
+    let Targets { keys, searched } = target::find(server, &connection, target).await?;
+    let mut deleted = Vec::new();
+    let mut text = String::new();
+    for Found { key, .. } in keys {
+        let shown = String::from_utf8_lossy(&key).into_owned();
+        let reply = connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await?;
+        match reply {
+            ScriptReply::Integer(0) => {
+                text += &format!("Nothing is stored at {shown}, so nothing was deleted.\n");
+            }
+            ScriptReply::Integer(_) => {
+                text += &format!("Deleted {shown}\n");
+                deleted.push(shown);
+            }
+            reply => return Err(invalid(&reply).into()),
+        }
+    }
+    if !deleted.is_empty() {
+        text += "The subject is fresh. A process that has cached a denial refuses it for at most one more \
+                 second.\n";
+    } else if let Some(begin) = searched {
+        text = format!(
+            "No key begins with {begin}, so nothing was deleted. Check the subject, the --kind, the \
+             --prefix and the policy's name.\n"
+        );
+    }
+    let has_problem = deleted.is_empty();
+    Ok(Outcome { text, json: json!({ "deleted": deleted }), has_problem })
 }

@@ -1,15 +1,23 @@
-//! The key that a command is about.
+//! The keys that a command is about.
 
-use std::io::{self, Read as _};
+use std::{
+    collections::BTreeSet,
+    io::{self, Read as _},
+};
 
 use limiter_core::{Key, Policy};
-use limiter_redis::Connection;
+use limiter_redis::{CallError, Connection, Fault, ScriptClient as _, ScriptReply};
 
 use crate::{
     Failure,
     arguments::{Kind, Server, Target},
+    read::{WITHIN, invalid, text},
     subject::StoredKey,
+    top::escaped,
 };
+
+/// How many keys are asked for at once.
+const PAGE: &str = "1000";
 
 /// A stored key and its parts.
 pub(crate) struct Found {
@@ -19,48 +27,101 @@ pub(crate) struct Found {
     pub(crate) policy: Option<Policy>,
 }
 
-/// Returns the key that the arguments mean.
-pub(crate) fn find(
+/// The keys that the arguments mean.
+pub(crate) struct Targets {
+    /// All keys that may have a state; none if no key was found.
+    pub(crate) keys: Vec<Found>,
+    /// The begin of the keys that were looked for, if the arguments don't give a whole key.
+    pub(crate) searched: Option<String>,
+}
+
+/// Returns the keys that the arguments mean. Without a quota, the algorithms of a policy are not known, so
+/// the keys of its name are looked for.
+pub(crate) async fn find(
     server: &Server,
     connection: &Connection,
     target: &Target,
-) -> Result<Found, Failure> {
+) -> Result<Targets, Failure> {
     let text = match target.target.as_str() {
         "-" => from_stdin()?,
         text => text.to_owned(),
     };
-    let key = match &target.policy.name {
-        None => text.into_bytes(),
-        Some(_) if target.secret && !server.has_key_secret()? => {
-            let message = "the subject is a secret, whose key is a keyed digest: give the shared secret \
-                           by --key-secret-file or LIMITER_KEY_SECRET";
-            return Err(Failure::Usage(message.to_owned()));
-        }
-        Some(name) => {
-            let subject = subject(&text, target)?;
-            // Without a quota, of the default algorithm.
-            let policy = target.policy.with_quotas(name)?;
-            let of_name = policy.map_or_else(|| Policy::parse(name, "1/s"), Ok)?;
-            server.limiter(connection, of_name)?.stored_key(subject)?
-        }
+    let Some(name) = &target.policy.name else {
+        let keys = vec![Found::of(text.into_bytes(), server, target)?];
+        return Ok(Targets { keys, searched: None });
     };
-    let shown = String::from_utf8_lossy(&key).into_owned();
-    let usage = |message: String| Err(Failure::Usage(message));
-    let Some(parts) = StoredKey::parse(&shown) else {
-        return usage(format!(
-            "invalid key {shown:?}: no limiter has such keys; give a key as SCAN shows it, such as \
-             \"limiter:{{salice}}:api:gcra\", or a subject and the --name of its policy"
-        ));
-    };
-    if parts.prefix != server.prefix {
-        let (prefix, found) = (&server.prefix, &parts.prefix);
-        return usage(format!(
-            "invalid key {shown:?}: its prefix is not {prefix:?}; use --prefix {found:?} if it is a \
-             limiter's"
-        ));
+    if target.secret && !server.has_key_secret()? {
+        let message = "the subject is a secret, whose key is a keyed digest: give the shared secret by \
+                       --key-secret-file or LIMITER_KEY_SECRET";
+        return Err(Failure::Usage(message.to_owned()));
     }
-    let policy = target.policy.with_quotas(&parts.name)?;
-    Ok(Found { key, parts, policy })
+    let subject = subject(&text, target)?;
+    if let Some(policy) = target.policy.with_quotas(name)? {
+        let key = server.limiter(connection, policy)?.stored_key(subject)?;
+        return Ok(Targets { keys: vec![Found::of(key, server, target)?], searched: None });
+    }
+    let any = server.limiter(connection, Policy::parse(name, "1/s")?)?.stored_key(subject)?;
+    let begin = String::from_utf8_lossy(&any);
+    let begin = begin.rsplit_once(':').map_or("", |(begin, _)| begin).to_owned() + ":";
+    let keys = search(connection, &any, &(escaped(&begin) + "*")).await?;
+    let keys = keys.into_iter().map(|key| Found::of(key.into_bytes(), server, target));
+    Ok(Targets { keys: keys.collect::<Result<_, _>>()?, searched: Some(begin) })
+}
+
+impl Found {
+    fn of(key: Vec<u8>, server: &Server, target: &Target) -> Result<Self, Failure> {
+        let shown = String::from_utf8_lossy(&key).into_owned();
+        let usage = |message: String| Err(Failure::Usage(message));
+        let Some(parts) = StoredKey::parse(&shown) else {
+            return usage(format!(
+                "invalid key {shown:?}: no limiter has such keys; give a key as SCAN shows it, such as \
+                 \"limiter:{{salice}}:api:gcra\", or a subject and the --name of its policy"
+            ));
+        };
+        if parts.prefix != server.prefix {
+            let (prefix, found) = (&server.prefix, &parts.prefix);
+            return usage(format!(
+                "invalid key {shown:?}: its prefix is not {prefix:?}; use --prefix {found:?} if it is a \
+                 limiter's"
+            ));
+        }
+        let policy = target.policy.with_quotas(&parts.name)?;
+        Ok(Self { key, parts, policy })
+    }
+}
+
+/// Returns the keys that match a pattern, of the server that has the slot of `key`.
+async fn search(
+    connection: &Connection,
+    key: &[u8],
+    pattern: &str,
+) -> Result<BTreeSet<String>, Failure> {
+    let owner = connection.server_of(key);
+    let servers = connection.servers().into_iter();
+    let mut servers =
+        servers.filter(|server| owner.as_ref().is_none_or(|(_, name)| server.name() == &**name));
+    let Some(server) = servers.next() else {
+        let message = "no node of the cluster replied with its slots: check the address";
+        return Err(CallError::new(Fault::NotSent, message).into());
+    };
+    let (mut cursor, mut keys) = ("0".to_owned(), BTreeSet::new());
+    loop {
+        let arguments = [&cursor, "MATCH", pattern, "COUNT", PAGE];
+        let reply = server.send("SCAN", &arguments, WITHIN).await?;
+        let (next, page) = page(&reply).ok_or_else(|| invalid(&reply))?;
+        keys.extend(page);
+        if next == "0" {
+            return Ok(keys);
+        }
+        cursor = next;
+    }
+}
+
+/// Returns the next cursor and the keys in a reply to `SCAN`.
+fn page(reply: &ScriptReply) -> Option<(String, Vec<String>)> {
+    let ScriptReply::Array(parts) = reply else { return None };
+    let [cursor, ScriptReply::Array(keys)] = parts.as_slice() else { return None };
+    Some((text(cursor)?, keys.iter().map(text).collect::<Option<_>>()?))
 }
 
 fn subject(text: &str, target: &Target) -> Result<Key<'static>, Failure> {

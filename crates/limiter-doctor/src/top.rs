@@ -275,7 +275,7 @@ pub(crate) fn pattern_of(key: &[u8], with_name: bool, with_algorithms: bool) -> 
 }
 
 /// Returns a text as a pattern that matches only that text.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut pattern = String::new();
     for character in text.chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '\\' | '^') {

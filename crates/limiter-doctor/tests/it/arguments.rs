@@ -92,7 +92,9 @@ fn the_permissions_in_the_readme_suffice() {
     let permissions = readme.split('`').find(|text| text.starts_with("+eval ")).unwrap();
     let readers: Vec<&str> = user.into_iter().chain(permissions.split_whitespace()).collect();
     server.command(&readers).unwrap();
-    server.command(&["SET", "limiter:{sa}:api:gcra", "1700000000000000 1 1", "PX", "60000"]).unwrap();
+    server
+        .command(&["SET", "limiter:{sa}:api:gcra", "1700000000000000 1 1", "PX", "60000"])
+        .unwrap();
     server.command(&["RPUSH", "limiter:{sa}:api:sub-windows.2", "1"]).unwrap();
     let url = server.url().replace("redis://", "redis://web:secret@");
     let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows.2"];

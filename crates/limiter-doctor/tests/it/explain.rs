@@ -25,6 +25,7 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
         let quotas = limits.split(", ").flat_map(|limit| ["--quota", limit]);
         let subject = ["--json", "explain", "alice", "--name", &name].into_iter();
         let json = doctor(&server, &subject.chain(quotas).collect::<Vec<_>>()).json();
+        let json = &json["keys"][0];
         assert_eq!(json["key"], key.as_str(), "{json}");
         let limit = &json["limits"][0];
         let usage: Usage = limiter.peek("alice").await.unwrap();
@@ -36,9 +37,12 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
         assert!(limit["fields"].as_array().unwrap().len() >= 3, "{limits}: {json}");
         assert_eq!(json["problem"], serde_json::Value::Null);
 
-        let printed = doctor(&server, &["explain", &key]);
-        assert_eq!(printed.code, 0, "{printed:?}");
-        assert!(printed.out.contains(": 2 permits in use. The limit is fresh in"), "{printed:?}");
+        for target in [&["explain", &key][..], &["explain", "alice", "--name", &name]] {
+            let printed = doctor(&server, target);
+            assert_eq!(printed.code, 0, "{printed:?}");
+            let text = ": 2 permits in use. The limit is fresh in";
+            assert!(printed.out.contains(text), "{printed:?}");
+        }
     }
 }
 
@@ -139,7 +143,7 @@ fn a_long_log_is_counted_from_its_first_entry_that_counts() {
     }
     server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     server.command(&["PEXPIRE", key, "60000"]).unwrap();
-    let json = doctor(&server, &["explain", "--json", key]).json();
+    let json = &doctor(&server, &["explain", "--json", key]).json()["keys"][0];
     let limit = &json["limits"][0];
     assert_eq!(
         (&limit["permits_in_use"], &json["algorithms"]),
@@ -175,7 +179,7 @@ fn logs_and_sub_windows_are_read_also_beside_other_limits() {
         server.command(&words).unwrap();
         server.command(&["PEXPIRE", &key, "60000"]).unwrap();
         let printed = doctor(&server, &["explain", &key, "--json"]);
-        let json = printed.json();
+        let json = &printed.json()["keys"][0];
         let limits = json["limits"].as_array().unwrap();
         assert_eq!(
             (printed.code, json["algorithms"].as_str()),

@@ -1,7 +1,7 @@
 //! `reset` deletes one subject's state.
 
 use limiter_core::{Cost, Key};
-use limiter_test::server::Server;
+use limiter_test::server::{Cluster, Server};
 use serde_json::json;
 
 use crate::{SECRET, doctor, limiter, run, take};
@@ -14,21 +14,105 @@ async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
         take(&limiter, subject, 3).await;
     }
     let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
-    let text = "Deleted limiter:{salice}:api:gcra: the subject is fresh. A process that has cached a \
-                denial refuses it for at most one more second.\n";
+    let text = "Deleted limiter:{salice}:api:gcra\nThe subject is fresh. A process that has cached a denial \
+                refuses it for at most one more second.\n";
     assert_eq!((printed.code, printed.out.as_str()), (0, text), "{printed:?}");
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 3);
     assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 0);
 
     let printed = doctor(&server, &["reset", "limiter:{salice}:api:gcra"]);
-    let text = "Nothing is stored at limiter:{salice}:api:gcra: the subject was fresh.\n";
-    assert_eq!((printed.code, printed.out.as_str()), (0, text), "{printed:?}");
+    let text = "Nothing is stored at limiter:{salice}:api:gcra, so nothing was deleted.\n";
+    assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
 
-    for deleted in [true, false] {
+    for (code, deleted) in [(0, json!(["limiter:{sbob}:api:gcra"])), (1, json!([]))] {
         let printed = doctor(&server, &["--json", "reset", "limiter:{sbob}:api:gcra"]);
-        let json = json!({ "key": "limiter:{sbob}:api:gcra", "deleted": deleted });
-        assert_eq!((printed.code, printed.json()), (0, json));
+        assert_eq!((printed.code, printed.json()), (code, json!({ "deleted": deleted })));
     }
+}
+
+/// Policies by all algorithms, and one of several limits.
+const LIMITS: [&str; 7] = [
+    "3/d",
+    "3/d by fixed-window",
+    "3/d by aligned-window",
+    "3/d by sliding-counter",
+    "3/d by sliding-log",
+    "3/d by sub-windows 6 slots",
+    "3/d, 20/10d by sliding-log",
+];
+
+#[tokio::test]
+async fn a_subject_is_reset_by_every_algorithm_without_a_quota() {
+    let server = Server::start();
+    for limits in LIMITS {
+        let locked = limiter(&server, "log[i]n*:", limits).await;
+        // Keys that a pattern without escapes would match.
+        let others =
+            [limiter(&server, "login", limits).await, limiter(&server, "log[i]n*:x", limits).await];
+        for limiter in others.iter().chain([&locked]) {
+            take(limiter, "alice?", 3).await;
+        }
+        take(&locked, "alice!", 3).await;
+        let printed = doctor(&server, &["reset", "alice?", "--name", "log[i]n*:"]);
+        let key = String::from_utf8(locked.stored_key("alice?").unwrap()).unwrap();
+        let text = format!("Deleted {key}\nThe subject is fresh.");
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert!(printed.out.starts_with(&text), "{limits}: {printed:?}");
+        assert_eq!(locked.peek("alice?").await.unwrap().remaining(), 3, "{limits}");
+        assert_eq!(locked.peek("alice!").await.unwrap().remaining(), 0, "{limits}");
+        for limiter in &others {
+            assert_eq!(limiter.peek("alice?").await.unwrap().remaining(), 0, "{limits}");
+        }
+        server.command(&["FLUSHALL"]).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn all_keys_of_a_subject_are_reset_and_named() {
+    let server = Server::start();
+    for limits in ["3/d", "3/d by fixed-window"] {
+        take(&limiter(&server, "login", limits).await, "alice", 3).await;
+    }
+    let printed = doctor(&server, &["--json", "explain", "alice", "--name", "login"]);
+    let keys = printed.json()["keys"].as_array().unwrap().clone();
+    let used = keys.iter().map(|key| key["limits"][0]["permits_in_use"].as_u64().unwrap());
+    assert_eq!(used.collect::<Vec<_>>(), [3, 3], "{printed:?}");
+    let printed = doctor(&server, &["--json", "reset", "alice", "--name", "login"]);
+    let deleted = ["limiter:{salice}:login:fixed-window", "limiter:{salice}:login:gcra"];
+    assert_eq!(printed.json(), json!({ "deleted": deleted }));
+
+    let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
+    let text = "No key begins with limiter:{salice}:login:, so nothing was deleted. Check the subject, the \
+                --kind, the --prefix and the policy's name.\n";
+    assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
+    let cluster = Cluster::start();
+    let url = cluster.url();
+    let connection = limiter_redis::connect(&url).await.unwrap();
+    let policy = limiter_core::Policy::parse("login", "3/d by sliding-counter").unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    for number in 0..9 {
+        take(&limiter, number, 3).await;
+    }
+    // Not the node of the address.
+    let key = |number: &i32| format!("limiter:{{i{number}}}:login:sliding-counter");
+    let owner = |number: &i32| cluster.owner(cluster.slot_of(&key(number)));
+    let (dead, alive) =
+        ((0..9).find(|n| owner(n) == 2).unwrap(), (0..9).find(|n| owner(n) == 1).unwrap());
+    cluster.node(2).pause();
+    let reset = |number: i32| {
+        let number = number.to_string();
+        run(&["--url", &url, "reset", &number, "--kind", "integer", "--name", "login"], &[], "")
+    };
+    let printed = reset(alive);
+    assert!(printed.out.starts_with(&format!("Deleted {}\n", key(&alive))), "{printed:?}");
+    let printed = reset(dead);
+    assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
+    cluster.node(2).resume();
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn all_nodes_of_a_cluster_are_read() {
     assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:fixed-window", true));
 
     let printed = run(&["explain", "--url", &url, keys[0], "--json"], &[], "");
-    assert_eq!(printed.json()["limits"][0]["permits_in_use"], 2, "{printed:?}");
+    assert_eq!(printed.json()["keys"][0]["limits"][0]["permits_in_use"], 2, "{printed:?}");
     let printed = run(&["reset", "--url", &url, keys[0]], &[], "");
     assert!(printed.out.starts_with("Deleted"), "{printed:?}");
     let printed = run(&["report", "--url", &url, "--json"], &[], "");
