@@ -38,7 +38,7 @@ pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Sce
             prop_assert!(in_vain || scenario.is_mixed(), "{retry:?}");
             continue;
         };
-        prop_assert!(delay <= within.min(horizon));
+        prop_assert!(delay <= within.min(horizon + slack(policy, subject.tick())));
         let at = now.saturating_add(delay);
         prop_assert!(at >= last_use || scenario.is_mixed(), "overtakes an earlier reservation");
         last_use = at;
@@ -64,16 +64,19 @@ fn can_be_overtaken(policy: &Policy) -> bool {
 
 /// The shortest horizon of a limit, in whole ticks.
 fn shortest_horizon(policy: &Policy, tick: Duration) -> Duration {
-    let horizon = |limit: &Limit| match limit.algorithm() {
-        // A store may round the time of each permit up to a tick.
-        Algorithm::LeakyQueue { depth } => {
-            limit.horizon() + tick * u32::try_from(depth).unwrap_or(u32::MAX)
-        }
-        _ => limit.horizon(),
-    };
-    let shortest = policy.limits().iter().map(horizon).min();
+    let shortest = policy.limits().iter().map(Limit::horizon).min();
     let nanos = shortest.unwrap_or_default().as_nanos().next_multiple_of(tick.as_nanos().max(1));
     u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
+}
+
+/// Returns by how much a store's horizon may be longer: it may round the time of each permit of a queue
+/// up to a tick.
+fn slack(policy: &Policy, tick: Duration) -> Duration {
+    let depth = |limit: &Limit| match limit.algorithm() {
+        Algorithm::LeakyQueue { depth } => u32::try_from(depth).unwrap_or(u32::MAX),
+        _ => 0,
+    };
+    tick * policy.limits().iter().map(depth).max().unwrap_or_default()
 }
 
 /// Law 7: what is given back at once leaves a key as it was, and what is kept stays taken.
