@@ -15,151 +15,192 @@
 
 -- include clock
 
--- include scaled
-
--- include restore_expiry
-
--- include gcra
-
--- include window
-
--- include log
-
--- include log_text
-
--- include log_take
-
--- Of each family: how to read a state, when a cost fits, to charge it, what is left, and what is written.
-local gcra = {
-  read = function(text, limit)
-    local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
-    return { debt = debt, increment = increment, scale = scale, quota = quota, is_impossible = is_impossible,
-      is_foreign = quota ~= limit.quota }
-  end,
-  fits = function(state, limit, cost, from)
-    local excess = state.debt - (limit.most - cost) * state.increment
-    return cost > limit.most and math.huge or math.max(from, now + math.ceil(excess / state.scale))
-  end,
-  charge = function(state, limit, cost, at)
-    local debt = math.max(state.debt - (at - now) * state.scale, 0)
-    debt = gcra_converted(debt, state.increment, limit.number) + cost * limit.number
-    local scale = string.find(limit.quota, '.', 1, true) and 10000 or 1
-    debt = debt + (at - now) * scale
-    return { debt = debt, increment = limit.number, scale = scale, quota = limit.quota }, debt
-  end,
-  usage = function(state, limit)
-    return math.ceil(state.debt / state.scale), math.max(limit.most - math.ceil(state.debt / state.increment), 0)
-  end,
-  write = function(state)
-    return gcra_text(state.debt, state.scale, state.quota), math.ceil(state.debt / state.scale)
-  end,
-}
-
-local window = {
-  read = window_read,
-  fits = function(state, limit, cost, from)
-    local room, current = limit.most - cost, window_at(state, limit, from)
-    local fits = current.ends - current.length
-    if current.count > room then
-      -- In the next window, in which the permits of a counter fade.
-      local fades = limit.kind == 'counter' and room >= 0
-      fits = current.ends + (fades and scaled(current.count - room, current.length, current.count) or 0)
-    elseif current.count + current.previous > room then
-      fits = fits + scaled(current.count + current.previous - room, current.length, current.previous)
-    end
-    return room < 0 and math.huge or math.max(from, fits)
-  end,
-  charge = function(state, limit, cost, at)
-    state = window_at(state, limit, at)
-    if state.length ~= limit.number then
-      -- What counts of a window of another length begins to count anew.
-      state = { ends = window_end(limit, at, limit.number), length = limit.number, count = window_counted(state, at),
-        previous = 0 }
-    end
-    state.count, state.quota = state.count + cost, limit.quota
-    return state, state.ends - now
-  end,
-  usage = function(state, limit)
-    local remaining = math.max(limit.most - window_counted(state, now), 0)
-    return math.max(window_over(state, limit) - now, 0), state.ends - state.length <= now and remaining or 0
-  end,
-  write = window_text,
-}
-
-local log = {
-  read = function(text, limit)
-    return log_read(log_split(text), limit)
-  end,
-  fits = log_fits,
-  charge = log_charge,
-  usage = log_usage,
-  write = log_text,
-}
-
-local families = { gcra = gcra, fixed = window, aligned = window, counter = window, loose = log, strict = log }
-
--- Returns when a cost fits all limits, from a moment on, and the number of the limit with the longest wait.
-local function all_fit(limits, states, cost, from)
-  local latest, longest = from, 1
-  for n, limit in ipairs(limits) do
-    local fits = limit.family.fits(states[n], limit, cost, from)
-    if fits >= latest then
-      latest, longest = fits, n
-    end
-  end
-  return latest, longest
-end
-
--- Checks one key, and returns its reply.
-local function check(key, limits, cost, within)
-  local text = redis.pcall('GET', key)
+-- Checks a key by limits of all kinds and states. Returns its reply.
+local function check_other(key, text, limits, cost, within)
   if type(text) == 'table' then
     return 'GET: ' .. text.err
   end
-  local states, found, is_impossible, is_foreign = {}, string.gmatch((text or '') .. ', ', '(.-), '), false, false
-  for n, limit in ipairs(limits) do
-    limit.found = text and (found() or '') or '-'
-    states[n] = limit.family.read(limit.found ~= '-' and limit.found or nil, limit)
-    is_impossible, is_foreign = is_impossible or states[n].is_impossible, is_foreign or states[n].is_foreign
+
+  -- include scaled
+
+  -- include restore_expiry
+
+  -- Each returns the functions of a family: to read a state, when a cost fits from a moment on, to charge it then, what
+  -- is left, and the state as text. A policy makes those of its own families only.
+  local families = {}
+
+  function families.gcra()
+    -- include gcra
+
+    local function read(text, limit)
+      local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
+      return { debt = debt, increment = increment, scale = scale, quota = quota, is_impossible = is_impossible,
+        is_foreign = quota ~= limit.quota }
+    end
+    local function fits(state, limit, cost, from)
+      local excess = state.debt - (limit.most - cost) * state.increment
+      return cost > limit.most and math.huge or math.max(from, now + math.ceil(excess / state.scale))
+    end
+    local function charge(state, limit, cost, at)
+      local debt = math.max(state.debt - (at - now) * state.scale, 0)
+      if state.is_foreign then
+        debt = gcra_converted(debt, state.increment, limit.number)
+        state.scale = string.find(limit.quota, '.', 1, true) and 10000 or 1
+      end
+      state.debt = (at - now) * state.scale + debt + cost * limit.number
+      state.increment, state.quota = limit.number, limit.quota
+      return state, state.debt
+    end
+    local function usage(state, limit)
+      return math.ceil(state.debt / state.scale), math.max(limit.most - math.ceil(state.debt / state.increment), 0)
+    end
+    local function write(state)
+      return gcra_text(state.debt, state.scale, state.quota), math.ceil(state.debt / state.scale)
+    end
+    return { read = read, fits = fits, charge = charge, usage = usage, write = write }
   end
-  local fits, longest = all_fit(limits, states, cost, now)
+
+  function families.window()
+    -- include window
+
+    local function fits(state, limit, cost, from)
+      local room, current = limit.most - cost, window_at(state, limit, from)
+      local fits = current.ends - current.length
+      if current.count > room then
+        -- In the next window, in which the permits of a counter fade.
+        local fades = limit.kind == 'counter' and room >= 0
+        fits = current.ends + (fades and scaled(current.count - room, current.length, current.count) or 0)
+      elseif current.count + current.previous > room then
+        fits = fits + scaled(current.count + current.previous - room, current.length, current.previous)
+      end
+      return room < 0 and math.huge or math.max(from, fits)
+    end
+    local function charge(state, limit, cost, at)
+      state = window_at(state, limit, at)
+      if state.length ~= limit.number then
+        -- What counts of a window of another length begins to count anew.
+        state = { ends = window_end(limit, at, limit.number), length = limit.number, count = window_counted(state, at),
+          previous = 0 }
+      end
+      state.count, state.quota = state.count + cost, limit.quota
+      return state, state.ends - now
+    end
+    local function usage(state, limit)
+      local left = math.max(limit.most - window_counted(state, now), 0)
+      return math.max(window_over(state, limit) - now, 0), state.ends - state.length <= now and left or 0
+    end
+    return { read = window_read, fits = fits, charge = charge, usage = usage, write = window_text }
+  end
+
+  function families.log()
+    -- include log
+
+    -- include log_text
+
+    -- include log_take
+
+    local function read(text, limit)
+      return log_read(log_split(text), limit)
+    end
+    return { read = read, fits = log_fits, charge = log_charge, usage = log_usage, write = log_text }
+  end
+
+  local family_of = { gcra = 'gcra', fixed = 'window', aligned = 'window', counter = 'window', loose = 'log', strict = 'log' }
+
+  -- Returns when a cost fits all limits, from a moment on, and the number of the limit with the longest wait.
+  local function all_fit(limits, cost, from)
+    local latest, longest = from, 1
+    for n = 1, #limits do
+      local fits = limits[n].family.fits(limits[n].state, limits[n], cost, from)
+      if fits >= latest then
+        latest, longest = fits, n
+      end
+    end
+    return latest, longest
+  end
+
+  local made = {}
+  for n = 1, #limits do
+    local name = family_of[limits[n].kind]
+    made[name] = made[name] or families[name]()
+    limits[n].family = made[name]
+  end
+  local from, is_impossible, is_foreign = 1, false, false
+  for n = 1, #limits do
+    local limit, comma = limits[n], text and string.find(text, ', ', from, true) or 0
+    limit.found = text and string.sub(text, from, comma - 1) or '-'
+    limit.state = limit.family.read(limit.found ~= '-' and limit.found or nil, limit)
+    is_impossible, is_foreign = is_impossible or limit.state.is_impossible, is_foreign or limit.state.is_foreign
+    from = comma > 0 and comma + 2 or text and #text + 1
+  end
+  local fits, longest = all_fit(limits, cost, now)
   if fits > now and fits < math.huge then
     -- The slots of a paced limit may miss the moment at which the others fit.
-    fits = all_fit(limits, states, cost, fits)
+    fits = all_fit(limits, cost, fits)
   end
   -- Nothing is promised behind the debt of another quota.
   local is_admitted = cost > 0 and fits <= now + (is_foreign and 0 or within or 0)
-  local reply, written, marks, lasts = is_admitted and {} or { 0, fits < math.huge and fits - now or -1, longest }, {}, {}, 0
-  for n, limit in ipairs(limits) do
+  local written, marks, lasts, reply = {}, {}, 0, nil
+  reply = is_admitted and {} or { 0, fits < math.huge and fits - now or -1, longest }
+  local place = #reply
+  for n = 1, #limits do
+    local limit, state, matters = limits[n], nil, nil
     if is_admitted then
-      states[n], marks[n] = limit.family.charge(states[n], limit, cost, fits)
+      limit.state, marks[n] = limit.family.charge(limit.state, limit, cost, fits)
     end
-    local reset, remaining = limit.family.usage(states[n], limit)
-    local state, matters = limit.family.write(states[n], limit)
-    reply[#reply + 1], reply[#reply + 2] = reset, remaining
-    state = (is_admitted or states[n].is_impossible) and state or limit.found
-    written[n], lasts = matters > 0 and state or '-', math.max(lasts, matters)
+    reply[place + 1], reply[place + 2] = limit.family.usage(limit.state, limit)
+    state, matters = limit.family.write(limit.state, limit)
+    state = (is_admitted or limit.state.is_impossible) and state or limit.found
+    written[n], lasts, place = matters > 0 and state or '-', math.max(lasts, matters), place + 2
   end
   if is_admitted or is_impossible then
     redis.call('SET', key, table.concat(written, ', '), 'PX', math.ceil(lasts / 1000) + 1)
   elseif text then
-    reply[#reply + 1] = restore_expiry(key, lasts)
+    reply[place + 1] = restore_expiry(key, lasts)
   end
-  for n, number in ipairs(is_admitted and within and { fits - now, now, unpack(marks) } or {}) do
-    reply[2 * #limits + n] = number
+  if is_admitted and within then
+    reply[place + 1], reply[place + 2] = fits - now, now
+    for n = 1, #limits do
+      reply[place + 2 + n] = marks[n]
+    end
   end
   return reply
 end
 
 local replies, count = {}, math.floor(#ARGV / #KEYS / 4)
 for i, key in ipairs(KEYS) do
-  local limits = {}
-  for n = 1, count do
-    local k = 4 * (i - 1) * count + 4 * n
-    limits[n] = { kind = ARGV[k - 3], quota = ARGV[k - 2], most = ARGV[k - 1] + 0, number = ARGV[k] + 0 }
-    limits[n].family = families[limits[n].kind]
-  end
   local costs = 4 * #KEYS * count
-  replies[i] = check(key, limits, (ARGV[costs + i] or 1) + 0, tonumber(ARGV[costs + #KEYS + 1]))
+  local cost, within = (ARGV[costs + i] or 1) + 0, tonumber(ARGV[costs + #KEYS + 1])
+  local text, states, reply, from, lasts = redis.pcall('GET', key), {}, {}, 1, 0
+  -- Mostly all limits are by GCRA, their states are those of their quotas in whole microseconds, and all admit.
+  local is_own, k = cost > 0 and not within and type(text) ~= 'table', 4 * (i - 1) * count
+  for n = 1, is_own and count or 0 do
+    local quota, increment, debt = ARGV[k + 4 * n - 2], ARGV[k + 4 * n] + 0, 0
+    local comma = text and string.find(text, ', ', from, true) or 0
+    if text and string.sub(text, from + 16, comma - 1) == quota then
+      debt = math.max((tonumber(string.sub(text, from, from + 15)) or math.huge) - now, 0)
+    elseif text and string.sub(text, from, comma - 1) ~= '-' then
+      debt = math.huge
+    end
+    local left = ARGV[k + 4 * n - 1] - cost - math.ceil(debt / increment)
+    if left < 0 or ARGV[k + 4 * n - 3] ~= 'gcra' or string.find(quota, '.', 1, true) then
+      is_own = false
+      break
+    end
+    debt, from = debt + cost * increment, comma > 0 and comma + 2 or text and #text + 1
+    states[n], lasts = string.format('%d', now + debt) .. quota, math.max(lasts, debt)
+    reply[2 * n - 1], reply[2 * n] = debt, left
+  end
+  if is_own then
+    redis.call('SET', key, table.concat(states, ', '), 'PX', math.ceil(lasts / 1000) + 1)
+  else
+    local limits = {}
+    for n = 1, count do
+      local kind, quota, most, number = unpack(ARGV, k + 4 * n - 3, k + 4 * n)
+      limits[n] = { kind = kind, quota = quota, most = most + 0, number = number + 0 }
+    end
+    reply = check_other(key, text, limits, cost, within)
+  end
+  replies[i] = reply
 end
 return #KEYS == 1 and replies[1] or replies
