@@ -2,9 +2,12 @@
 
 mod checks;
 mod clocks;
+mod commands;
 mod findings;
 mod keyspace;
 mod server;
+
+use std::process;
 
 use limiter_core::Policy;
 use serde_json::json;
@@ -20,7 +23,7 @@ use crate::{Failure, Outcome, arguments::Server, top};
 pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     // Checks the prefix, too.
-    let limiter = server.limiter(&connection, Policy::parse("any", "1/s")?)?;
+    let limiter = server.limiter(&connection, Policy::parse("doctor", "1/s")?)?;
     let pattern = top::pattern_of(&limiter.stored_key("x")?, false, false);
     let mut findings = Findings::default();
     let servers = connection.servers();
@@ -34,7 +37,16 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     }
     if is_reachable {
         clocks::examine(&servers, &mut findings).await;
-        checks::examine(&connection, &server.prefix, &mut findings).await;
+        let key = limiter.stored_key(format!("doctor-{}", process::id()))?;
+        let mut can_check = true;
+        for server in &servers {
+            let key = String::from_utf8_lossy(&key);
+            can_check &= commands::examine(server, &key, &pattern, &mut findings).await;
+        }
+        // A check that is refused in its middle would leave a key without an expiry.
+        if can_check {
+            checks::examine(&connection, &server.prefix, &mut findings).await;
+        }
         for server in &servers {
             keyspace::examine(server, &pattern, &mut findings).await;
         }

@@ -84,6 +84,17 @@ fn text(source: &str, clock: &str) -> String {
     text
 }
 
+/// The commands that send scripts.
+#[doc(hidden)]
+pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
+
+/// The commands that scripts call.
+#[doc(hidden)]
+pub const SCRIPT_COMMANDS: &[&str] = &[
+    "TIME", "GET", "SET", "DEL", "PTTL", "PEXPIRE", "LRANGE", "LLEN", "LINDEX", "LSET", "LPUSH",
+    "RPUSH", "RPOP", "LTRIM",
+];
+
 /// A script, as it is called and as it is sent. A clone shares its texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {

@@ -4,6 +4,7 @@
 mod batches;
 mod breaker;
 mod clock;
+mod commands;
 mod conformance;
 mod denials;
 mod events;

@@ -2,7 +2,7 @@
 
 use limiter_redis::{CallError, Server};
 
-use super::Findings;
+use super::{Findings, commands::Denial};
 use crate::read::{WITHIN, text};
 
 /// The reply to `INFO`: lines of `name:value`.
@@ -28,7 +28,7 @@ pub(super) async fn examine(server: &Server, findings: &mut Findings) -> bool {
 
 fn no_info(server: &str, error: &CallError, findings: &mut Findings) -> bool {
     let why = error.to_string();
-    let answered = why.contains("NOPERM");
+    let answered = Denial::of(error).is_some();
     if answered {
         let advice = "allow the user +info, so that this command can check the configuration. Limiters \
                       don't need it";

@@ -1,5 +1,6 @@
 //! `report` says what is wrong with a server, and what to change.
 
+use limiter_redis::scripts::{CALL_COMMANDS, SCRIPT_COMMANDS};
 use limiter_test::server::Server;
 use serde_json::Value;
 
@@ -78,24 +79,67 @@ fn keys_that_never_expire_are_found_under_the_prefix_alone() {
     assert_eq!(found(&printed.json(), "all of 0 keys").0, "ok");
 }
 
-#[test]
-fn a_user_who_may_not_run_scripts_is_a_problem_with_what_to_allow() {
-    let server = Server::start();
-    let user = ["ACL", "SETUSER", "web", "on", ">secret", "~*", "&*", "+info", "+time", "+hello"];
-    let user = [&user[..], &["+auth", "+ping", "+client", "+select", "+config"]].concat();
+/// Returns the report by a user who has only the permissions that `more` adds.
+fn report_of_user(server: &Server, more: &[&str]) -> Value {
+    let user =
+        ["ACL", "SETUSER", "web", "reset", "on", ">secret", "&*", "+info", "+time", "+hello"];
+    let user = [&user[..], &["+auth", "+ping", "+client", "+select", "+config"], more].concat();
     server.command(&user).unwrap();
     let url = server.url().replace("redis://", "redis://web:secret@");
-    // No script command, and then all but those that read and write.
-    for more in ["+time", "+eval|+evalsha"] {
-        let user = ["ACL", "SETUSER", "web"].into_iter().chain(more.split('|'));
-        server.command(&user.collect::<Vec<_>>()).unwrap();
-        let printed = run(&["report", "--url", &url, "--json"], &[], "");
-        let json = printed.json();
-        let findings = json["findings"].as_array().unwrap();
-        let finding = findings.iter().find(|finding| finding["server"] == "checks").unwrap();
-        assert_eq!((printed.code, &finding["severity"]), (1, &"problem".into()), "{json:#}");
-        assert!(finding["advice"].as_str().unwrap().contains("+evalsha"), "{json:#}");
-        assert!(!printed.out.contains("secret"));
+    let printed = run(&["report", "--url", &url, "--json"], &[], "");
+    assert!(printed.code == 1 && !printed.out.contains("secret"), "{printed:?}");
+    printed.json()
+}
+
+#[test]
+fn each_command_that_a_user_may_not_run_is_named() {
+    let server = Server::start();
+    for command in CALL_COMMANDS.iter().chain(SCRIPT_COMMANDS) {
+        let removed = format!("-{}", command.to_lowercase());
+        let json = report_of_user(&server, &["~*", "+@all", &removed]);
+        let (severity, advice) = found(&json, &format!("the user may not run {command}"));
+        assert_eq!(
+            (severity.as_str(), advice.contains(&removed.replace('-', "+"))),
+            ("problem", true)
+        );
+    }
+    // All but one at once.
+    let json = report_of_user(&server, &["~*", "+lpush"]);
+    let (_, advice) =
+        found(&json, "the user may not run EVALSHA, EVAL, GET, SET, DEL, PTTL, PEXPIRE, ");
+    assert!(advice.starts_with("allow the user +evalsha +eval +get +set "), "{advice}");
+    assert!(advice.ends_with(" on the keys ~limiter:*"), "{advice}");
+    // What a user may not delete expires.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    assert_eq!(server.command(&["RANDOMKEY"]).unwrap(), "$-1");
+}
+
+#[test]
+fn a_user_without_the_keys_of_limiters_is_a_problem() {
+    let json = report_of_user(&Server::start(), &["~other:*", "+@all"]);
+    let (severity, advice) = found(&json, "the user may not use the limiters' keys: ");
+    assert_eq!(
+        (severity.as_str(), advice.as_str()),
+        ("problem", "allow the user the keys ~limiter:*")
+    );
+}
+
+#[test]
+fn each_command_that_a_server_has_under_another_name_is_named() {
+    for commands in
+        [&["LSET", "PTTL"][..], &["EVALSHA", "TIME"], &["EVAL"], &["SET", "DEL", "PEXPIRE"]]
+    {
+        let names: Vec<_> = commands.iter().map(|command| format!("renamed-{command}")).collect();
+        let renamed = commands.iter().zip(&names);
+        let renamed = renamed.flat_map(|(command, name)| ["--rename-command", command, name]);
+        let server = Server::start_with(&renamed.collect::<Vec<_>>());
+        let printed = report(&server);
+        assert_eq!(printed.code, 1, "{printed:?}");
+        let in_order = CALL_COMMANDS.iter().chain(SCRIPT_COMMANDS);
+        let in_order: Vec<_> = in_order.filter(|name| commands.contains(name)).copied().collect();
+        let text = format!("the server has no {}", in_order.join(", "));
+        let (severity, advice) = found(&printed.json(), &text);
+        assert!(severity == "problem" && advice.contains("rename-command"), "{advice}");
     }
 }
 

@@ -1,0 +1,139 @@
+//! Whether the user may run each command that limiters send, and whether the server has it.
+
+use limiter_redis::{
+    CallError, Fault, Server,
+    scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
+};
+
+use super::Findings;
+use crate::read::WITHIN;
+
+/// No script has this digest.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
+/// Runs each command once on the key, which no limiter has. It is deleted, and expires after a second if it
+/// can't be deleted. Another node's key is enough in a cluster: a node checks permissions before slots.
+///
+/// Returns whether none was refused.
+pub(super) async fn examine(
+    server: &Server,
+    key: &str,
+    keys: &str,
+    findings: &mut Findings,
+) -> bool {
+    // Pushes come last: their key must expire.
+    let commands = CALL_COMMANDS.iter().chain(SCRIPT_COMMANDS).copied();
+    let (pushes, others): (Vec<_>, Vec<_>) =
+        commands.partition(|command| command.ends_with("PUSH"));
+    let (mut denied, mut missing) = (Vec::new(), Vec::new());
+    let mut denied_key = None;
+    for command in others.into_iter().chain(pushes) {
+        let can_not = |command: &&str| denied.contains(command) || missing.contains(command);
+        if command.ends_with("PUSH") && ["DEL", "PEXPIRE"].iter().all(can_not) {
+            continue;
+        }
+        let Err(error) = server.send(command, &arguments(command, key), WITHIN).await else {
+            continue;
+        };
+        match Denial::of(&error) {
+            Some(Denial::Command) => denied.push(command),
+            Some(Denial::Key) => denied_key = Some(error),
+            Some(Denial::Missing) => missing.push(command),
+            None if is_unreachable(&error) => return true,
+            None => {}
+        }
+    }
+    for command in ["PEXPIRE", "DEL"] {
+        drop(server.send(command, &arguments(command, key), WITHIN).await);
+    }
+    report(server.name(), keys, &denied, &missing, denied_key.as_ref(), findings)
+}
+
+fn report(
+    server: &str,
+    keys: &str,
+    denied: &[&str],
+    missing: &[&str],
+    denied_key: Option<&CallError>,
+    findings: &mut Findings,
+) -> bool {
+    let list = |commands: &[&str]| commands.join(", ");
+    if !denied.is_empty() {
+        let advice = format!("allow the user {} on the keys ~{keys}", permissions(denied));
+        findings.problem(server, format!("the user may not run {}", list(denied)), &advice);
+    }
+    if let Some(error) = denied_key {
+        let advice = format!("allow the user the keys ~{keys}");
+        findings.problem(
+            server,
+            format!("the user may not use the limiters' keys: {error}"),
+            &advice,
+        );
+    }
+    if !missing.is_empty() {
+        let advice = "remove their rename-command from the server's configuration, because limiters and \
+                      their scripts call them by these names";
+        findings.problem(server, format!("the server has no {}", list(missing)), advice);
+    }
+    let can_run_all = denied.is_empty() && missing.is_empty() && denied_key.is_none();
+    if can_run_all {
+        findings.fine(server, "the user may run all commands that limiters send");
+    }
+    can_run_all
+}
+
+/// Returns commands as an operator allows them, such as `+evalsha +eval`.
+fn permissions(commands: &[&str]) -> String {
+    let permissions = commands.iter().map(|command| format!("+{}", command.to_lowercase()));
+    permissions.collect::<Vec<_>>().join(" ")
+}
+
+/// Why a command was not executed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// The user may not run the command.
+    Command,
+    /// The user may not use the key.
+    Key,
+    /// The server does not have the command.
+    Missing,
+}
+
+impl Denial {
+    /// Returns the denial in an error reply of a server of any version.
+    pub(super) fn of(error: &CallError) -> Option<Self> {
+        let text = error.to_string();
+        let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        if has(&["unknown command", "Unknown Redis command"]) {
+            Some(Self::Missing)
+        } else if has(&["NOPERM", "can't run this command", "ACL failure in script"]) {
+            Some(if has(&["access one of the keys", "access a key"]) {
+                Self::Key
+            } else {
+                Self::Command
+            })
+        } else {
+            None
+        }
+    }
+}
+
+fn is_unreachable(error: &CallError) -> bool {
+    matches!(error.fault(), Fault::NotSent | Fault::NoTime | Fault::NoReply)
+}
+
+/// Returns arguments with which the command changes nothing but the key.
+fn arguments<'a>(command: &str, key: &'a str) -> Vec<&'a str> {
+    match command {
+        "TIME" => vec![],
+        "EVAL" => vec!["return 1", "1", key],
+        "EVALSHA" => vec![NO_SCRIPT, "1", key],
+        "SET" => vec![key, "1", "PX", "1000"],
+        "PEXPIRE" => vec![key, "1000"],
+        "LINDEX" => vec![key, "0"],
+        "LSET" => vec![key, "0", "1"],
+        "LRANGE" | "LTRIM" => vec![key, "0", "-1"],
+        "LPUSH" | "RPUSH" => vec![key, "1"],
+        _ => vec![key],
+    }
+}

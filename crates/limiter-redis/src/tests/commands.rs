@@ -1,0 +1,62 @@
+//! The lists of commands, which operators allow and the doctor tries, are those that are sent.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use crate::{ScriptCall, scripts};
+
+/// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
+fn collect(folder: &Path, commands: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, commands);
+        } else if path.extension().is_some_and(|extension| extension == "lua") {
+            let text = fs::read_to_string(path).unwrap();
+            commands.extend(text.lines().flat_map(called));
+        }
+    }
+}
+
+/// Returns the quoted upper-case words of a line that follow `call(`, `pcall(` or `try(`.
+fn called(line: &str) -> Vec<String> {
+    let code = line.split("--").next().unwrap_or_default();
+    let after = ["call(", "try("].into_iter().flat_map(|call| code.split(call).skip(1));
+    let words = after.filter_map(|after| {
+        let after = after.trim_start();
+        let quote = after.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+        let (word, _) = after.get(1..)?.split_once(quote)?;
+        let is_command = !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
+        is_command.then(|| word.to_owned())
+    });
+    words.collect()
+}
+
+#[test]
+fn the_list_has_the_commands_that_scripts_call() {
+    let line =
+        "x = redis.call('GET', k) or pcall( \"SET\", k), try('LLEN'), call(f) -- call('KEYS')";
+    assert_eq!(called(line), ["GET", "SET", "LLEN"]);
+
+    let mut commands = BTreeSet::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts"), &mut commands);
+    let listed: BTreeSet<_> = scripts::SCRIPT_COMMANDS.iter().map(ToString::to_string).collect();
+    assert_eq!(listed, commands, "update SCRIPT_COMMANDS in src/scripts.rs");
+}
+
+#[test]
+fn the_list_has_the_commands_that_send_scripts() {
+    let mut call = ScriptCall::new("return 1", Vec::new());
+    let name = |call: &ScriptCall| String::from_utf8(call.words()[0].to_vec()).unwrap();
+    let by_source = name(&call);
+    call.by_source = false;
+    assert_eq!([name(&call), by_source], scripts::CALL_COMMANDS);
+}
+
+#[test]
+fn the_documents_list_all_commands() {
+    let documents = include_str!("../lib.rs");
+    for command in scripts::CALL_COMMANDS.iter().chain(scripts::SCRIPT_COMMANDS) {
+        let permission = format!("+{}", command.to_lowercase());
+        assert!(documents.contains(&permission), "{permission} is missing in src/lib.rs");
+    }
+}
