@@ -15,7 +15,7 @@ use crate::Failure;
     after_help = "\
 Exit codes:
   0  done, and nothing is wrong
-  1  `report` or `explain` found a problem, or `reset` found nothing to delete
+  1  `report` or `explain` found a problem, `reset` found nothing to delete, or `top` missed a node
   2  an argument is invalid
   3  the server could not be reached, or refused the command"
 )]

@@ -51,7 +51,10 @@ struct Ranking {
     keys: u64,
     foreign: SkippedKeys,
     other_version: SkippedKeys,
-    is_complete: bool,
+    /// Whether the limits of the work were reached before all keys were read.
+    has_stopped: bool,
+    /// The nodes of a cluster that did not reply, and why.
+    not_read: Vec<(String, CallError)>,
 }
 
 /// Why a key is not in the list.
@@ -80,14 +83,24 @@ pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> 
     let connection = server.connect().await?;
     let pattern = pattern(server, &connection, top, policy.as_ref())?;
     let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
-    let mut ranking = Ranking { is_complete: true, ..Ranking::default() };
+    let mut ranking = Ranking::default();
     let nodes = connection.servers();
     if nodes.is_empty() {
         let message = "no node of the cluster replied with its slots: check the address";
         return Err(CallError::new(Fault::NotSent, message).into());
     }
-    for node in nodes {
-        ranking.read(&node, &pattern, policy.as_ref(), top, deadline).await?;
+    let count = nodes.len();
+    for (index, node) in nodes.iter().enumerate() {
+        if index > 0 && Instant::now() >= deadline {
+            ranking.has_stopped = true;
+            break;
+        }
+        if let Err(error) = ranking.read(node, &pattern, policy.as_ref(), top, deadline).await {
+            if ranking.not_read.len() + 1 == count {
+                return Err(error.into());
+            }
+            ranking.not_read.push((node.name().to_owned(), error));
+        }
     }
     Ok(ranking.outcome(policy.is_some()))
 }
@@ -101,7 +114,7 @@ impl Ranking {
         policy: Option<&Policy>,
         top: &Top,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallError> {
         let script = [READ, SCAN].concat();
         let (mut cursor, mut keys) = ("0".to_owned(), 0);
         loop {
@@ -115,7 +128,7 @@ impl Ranking {
                 return Ok(());
             }
             if keys >= top.max_keys || Instant::now() >= deadline {
-                self.is_complete = false;
+                self.has_stopped = true;
                 return Ok(());
             }
             cursor = next;
@@ -153,7 +166,7 @@ impl Ranking {
             };
             text += &format!("{used:>18}  {:>10}  {}\n", words::time(entry.fresh_in), entry.key);
         }
-        let Self { keys, foreign, other_version, is_complete, .. } = self;
+        let Self { keys, foreign, other_version, has_stopped, not_read, .. } = self;
         let order = match has_quotas {
             true => "by the share of the limit",
             false => "by permits in use; --name and --quota sort by the share of the limit",
@@ -169,7 +182,11 @@ impl Ranking {
                 );
             }
         }
-        if !is_complete {
+        for (node, error) in not_read {
+            text +=
+                &format!("PROBLEM: {node} was not read, so its subjects are missing: {error}\n");
+        }
+        if *has_stopped {
             text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
         }
         let subjects = self.entries.iter().map(|entry| {
@@ -184,13 +201,17 @@ impl Ranking {
             })
         });
         let subjects: Vec<_> = subjects.collect();
+        let nodes = not_read
+            .iter()
+            .map(|(node, error)| json!({ "node": node, "error": error.to_string() }));
         let json = json!({
             "subjects": subjects,
             "keys_read": keys,
             "keys_skipped": foreign.keys + other_version.keys,
-            "is_complete": is_complete,
+            "is_complete": !has_stopped && not_read.is_empty(),
+            "nodes_not_read": nodes.collect::<Vec<_>>(),
         });
-        Outcome { text, json, has_problem: false }
+        Outcome { text, json, has_problem: !not_read.is_empty() }
     }
 }
 

@@ -106,3 +106,50 @@ async fn all_nodes_of_a_cluster_are_read() {
     let printed = run(&["report", "--url", &url, "--json"], &[], "");
     assert!(printed.json()["findings"].as_array().unwrap().len() > 9, "{printed:?}");
 }
+
+#[tokio::test]
+async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
+    let mut cluster = Cluster::start();
+    let policy = limiter_core::Policy::parse("api", "10/d").unwrap();
+    let connection = limiter_redis::connect(&cluster.url()).await.unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    let key = |number: &i32| format!("limiter:{{i{number}}}:api:gcra");
+    let mut read = Vec::new();
+    for number in 0..9 {
+        take(&limiter, number, 1).await;
+        if cluster.owner(cluster.slot_of(&key(&number))) != 2 {
+            read.push(key(&number));
+        }
+    }
+    assert!((1..9).contains(&read.len()), "{read:?}");
+    let url = cluster.url();
+    let name = format!("127.0.0.1:{}", cluster.node(2).port());
+    cluster.node(2).pause();
+    for is_dead in [false, true] {
+        if is_dead {
+            cluster.node_mut(2).kill();
+        }
+        let start = Instant::now();
+        let printed = run(&["top", "--url", &url, "--json"], &[], "");
+        assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+        let json = printed.json();
+        let (mut listed, is_complete) = keys(&json);
+        listed.sort_unstable();
+        assert_eq!(
+            (printed.code, is_complete, listed),
+            (1, false, read.iter().map(String::as_str).collect())
+        );
+        assert_eq!(json["nodes_not_read"][0]["node"], name.as_str(), "{json}");
+        let printed = run(&["top", "--url", &url], &[], "");
+        let text = format!("\nPROBLEM: {name} was not read, so its subjects are missing: ");
+        assert!(printed.out.contains(&text), "{printed:?}");
+        assert!(!printed.out.contains("raise --max-keys"), "{printed:?}");
+    }
+    // None at all is an error.
+    for node in 0..2 {
+        cluster.node(node).pause();
+    }
+    let printed = run(&["top", "--url", &url], &[], "");
+    assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
+}
