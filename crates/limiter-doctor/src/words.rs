@@ -8,6 +8,20 @@ pub(crate) fn permits(number: u64) -> String {
     format!("{number} permit{s}")
 }
 
+/// Returns a number of bytes in the unit that suits it, such as `1.35 GiB`.
+pub(crate) fn bytes(number: u64) -> String {
+    let names = ["PiB", "TiB", "GiB", "MiB", "KiB"].into_iter();
+    let mut units = names.zip((1..=5).rev()).map(|(name, power)| (name, 1024_u64.pow(power)));
+    let Some((name, unit)) = units.find(|(_, unit)| number >= *unit) else {
+        return format!("{number} bytes");
+    };
+    let hundredths = u128::from(number) * 100 / u128::from(unit);
+    match (hundredths / 100, hundredths % 100) {
+        (whole, 0) => format!("{whole} {name}"),
+        (whole, part) => format!("{whole}.{part:02} {name}"),
+    }
+}
+
 /// Returns a time in the unit that suits it, such as `5.9 s`.
 pub(crate) fn time(time: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
@@ -37,6 +51,20 @@ pub(crate) fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_the_unit_that_suits_them() {
+        for (number, text) in [
+            (0, "0 bytes"),
+            (1_023, "1023 bytes"),
+            (1_024, "1 KiB"),
+            (1_449_551_463, "1.35 GiB"),
+            (524_288_000, "500 MiB"),
+            (u64::MAX, "16383.99 PiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
 
     #[test]
     fn times_have_the_unit_that_suits_them() {

@@ -3,7 +3,10 @@
 use limiter_redis::{CallError, Server};
 
 use super::{Findings, commands::Denial};
-use crate::read::{WITHIN, text};
+use crate::{
+    read::{WITHIN, text},
+    words::bytes,
+};
 
 /// The reply to `INFO`: lines of `name:value`.
 struct Info(String);
@@ -78,19 +81,23 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
         return;
     }
     let percent = used.saturating_mul(100) / limit;
+    let uses = match percent {
+        0..=100 => format!("uses {percent} % of its limit of {} of memory", bytes(limit)),
+        _ => format!("uses {}, more than its limit of {} of memory", bytes(used), bytes(limit)),
+    };
     if policy == "noeviction" {
         if percent >= 80 {
             let advice =
                 "give it more memory: when it is full, limiters decide by their failure policy";
-            findings.advise(server, format!("uses {percent} % of its memory"), advice);
+            findings.advise(server, uses, advice);
         } else {
-            findings.fine(server, format!("evicts no keys, and uses {percent} % of its memory"));
+            findings.fine(server, format!("evicts no keys, and {uses}"));
         }
         return;
     }
     let text = format!(
-        "evicts keys when its memory is full ({policy}), and uses {percent} % of it: an evicted \
-         subject is fresh, with all its permits"
+        "evicts keys when its memory is full ({policy}), and {uses}: an evicted subject is fresh, with \
+         all its permits"
     );
     let advice = "set maxmemory-policy noeviction, or use a server for limits only";
     if percent >= 80 || info.number("evicted_keys").unwrap_or(0) > 0 {

@@ -53,6 +53,20 @@ fn eviction_is_named_with_what_to_change() {
 }
 
 #[test]
+fn memory_is_compared_with_its_limit() {
+    let server = Server::start_with(&["--maxmemory", "500mb"]);
+    let json = report(&server).json();
+    assert_eq!(found(&json, " % of its limit of 500 MiB of memory").0, "ok");
+    for policy in ["noeviction", "allkeys-lru"] {
+        server.command(&["CONFIG", "SET", "maxmemory", "1024"]).unwrap();
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]).unwrap();
+        let printed = report(&server);
+        assert_ne!(found(&printed.json(), "iB, more than its limit of 1 KiB of memory").0, "ok");
+        assert!(!printed.out.contains("% of its"), "{printed:?}");
+    }
+}
+
+#[test]
 fn a_full_server_is_a_problem() {
     let server = Server::start();
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
