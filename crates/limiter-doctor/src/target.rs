@@ -50,6 +50,10 @@ pub(crate) async fn find(
         let keys = vec![Found::of(text.into_bytes(), server, target)?];
         return Ok(Targets { keys, searched: None });
     };
+    if !target.secret && StoredKey::parse(&text).is_some() {
+        let message = "it is a stored key, which has a name already; leave out --name";
+        return Err(Failure::Usage(format!("invalid subject {text:?}: {message}")));
+    }
     if target.secret && !server.has_key_secret()? {
         let message = "the subject is a secret, whose key is a keyed digest: give the shared secret by \
                        --key-secret-file or LIMITER_KEY_SECRET";

@@ -20,6 +20,15 @@ fn invalid_arguments_are_refused_with_what_to_do() {
         (given(&["reset", "shop:{sa}:api:gcra"]), "its prefix is not \"limiter\"; use --prefix"),
         (given(&["reset", "a", "--secret"]), "--name <NAME>"),
         (
+            given(&["explain", "limiter:{sa}:api:gcra", "--name", "api"]),
+            "invalid subject \"limiter:{sa}:api:gcra\": it is a stored key, which has a name already; leave \
+             out --name",
+        ),
+        (
+            given(&["reset", "limiter:{sa}:api:gcra", "--name", "x", "--kind", "bytes"]),
+            "a stored key",
+        ),
+        (
             given(&["explain", "a", "--name", "api", "--kind", "integer"]),
             "invalid subject \"a\": it is not an integer of 64 bits",
         ),
