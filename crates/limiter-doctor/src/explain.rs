@@ -18,34 +18,44 @@ const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1]) }";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let Targets { keys, searched } = target::find(server, &connection, target).await?;
-    let mut keys_explained = Vec::new();
-    for found in &keys {
+    let Targets { keys, searched, note } = target::find(server, &connection, target).await?;
+    let mut read = Vec::new();
+    for found in keys {
         let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
         let reply = connection.run(&call, WITHIN).await?;
-        let read = match &reply {
-            ScriptReply::Array(items) => match items.as_slice() {
-                [seconds, micros, stored] => time(seconds, micros).zip(Stored::of(stored)),
-                _ => None,
-            },
-            _ => None,
-        };
-        let (now, stored) = read.ok_or_else(|| invalid(&reply))?;
-        keys_explained.push(explained(found, &stored, now));
+        let (now, stored) = read_of(&reply).ok_or_else(|| invalid(&reply))?;
+        read.push((found, stored, now));
     }
-    let texts: Vec<_> = keys_explained.iter().map(|key| key.text.as_str()).collect();
-    let mut text = texts.join("\n");
-    if let Some(begin) = searched.filter(|_| texts.is_empty()) {
-        text = format!("No key begins with {begin}\n\n{NOTHING_STORED}");
+    // Of the address and the network of an IPv6 client, only one may be stored.
+    if read.iter().any(|(_, stored, _)| stored.exists()) {
+        read.retain(|(_, stored, _)| stored.exists());
     }
-    let has_problem = keys_explained.iter().any(|key| key.has_problem);
-    let json = keys_explained.into_iter().map(|key| key.json).collect::<Vec<_>>();
+    let explained: Vec<_> =
+        read.iter().map(|(found, stored, now)| explained(found, stored, *now)).collect();
+    let mut texts: Vec<_> = explained.iter().map(|key| key.text.as_str()).collect();
+    let nothing = format!("No key begins with {}\n\n{NOTHING_STORED}", searched.join(" or "));
+    if texts.is_empty() {
+        texts.push(&nothing);
+    }
+    if !note.is_empty() {
+        texts.insert(0, &note);
+    }
+    let text = texts.join("\n");
+    let has_problem = explained.iter().any(|key| key.has_problem);
+    let json = explained.into_iter().map(|key| key.json).collect::<Vec<_>>();
     Ok(Outcome { text, json: json!({ "keys": json }), has_problem })
+}
+
+/// Returns the server's time, and what is stored at a key.
+fn read_of(reply: &ScriptReply) -> Option<(u64, Stored)> {
+    let ScriptReply::Array(items) = reply else { return None };
+    let [seconds, micros, stored] = items.as_slice() else { return None };
+    time(seconds, micros).zip(Stored::of(stored))
 }
 
 fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     let Found { key, parts, policy } = found;
-    let exists = stored.kind != "none";
+    let exists = stored.exists();
     let (states, problem) = match parts.families() {
         Err(why) => (Vec::new(), Some(undecodable(why))),
         Ok(_) if !exists => (Vec::new(), None),
@@ -92,8 +102,8 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
 
 const NOTHING_STORED: &str = "Nothing is stored: the subject is fresh. If it should not be, check the \
                               subject, the --kind, the --prefix, the policy's name and, with --quota, its \
-                              algorithm. IPv6 clients are stored as their network, such as \
-                              2001:db8:1:2::.\n";
+                              algorithm. IPv6 clients are stored as their network: if that \
+                              is not a /64, give it, such as 2001:db8:1::/56.\n";
 
 const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the subject sets one. If the \
                          subject is not in use any more, reset it.";

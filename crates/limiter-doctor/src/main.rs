@@ -1,6 +1,7 @@
 //! `limiter-doctor`: checks a server that keeps rate limits, and explains, ranks and resets their
 //! states.
 
+mod address;
 mod arguments;
 mod explain;
 mod read;

@@ -74,6 +74,10 @@ impl Stored {
         Some(Self { kind: kind.clone(), expires_in, value })
     }
 
+    pub(crate) fn exists(&self) -> bool {
+        self.kind != "none"
+    }
+
     /// Returns whether the value has the type that algorithms store.
     pub(crate) fn is_of(&self, families: &[Family]) -> bool {
         let is_list = matches!(families, [family] if family.is_list());

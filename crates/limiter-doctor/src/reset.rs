@@ -14,32 +14,32 @@ const RESET: &str = "return redis.call('DEL', KEYS[1])";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let Targets { keys, searched } = target::find(server, &connection, target).await?;
-    let mut deleted = Vec::new();
-    let mut text = String::new();
+    let Targets { keys, searched, note } = target::find(server, &connection, target).await?;
+    let (mut deleted, mut missing) = (Vec::new(), Vec::new());
     for Found { key, .. } in keys {
         let shown = String::from_utf8_lossy(&key).into_owned();
         let reply = connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await?;
         match reply {
-            ScriptReply::Integer(0) => {
-                text += &format!("Nothing is stored at {shown}, so nothing was deleted.\n");
-            }
-            ScriptReply::Integer(_) => {
-                text += &format!("Deleted {shown}\n");
-                deleted.push(shown);
-            }
+            ScriptReply::Integer(0) => missing.push(shown),
+            ScriptReply::Integer(_) => deleted.push(shown),
             reply => return Err(invalid(&reply).into()),
         }
     }
-    if !deleted.is_empty() {
-        text += "The subject is fresh. A process that has cached a denial refuses it for at most one more \
-                 second.\n";
-    } else if let Some(begin) = searched {
-        text = format!(
-            "No key begins with {begin}, so nothing was deleted. Check the subject, the --kind, the \
-             --prefix and the policy's name.\n"
-        );
-    }
+    let result = if !deleted.is_empty() {
+        let deleted: String = deleted.iter().map(|key| format!("Deleted {key}\n")).collect();
+        deleted
+            + "The subject is fresh. A process that has cached a denial refuses it for at most one more \
+               second.\n"
+    } else if searched.is_empty() {
+        format!("Nothing is stored at {}, so nothing was deleted.\n", missing.join(" and "))
+    } else {
+        format!(
+            "No key begins with {}, so nothing was deleted. Check the subject, the --kind, the --prefix \
+             and the policy's name.\n",
+            searched.join(" or ")
+        )
+    };
+    let text = note + &result;
     let has_problem = deleted.is_empty();
     Ok(Outcome { text, json: json!({ "deleted": deleted }), has_problem })
 }

@@ -10,6 +10,7 @@ use limiter_redis::{CallError, Connection, Fault, ScriptClient as _, ScriptReply
 
 use crate::{
     Failure,
+    address::Addresses,
     arguments::{Kind, Server, Target},
     read::{WITHIN, invalid, text},
     subject::StoredKey,
@@ -31,8 +32,10 @@ pub(crate) struct Found {
 pub(crate) struct Targets {
     /// All keys that may have a state; none if no key was found.
     pub(crate) keys: Vec<Found>,
-    /// The begin of the keys that were looked for, if the arguments don't give a whole key.
-    pub(crate) searched: Option<String>,
+    /// The begins of the keys that were looked for, if the arguments don't give a whole key.
+    pub(crate) searched: Vec<String>,
+    /// A line on how the subject is read; empty if it is read as it is given.
+    pub(crate) note: String,
 }
 
 /// Returns the keys that the arguments mean. Without a quota, the algorithms of a policy are not known, so
@@ -48,7 +51,7 @@ pub(crate) async fn find(
     };
     let Some(name) = &target.policy.name else {
         let keys = vec![Found::of(text.into_bytes(), server, target)?];
-        return Ok(Targets { keys, searched: None });
+        return Ok(Targets { keys, searched: Vec::new(), note: String::new() });
     };
     if !target.secret && StoredKey::parse(&text).is_some() {
         let message = "it is a stored key, which has a name already; leave out --name";
@@ -59,17 +62,26 @@ pub(crate) async fn find(
                        --key-secret-file or LIMITER_KEY_SECRET";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let subject = subject(&text, target)?;
+    let (subjects, note) = subjects(&text, target)?;
+    let mut targets = Targets { keys: Vec::new(), searched: Vec::new(), note };
     if let Some(policy) = target.policy.with_quotas(name)? {
-        let key = server.limiter(connection, policy)?.stored_key(subject)?;
-        return Ok(Targets { keys: vec![Found::of(key, server, target)?], searched: None });
+        let limiter = server.limiter(connection, policy)?;
+        for subject in subjects {
+            targets.keys.push(Found::of(limiter.stored_key(subject)?, server, target)?);
+        }
+        return Ok(targets);
     }
-    let any = server.limiter(connection, Policy::parse(name, "1/s")?)?.stored_key(subject)?;
-    let begin = String::from_utf8_lossy(&any);
-    let begin = begin.rsplit_once(':').map_or("", |(begin, _)| begin).to_owned() + ":";
-    let keys = search(connection, &any, &(escaped(&begin) + "*")).await?;
-    let keys = keys.into_iter().map(|key| Found::of(key.into_bytes(), server, target));
-    Ok(Targets { keys: keys.collect::<Result<_, _>>()?, searched: Some(begin) })
+    let limiter = server.limiter(connection, Policy::parse(name, "1/s")?)?;
+    for subject in subjects {
+        let any = limiter.stored_key(subject)?;
+        let begin = String::from_utf8_lossy(&any);
+        let begin = begin.rsplit_once(':').map_or("", |(begin, _)| begin).to_owned() + ":";
+        for key in search(connection, &any, &(escaped(&begin) + "*")).await? {
+            targets.keys.push(Found::of(key.into_bytes(), server, target)?);
+        }
+        targets.searched.push(begin);
+    }
+    Ok(targets)
 }
 
 impl Found {
@@ -128,23 +140,29 @@ fn page(reply: &ScriptReply) -> Option<(String, Vec<String>)> {
     Some((text(cursor)?, keys.iter().map(text).collect::<Option<_>>()?))
 }
 
-fn subject(text: &str, target: &Target) -> Result<Key<'static>, Failure> {
+/// Returns the subjects that a text stands for, and a line on how it is read.
+fn subjects(text: &str, target: &Target) -> Result<(Vec<Key<'static>>, String), Failure> {
     let invalid =
         |what: &str| Failure::Usage(format!("invalid subject {text:?}: it is not {what}"));
-    let key = match target.kind {
-        Kind::Text => Key::from(text.to_owned()),
-        Kind::Bytes => Key::from(text.as_bytes().to_vec()),
+    let key: Key<'_> = match target.kind {
+        Kind::Text => text.to_owned().into(),
+        Kind::Bytes => text.as_bytes().to_vec().into(),
         Kind::Integer => match (text.parse::<i64>(), text.parse::<u64>()) {
             (Ok(number), _) => number.into(),
             (_, Ok(number)) => number.into(),
             _ => return Err(invalid("an integer of 64 bits")),
         },
         Kind::Address => {
-            let address: Result<std::net::IpAddr, _> = text.parse();
-            address.map_err(|_| invalid("an IP address"))?.into()
+            let Addresses { stored, note } = Addresses::parse(text).map_err(invalid)?;
+            let keys = stored.into_iter().map(|address| secret(address.into(), target));
+            return Ok((keys.collect(), note));
         }
     };
-    Ok(if target.secret { Key::secret(key) } else { key })
+    Ok((vec![secret(key, target)], String::new()))
+}
+
+fn secret(key: Key<'static>, target: &Target) -> Key<'static> {
+    if target.secret { Key::secret(key) } else { key }
 }
 
 fn from_stdin() -> Result<String, Failure> {

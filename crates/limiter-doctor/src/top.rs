@@ -232,7 +232,7 @@ impl Entry {
         now: u64,
     ) -> Result<Option<Self>, Skipped> {
         // It expired between two commands of the script.
-        if stored.kind == "none" {
+        if !stored.exists() {
             return Ok(None);
         }
         let parts = StoredKey::parse(key).ok_or(Skipped::NotAState)?;

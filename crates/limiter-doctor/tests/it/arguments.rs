@@ -37,6 +37,14 @@ fn invalid_arguments_are_refused_with_what_to_do() {
             "invalid subject \"a\": it is not an IP address",
         ),
         (
+            given(&["explain", "192.0.2.1/24", "--name", "api", "--kind", "address"]),
+            "invalid subject \"192.0.2.1/24\": it is not an IPv6 network with 1 to 128 bits",
+        ),
+        (
+            given(&["explain", "2001:db8::/129", "--name", "api", "--kind", "address"]),
+            "invalid subject \"2001:db8::/129\": it is not an IPv6 network with 1 to 128 bits",
+        ),
+        (
             given(&["explain", "a", "--name", "api", "--secret"]),
             "the subject is a secret, whose key is a keyed digest: give the shared secret by",
         ),

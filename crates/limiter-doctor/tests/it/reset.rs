@@ -136,9 +136,44 @@ async fn each_kind_of_subject_is_found() {
         let url = server.url();
         let command = ["--url", &url, "reset", "--name", "api", "--quota", "1/s by sliding-log"];
         let printed = run(&[&command, arguments].concat(), &[], stdin);
-        assert!(printed.out.starts_with("Deleted limiter:{"), "{key:?}: {printed:?}");
+        assert!(printed.out.contains("Deleted limiter:{"), "{key:?}: {printed:?}");
         assert!(!printed.out.contains("sk-1"));
         assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 3, "{key:?}");
     }
     std::fs::remove_file(file).unwrap();
+}
+
+#[tokio::test]
+async fn an_ipv6_client_is_found_by_its_address_or_its_network() {
+    let server = Server::start();
+    let limiter = limiter(&server, "api", "3/d by fixed-window").await;
+    let address = |text: &str| Key::from(text.parse::<std::net::IpAddr>().unwrap());
+    let both = "2001:db8:1:2::5 is read as this address, and as its network 2001:db8:1:2::/64, by which \
+                limiters count IPv6 clients.\n";
+    let network = "2001:db8:1:2::5/64 is read as 2001:db8:1:2::, which is how limiters store \
+                   it.\n";
+    let wide = "2001:db8:1:2::5/56 is read as 2001:db8:1::, which is how limiters store it.\n";
+    for (stored, given, note) in [
+        ("2001:db8:1:2::", "2001:db8:1:2::5", both),
+        ("2001:db8:1:2::5", "2001:db8:1:2::5", both),
+        ("2001:db8:1:2::", "2001:db8:1:2::", ""),
+        ("2001:db8:1:2::", "2001:db8:1:2::5/64", network),
+        ("2001:db8:1::", "2001:db8:1:2::5/56", wide),
+        ("192.0.2.1", "::ffff:192.0.2.1", ""),
+    ] {
+        let limiter_key = address(stored);
+        for quota in [&[][..], &["--quota", "3/d by fixed-window"]] {
+            let _ = limiter.check_n(&limiter_key, Cost::ONE).await.unwrap();
+            let target = [given, "--kind", "address", "--name", "api"];
+            let printed = doctor(&server, &[&["explain"][..], &target, quota].concat());
+            let key = format!("limiter:{{a{stored}}}:api:fixed-window\n");
+            let text = if note.is_empty() { key.clone() } else { format!("{note}\n{key}") };
+            assert!(printed.out.starts_with(&text), "{printed:?}");
+            assert!(!printed.out.contains("Nothing"), "{printed:?}");
+            let printed = doctor(&server, &[&["reset"][..], &target, quota].concat());
+            let text = format!("{note}Deleted {key}The subject is fresh.");
+            assert!(printed.out.starts_with(&text), "{printed:?}");
+            assert_eq!(limiter.peek(&limiter_key).await.unwrap().remaining(), 3, "{given}");
+        }
+    }
 }
