@@ -4,9 +4,9 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use limiter_core::Policy;
-use limiter_redis::{Builder, Connection, RedisLimiter, connect};
+use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
 
-use crate::Failure;
+use crate::{Failure, tls};
 
 /// Checks a Redis or Valkey server that keeps rate limits, and explains, ranks and resets their states.
 #[derive(Debug, Parser)]
@@ -38,6 +38,12 @@ pub(crate) struct Server {
     /// A file with the secret that keys the digests of secret subjects [env: LIMITER_KEY_SECRET=]
     #[arg(long, global = true, value_name = "FILE")]
     key_secret_file: Option<PathBuf>,
+    /// A PEM file with the certificate for a server that demands one of its clients. It needs --key
+    #[arg(long, global = true, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// A PEM file with the private key of --cert
+    #[arg(long, global = true, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -129,7 +135,15 @@ impl Server {
             let message = "no server is given: use --url redis://HOST:6379, or set REDIS_URL";
             Failure::Usage(message.to_owned())
         })?;
-        Ok(connect(url).await?)
+        let options = match (&self.cert, &self.key) {
+            (None, None) => ConnectOptions::new(),
+            (Some(certificate), Some(key)) => tls::options(certificate, key)?,
+            _ => {
+                let message = "only one of --cert and --key is given; give both";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+        };
+        Ok(connect_with(url, &options).await?)
     }
 
     /// Returns a limiter of the policy, which builds its keys.

@@ -10,6 +10,7 @@ mod reset;
 mod state;
 mod subject;
 mod target;
+mod tls;
 mod top;
 mod words;
 

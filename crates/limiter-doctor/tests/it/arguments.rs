@@ -52,6 +52,12 @@ fn invalid_arguments_are_refused_with_what_to_do() {
         (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
         (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
         (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),
+        (given(&["top", "--cert", "/nowhere"]), "only one of --cert and --key is given; give both"),
+        (given(&["top", "--cert", "/nowhere", "--key", "/nowhere"]), "can't read /nowhere: "),
+        (
+            given(&["top", "--cert", "README.md", "--key", "README.md"]),
+            "invalid client certificate or key in README.md: it contains no certificate; give PEM files",
+        ),
         (
             given(&["top", "--key-secret-file", "/nowhere"]),
             "can't read the key secret in /nowhere:",
@@ -149,4 +155,43 @@ fn a_private_certificate_is_trusted_by_ssl_cert_file() {
     let printed = top(&[]);
     assert_ne!(printed.code, 0, "{printed:?}");
     std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_server_that_demands_a_certificate_is_shown_one() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start_with(&["--tls-auth-clients", "yes"]);
+    let (certificate, key) = tls.issuer().sign();
+    let other_key = tls.issuer().sign().1;
+    let file = |name: &str, text: &str| {
+        let file = format!("limiter-doctor-{name}-{}", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let files = [
+        file("ca", &tls.issuer().root()),
+        file("cert", &certificate),
+        file("key", &key),
+        file("other-key", &other_key),
+    ];
+    let [ca, cert, key, other_key] = files.each_ref().map(String::as_str);
+    let url = server.url();
+    let top = |arguments: &[&str]| {
+        run(&[&["top", "--url", &url], arguments].concat(), &[("SSL_CERT_FILE", ca)], "")
+    };
+    let printed = top(&["--cert", cert, "--key", key]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let printed = top(&[]);
+    assert_eq!(printed.code, 3, "{printed:?}");
+    assert!(printed.err.contains("CertificateRequired"), "{printed:?}");
+    let printed = top(&["--cert", cert, "--key", other_key]);
+    assert_eq!(printed.code, 2, "{printed:?}");
+    assert!(printed.err.contains("invalid client certificate or key in "), "{printed:?}");
+    let plain = url.replace("rediss://", "redis://");
+    let printed = run(&["top", "--url", &plain, "--cert", cert, "--key", key], &[], "");
+    assert!(printed.code == 2 && printed.err.contains("use rediss://"), "{printed:?}");
+    for file in &files {
+        std::fs::remove_file(file).unwrap();
+    }
 }
