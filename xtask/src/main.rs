@@ -16,6 +16,7 @@ mod no_std;
 mod package;
 mod plots;
 mod rust_version;
+mod scripts;
 mod servers;
 mod steps;
 mod test;
@@ -67,6 +68,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "compare each script with its twin by 100,000 random calls on a real server",
         run: twins::run,
+    },
+    Task {
+        name: "scripts",
+        options: "",
+        purpose: "write the Lua scripts as they are sent to docs/scripts/, which a test checks",
+        run: scripts::run,
     },
     Task {
         name: "fuzz",

@@ -19,4 +19,5 @@ mod replies;
 mod sessions;
 mod states;
 mod store;
+mod texts;
 mod twins;

@@ -69,7 +69,7 @@ struct Current {
     /// When the client was last connected, or made. Only kept if sentinels name the server.
     connected_at: Instant,
     /// Whether the server replied that it is not the primary, or with something that is not a reply.
-    is_useless: bool,
+    must_be_replaced: bool,
 }
 
 impl Node {
@@ -136,7 +136,7 @@ impl Node {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let reply = command::reply(self.send(first, call, within).await?);
-        reply.inspect_err(|_| self.lock().is_useless = true)
+        reply.inspect_err(|_| self.lock().must_be_replaced = true)
     }
 
     fn not_connected(&self) -> CallError {
@@ -151,9 +151,9 @@ impl Node {
         if is_silent {
             self.log.begins("no reply for a second");
         }
-        let is_useless =
-            current.is_useless || current.task.is_finished() || self.is_lost(&mut current);
-        if is_silent || (is_useless && current.since.elapsed() >= RECONNECT_DELAY) {
+        let must_be_replaced =
+            current.must_be_replaced || current.task.is_finished() || self.is_lost(&mut current);
+        if is_silent || (must_be_replaced && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
             let (runtime, config) = (&self.runtime, &self.config);
             *current = Current::start(runtime, config, self.purpose, &self.log, number);
@@ -187,11 +187,11 @@ impl Node {
                 current.silent_since.get_or_insert(start);
                 return;
             }
-            Some(Fault::InvalidReply | Fault::NotPrimary) => current.is_useless = true,
+            Some(Fault::InvalidReply | Fault::NotPrimary) => current.must_be_replaced = true,
             _ => {}
         }
         current.silent_since = None;
-        if !current.is_useless {
+        if !current.must_be_replaced {
             self.log.ends();
         }
     }
@@ -220,7 +220,7 @@ impl Current {
             since: now,
             silent_since: None,
             connected_at: now,
-            is_useless: false,
+            must_be_replaced: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The twin of GCRA, in the words of `gcra.lua`.
 
 use super::model::{Charge, Twin, digits};
+use crate::state::{Family, State};
 
 #[derive(Clone, Debug)]
 pub(super) struct Gcra {
@@ -15,33 +16,13 @@ pub(super) struct Gcra {
     other: Option<(String, [i128; 3])>,
 }
 
-/// The number that digits with or without decimals are in ticks, and how many decimals.
-fn ticks(word: &str) -> Option<(i128, usize)> {
-    let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
-    let ticks = digits(whole)?.checked_mul(10_i128.pow(u32::try_from(decimals.len()).ok()?))?;
-    let decimals_ticks = if decimals.is_empty() { 0 } else { digits(decimals)? };
-    Some((ticks + decimals_ticks, decimals.len()))
-}
-
-/// Returns the debt, increment and scale of a state whose numbers a quota can have, and whether the
-/// quota can have left that debt.
+/// Returns the debt, increment and scale of a state, and whether the quota can have left that debt;
+/// `None` if it is no state.
 fn parse(text: &str, now: i128) -> Option<([i128; 3], bool)> {
-    let [tat, increment, reach] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
-    if tat.split('.').next()?.len() != 16 {
-        return None;
-    }
-    let [tat, increment, reach] = [tat, increment, reach].map(ticks);
-    let ((tat, places), (increment, places_2), (reach, places_3)) = (tat?, increment?, reach?);
-    let scale = 10_i128.pow(u32::try_from(places).ok()?);
-    let debt = tat - now * scale;
-    let is_possible = (places == 0 || places == 4)
-        && places == places_2
-        && places == places_3
-        && (1..=31_622_400_000_000).contains(&increment)
-        && increment <= reach
-        && reach <= 400_000_000_000_000 * scale
-        && reach <= 1 << 53;
-    is_possible.then_some(([debt.clamp(0, reach), increment, scale], debt <= reach))
+    let State::Gcra(state) = State::parse(Family::Gcra, text)? else { return None };
+    let (tat, scale) = (i128::try_from(state.tat).ok()?, i128::from(state.scale));
+    let (debt, reach) = (tat - now * scale, i128::from(state.reach));
+    Some(([debt.clamp(0, reach), state.increment.into(), scale], debt <= reach))
 }
 
 /// Returns how a debt is written.

@@ -4,6 +4,7 @@ use super::{
     gcra::up,
     model::{Charge, Twin, digits},
 };
+use crate::state::{self, Log};
 
 /// A slot, a span and a horizon, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +40,6 @@ const FRESH: Entry = (0, 0, 0);
 const MOST_BEHIND: usize = 1_000;
 
 impl Header {
-    fn of(numbers: [i128; 3]) -> Option<Self> {
-        let [slot, span, horizon] = numbers;
-        let is_possible = slot > 0
-            && (slot..=64_000_000_000_000).contains(&span)
-            && horizon <= 158_112_000_000_000;
-        is_possible.then_some(Self { slot, span, horizon })
-    }
-
     const fn slot_of(&self, at: i128) -> i128 {
         at - at % self.slot
     }
@@ -80,30 +73,28 @@ impl Ledger {
         }
     }
 
-    /// Returns the header, the newest entry and the older ones of a text.
+    /// Returns the header, the newest entry and the older elements of a text.
     fn parse(text: &str) -> Option<(Header, Entry, Vec<String>)> {
         let mut elements = text.split(';');
-        let words: Vec<_> = elements.next()?.split(' ').collect();
-        let [at, count, total, rest @ ..] = words.as_slice() else { return None };
-        let rest = rest.iter().map(|word| digits(word)).collect::<Option<Vec<_>>>()?;
-        let header = Header::of(rest.try_into().ok()?)?;
-        let newest = entry(&[at, count, total]).filter(|_| total.len() <= 16)?;
+        let log = Log::parse([elements.next()?])?;
+        let [slot, span, horizon] = [log.slot, log.span, log.horizon].map(i128::from);
         let older = elements.map(str::to_owned).collect();
-        (newest.1 <= newest.2).then_some((header, newest, older))
+        Some((Header { slot, span, horizon }, numbers(log.newest), older))
     }
 
-    /// Returns the entry with a number: behind the older ones the newest.
+    /// Returns the first element.
+    fn head(&self) -> String {
+        let ((at, count, total), Header { slot, span, horizon }) = (self.newest, self.header);
+        format!("{at} {count} {total} {slot} {span} {horizon}")
+    }
+
+    /// Returns the entry with a number: behind the older ones the newest. A damaged entry counts like all,
+    /// as long as the newest.
     fn entry(&self, n: usize) -> Entry {
-        let (at, count, total) = self.newest;
-        let is_possible =
-            |entry: &Entry| entry.0 <= at && entry.1 <= entry.2 && entry.2 <= total - count;
-        match self.older.get(n - 1) {
-            Some(older) => {
-                let found = entry(&older.split(' ').collect::<Vec<_>>());
-                found.filter(is_possible).unwrap_or((at, total, total))
-            }
-            None => self.newest,
-        }
+        let Some(older) = self.older.get(n - 1) else { return self.newest };
+        let (at, _, total) = self.newest;
+        let log = Log::parse([self.head().as_str(), older]);
+        log.map_or((at, total, total), |log| numbers(log.older[0]))
     }
 
     /// Returns until when permits count that were taken at a moment, by a quota and by those that wrote.
@@ -172,10 +163,8 @@ impl Ledger {
     }
 }
 
-/// Returns the entry of three words.
-fn entry(words: &[&str]) -> Option<Entry> {
-    let &[at, count, total] = words else { return None };
-    (at.len() == 16).then_some((digits(at)?, digits(count)?, digits(total)?))
+fn numbers(entry: state::Entry) -> Entry {
+    (entry.at.into(), entry.count.into(), entry.total.into())
 }
 
 impl Twin for Ledger {
@@ -277,14 +266,11 @@ impl Twin for Ledger {
     }
 
     fn text(&self) -> (String, i128) {
-        let (at, count, total) = self.newest;
-        if count == 0 {
+        if self.newest.1 == 0 {
             return ("-".to_owned(), 0);
         }
-        let Header { slot, span, horizon } = self.header;
         let older = self.older.iter().map(|element| format!(";{element}"));
-        let text =
-            format!("{at} {count} {total} {slot} {span} {horizon}") + &older.collect::<String>();
-        (self.found.clone().unwrap_or(text), self.header.end_of(at) - self.now)
+        let text = self.head() + &older.collect::<String>();
+        (self.found.clone().unwrap_or(text), self.header.end_of(self.newest.0) - self.now)
     }
 }

@@ -8,7 +8,8 @@ use limiter_core::{
     store::{self, Charge, Counts, Marks, Transition, WindowKind},
 };
 
-use super::model::{Twin, digits};
+use super::model::Twin;
+use crate::state::{Family, State};
 
 /// A transition, its state, and how that is written.
 pub(super) struct Windows {
@@ -29,18 +30,14 @@ impl Windows {
         Self { algorithm, state: Counts::default(), now: 0, found: None, fades }
     }
 
-    /// Returns the state of these numbers if a quota can have them.
-    fn state_of(&self, numbers: &[i128]) -> Option<Counts> {
-        let (&[end, window, reach, current], previous) = numbers.split_first_chunk()?;
-        let previous = match previous {
-            [] if !self.fades => 0,
-            [previous] if self.fades => *previous,
-            _ => return None,
-        };
-        let is_possible = is_quota(window, reach) && current <= MOST && previous <= MOST;
-        let [end, window, reach] = [end, window, reach].map(nanos);
-        let [current, previous] = [current, previous].map(|count| count.try_into().unwrap_or(0));
-        is_possible.then_some(Counts { end, window, reach, current, previous })
+    /// Returns the counts of a text, `None` if it is no state.
+    fn parse(&self, text: &str) -> Option<Counts> {
+        let family = if self.fades { Family::SlidingCounter } else { Family::FixedWindow };
+        let State::Window(window) = State::parse(family, text)? else { return None };
+        let [end, length, reach] =
+            [window.end, window.length, window.reach].map(|it| nanos(it.into()));
+        let (current, previous) = (window.count, window.previous.unwrap_or(0));
+        Some(Counts { end, window: length, reach, current, previous })
     }
 
     /// Returns the numbers of the state, and for how long it matters; none of a fresh one.
@@ -56,13 +53,6 @@ impl Windows {
         };
         (end > 0).then(|| (numbers, micros(until)))
     }
-}
-
-const MOST: i128 = 158_112_000_000_000;
-
-fn is_quota(window: i128, reach: i128) -> bool {
-    (1_000..=31_622_400_000_000).contains(&window)
-        && (window..=189_734_400_000_000).contains(&reach)
 }
 
 fn nanos(micros: i128) -> u64 {
@@ -86,9 +76,7 @@ impl Twin for Windows {
     fn read(&mut self, text: Option<&str>, now: i128) -> bool {
         (self.state, self.now, self.found) = (Counts::default(), now, None);
         let Some(text) = text else { return true };
-        let words: Vec<_> = text.split(' ').collect();
-        let numbers: Option<Vec<_>> = words.iter().map(|word| digits(word)).collect();
-        let found = numbers.filter(|_| words[0].len() == 16).and_then(|all| self.state_of(&all));
+        let found = self.parse(text);
         let is_possible = found.as_ref().is_some_and(|it| self.algorithm.is_possible(it, at(now)));
         self.state = found.unwrap_or_else(|| {
             let mut own = Counts::default();

@@ -1,0 +1,96 @@
+-- Script  counter: checks keys by a sliding counter, each on its own, or peeks at them.
+--
+-- State   `end length reach count previous`: when the present window ends, its length, how far ahead of now its quota
+--         may set the end, the permits taken in it, and those in the window before, which fade. In microseconds, the
+--         end in Unix time. No key: no permits.
+-- KEYS    the keys, of which some may be the same
+-- ARGV    for each key: the quota as a state has it, ` length reach `; its permits; its length; then the cost for each
+--         key, 0 to peek. Without costs, each is 1
+-- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission;
+--         { 0, the wait or -1 for ever, and these two } after a refusal, and a text last if a lost expiry was not
+--         restored. A text alone is why the key was not checked
+-- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
+end
+
+-- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c: by long division, four bits of
+-- b at a time, if the product is above 2^53.
+local function scaled(a, b, c)
+  local quotient, rest = 0, a * b
+  for digit = 11, rest > 2 ^ 53 and 0 or 12, -1 do
+    rest = (digit < 11 and rest or 0) * 16 + a * (math.floor(b / 16 ^ digit) % 16)
+    quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
+  end
+  return quotient + math.ceil(rest / c)
+end
+
+-- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. One
+-- that no quota can have left is full, as its own quota or this one would leave it: returns the reach then.
+local function read(text, quota, most, length)
+  local ends, old_length, reach, count, previous = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local has_length = ends and #ends == 16
+  ends, old_length, reach = tonumber(ends), tonumber(old_length), tonumber(reach)
+  count, previous = tonumber(count), tonumber(previous)
+  if not has_length or old_length < 1000 or old_length > math.min(reach, 31622400000000) or reach > 189734400000000
+    or math.max(count, previous) > 158112000000000 then
+    ends, old_length, reach, count, previous = math.huge, length, string.match(quota, '(%d+) $') + 0, 0, 0
+  end
+  if ends > now + reach then
+    return now + old_length, old_length, math.max(count + previous, most), 0, reach
+  elseif ends <= now then
+    ends, count, previous = ends + old_length, 0, count
+  end
+  if (count + previous > 0 and ends or ends - old_length) <= now then
+    return 0, 0, 0, 0
+  end
+  return ends, old_length, count, previous
+end
+
+local replies = {}
+for i, key in ipairs(KEYS) do
+  local quota, most, length = ARGV[3 * i - 2], ARGV[3 * i - 1] + 0, ARGV[3 * i] + 0
+  local cost = (ARGV[3 * #KEYS + i] or 1) + 0
+  local text, ends, old_length, count, previous, reach = redis.pcall('GET', key), 0, 0, 0, 0, nil
+  if type(text) == 'string' then
+    ends, old_length, count, previous, reach = read(text, quota, most, length)
+  end
+  local counted = count + (previous > 0 and scaled(math.min(ends - now, old_length), previous, old_length) or 0)
+  local reply, written
+  if type(text) == 'table' then
+    reply = 'GET: ' .. text.err
+  elseif cost > 0 and counted + cost <= most and ends - old_length <= now then
+    if old_length ~= length then
+      -- What counts of a window of another length begins to count anew.
+      ends, count, previous = now + length, counted, 0
+    end
+    reply = { ends + length - now, most - counted - cost }
+    written = string.format('%d%s%d %d', ends, quota, count + cost, previous)
+  else
+    local begins, fits, over = ends - old_length, now, ends + (count > 0 and old_length or 0)
+    if count > most - cost then
+      -- In the next window, in which this one's permits fade.
+      fits = ends + scaled(count - most + cost, old_length, count)
+    elseif count + previous > most - cost then
+      fits = begins + scaled(count + previous - most + cost, old_length, previous)
+    end
+    local wait = cost > most and -1 or math.max(fits - now, begins - now, 0)
+    over = count + previous > 0 and over or begins
+    reply = { 0, wait, math.max(over - now, 0), begins <= now and math.max(most - counted, 0) or 0 }
+    written = reach and string.format('%d %d %d %d %d', ends, old_length, reach, count, previous)
+  end
+  if written then
+    redis.call('SET', key, written, 'PX', math.ceil((reply[3] or reply[1]) / 1000) + 1)
+  elseif type(text) == 'string' then
+    local command, ttl = 'PTTL', redis.pcall('PTTL', key)
+    if ttl == -1 then
+      command, ttl = 'PEXPIRE', redis.pcall('PEXPIRE', key, math.ceil(reply[3] / 1000) + 1)
+    end
+    reply[5] = type(ttl) == 'table' and command .. ': ' .. ttl.err or nil
+  end
+  replies[i] = reply
+end
+return #KEYS == 1 and replies[1] or replies

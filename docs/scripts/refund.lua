@@ -1,0 +1,328 @@
+-- Script  refund: gives permits of a charge back.
+--
+-- State   as of the script several; of one limit that is alone, as of the script gcra, window or counter
+-- KEYS    the key
+-- ARGV    of each limit its kind, quota, permits and number as of the script several; then the permits that come back;
+--         of how many; when they were charged, and for when; and the mark of the charge for each limit
+-- Reply   how many permits came back: the most that came back to a limit. Before the moment that they were charged for,
+--         all of them come back to all limits, or none
+-- Costs   TIME and GET; SET, or DEL if nothing counts any more, if permits came back
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
+end
+
+-- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c: by long division, four bits of
+-- b at a time, if the product is above 2^53.
+local function scaled(a, b, c)
+  local quotient, rest = 0, a * b
+  for digit = 11, rest > 2 ^ 53 and 0 or 12, -1 do
+    rest = (digit < 11 and rest or 0) * 16 + a * (math.floor(b / 16 ^ digit) % 16)
+    quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
+  end
+  return quotient + math.ceil(rest / c)
+end
+
+-- Returns the debt of a state in ticks, and of the quota that wrote it: its increment, the ticks of a microsecond, and
+-- its text. The debt drains at the pace of that quota until another one charges. A debt that no quota can have left
+-- becomes a full one: returns this last.
+local function gcra_read(text, quota, burst, own_increment)
+  local digits, decimals = string.gsub((text or '') .. ' ', '%.(%d%d%d%d) ', '%1 ')
+  local tat, increment, reach = string.match(digits, '^(%d+) (%d+) (%d+) $')
+  local debt, scale, writer = not text and 0, decimals > 0 and 10000 or 1, text and string.match(text, ' .*')
+  increment, reach = tonumber(increment), tonumber(reach)
+  if tat and decimals % 3 == 0 and #tat == (scale > 1 and 20 or 16) and increment > 0 and increment <= reach
+    and increment <= 31622400000000 and reach <= math.min(400000000000000 * scale, 2 ^ 53) then
+    debt = math.max((string.sub(tat, 1, 16) - now) * scale + (tonumber(string.sub(tat, 17)) or 0), 0)
+  end
+  local is_impossible = not debt or debt > 0 and debt > reach
+  if debt and debt > 0 and writer ~= quota then
+    return math.min(debt, reach), increment, scale, writer, is_impossible
+  end
+  scale = string.find(quota, '.', 1, true) and 10000 or 1
+  return is_impossible and burst * own_increment or debt, own_increment, scale, quota, is_impossible
+end
+
+-- Returns a debt of one quota in the ticks of another: as many permits, rounded up to a tick.
+local function gcra_converted(debt, old_increment, increment)
+  local rest = debt % old_increment
+  return (debt - rest) / old_increment * increment + scaled(rest, increment, old_increment)
+end
+
+-- Returns the state that says a debt.
+local function gcra_text(debt, scale, quota)
+  local fraction = scale > 1 and string.format('.%04d', debt % scale) or ''
+  return string.format('%d', now + math.floor(debt / scale)) .. fraction .. quota
+end
+
+-- Returns when a window no longer counts. One without permits is reserved, and all of them came back.
+local function window_over(window, limit)
+  if window.count + window.previous == 0 then
+    return window.ends - window.length
+  end
+  return window.ends + (limit.kind == 'counter' and window.count > 0 and window.length or 0)
+end
+
+-- Returns the window that a moment is in, or a later one that is reserved. A fresh one is all zeros.
+local function window_at(window, limit, at)
+  if limit.kind == 'counter' and window.ends <= at then
+    window = { ends = window.ends + window.length, length = window.length, quota = window.quota, count = 0,
+      previous = window.count }
+  end
+  return window_over(window, limit) > at and window or { ends = 0, length = 0, count = 0, previous = 0 }
+end
+
+-- Returns how many permits count at a moment: those of the window before fade.
+local function window_counted(window, at)
+  local left = math.min(window.ends - at, window.length)
+  return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
+end
+
+-- Returns when a window ends that opens at a moment.
+local function window_end(limit, at, length)
+  return at + length - (limit.kind == 'aligned' and at % length or 0)
+end
+
+-- Returns the window of a state. One that no quota can have left is full, by the length and the counts of the quota
+-- that wrote it, which may be larger.
+local function window_read(text, limit)
+  local ends, quota, length, reach, count, previous =
+    string.match(text or '', '^(%d+)( (%d+) (%d+) )(%d+) ?(%d*)$')
+  local is_readable = ends and #ends == 16 and (previous ~= '') == (limit.kind == 'counter')
+  length, reach, count, previous = tonumber(length), tonumber(reach), tonumber(count), tonumber(previous) or 0
+  if not text then
+    ends, length, reach, count, previous = 0, 0, 0, 0, 0
+  elseif not is_readable or length < 1000 or length > math.min(reach, 31622400000000) or reach > 189734400000000
+    or math.max(count, previous) > 158112000000000 then
+    ends, quota, length, count, previous = math.huge, limit.quota, limit.number, 0, 0
+    reach = string.match(quota, '(%d+) $') + 0
+  end
+  local window = { ends = ends + 0, quota = quota, length = length, count = count, previous = previous }
+  if window.ends > now + reach then
+    -- The present window by the clock may be about to end, so the next one is full too.
+    window.ends = window_end(limit, now, length) + (limit.kind == 'aligned' and length or 0)
+    window.quota = string.format(' %d %d ', length, math.max(reach, window.ends - now))
+    window.count, window.previous, window.is_impossible = math.max(count + previous, limit.most), 0, true
+  end
+  window = window_at(window, limit, now)
+  -- A window by the clock may be open already when one of another length ends.
+  window.is_foreign = limit.kind == 'aligned' and window.ends > 0 and window.length ~= limit.number
+  return window
+end
+
+-- Returns the state of a window, and for how long it matters.
+local function window_text(window, limit)
+  local text = string.format('%d%s%d', window.ends, window.quota or '', window.count)
+  local lasts = window_over(window, limit) - now
+  return limit.kind == 'counter' and string.format('%s %d', text, window.previous) or text, lasts
+end
+
+-- A log is a table of elements, as a list at `log.key` has them: the newest entry, then the older ones from the oldest
+-- on. Those that are not here are read as needed.
+
+-- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
+-- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+local function log_entry(log, n)
+  if log[n + 1] == nil and log.key then
+    log[n + 1] = redis.call('LINDEX', log.key, n)
+  end
+  if not log[n + 1] then
+    return log.at, log.count, log.total
+  end
+  local at, count, total = string.match(log[n + 1], '^(%d+) (%d+) (%d+)$')
+  if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
+    return log.at, log.total, log.total
+  end
+  return at + 0, count + 0, total + 0
+end
+
+-- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
+local function log_end(log, limit, at)
+  return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
+end
+
+-- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
+-- of at least `total`, or that of the newest entry.
+local function log_find(log, limit, n, since, moment, total)
+  local function is_found(n)
+    local at, _, sum = log_entry(log, n)
+    return not log[n + 1] or at >= since and sum >= total and log_end(log, limit, at) > moment
+  end
+  -- Mostly it is the first or the second one, so the steps double until one is found, and then halve.
+  local low, high, step = n, math.huge, 0
+  while low < high do
+    local middle = high < math.huge and math.floor((low + high) / 2) or low + step
+    if is_found(middle) then
+      high = middle
+    else
+      low, step = middle + 1, 2 * step + 1
+    end
+  end
+  return low
+end
+
+-- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
+local function log_counted(log, limit, since, moment)
+  local n = log_find(log, limit, 1, since, moment, 0)
+  local at, count, total = log_entry(log, n)
+  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+end
+
+-- Returns a log that is fresh, in the place of all elements.
+local function log_fresh(limit)
+  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
+end
+
+-- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
+-- have left is full, as long and as much as the quotas count that wrote it.
+local function log_read(log, limit)
+  local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
+  limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
+  if not log[1] then
+    return log_fresh(limit)
+  end
+  local at, count, total, slot, span, horizon = string.match(log[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local has_length = at and #at == 16 and #total <= 16
+  log.at, log.count, log.total = tonumber(at), tonumber(count), tonumber(total)
+  log.slot, log.span, log.horizon = tonumber(slot), tonumber(span), tonumber(horizon)
+  local is_readable = has_length and log.count <= log.total and log.slot > 0 and log.slot <= log.span
+    and log.span <= 64000000000000 and log.horizon <= 158112000000000
+  if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
+    local full, old = log_fresh(limit), is_readable and log or limit
+    if is_readable then
+      at, count, total = log_entry(log, 1)
+    end
+    -- A loose window counts the present slot for less than a whole window.
+    full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
+    full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
+    full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
+    full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
+    full.total, full.is_impossible = full.count, true
+    return full
+  elseif log_end(log, log, log.at) <= now then
+    return log_fresh(limit)
+  end
+  log.dropped = log_find(log, log, 1, 0, now, 0) - 1
+  return log
+end
+
+-- Returns the first element of a log.
+local function log_head(log)
+  return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
+end
+
+-- Returns the elements of a text, which are joined by semicolons.
+local function log_split(text)
+  local log = {}
+  for element in string.gmatch(text or '', '[^;]+') do
+    log[#log + 1] = element
+  end
+  return (not text or text ~= '' and table.concat(log, ';') == text) and log or { '' }
+end
+
+-- Returns a log as text, and for how long it matters.
+local function log_text(log)
+  local older = table.concat(log, ';', log.dropped + 2)
+  older = (older ~= '' and ';' .. older or '') .. (log.older and ';' .. log.older or '')
+  return log_head(log) .. older, log.count > 0 and log_end(log, log, log.at) - now or 0
+end
+
+-- Gives permits of a charge back to its entry, if no more than 1,000 entries are behind it and it has at least `least`.
+-- Returns how many, the number of the entry, and how many of the older entries remain.
+local function log_refund(log, limit, charge, least)
+  local mark = charge.taken_at + charge.mark
+  local n = log_find(log, limit, math.max(log.dropped, 0) + 1, mark, 0, 0)
+  local at, count, total = log_entry(log, n)
+  if at < mark or at - at % limit.slot ~= mark - mark % limit.slot or count < least then
+    return 0
+  end
+  log_entry(log, n + 1000)
+  if log[n + 1001] then
+    return 0
+  end
+  local permits, last = math.min(charge.permits, count), n - 1
+  if not log[n + 1] then
+    log.count = count - permits
+  end
+  -- All totals from there on are lower.
+  while log[last + 2] do
+    last = last + 1
+    log[last + 1] = string.format('%d %d %d', at, last == n and count - permits or count, total - permits)
+    at, count, total = log_entry(log, last + 1)
+  end
+  log.total = log.total - permits
+  -- Nothing is behind an entry of which all came back.
+  while log.count == 0 and last > log.dropped do
+    log.at, log.count, log.total = log_entry(log, last)
+    log[last + 1], last = nil, last - 1
+  end
+  return permits, n, last
+end
+
+-- Each gives back to one limit. Returns the state after it, nil if no quota can have left it, and how many permits
+-- came back, and whether all of the charge did.
+local function refund_gcra(text, limit, charge)
+  local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
+  local price, drained = increment * charge.permits, math.max(now - charge.at, 0) * scale
+  local given = math.min(price, increment * charge.cost - drained, debt)
+  if debt > limit.most * limit.number then
+    -- What is reserved behind the charge keeps its moment.
+    given = math.min(given, price - (debt - charge.mark + (now - charge.taken_at) * scale))
+  end
+  given = quota == limit.quota and math.max(given, 0) or 0
+  local written, lasts = gcra_text(debt - given, scale, quota), math.ceil((debt - given) / scale)
+  return not is_impossible and written, lasts, math.ceil(given / increment), given == increment * charge.cost
+end
+
+local function refund_window(text, limit, charge)
+  local window, ends, given = window_read(text, limit), charge.taken_at + charge.mark, 0
+  local count = ends == window.ends and 'count' or ends + limit.number == window.ends and 'previous'
+  if count and window.length == limit.number then
+    given = math.min(charge.permits, window[count])
+    window[count] = window[count] - given
+  end
+  local written, lasts = window_text(window, limit)
+  return not window.is_impossible and written, lasts, given, given == charge.cost
+end
+
+local function refund_log(text, limit, charge)
+  local log = log_read(log_split(text), limit)
+  local given = log_refund(log, limit, charge, 1)
+  local written, lasts = log_text(log)
+  return not log.is_impossible and written, lasts, given, given == charge.cost
+end
+
+local count = math.floor((#ARGV - 4) / 5)
+local permits, cost, taken_at, at = unpack(ARGV, 4 * count + 1)
+local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0 }
+local text, most, written, longest, is_whole = redis.call('GET', KEYS[1]), 0, {}, 0, true
+-- Charged later than now: the clock has stepped back.
+if not text or now < charge.taken_at then
+  return 0
+end
+local found = string.gmatch(text .. ', ', '(.-), ')
+for n = 1, count do
+  local kind, quota, permits, number = unpack(ARGV, 4 * n - 3)
+  local limit = { kind = kind, quota = quota, most = permits + 0, number = number + 0 }
+  local refund = kind == 'gcra' and refund_gcra or (kind == 'loose' or kind == 'strict') and refund_log or refund_window
+  local state, lasts, given, is_all, old = '-', 0, 0, false, found() or ''
+  charge.mark = ARGV[4 * count + 4 + n] + 0
+  if old ~= '-' then
+    state, lasts, given, is_all = refund(old, limit, charge)
+  end
+  if not state then
+    return 0
+  end
+  written[n], longest = lasts > 0 and state or '-', math.max(longest, lasts)
+  most, is_whole = math.max(most, given), is_whole and is_all
+end
+if most == 0 or now < charge.at and not is_whole then
+  return 0
+elseif longest <= 0 then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], table.concat(written, ', '), 'PX', math.ceil(longest / 1000) + 1)
+end
+return most

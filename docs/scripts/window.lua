@@ -1,0 +1,82 @@
+-- Script  window: checks keys by a fixed or an aligned window, each on its own, or peeks at them.
+--
+-- State   `end length reach count`: when the window ends, its length, how far ahead of now its quota may set the end,
+--         and the permits taken in it. In microseconds, the end in Unix time. No key: no permits.
+-- KEYS    the keys, of which some may be the same
+-- ARGV    for each key: `fixed` if a window opens with its first permit, `aligned` if windows open at each multiple of
+--         their length in Unix time; the quota as a state has it, ` length reach `; its permits; its length; then the
+--         cost for each key, 0 to peek. Without costs, each is 1
+-- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission;
+--         { 0, the wait or -1 for ever, and these two } after a refusal, and a text last if a lost expiry was not
+--         restored. A text alone is why the key was not checked
+-- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
+end
+
+-- Returns when a window ends that opens at a moment.
+local function window_end(kind, at, length)
+  return at + length - (kind == 'aligned' and at % length or 0)
+end
+
+-- Returns the end, the length and the count of a window of any quota, zeros if it is over. One that no quota can have
+-- left is full, as its own quota or this one would leave it: returns the text of that quota last.
+local function read_other(text, kind, quota, most, length)
+  local ends, old_length, reach, count = string.match(text, '^(%d+) (%d+) (%d+) (%d+)$')
+  local has_length = ends and #ends == 16
+  ends, old_length, reach, count = tonumber(ends), tonumber(old_length), tonumber(reach), tonumber(count)
+  if not has_length or old_length < 1000 or old_length > math.min(reach, 31622400000000) or reach > 189734400000000
+    or count > 158112000000000 then
+    ends, old_length, reach, count = math.huge, length, string.match(quota, '(%d+) $') + 0, 0
+  end
+  if ends > now + reach then
+    -- The present window by the clock may be about to end, so the next one is full too.
+    ends = window_end(kind, now, old_length) + (kind == 'aligned' and old_length or 0)
+    return ends, old_length, math.max(count, most), string.format(' %d %d ', old_length, math.max(reach, ends - now))
+  elseif (count > 0 and ends or ends - old_length) <= now then
+    return 0, 0, 0
+  end
+  return ends, old_length, count
+end
+
+local replies = {}
+for i, key in ipairs(KEYS) do
+  local kind, quota, most, length = ARGV[4 * i - 3], ARGV[4 * i - 2], ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0
+  local cost = (ARGV[4 * #KEYS + i] or 1) + 0
+  local text, ends, old_length, count, replaced = redis.pcall('GET', key), 0, length, 0, nil
+  if type(text) == 'string' and string.sub(text, 17, 16 + #quota) == quota then
+    ends, count = tonumber(string.sub(text, 1, 16)), tonumber(string.sub(text, 17 + #quota))
+  end
+  if type(text) == 'string' and not (ends and count and ends > now and ends <= now + length and count > 0) then
+    ends, old_length, count, replaced = read_other(text, kind, quota, most, length)
+  end
+  local reply, written, lasts
+  if type(text) == 'table' then
+    reply = 'GET: ' .. text.err
+  elseif cost > 0 and count + cost <= most and ends - old_length <= now then
+    -- What counts of a window of another length begins to count anew.
+    ends, count = count > 0 and old_length == length and ends or window_end(kind, now, length), count + cost
+    reply, lasts = { ends - now, most - count }, ends - now
+    written = string.format('%d%s%d', ends, quota, count)
+  else
+    local begins = ends - old_length
+    local wait = cost > most and -1 or math.max((count + cost > most and ends or begins) - now, 0)
+    local left = begins <= now and math.max(most - count, 0) or 0
+    lasts = math.max((count > 0 and ends or begins) - now, 0)
+    reply, written = { 0, wait, lasts, left }, replaced and string.format('%d%s%d', ends, replaced, count)
+  end
+  if written then
+    redis.call('SET', key, written, 'PX', math.ceil(lasts / 1000) + 1)
+  elseif type(text) == 'string' then
+    local command, ttl = 'PTTL', redis.pcall('PTTL', key)
+    if ttl == -1 then
+      command, ttl = 'PEXPIRE', redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
+    end
+    reply[5] = type(ttl) == 'table' and command .. ': ' .. ttl.err or nil
+  end
+  replies[i] = reply
+end
+return #KEYS == 1 and replies[1] or replies
