@@ -15,7 +15,8 @@ use crate::{Failure, tls};
     after_help = "\
 Exit codes:
   0  done, and nothing is wrong
-  1  `report` or `explain` found a problem, `reset` found nothing to delete, or `top` missed a node
+  1  `report` or `explain` found a problem, `reset` found nothing to delete, or a node did
+     not reply to `top` or `scripts`
   2  an argument is invalid
   3  the server could not be reached, or refused the command"
 )]
@@ -60,6 +61,9 @@ pub(crate) enum Command {
     Top(Top),
     /// Make a subject fresh: delete its state
     Reset(Target),
+    /// List the scripts that limiters send, by the digests that SLOWLOG and errors show. With a server, also
+    /// whether it has them
+    Scripts,
 }
 
 /// One key.
@@ -129,6 +133,10 @@ pub(crate) enum Kind {
 }
 
 impl Server {
+    pub(crate) const fn is_given(&self) -> bool {
+        self.url.is_some()
+    }
+
     /// Connects, and waits for the connection for at most a second.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let url = self.url.as_deref().ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! `limiter-doctor`: checks a server that keeps rate limits, and explains, ranks and resets their
-//! states.
+//! `limiter-doctor`: checks a server that keeps rate limits, explains, ranks and resets their states, and
+//! lists their scripts.
 
 mod address;
 mod arguments;
@@ -7,6 +7,7 @@ mod explain;
 mod read;
 mod report;
 mod reset;
+mod scripts;
 mod state;
 mod subject;
 mod target;
@@ -73,6 +74,7 @@ async fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Explain(target) => explain::run(server, target).await,
         Command::Top(top) => top::run(server, top).await,
         Command::Reset(target) => reset::run(server, target).await,
+        Command::Scripts => scripts::run(server).await,
     }
 }
 

@@ -4,11 +4,14 @@
 //! source includes whole functions by lines such as `-- include scaled`. The texts are made and hashed
 //! once for all limiters, because quotas are arguments.
 
+mod all;
 mod gcra;
 mod limit;
 mod plan;
 mod reply;
 
+#[doc(hidden)]
+pub use all::{all, digest};
 use gcra::Gcra;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::{Charged, CheckReply, Plan};

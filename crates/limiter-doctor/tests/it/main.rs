@@ -6,6 +6,7 @@ mod arguments;
 mod explain;
 mod report;
 mod reset;
+mod scripts;
 mod sessions;
 mod top;
 

@@ -1,8 +1,14 @@
-//! The lists of commands, which operators allow and the doctor tries, are those that are sent.
+//! The lists of commands and scripts, which operators allow and the doctor uses, are those that are sent.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use crate::{ScriptCall, scripts};
+use limiter_core::{Cost, Policy};
+use limiter_test::bounds::cases::policies;
+
+use crate::{
+    ScriptCall,
+    scripts::{self, Plan},
+};
 
 /// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
 fn collect(folder: &Path, commands: &mut BTreeSet<String>) {
@@ -50,6 +56,31 @@ fn the_list_has_the_commands_that_send_scripts() {
     let by_source = name(&call);
     call.by_source = false;
     assert_eq!([name(&call), by_source], scripts::CALL_COMMANDS);
+}
+
+#[test]
+fn the_list_has_the_scripts_of_all_policies() {
+    let listed: BTreeSet<_> = scripts::all().map(|(_, source)| scripts::digest(source)).collect();
+    let names: BTreeSet<_> = scripts::all().map(|(name, _)| name).collect();
+    assert_eq!((listed.len(), names.len()), (scripts::all().count(), scripts::all().count()));
+
+    let policies: Vec<_> = policies().into_iter().map(|(_, policy)| policy).collect();
+    let pairs = policies.iter().zip(policies.iter().rev()).filter_map(|(one, other)| {
+        let limits = [one, other].map(|policy| policy.limits()[0].clone());
+        let named = limits
+            .iter()
+            .zip(["a", "b"])
+            .map(|(limit, name)| Policy::new(name, limit.algorithm(), *limit.quota()).unwrap());
+        Policy::several("api", named).ok()
+    });
+    for policy in policies.iter().cloned().chain(pairs) {
+        let plan = Plan::new(scripts::PRELUDE, &policy);
+        for call in [plan.check(Cost::ONE), plan.checks(&[Cost::ONE; 2]), plan.peek(), plan.reset()]
+        {
+            let digest = String::from_utf8(call.words()[1].to_vec()).unwrap();
+            assert!(listed.contains(&digest), "{policy:?}: {call:?}");
+        }
+    }
 }
 
 #[test]

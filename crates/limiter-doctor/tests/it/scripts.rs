@@ -1,0 +1,51 @@
+//! `scripts` lists the digests that servers show.
+
+use limiter_test::server::{Cluster, Server};
+
+use crate::{doctor, limiter, run, take};
+
+#[tokio::test]
+async fn the_scripts_that_a_server_has_are_marked() {
+    let server = Server::start();
+    take(&limiter(&server, "api", "10/d").await, "alice", 1).await;
+    let json = doctor(&server, &["scripts", "--json"]).json();
+    for script in json["scripts"].as_array().unwrap() {
+        let digest = script["sha1"].as_str().unwrap();
+        let exists = server.command(&["SCRIPT", "EXISTS", digest]).unwrap();
+        let is_loaded = script["name"] == "gcra check";
+        assert_eq!(exists.ends_with(":1"), is_loaded, "{script}");
+        assert_eq!(script["servers"][0]["is_loaded"], is_loaded, "{script}");
+    }
+    let printed = doctor(&server, &["scripts"]);
+    let lines: Vec<_> = printed.out.lines().collect();
+    assert!(lines[0].contains("  gcra check ") && lines[0].ends_with("  loaded"), "{printed:?}");
+    assert!(
+        lines[1].contains("  gcra batch ") && lines[1].ends_with("  not loaded"),
+        "{printed:?}"
+    );
+    assert_eq!(printed.code, 0);
+}
+
+#[test]
+fn scripts_are_listed_without_a_server() {
+    let printed = run(&["scripts"], &[], "");
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert!(printed.out.lines().all(|line| line.len() > 42 && !line.contains("loaded")));
+    let printed = run(&["scripts", "--url", "redis://127.0.0.1:1"], &[], "");
+    assert_eq!(printed.code, 1, "{printed:?}");
+    assert!(printed.out.contains("gcra check\n"), "{printed:?}");
+    let message =
+        "PROBLEM: redis://127.0.0.1:1 did not reply which scripts it has: not connected to";
+    assert!(printed.out.contains(message), "{printed:?}");
+}
+
+#[test]
+fn each_node_of_a_cluster_is_asked() {
+    let cluster = Cluster::start();
+    cluster.node(2).pause();
+    let printed = run(&["scripts", "--url", &cluster.url()], &[], "");
+    assert_eq!(printed.code, 1, "{printed:?}");
+    assert!(printed.out.contains("  loaded on 0 of 2 servers\n"), "{printed:?}");
+    assert!(printed.out.contains("PROBLEM: 127.0.0.1:"), "{printed:?}");
+    cluster.node(2).resume();
+}
