@@ -4,14 +4,11 @@
 //! source includes whole functions by lines such as `-- include scaled`. The texts are made and hashed
 //! once for all limiters, because quotas are arguments.
 
-mod all;
 mod gcra;
 mod limit;
 mod plan;
 mod reply;
 
-#[doc(hidden)]
-pub use all::{all, digest};
 use gcra::Gcra;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::{Charged, CheckReply, Plan};
@@ -59,9 +56,9 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     TEXTS.iter().map(|(name, text)| (*name, text.as_str()))
 }
 
-/// Returns the SHA-1 by which servers know a script.
+/// Returns the digest by which servers know a script: SHA-1 in hexadecimal digits.
 #[must_use]
-pub fn sha1(text: &str) -> String {
+pub fn digest(text: &str) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
 }
 
@@ -105,7 +102,7 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(source: String) -> Self {
-        Self { digest: sha1(&source).into(), source: source.into() }
+        Self { digest: digest(&source).into(), source: source.into() }
     }
 
     /// Returns the command that the script calls in a line, counted from 1.

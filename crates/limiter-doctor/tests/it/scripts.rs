@@ -12,17 +12,14 @@ async fn the_scripts_that_a_server_has_are_marked() {
     for script in json["scripts"].as_array().unwrap() {
         let digest = script["sha1"].as_str().unwrap();
         let exists = server.command(&["SCRIPT", "EXISTS", digest]).unwrap();
-        let is_loaded = script["name"] == "gcra check";
+        let is_loaded = script["name"] == "gcra";
         assert_eq!(exists.ends_with(":1"), is_loaded, "{script}");
         assert_eq!(script["servers"][0]["is_loaded"], is_loaded, "{script}");
     }
     let printed = doctor(&server, &["scripts"]);
     let lines: Vec<_> = printed.out.lines().collect();
-    assert!(lines[0].contains("  gcra check ") && lines[0].ends_with("  loaded"), "{printed:?}");
-    assert!(
-        lines[1].contains("  gcra batch ") && lines[1].ends_with("  not loaded"),
-        "{printed:?}"
-    );
+    assert!(lines[0].contains("  gcra ") && lines[0].ends_with("  loaded"), "{printed:?}");
+    assert!(lines[1].contains("  window ") && lines[1].ends_with("  not loaded"), "{printed:?}");
     assert_eq!(printed.code, 0);
 }
 
@@ -33,7 +30,7 @@ fn scripts_are_listed_without_a_server() {
     assert!(printed.out.lines().all(|line| line.len() > 42 && !line.contains("loaded")));
     let printed = run(&["scripts", "--url", "redis://127.0.0.1:1"], &[], "");
     assert_eq!(printed.code, 1, "{printed:?}");
-    assert!(printed.out.contains("gcra check\n"), "{printed:?}");
+    assert!(printed.out.contains("  gcra\n"), "{printed:?}");
     let message =
         "PROBLEM: redis://127.0.0.1:1 did not reply which scripts it has: not connected to";
     assert!(printed.out.contains(message), "{printed:?}");

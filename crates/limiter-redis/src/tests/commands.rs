@@ -7,7 +7,7 @@ use limiter_test::bounds::cases::policies;
 
 use crate::{
     ScriptCall,
-    scripts::{self, Plan},
+    scripts::{self, Plan, Scripts},
 };
 
 /// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
@@ -74,9 +74,13 @@ fn the_list_has_the_scripts_of_all_policies() {
         Policy::several("api", named).ok()
     });
     for policy in policies.iter().cloned().chain(pairs) {
-        let plan = Plan::new(scripts::PRELUDE, &policy);
-        for call in [plan.check(Cost::ONE), plan.checks(&[Cost::ONE; 2]), plan.peek(), plan.reset()]
-        {
+        let plan = Plan::new(Scripts::shared(), &policy);
+        for call in [
+            plan.check(Cost::ONE),
+            plan.checks(&[(&plan, Cost::ONE); 2]),
+            plan.peek(),
+            plan.reset(),
+        ] {
             let digest = String::from_utf8(call.words()[1].to_vec()).unwrap();
             assert!(listed.contains(&digest), "{policy:?}: {call:?}");
         }
