@@ -28,7 +28,8 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     let mut findings = Findings::default();
     let servers = connection.servers();
     if servers.is_empty() {
-        let advice = "check the address, and that this machine can reach the cluster's nodes";
+        let advice = "check the address, that this machine can reach the nodes, and that the user has \
+                      +cluster|slots";
         findings.problem("cluster", "no node replied with its slots", advice);
     }
     let mut is_reachable = false;

@@ -113,11 +113,14 @@ async fn search(
     pattern: &str,
 ) -> Result<BTreeSet<String>, Failure> {
     let owner = connection.server_of(key);
-    let servers = connection.servers().into_iter();
-    let mut servers =
-        servers.filter(|server| owner.as_ref().is_none_or(|(_, name)| server.name() == &**name));
-    let Some(server) = servers.next() else {
-        let message = "no node of the cluster replied with its slots: check the address";
+    let is_cluster = !connection.takes_many_keys();
+    let is_owner = |name: &str| match &owner {
+        Some((_, owner)) => **owner == *name,
+        None => !is_cluster,
+    };
+    let Some(server) = connection.servers().into_iter().find(|server| is_owner(server.name()))
+    else {
+        let message = "no known node of the cluster serves the slot of the subject's keys";
         return Err(CallError::new(Fault::NotSent, message).into());
     };
     let (mut cursor, mut keys) = ("0".to_owned(), BTreeSet::new());

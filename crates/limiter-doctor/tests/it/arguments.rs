@@ -91,7 +91,10 @@ fn a_server_that_is_not_there_is_an_error_of_its_own() {
         assert!(printed.err.starts_with("error: not connected to redis://"), "{printed:?}");
     }
     let url = format!("redis-cluster://{nobody}");
-    for (command, code) in [(&["explain", key][..], 3), (&["top"], 3), (&["report"], 1)] {
+    let by_name = ["reset", "alice", "--name", "api"];
+    for (command, code) in
+        [(&["explain", key][..], 3), (&by_name, 3), (&["top"], 3), (&["report"], 1)]
+    {
         let printed = run(command, &[("REDIS_URL", &url)], "");
         assert_eq!(printed.code, code, "{printed:?}");
     }

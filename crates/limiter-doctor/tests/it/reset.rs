@@ -113,6 +113,14 @@ async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
     let printed = reset(dead);
     assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
     cluster.node(2).resume();
+    // A slot that no node serves. Its owner deletes it first, so that it does not claim it again.
+    let slot = cluster.slot_of(&key(&alive)).to_string();
+    for node in [1, 0, 2] {
+        cluster.node(node).command(&["CLUSTER", "DELSLOTS", &slot]).unwrap();
+    }
+    let printed = reset(alive);
+    assert_eq!(printed.code, 3, "{printed:?}");
+    assert!(printed.err.contains("no known node of the cluster serves the slot"), "{printed:?}");
 }
 
 #[tokio::test]
