@@ -13,8 +13,8 @@
 --         for a reservation its delay, now, and how far from now its entry is; { 0, the wait or -1 for ever, and the
 --         first two } after a refusal; and a text last if an expiry was not set. A text alone is why the key was not
 --         checked
--- Costs   TIME, and for each key LRANGE; if admitted LSET, PEXPIRE, RPUSH in a new slot and LTRIM if entries no longer
---         count, else PTTL; LINDEX for each step of a search behind the third entry
+-- Costs   TIME, and for each key LRANGE, twice if three entries are over, then LINDEX for each step of a search; if
+--         admitted LSET, PEXPIRE, RPUSH in a new slot and LTRIM if entries are over, else PTTL
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -239,15 +239,20 @@ for i, key in ipairs(KEYS) do
   if writer == quota and #at == 16 and pace == 0 and not within then
     local slot, span = string.match(quota, '(%d+) (%d+)')
     at, count, total, slot, span = at + 0, count + 0, total + 0, slot + 0, span + 0
-    -- The oldest entry that counts: one of the first, or the newest if there is no other.
+    -- The oldest entry that counts: one of the first 63, or the newest if there is no other.
     local n, first, first_count, first_total, over = 1, nil, nil, nil, nil
     repeat
       n = n + 1
+      if n == 5 then
+        for i, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
+          log[4 + i] = element
+        end
+      end
       first, first_count, first_total = string.match(log[n] or '', '^(%d+) (%d+) (%d+)$')
       first = first and first + 0 <= at and first_total + 0 <= total - count and first
       over = first and first - first % slot + span or math.huge
     until over > now
-    if n < 5 and not log[n] then
+    if n < 65 and not log[n] then
       first, first_count, first_total, over = at, count, total, at - at % slot + span
     end
     local counted = first and at <= now and over > now and total - first_total + first_count

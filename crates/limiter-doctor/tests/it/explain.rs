@@ -6,12 +6,15 @@ use limiter_test::server::Server;
 use crate::{SECRET, doctor, limiter, now, run, take};
 
 /// Policies by several algorithms, and one of several limits.
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 8] = [
     "10/d",
     "10/d by fixed-window",
     "10/d by aligned-window",
     "10/d by sliding-counter",
+    "10/d by sliding-log",
+    "10/d by sub-windows 6 slots",
     "10/d, 20/10d by fixed-window",
+    "10/d, 20/10d by sliding-log",
 ];
 
 #[tokio::test]
