@@ -40,8 +40,9 @@ for i, key in ipairs(KEYS) do
   local text, debt = redis.pcall('GET', key), 0
   local is_own = not text and not string.find(quota, '.', 1, true)
   if type(text) == 'string' and string.sub(text, 17) == quota then
-    debt = math.max((tonumber(string.sub(text, 1, 16)) or math.huge) - now, 0)
-    is_own = debt <= capacity
+    -- Not -inf or nan, which Lua takes for numbers.
+    debt = (tonumber(string.sub(text, 1, 16)) or math.huge) - now
+    is_own, debt = debt >= -now and debt <= capacity, math.max(debt, 0)
   end
   local reply, written, lasts
   if is_own and cost > 0 and debt + cost * increment <= capacity then

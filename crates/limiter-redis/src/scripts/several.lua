@@ -178,7 +178,9 @@ for i, key in ipairs(KEYS) do
     local quota, increment, debt = ARGV[k + 4 * n - 2], ARGV[k + 4 * n] + 0, 0
     local comma = text and string.find(text, ', ', from, true) or 0
     if text and string.sub(text, from + 16, comma - 1) == quota then
-      debt = math.max((tonumber(string.sub(text, from, from + 15)) or math.huge) - now, 0)
+      -- Not -inf or nan, which Lua takes for numbers.
+      debt = (tonumber(string.sub(text, from, from + 15)) or math.huge) - now
+      debt = debt >= -now and math.max(debt, 0) or math.huge
     elseif text and string.sub(text, from, comma - 1) ~= '-' then
       debt = math.huge
     end

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{ErrorKind, Source};
+use limiter_core::{ErrorKind, Policy, Source};
 use limiter_redis::{RedisLimiter, connect, state::Family};
 use limiter_test::{bounds::cases::policies, server::Server};
 
@@ -121,4 +121,24 @@ async fn each_policy(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, &s
 fn is_list(limiter: &RedisLimiter) -> bool {
     let limits = limiter.policy().limits();
     limits.len() == 1 && Family::of(limits[0].algorithm()).is_list()
+}
+
+/// Lua reads `nan` and `inf` as numbers, and no comparison with `nan` holds.
+#[tokio::test]
+async fn a_time_that_is_no_number_is_a_full_debt() {
+    let server = Server::start();
+    for policy in ["10/min", "10/min, 100/h"] {
+        let limits = policy.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
+        let policy = Policy::several("test", limits).unwrap();
+        let limiter = RedisLimiter::connect(&server.url(), policy).await.unwrap();
+        let key = String::from_utf8(limiter.stored_key(KEY).unwrap()).unwrap();
+        for time in ["             nan", "             inf", "            -inf"] {
+            let minutes = format!("{time} 6000000 120000000");
+            let hours = format!("{time} 36000000 7200000000");
+            let planted = if key.contains('+') { format!("{minutes}, {hours}") } else { minutes };
+            server.command(&["SET", &key, &planted]).unwrap();
+            let decision = limiter.check(KEY).await.unwrap();
+            assert!(!decision.is_admitted(), "{planted}: {decision:?}");
+        }
+    }
 }
