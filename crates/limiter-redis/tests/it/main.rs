@@ -14,6 +14,7 @@ mod busy;
 mod changes;
 mod cluster;
 mod connections;
+mod denied;
 mod exactness;
 mod failure;
 mod faults;

@@ -142,3 +142,73 @@ async fn a_time_that_is_no_number_is_a_full_debt() {
         }
     }
 }
+
+/// Adds the marks of damage to a log, and checks that it is no allowance and holds the key no longer
+/// than its entries can count.
+#[tokio::test]
+async fn a_damaged_entry_is_no_allowance_and_no_endless_wait() {
+    let server = Server::start();
+    for policy in ["10/h by sliding-log", "10/h by sub-windows 60 slots"] {
+        let policy = Policy::parse("test", policy).unwrap();
+        let limiter = RedisLimiter::connect(&server.url(), policy).await.unwrap();
+        let key = String::from_utf8(limiter.stored_key(KEY).unwrap()).unwrap();
+        let now = server.command(&["TIME"]).unwrap();
+        let now: u64 = now.split("\r\n").nth(2).unwrap().parse().unwrap();
+        let at = |seconds: u64| format!("{}000000", now - seconds);
+        let slot = if limiter.policy().families() == "sliding-log" { 1 } else { 60_000_000 };
+        let span = 3_600_000_000_u64 + if slot > 1 { slot } else { 0 };
+        let head = format!("{} 1 9 {slot} {span} 3600000000", at(60));
+        let sound = format!("{} 8 8", at(120));
+        let far = format!("{} 8 8", now + 1_000_000_000);
+        for (head, older) in [
+            (format!("{} 1 10 1", at(60)), &*sound),
+            (head.clone(), "garbage"),
+            (head.clone(), &far),
+            (head.clone(), &*format!("{} 8 80", at(120))),
+            (head.clone(), &*format!("{} 80 8", at(120))),
+        ] {
+            server.command(&["DEL", &key]).unwrap();
+            server.command(&["RPUSH", &key, &head, older]).unwrap();
+            let what = format!("{head}, {older}");
+            let decision = limiter.check(KEY).await.expect(&what);
+            assert!(!decision.is_admitted(), "{what}: {decision:?}");
+            let wait = decision.retry_after().expect(&what);
+            assert!(wait <= Duration::from_secs(2 * 3_600 + 60), "{what}: {wait:?}");
+        }
+        server.command(&["DEL", &key]).unwrap();
+        server.command(&["RPUSH", &key, &head, &sound]).unwrap();
+        assert_eq!(limiter.peek(KEY).await.unwrap().remaining(), 1, "{head}, {sound}");
+    }
+}
+
+/// A check behind many entries that are over takes a few commands, and removes them.
+#[tokio::test]
+async fn a_check_behind_many_ended_entries_takes_few_commands() {
+    const ENDED: u64 = 20_000;
+    let server = Server::start();
+    let policy = Policy::parse("test", "1000000/h by sliding-log").unwrap();
+    let builder = RedisLimiter::builder(connect(&server.url()).await.unwrap(), policy);
+    let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
+    let key = String::from_utf8(limiter.stored_key(KEY).unwrap()).unwrap();
+    let now = server.command(&["TIME"]).unwrap();
+    let now: u64 = now.split("\r\n").nth(2).unwrap().parse().unwrap();
+    let total = ENDED + 2;
+    let head = format!("{}000000 1 {total} 1 3600000000 3600000000", now - 60);
+    let ended = (1..=ENDED).map(|n| format!("{}{n:06} 1 {n}", now - 7_200));
+    let counts = format!("{}000000 1 {}", now - 120, ENDED + 1);
+    let elements: Vec<_> = [head].into_iter().chain(ended).chain([counts]).collect();
+    for chunk in elements.chunks(1_000) {
+        let words: Vec<_> =
+            ["RPUSH", &key].into_iter().chain(chunk.iter().map(|it| &**it)).collect();
+        server.command(&words).unwrap();
+    }
+    server.command(&["CONFIG", "RESETSTAT"]).unwrap();
+    let decision = limiter.check(KEY).await.unwrap();
+    assert_eq!(decision.remaining(), 1_000_000 - 3);
+    let searched = server.command(&["INFO", "commandstats"]).unwrap();
+    let searched = searched.split("cmdstat_lindex:calls=").nth(1).unwrap_or("0");
+    let searched: u64 = searched.split(',').next().unwrap().parse().unwrap();
+    assert!(searched <= 40, "{searched} LINDEX");
+    let length = server.command(&["LLEN", &key]).unwrap();
+    assert_eq!(length.trim(), ":3");
+}

@@ -1,0 +1,101 @@
+//! Commands that a user may not call, or that a server has disabled: nothing is stored without an
+//! expiry, nothing is admitted beyond the quota, and the error names the command.
+
+use std::time::Duration;
+
+use limiter_core::{ErrorKind, Policy};
+use limiter_redis::{RedisLimiter, connect, scripts::SCRIPT_COMMANDS};
+use limiter_test::{log::Log, server::Server};
+
+use crate::{builder_here, faults::recover};
+
+const PERMITS: u64 = 2;
+
+const POLICIES: [&str; 7] = [
+    "2/d",
+    "2/d by fixed-window",
+    "2/d by sliding-counter",
+    "2/d by sliding-log",
+    "2/d by sub-windows 10 slots",
+    "2/d, 3/2d",
+    "2/d, 3/2d by sliding-log",
+];
+
+/// Returns a policy of some limits.
+fn policy(text: &str) -> Policy {
+    let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
+    match limits.clone().count() {
+        1 => Policy::parse("test", text).unwrap(),
+        _ => Policy::several("test", limits).unwrap(),
+    }
+}
+
+/// Makes checks of some keys while a command can't be called.
+async fn check_all(server: &Server, url: &str, command: &str) {
+    let connection = connect(url).await.unwrap();
+    for text in POLICIES {
+        let builder = RedisLimiter::builder(connection.clone(), policy(text));
+        // The circuit breaker would hide what follows.
+        let builder = builder.breaker(10, Duration::from_millis(1)).denial_cache(0);
+        let limiter = builder.build().unwrap();
+        let what = format!("{text} without {command}");
+        let mut admitted = 0;
+        for _ in 0..PERMITS + 2 {
+            match limiter.check("key").await {
+                Ok(decision) => admitted += u64::from(decision.is_admitted()),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
+                    assert!(error.to_string().contains(command), "{what}: {error}");
+                }
+            }
+        }
+        assert!(admitted <= PERMITS, "{what}: {admitted}");
+        let key = String::from_utf8(limiter.stored_key("key").unwrap()).unwrap();
+        let ttl = server.command(&["PTTL", &key]).unwrap_or_else(|_| "unknown".to_owned());
+        assert!(!ttl.contains("-1\r") && ttl.trim() != ":-1", "{what}: {ttl}");
+        let is_expiry = matches!(command, "PTTL" | "PEXPIRE");
+        if is_expiry && !text.contains("log") && !text.contains("slots") {
+            // A refusal stays one although the key's expiry can't be checked.
+            assert_eq!(admitted, PERMITS, "{what}");
+            assert!(!limiter.check("key").await.expect(&what).is_admitted(), "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_denied_command_is_named() {
+    for command in SCRIPT_COMMANDS {
+        let server = Server::start();
+        let denied = format!("-{}", command.to_lowercase());
+        let user = ["ACL", "SETUSER", "alice", "on", ">secret", "~*", "+@all", &denied];
+        server.command(&user).unwrap();
+        let url = format!("redis://alice:secret@127.0.0.1:{}", server.port());
+        check_all(&server, &url, command).await;
+    }
+}
+
+#[tokio::test]
+async fn a_disabled_command_is_named() {
+    for command in SCRIPT_COMMANDS {
+        let server = Server::start_with(&["--rename-command", command, ""]);
+        check_all(&server, &server.url(), command).await;
+    }
+}
+
+// On one thread, because the log is captured by thread.
+#[tokio::test]
+async fn a_refusal_whose_expiry_cannot_be_checked_is_logged_once() {
+    let log = Log::start();
+    let server = Server::start();
+    let user = ["ACL", "SETUSER", "alice", "on", ">secret", "~*", "+@all", "-pttl"];
+    server.command(&user).unwrap();
+    let url = format!("redis://alice:secret@127.0.0.1:{}", server.port());
+    let limiter = builder_here(&url, 1).await.denial_cache(0).build().unwrap();
+    let _ = recover(&limiter).await;
+    for _ in 0..10 {
+        assert!(!limiter.check("key").await.unwrap().is_admitted());
+    }
+    let lines = log.lines();
+    let about: Vec<_> = lines.iter().filter(|line| line.contains("PTTL")).collect();
+    assert_eq!(about.len(), 1, "{lines:?}");
+}
