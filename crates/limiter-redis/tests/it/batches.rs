@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use limiter_core::{Decision, Error, ErrorKind, Policy};
+use limiter_core::{Decision, Error, ErrorKind, Limit, Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::Server;
 use tokio::time::timeout;
 
-use crate::{builder, builder_here, faults::recover, patient};
+use crate::{builder, builder_here, connect_here, faults::recover, patient};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -149,5 +149,33 @@ async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
         let result = timeout(Duration::from_millis(5), limiter.check("key")).await;
         assert!(!matches!(result, Ok(Ok(_))), "{result:?}");
         assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
+
+/// A quota for each customer, all checked at the same moment.
+#[tokio::test]
+async fn checks_under_different_quotas_share_a_call() {
+    let server = Server::start();
+    for text in ["1/d", "1/d by fixed-window", "1/d by sliding-counter", "1/d by sliding-log"] {
+        let connection = connect_here(&server.url()).await;
+        let policy = Policy::parse("test", text).unwrap();
+        let builder = RedisLimiter::builder(connection, policy.clone());
+        let limiter = builder.deadline(LONG).build().unwrap();
+        // The script is there from then on.
+        let _ = limiter.check("first").await.unwrap();
+        let customers = (1..=320_u64).map(|permits| {
+            let quota = |limit: &Limit| Ok((limit.algorithm(), Quota::per_day(permits + 1)));
+            (permits, limiter.with_policy(&policy.with_quotas(quota).unwrap()).unwrap())
+        });
+        let customers: Vec<_> = customers.collect();
+        let before = calls(&server);
+        let checks = customers.iter().map(|(permits, handle)| handle.check(*permits));
+        for (result, (permits, _)) in join_all(checks).await.into_iter().zip(&customers) {
+            assert_eq!(result.unwrap().remaining(), *permits, "{text}");
+        }
+        // A log has fewer checks in a call.
+        let calls = calls(&server) - before;
+        let expected = if text.contains("log") { 20 } else { 10 };
+        assert_eq!(calls, expected, "{text}");
     }
 }
