@@ -177,7 +177,7 @@ impl CallError {
 
     /// Names the command of the script that the server refused, which most errors don't.
     pub(crate) fn in_script(mut self, script: &Script) -> Self {
-        let line = self.message.rsplit_once("@user_script:").map(|(_, rest)| rest);
+        let line = self.message.split_once("@user_script:").map(|(_, rest)| rest);
         let digits = line.and_then(|rest| rest.split(|digit: char| !digit.is_ascii_digit()).next());
         let line = digits.and_then(|digits| digits.parse().ok());
         if let Some(command) = line.and_then(|line| script.command_at(line)) {
