@@ -20,6 +20,7 @@ mod failure;
 mod faults;
 #[cfg(feature = "serde")]
 mod file;
+mod forms;
 mod holes;
 mod nodes;
 mod operations;
