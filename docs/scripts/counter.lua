@@ -1,15 +1,17 @@
--- Script  counter: checks keys by a sliding counter, each on its own, or peeks at them.
+-- Script  counter: checks keys by sliding counters, or peeks at them. Each key is decided on its own.
 --
--- State   `end length reach count previous`: when the present window ends, its length, how far ahead of now its quota
---         may set the end, the permits taken in it, and those in the window before, which fade. In microseconds, the
---         end in Unix time. No key: no permits.
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key: the quota as a state has it, ` length reach `; its permits; its length; then the cost for each
---         key, 0 to peek. Without costs, each is 1
--- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission;
---         { 0, the wait or -1 for ever, and these two } after a refusal, and a text last if a lost expiry was not
---         restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   `end length reach count previous`, in microseconds: the Unix time at which the present window ends, its
+--         length, how far ahead of now the quota can set the end, the permits taken in the window, and those taken in
+--         the window before, which fade. No key: no permits taken.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key: the quota as the state has it, ` length reach `; the permits; the length. Then for each key the
+--         cost, 0 to peek. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
+--         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                        the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -17,19 +19,22 @@ if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
 end
 
--- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c: by long division, four bits of
--- b at a time, if the product is above 2^53.
+-- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c.
 local function scaled(a, b, c)
-  local quotient, rest = 0, a * b
-  for digit = 11, rest > 2 ^ 53 and 0 or 12, -1 do
-    rest = (digit < 11 and rest or 0) * 16 + a * (math.floor(b / 16 ^ digit) % 16)
+  if a * b <= 2 ^ 53 then
+    return math.ceil(a * b / c)
+  end
+  -- Long division, four bits of b at a time, so that no product reaches 2^53.
+  local quotient, rest = 0, 0
+  for digit = 11, 0, -1 do
+    rest = rest * 16 + a * (math.floor(b / 16 ^ digit) % 16)
     quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
   end
-  return quotient + math.ceil(rest / c)
+  return rest > 0 and quotient + 1 or quotient
 end
 
--- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. One
--- that no quota can have left is full, as its own quota or this one would leave it: returns the reach then.
+-- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. A window
+-- that is damaged or from the future is full, and the fifth result is its reach.
 local function read(text, quota, most, length)
   local ends, old_length, reach, count, previous = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local has_length = ends and #ends == 16
@@ -64,7 +69,7 @@ for i, key in ipairs(KEYS) do
     reply = 'GET: ' .. text.err
   elseif cost > 0 and counted + cost <= most and ends - old_length <= now then
     if old_length ~= length then
-      -- What counts of a window of another length begins to count anew.
+      -- The permits of a window of another length are carried into a new window.
       ends, count, previous = now + length, counted, 0
     end
     reply = { ends + length - now, most - counted - cost }

@@ -1,20 +1,24 @@
--- Script  log: checks keys by sub-windows or an exact log, each on its own, reserves, or peeks.
+-- Script  log: checks keys by sub-windows or exact logs, reserves permits of a key, or peeks. Each key is decided on its
+--         own.
 --
--- State   a list: the newest entry, `at count total slot span horizon`, then the older ones, `at count total`, from the
---         oldest on. Permits of one slot share an entry: when the last of them was taken, how many they are, and the
---         total up to it since the list began. They count for a span from the slot's start. Behind the newest are the
---         slot, the longest span and the longest horizon of the quotas that wrote the list; the slot is 1 if these
---         differ, as that of a log is. In microseconds, times in Unix time
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key: `loose` if the span is the window alone, else `strict`; the quota, ` slot span horizon`; its
---         permits; into how many slots a paced window spreads them, else 0; then the cost for each key, 0 to peek;
---         for a reservation of one key, within how many microseconds. Without costs, each is 1
--- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission, and
---         for a reservation its delay, now, and how far from now its entry is; { 0, the wait or -1 for ever, and the
---         first two } after a refusal; and a text last if an expiry was not set. A text alone is why the key was not
---         checked
--- Costs   TIME, and for each key LRANGE, twice if three entries are over, then LINDEX for each step of a search; if
---         admitted LSET, PEXPIRE, RPUSH in a new slot and LTRIM if entries are over, else PTTL
+-- State   a list. Element 0 is the newest entry, `at count total slot span horizon`; the elements behind it are the older
+--         entries, `at count total`, the oldest first. Permits of one slot share an entry: at is when the last of them
+--         was taken, count how many they are, and total how many were taken up to it since the list began. They count
+--         for a span from the start of the slot. Slot, span and horizon are those of the quota that wrote the list, or if
+--         several quotas did, 1 and the longest ones. In microseconds, at in Unix time. No key: no permits taken.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key: `loose` if the span is the window alone, else `strict`; the quota as element 0 ends with it,
+--         ` slot span horizon`; the permits; the number of slots that a paced window spreads them over, else 0. Then for
+--         each key the cost, 0 to peek, and for a reservation of one key, within how many microseconds. Without costs,
+--         each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         { reset, left }                     admitted; the time until the key is fresh, and the permits left
+--         { reset, left, delay, now, mark }   reserved; the entry is at now + mark
+--         { 0, wait, reset, left }            refused, or a peek; a wait of -1 is for ever
+--         { ..., text }                       the error of PTTL or PEXPIRE, so that the expiry is not set anew
+--         text                                the error of LRANGE, or of PEXPIRE on a new key; nothing is charged
+-- Costs   TIME; for each key LRANGE, and twice if three entries have ended, then LINDEX for each step of a search; if
+--         admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended; else PTTL
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -37,7 +41,8 @@ local function check_other(key, log, limit, cost, within)
   -- on. Those that are not here are read as needed.
 
   -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
-  -- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+  -- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
+  -- the newest entry.
   local function log_entry(log, n)
     if log[n + 1] == nil and log.key then
       log[n + 1] = redis.call('LINDEX', log.key, n)
@@ -57,8 +62,8 @@ local function check_other(key, log, limit, cost, within)
     return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
   end
 
-  -- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
-  -- of at least `total`, or that of the newest entry.
+  -- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
+  -- has a total of at least `total`; else the number of the newest entry.
   local function log_find(log, limit, n, since, moment, total)
     local function is_found(n)
       local at, _, sum = log_entry(log, n)
@@ -77,20 +82,13 @@ local function check_other(key, log, limit, cost, within)
     return low
   end
 
-  -- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
-  local function log_counted(log, limit, since, moment)
-    local n = log_find(log, limit, 1, since, moment, 0)
-    local at, count, total = log_entry(log, n)
-    return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
-  end
-
   -- Returns a log that is fresh, in the place of all elements.
   local function log_fresh(limit)
     return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
   end
 
-  -- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
-  -- have left is full, as long and as much as the quotas count that wrote it.
+  -- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
+  -- from the future is full, for the longest span and with the most permits of it and of this quota.
   local function log_read(log, limit)
     local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
     limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
@@ -113,7 +111,7 @@ local function check_other(key, log, limit, cost, within)
       full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
       full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
       full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-      full.total, full.is_impossible = full.count, true
+      full.total, full.is_damaged = full.count, true
       return full
     elseif log_end(log, log, log.at) <= now then
       return log_fresh(limit)
@@ -127,7 +125,14 @@ local function check_other(key, log, limit, cost, within)
     return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
   end
 
-  -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken `since`.
+  -- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
+  local function log_counted(log, limit, since, moment)
+    local n = log_find(log, limit, 1, since, moment, 0)
+    local at, count, total = log_entry(log, n)
+    return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+  end
+
+  -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
   local function log_room(log, limit, since, room, from)
     local counted, n = log_counted(log, limit, since, from)
     if counted <= room then
@@ -148,7 +153,7 @@ local function check_other(key, log, limit, cost, within)
     if cost > even + (rest > 0 and 1 or 0) then
       return math.huge
     end
-    -- Behind what is promised for later.
+    -- Not before the slot of the last reservation.
     local fits = math.max(log_room(log, limit, 0, limit.most - cost, from), log.at - log.at % limit.slot)
     if limit.number > 0 then
       local number = math.floor(fits / limit.slot)
@@ -157,7 +162,7 @@ local function check_other(key, log, limit, cost, within)
       if fits >= (number + 1) * limit.slot then
         number = number + 1
         if cost > even then
-          -- Of the slots with one permit more, the first in which the rest, spread evenly, reaches the next whole.
+          -- `rest` of every `limit.number` slots admit one permit more, spread evenly. This is the next of them.
           local within = number % limit.number
           number = number - within + math.ceil((math.floor(within * rest / limit.number) + 1) * limit.number / rest) - 1
         end
@@ -208,7 +213,7 @@ local function check_other(key, log, limit, cost, within)
   local reset, left = log_usage(log, limit)
   if is_new and is_admitted then
     redis.call('RPUSH', key, log_head(log))
-  elseif is_admitted or log.is_impossible then
+  elseif is_admitted or log.is_damaged then
     redis.call('LTRIM', key, log.dropped, -1)
     redis.call('LSET', key, 0, log_head(log))
   elseif not is_new then
@@ -217,7 +222,7 @@ local function check_other(key, log, limit, cost, within)
   if log.older then
     redis.call('RPUSH', key, log.older)
   end
-  if is_admitted or log.is_impossible then
+  if is_admitted or log.is_damaged then
     local reply = redis.pcall('PEXPIRE', key, math.ceil((log_end(log, log, log.at) - now) / 1000) + 1)
     failed = type(reply) == 'table' and 'PEXPIRE: ' .. reply.err or nil
   end
@@ -236,20 +241,20 @@ for i, key in ipairs(KEYS) do
   local cost, within = (ARGV[4 * #KEYS + i] or 1) + 0, tonumber(ARGV[5 * #KEYS + 1])
   local log, reply = redis.pcall('LRANGE', key, 0, 3), nil
   local at, count, total, writer = string.match(log[1] or '', '^(%d+) (%d+) (%d+)( %d+ %d+ %d+)$')
-  if writer == quota and #at == 16 and pace == 0 and not within then
+  if writer == quota and #at == 16 and #total <= 16 and pace == 0 and not within then
     local slot, span = string.match(quota, '(%d+) (%d+)')
     at, count, total, slot, span = at + 0, count + 0, total + 0, slot + 0, span + 0
     -- The oldest entry that counts: one of the first 63, or the newest if there is no other.
-    local n, first, first_count, first_total, over = 1, nil, nil, nil, nil
+    local n, first, first_count, first_total, over = 1
     repeat
       n = n + 1
       if n == 5 then
-        for i, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
-          log[4 + i] = element
+        for n, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
+          log[4 + n] = element
         end
       end
       first, first_count, first_total = string.match(log[n] or '', '^(%d+) (%d+) (%d+)$')
-      first = first and first + 0 <= at and first_total + 0 <= total - count and first
+      first = first and #first == 16 and first + 0 <= at and first_total + 0 <= total - count and first
       over = first and first - first % slot + span or math.huge
     until over > now
     if n < 65 and not log[n] then
@@ -260,6 +265,7 @@ for i, key in ipairs(KEYS) do
     if counted and cost > 0 and counted + cost <= most then
       local older = at < now - now % slot and string.format('%d %d %d', at, count, total)
       if n > 2 then
+        -- The last ended entry becomes element 0, which is written next.
         redis.call('LTRIM', key, n - 2, -1)
       end
       redis.call('LSET', key, 0, string.format('%d %d %d', now, older and cost or count + cost, total + cost) .. quota)
@@ -270,7 +276,8 @@ for i, key in ipairs(KEYS) do
       reply = { ends - now, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
     elseif counted and cost <= most and counted - first_count + cost <= most then
       ends = at - at % slot + span
-      reply = { 0, over - now, ends - now, math.max(most - counted, 0), restore_expiry(key, ends - now) }
+      local wait = counted + cost > most and over - now or 0
+      reply = { 0, wait, ends - now, math.max(most - counted, 0), restore_expiry(key, ends - now) }
     end
   end
   if log.err then

@@ -1,12 +1,13 @@
--- Script  refund: gives permits of a charge back.
+-- Script  refund: gives permits of one charge back.
 --
--- State   as of the script several; of one limit that is alone, as of the script gcra, window or counter
+-- State   that of the script several, or for a policy of one limit that of the script gcra, window or counter
 -- KEYS    the key
--- ARGV    of each limit its kind, quota, permits and number as of the script several; then the permits that come back;
---         of how many; when they were charged, and for when; and the mark of the charge for each limit
--- Reply   how many permits came back: the most that came back to a limit. Before the moment that they were charged for,
---         all of them come back to all limits, or none
--- Costs   TIME and GET; SET, or DEL if nothing counts any more, if permits came back
+-- ARGV    for each limit its kind, quota, permits and number, as for the script several. Then the permits to give back;
+--         the cost of the charge; when it was made, and the moment that it was made for, in microseconds of Unix time;
+--         and for each limit the mark of the charge.
+-- Reply   how many permits came back: the most that came back to one of the limits. Before the moment that the charge was
+--         made for, all permits come back to all limits, or none.
+-- Costs   TIME and GET; if permits came back SET, or DEL if none counts any more
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -14,44 +15,28 @@ if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
 end
 
--- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c: by long division, four bits of
--- b at a time, if the product is above 2^53.
-local function scaled(a, b, c)
-  local quotient, rest = 0, a * b
-  for digit = 11, rest > 2 ^ 53 and 0 or 12, -1 do
-    rest = (digit < 11 and rest or 0) * 16 + a * (math.floor(b / 16 ^ digit) % 16)
-    quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
-  end
-  return quotient + math.ceil(rest / c)
-end
-
--- Returns the debt of a state in ticks, and of the quota that wrote it: its increment, the ticks of a microsecond, and
--- its text. The debt drains at the pace of that quota until another one charges. A debt that no quota can have left
--- becomes a full one: returns this last.
+-- Returns the debt of a state in ticks of the quota that wrote it; its increment, its ticks of a microsecond, and its
+-- text; and whether the state is damaged or from the future, and so a full debt. A debt drains at the pace of the quota
+-- that wrote it until another one charges.
 local function gcra_read(text, quota, burst, own_increment)
   local digits, decimals = string.gsub((text or '') .. ' ', '%.(%d%d%d%d) ', '%1 ')
   local tat, increment, reach = string.match(digits, '^(%d+) (%d+) (%d+) $')
+  -- False if the text can't be read. All three numbers have decimals, or none.
   local debt, scale, writer = not text and 0, decimals > 0 and 10000 or 1, text and string.match(text, ' .*')
   increment, reach = tonumber(increment), tonumber(reach)
   if tat and decimals % 3 == 0 and #tat == (scale > 1 and 20 or 16) and increment > 0 and increment <= reach
     and increment <= 31622400000000 and reach <= math.min(400000000000000 * scale, 2 ^ 53) then
     debt = math.max((string.sub(tat, 1, 16) - now) * scale + (tonumber(string.sub(tat, 17)) or 0), 0)
   end
-  local is_impossible = not debt or debt > 0 and debt > reach
+  local is_damaged = not debt or debt > 0 and debt > reach
   if debt and debt > 0 and writer ~= quota then
-    return math.min(debt, reach), increment, scale, writer, is_impossible
+    return math.min(debt, reach), increment, scale, writer, is_damaged
   end
   scale = string.find(quota, '.', 1, true) and 10000 or 1
-  return is_impossible and burst * own_increment or debt, own_increment, scale, quota, is_impossible
+  return is_damaged and burst * own_increment or debt, own_increment, scale, quota, is_damaged
 end
 
--- Returns a debt of one quota in the ticks of another: as many permits, rounded up to a tick.
-local function gcra_converted(debt, old_increment, increment)
-  local rest = debt % old_increment
-  return (debt - rest) / old_increment * increment + scaled(rest, increment, old_increment)
-end
-
--- Returns the state that says a debt.
+-- Returns a debt as the text of a state.
 local function gcra_text(debt, scale, quota)
   local fraction = scale > 1 and string.format('.%04d', debt % scale) or ''
   return string.format('%d', now + math.floor(debt / scale)) .. fraction .. quota
@@ -74,19 +59,13 @@ local function window_at(window, limit, at)
   return window_over(window, limit) > at and window or { ends = 0, length = 0, count = 0, previous = 0 }
 end
 
--- Returns how many permits count at a moment: those of the window before fade.
-local function window_counted(window, at)
-  local left = math.min(window.ends - at, window.length)
-  return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
-end
-
 -- Returns when a window ends that opens at a moment.
 local function window_end(limit, at, length)
   return at + length - (limit.kind == 'aligned' and at % length or 0)
 end
 
--- Returns the window of a state. One that no quota can have left is full, by the length and the counts of the quota
--- that wrote it, which may be larger.
+-- Returns the window of a state. One that is damaged or from the future is full, by the length and the counts that it
+-- has, which may be larger than this quota's.
 local function window_read(text, limit)
   local ends, quota, length, reach, count, previous =
     string.match(text or '', '^(%d+)( (%d+) (%d+) )(%d+) ?(%d*)$')
@@ -101,13 +80,13 @@ local function window_read(text, limit)
   end
   local window = { ends = ends + 0, quota = quota, length = length, count = count, previous = previous }
   if window.ends > now + reach then
-    -- The present window by the clock may be about to end, so the next one is full too.
+    -- The present aligned window may be about to end, so the next one is full too.
     window.ends = window_end(limit, now, length) + (limit.kind == 'aligned' and length or 0)
     window.quota = string.format(' %d %d ', length, math.max(reach, window.ends - now))
-    window.count, window.previous, window.is_impossible = math.max(count + previous, limit.most), 0, true
+    window.count, window.previous, window.is_damaged = math.max(count + previous, limit.most), 0, true
   end
   window = window_at(window, limit, now)
-  -- A window by the clock may be open already when one of another length ends.
+  -- An aligned window may be open already when one of another length ends, so nothing is reserved behind that.
   window.is_foreign = limit.kind == 'aligned' and window.ends > 0 and window.length ~= limit.number
   return window
 end
@@ -123,7 +102,8 @@ end
 -- on. Those that are not here are read as needed.
 
 -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
--- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+-- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
+-- the newest entry.
 local function log_entry(log, n)
   if log[n + 1] == nil and log.key then
     log[n + 1] = redis.call('LINDEX', log.key, n)
@@ -143,8 +123,8 @@ local function log_end(log, limit, at)
   return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
 end
 
--- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
--- of at least `total`, or that of the newest entry.
+-- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
+-- has a total of at least `total`; else the number of the newest entry.
 local function log_find(log, limit, n, since, moment, total)
   local function is_found(n)
     local at, _, sum = log_entry(log, n)
@@ -163,20 +143,13 @@ local function log_find(log, limit, n, since, moment, total)
   return low
 end
 
--- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
-local function log_counted(log, limit, since, moment)
-  local n = log_find(log, limit, 1, since, moment, 0)
-  local at, count, total = log_entry(log, n)
-  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
-end
-
 -- Returns a log that is fresh, in the place of all elements.
 local function log_fresh(limit)
   return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
 end
 
--- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
--- have left is full, as long and as much as the quotas count that wrote it.
+-- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
+-- from the future is full, for the longest span and with the most permits of it and of this quota.
 local function log_read(log, limit)
   local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
   limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
@@ -199,7 +172,7 @@ local function log_read(log, limit)
     full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
     full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
     full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-    full.total, full.is_impossible = full.count, true
+    full.total, full.is_damaged = full.count, true
     return full
   elseif log_end(log, log, log.at) <= now then
     return log_fresh(limit)
@@ -264,16 +237,16 @@ end
 -- Each gives back to one limit. Returns the state after it, nil if no quota can have left it, and how many permits
 -- came back, and whether all of the charge did.
 local function refund_gcra(text, limit, charge)
-  local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
+  local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
   local price, drained = increment * charge.permits, math.max(now - charge.at, 0) * scale
   local given = math.min(price, increment * charge.cost - drained, debt)
   if debt > limit.most * limit.number then
-    -- What is reserved behind the charge keeps its moment.
+    -- Later reservations keep their moments, so what they need does not come back.
     given = math.min(given, price - (debt - charge.mark + (now - charge.taken_at) * scale))
   end
   given = quota == limit.quota and math.max(given, 0) or 0
   local written, lasts = gcra_text(debt - given, scale, quota), math.ceil((debt - given) / scale)
-  return not is_impossible and written, lasts, math.ceil(given / increment), given == increment * charge.cost
+  return not is_damaged and written, lasts, math.ceil(given / increment), given == increment * charge.cost
 end
 
 local function refund_window(text, limit, charge)
@@ -284,14 +257,14 @@ local function refund_window(text, limit, charge)
     window[count] = window[count] - given
   end
   local written, lasts = window_text(window, limit)
-  return not window.is_impossible and written, lasts, given, given == charge.cost
+  return not window.is_damaged and written, lasts, given, given == charge.cost
 end
 
 local function refund_log(text, limit, charge)
   local log = log_read(log_split(text), limit)
   local given = log_refund(log, limit, charge, 1)
   local written, lasts = log_text(log)
-  return not log.is_impossible and written, lasts, given, given == charge.cost
+  return not log.is_damaged and written, lasts, given, given == charge.cost
 end
 
 local count = math.floor((#ARGV - 4) / 5)

@@ -1,12 +1,12 @@
--- Script  refund_log: gives permits of a charge back to a log that is alone at its key.
+-- Script  refund_log: gives permits of one charge back to a key with one log.
 --
--- State   as of the script log
+-- State   that of the script log
 -- KEYS    the key
--- ARGV    as of the script refund, for one limit
--- Reply   how many permits came back: before the moment that they were charged for, all of them or none. None if the
---         log has more than 1,000 later entries
+-- ARGV    that of the script refund, for one limit
+-- Reply   how many permits came back. Before the moment that the charge was made for, all of them or none. None if the
+--         log has more than 1,000 later entries.
 -- Costs   TIME and LRANGE; LINDEX for each step of a search; if permits came back LINDEX and LSET for each later entry,
---         RPOP, LTRIM and LSET; DEL if nothing counts any more
+--         LTRIM and LSET, or DEL if none counts any more
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -18,7 +18,8 @@ end
 -- on. Those that are not here are read as needed.
 
 -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
--- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+-- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
+-- the newest entry.
 local function log_entry(log, n)
   if log[n + 1] == nil and log.key then
     log[n + 1] = redis.call('LINDEX', log.key, n)
@@ -38,8 +39,8 @@ local function log_end(log, limit, at)
   return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
 end
 
--- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
--- of at least `total`, or that of the newest entry.
+-- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
+-- has a total of at least `total`; else the number of the newest entry.
 local function log_find(log, limit, n, since, moment, total)
   local function is_found(n)
     local at, _, sum = log_entry(log, n)
@@ -58,20 +59,13 @@ local function log_find(log, limit, n, since, moment, total)
   return low
 end
 
--- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
-local function log_counted(log, limit, since, moment)
-  local n = log_find(log, limit, 1, since, moment, 0)
-  local at, count, total = log_entry(log, n)
-  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
-end
-
 -- Returns a log that is fresh, in the place of all elements.
 local function log_fresh(limit)
   return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
 end
 
--- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
--- have left is full, as long and as much as the quotas count that wrote it.
+-- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
+-- from the future is full, for the longest span and with the most permits of it and of this quota.
 local function log_read(log, limit)
   local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
   limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
@@ -94,7 +88,7 @@ local function log_read(log, limit)
     full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
     full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
     full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-    full.total, full.is_impossible = full.count, true
+    full.total, full.is_damaged = full.count, true
     return full
   elseif log_end(log, log, log.at) <= now then
     return log_fresh(limit)

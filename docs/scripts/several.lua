@@ -1,17 +1,22 @@
--- Script  several: checks keys by all limits of a policy, all or nothing, each key on its own; reserves; or peeks.
+-- Script  several: checks keys by all limits of a policy, reserves permits of a key, or peeks. All limits of a key admit,
+--         or none is charged. Each key is decided on its own.
 --
--- State   the states of the limits, joined by `, `, a fresh one as `-`: see the scripts gcra, window, counter and log,
---         whose elements are joined by `;`
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key, of each limit: its kind, which is gcra, fixed, aligned, counter, or of a log loose or strict; its
---         quota as a state has it; its permits; and a number: by GCRA the increment in ticks, of a window its length, of
---         a log the slots that a paced one spreads its permits over, else 0. Then the cost for each key, 0 to peek, and
---         for a reservation of one key, within how many microseconds. Without costs, each is 1
--- Reply   for each key, alone if there is one: after an admission, for each limit the time until it is fresh and the
---         permits left, and for a reservation its delay, now, and each limit's mark; after a refusal 0, the wait or -1
---         for ever, the number of the limit that has it, and these times and permits; and a text last if a lost expiry
---         was not restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   the states of the limits, joined by `, `, with `-` for a fresh one. The scripts gcra, window, counter and log
+--         describe them; here the elements of a log are joined by `;`.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key and each of its limits: the kind, which is gcra, fixed, aligned, counter, or for a log loose or
+--         strict; the quota as the state has it; the permits; and a number: of gcra the increment in ticks, of a window
+--         its length, of a log the number of slots that its pace spreads the permits over, or 0. Then for each key the
+--         cost, 0 to peek, and for a reservation of one key, within how many microseconds. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply. `limits` is reset and left for each limit: the
+--         time until it is fresh, and the permits left.
+--         { limits }                      admitted
+--         { limits, delay, now, marks }   reserved; the mark of each limit is for a refund
+--         { 0, wait, number, limits }     refused, or a peek; the wait, -1 for ever, and the number of the limit that
+--                                         has it
+--         { 0, ..., text }                the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                            the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -25,15 +30,18 @@ local function check_other(key, text, limits, cost, within)
     return 'GET: ' .. text.err
   end
 
-  -- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c: by long division, four bits of
-  -- b at a time, if the product is above 2^53.
+  -- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c.
   local function scaled(a, b, c)
-    local quotient, rest = 0, a * b
-    for digit = 11, rest > 2 ^ 53 and 0 or 12, -1 do
-      rest = (digit < 11 and rest or 0) * 16 + a * (math.floor(b / 16 ^ digit) % 16)
+    if a * b <= 2 ^ 53 then
+      return math.ceil(a * b / c)
+    end
+    -- Long division, four bits of b at a time, so that no product reaches 2^53.
+    local quotient, rest = 0, 0
+    for digit = 11, 0, -1 do
+      rest = rest * 16 + a * (math.floor(b / 16 ^ digit) % 16)
       quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
     end
-    return quotient + math.ceil(rest / c)
+    return rest > 0 and quotient + 1 or quotient
   end
 
   -- Gives a key that has lost its expiry a new one. Returns the error of the command that failed, if any.
@@ -50,24 +58,31 @@ local function check_other(key, text, limits, cost, within)
   local families = {}
 
   function families.gcra()
-    -- Returns the debt of a state in ticks, and of the quota that wrote it: its increment, the ticks of a microsecond, and
-    -- its text. The debt drains at the pace of that quota until another one charges. A debt that no quota can have left
-    -- becomes a full one: returns this last.
+    -- Returns the debt of a state in ticks of the quota that wrote it; its increment, its ticks of a microsecond, and its
+    -- text; and whether the state is damaged or from the future, and so a full debt. A debt drains at the pace of the quota
+    -- that wrote it until another one charges.
     local function gcra_read(text, quota, burst, own_increment)
       local digits, decimals = string.gsub((text or '') .. ' ', '%.(%d%d%d%d) ', '%1 ')
       local tat, increment, reach = string.match(digits, '^(%d+) (%d+) (%d+) $')
+      -- False if the text can't be read. All three numbers have decimals, or none.
       local debt, scale, writer = not text and 0, decimals > 0 and 10000 or 1, text and string.match(text, ' .*')
       increment, reach = tonumber(increment), tonumber(reach)
       if tat and decimals % 3 == 0 and #tat == (scale > 1 and 20 or 16) and increment > 0 and increment <= reach
         and increment <= 31622400000000 and reach <= math.min(400000000000000 * scale, 2 ^ 53) then
         debt = math.max((string.sub(tat, 1, 16) - now) * scale + (tonumber(string.sub(tat, 17)) or 0), 0)
       end
-      local is_impossible = not debt or debt > 0 and debt > reach
+      local is_damaged = not debt or debt > 0 and debt > reach
       if debt and debt > 0 and writer ~= quota then
-        return math.min(debt, reach), increment, scale, writer, is_impossible
+        return math.min(debt, reach), increment, scale, writer, is_damaged
       end
       scale = string.find(quota, '.', 1, true) and 10000 or 1
-      return is_impossible and burst * own_increment or debt, own_increment, scale, quota, is_impossible
+      return is_damaged and burst * own_increment or debt, own_increment, scale, quota, is_damaged
+    end
+
+    -- Returns a debt as the text of a state.
+    local function gcra_text(debt, scale, quota)
+      local fraction = scale > 1 and string.format('.%04d', debt % scale) or ''
+      return string.format('%d', now + math.floor(debt / scale)) .. fraction .. quota
     end
 
     -- Returns a debt of one quota in the ticks of another: as many permits, rounded up to a tick.
@@ -76,15 +91,9 @@ local function check_other(key, text, limits, cost, within)
       return (debt - rest) / old_increment * increment + scaled(rest, increment, old_increment)
     end
 
-    -- Returns the state that says a debt.
-    local function gcra_text(debt, scale, quota)
-      local fraction = scale > 1 and string.format('.%04d', debt % scale) or ''
-      return string.format('%d', now + math.floor(debt / scale)) .. fraction .. quota
-    end
-
     local function read(text, limit)
-      local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
-      return { debt = debt, increment = increment, scale = scale, quota = quota, is_impossible = is_impossible,
+      local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
+      return { debt = debt, increment = increment, scale = scale, quota = quota, is_damaged = is_damaged,
         is_foreign = quota ~= limit.quota }
     end
     local function fits(state, limit, cost, from)
@@ -128,19 +137,13 @@ local function check_other(key, text, limits, cost, within)
       return window_over(window, limit) > at and window or { ends = 0, length = 0, count = 0, previous = 0 }
     end
 
-    -- Returns how many permits count at a moment: those of the window before fade.
-    local function window_counted(window, at)
-      local left = math.min(window.ends - at, window.length)
-      return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
-    end
-
     -- Returns when a window ends that opens at a moment.
     local function window_end(limit, at, length)
       return at + length - (limit.kind == 'aligned' and at % length or 0)
     end
 
-    -- Returns the window of a state. One that no quota can have left is full, by the length and the counts of the quota
-    -- that wrote it, which may be larger.
+    -- Returns the window of a state. One that is damaged or from the future is full, by the length and the counts that it
+    -- has, which may be larger than this quota's.
     local function window_read(text, limit)
       local ends, quota, length, reach, count, previous =
         string.match(text or '', '^(%d+)( (%d+) (%d+) )(%d+) ?(%d*)$')
@@ -155,13 +158,13 @@ local function check_other(key, text, limits, cost, within)
       end
       local window = { ends = ends + 0, quota = quota, length = length, count = count, previous = previous }
       if window.ends > now + reach then
-        -- The present window by the clock may be about to end, so the next one is full too.
+        -- The present aligned window may be about to end, so the next one is full too.
         window.ends = window_end(limit, now, length) + (limit.kind == 'aligned' and length or 0)
         window.quota = string.format(' %d %d ', length, math.max(reach, window.ends - now))
-        window.count, window.previous, window.is_impossible = math.max(count + previous, limit.most), 0, true
+        window.count, window.previous, window.is_damaged = math.max(count + previous, limit.most), 0, true
       end
       window = window_at(window, limit, now)
-      -- A window by the clock may be open already when one of another length ends.
+      -- An aligned window may be open already when one of another length ends, so nothing is reserved behind that.
       window.is_foreign = limit.kind == 'aligned' and window.ends > 0 and window.length ~= limit.number
       return window
     end
@@ -171,6 +174,12 @@ local function check_other(key, text, limits, cost, within)
       local text = string.format('%d%s%d', window.ends, window.quota or '', window.count)
       local lasts = window_over(window, limit) - now
       return limit.kind == 'counter' and string.format('%s %d', text, window.previous) or text, lasts
+    end
+
+    -- Returns how many permits count at a moment: those of the window before fade.
+    local function window_counted(window, at)
+      local left = math.min(window.ends - at, window.length)
+      return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
     end
 
     local function fits(state, limit, cost, from)
@@ -188,7 +197,7 @@ local function check_other(key, text, limits, cost, within)
     local function charge(state, limit, cost, at)
       state = window_at(state, limit, at)
       if state.length ~= limit.number then
-        -- What counts of a window of another length begins to count anew.
+        -- The permits of a window of another length are carried into a new window.
         state = { ends = window_end(limit, at, limit.number), length = limit.number, count = window_counted(state, at),
           previous = 0 }
       end
@@ -207,7 +216,8 @@ local function check_other(key, text, limits, cost, within)
     -- on. Those that are not here are read as needed.
 
     -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
-    -- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+    -- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
+    -- the newest entry.
     local function log_entry(log, n)
       if log[n + 1] == nil and log.key then
         log[n + 1] = redis.call('LINDEX', log.key, n)
@@ -227,8 +237,8 @@ local function check_other(key, text, limits, cost, within)
       return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
     end
 
-    -- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
-    -- of at least `total`, or that of the newest entry.
+    -- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
+    -- has a total of at least `total`; else the number of the newest entry.
     local function log_find(log, limit, n, since, moment, total)
       local function is_found(n)
         local at, _, sum = log_entry(log, n)
@@ -247,20 +257,13 @@ local function check_other(key, text, limits, cost, within)
       return low
     end
 
-    -- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
-    local function log_counted(log, limit, since, moment)
-      local n = log_find(log, limit, 1, since, moment, 0)
-      local at, count, total = log_entry(log, n)
-      return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
-    end
-
     -- Returns a log that is fresh, in the place of all elements.
     local function log_fresh(limit)
       return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
     end
 
-    -- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
-    -- have left is full, as long and as much as the quotas count that wrote it.
+    -- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
+    -- from the future is full, for the longest span and with the most permits of it and of this quota.
     local function log_read(log, limit)
       local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
       limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
@@ -283,7 +286,7 @@ local function check_other(key, text, limits, cost, within)
         full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
         full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
         full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-        full.total, full.is_impossible = full.count, true
+        full.total, full.is_damaged = full.count, true
         return full
       elseif log_end(log, log, log.at) <= now then
         return log_fresh(limit)
@@ -313,7 +316,14 @@ local function check_other(key, text, limits, cost, within)
       return log_head(log) .. older, log.count > 0 and log_end(log, log, log.at) - now or 0
     end
 
-    -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken `since`.
+    -- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
+    local function log_counted(log, limit, since, moment)
+      local n = log_find(log, limit, 1, since, moment, 0)
+      local at, count, total = log_entry(log, n)
+      return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+    end
+
+    -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
     local function log_room(log, limit, since, room, from)
       local counted, n = log_counted(log, limit, since, from)
       if counted <= room then
@@ -334,7 +344,7 @@ local function check_other(key, text, limits, cost, within)
       if cost > even + (rest > 0 and 1 or 0) then
         return math.huge
       end
-      -- Behind what is promised for later.
+      -- Not before the slot of the last reservation.
       local fits = math.max(log_room(log, limit, 0, limit.most - cost, from), log.at - log.at % limit.slot)
       if limit.number > 0 then
         local number = math.floor(fits / limit.slot)
@@ -343,7 +353,7 @@ local function check_other(key, text, limits, cost, within)
         if fits >= (number + 1) * limit.slot then
           number = number + 1
           if cost > even then
-            -- Of the slots with one permit more, the first in which the rest, spread evenly, reaches the next whole.
+            -- `rest` of every `limit.number` slots admit one permit more, spread evenly. This is the next of them.
             local within = number % limit.number
             number = number - within + math.ceil((math.floor(within * rest / limit.number) + 1) * limit.number / rest) - 1
           end
@@ -409,12 +419,12 @@ local function check_other(key, text, limits, cost, within)
     made[name] = made[name] or families[name]()
     limits[n].family = made[name]
   end
-  local from, is_impossible, is_foreign = 1, false, false
+  local from, is_damaged, is_foreign = 1, false, false
   for n = 1, #limits do
     local limit, comma = limits[n], text and string.find(text, ', ', from, true) or 0
     limit.found = text and string.sub(text, from, comma - 1) or '-'
     limit.state = limit.family.read(limit.found ~= '-' and limit.found or nil, limit)
-    is_impossible, is_foreign = is_impossible or limit.state.is_impossible, is_foreign or limit.state.is_foreign
+    is_damaged, is_foreign = is_damaged or limit.state.is_damaged, is_foreign or limit.state.is_foreign
     from = comma > 0 and comma + 2 or text and #text + 1
   end
   local fits, longest = all_fit(limits, cost, now)
@@ -434,10 +444,10 @@ local function check_other(key, text, limits, cost, within)
     end
     reply[place + 1], reply[place + 2] = limit.family.usage(limit.state, limit)
     state, matters = limit.family.write(limit.state, limit)
-    state = (is_admitted or limit.state.is_impossible) and state or limit.found
+    state = (is_admitted or limit.state.is_damaged) and state or limit.found
     written[n], lasts, place = matters > 0 and state or '-', math.max(lasts, matters), place + 2
   end
-  if is_admitted or is_impossible then
+  if is_admitted or is_damaged then
     redis.call('SET', key, table.concat(written, ', '), 'PX', math.ceil(lasts / 1000) + 1)
   elseif text then
     reply[place + 1] = restore_expiry(key, lasts)

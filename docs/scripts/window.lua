@@ -1,15 +1,17 @@
--- Script  window: checks keys by a fixed or an aligned window, each on its own, or peeks at them.
+-- Script  window: checks keys by fixed or aligned windows, or peeks at them. Each key is decided on its own.
 --
--- State   `end length reach count`: when the window ends, its length, how far ahead of now its quota may set the end,
---         and the permits taken in it. In microseconds, the end in Unix time. No key: no permits.
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key: `fixed` if a window opens with its first permit, `aligned` if windows open at each multiple of
---         their length in Unix time; the quota as a state has it, ` length reach `; its permits; its length; then the
---         cost for each key, 0 to peek. Without costs, each is 1
--- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission;
---         { 0, the wait or -1 for ever, and these two } after a refusal, and a text last if a lost expiry was not
---         restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   `end length reach count`, in microseconds: the Unix time at which the window ends, its length, how far ahead
+--         of now the quota can set the end, and the permits taken in the window. No key: no permits taken.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key: `fixed` if a window begins with its first permit, or `aligned` if windows begin at multiples of
+--         their length in Unix time; the quota as the state has it, ` length reach `; the permits; the length. Then for
+--         each key the cost, 0 to peek. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
+--         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                        the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -22,8 +24,8 @@ local function window_end(kind, at, length)
   return at + length - (kind == 'aligned' and at % length or 0)
 end
 
--- Returns the end, the length and the count of a window of any quota, zeros if it is over. One that no quota can have
--- left is full, as its own quota or this one would leave it: returns the text of that quota last.
+-- Returns the end, the length and the count of a window of any quota, zeros if it has ended. A window that is damaged or
+-- from the future is full, and the fourth result is the text of its quota.
 local function read_other(text, kind, quota, most, length)
   local ends, old_length, reach, count = string.match(text, '^(%d+) (%d+) (%d+) (%d+)$')
   local has_length = ends and #ends == 16
@@ -33,7 +35,7 @@ local function read_other(text, kind, quota, most, length)
     ends, old_length, reach, count = math.huge, length, string.match(quota, '(%d+) $') + 0, 0
   end
   if ends > now + reach then
-    -- The present window by the clock may be about to end, so the next one is full too.
+    -- The present aligned window may be about to end, so the next one is full too.
     ends = window_end(kind, now, old_length) + (kind == 'aligned' and old_length or 0)
     return ends, old_length, math.max(count, most), string.format(' %d %d ', old_length, math.max(reach, ends - now))
   elseif (count > 0 and ends or ends - old_length) <= now then
@@ -57,7 +59,7 @@ for i, key in ipairs(KEYS) do
   if type(text) == 'table' then
     reply = 'GET: ' .. text.err
   elseif cost > 0 and count + cost <= most and ends - old_length <= now then
-    -- What counts of a window of another length begins to count anew.
+    -- The permits of a window of another length are carried into a new window.
     ends, count = count > 0 and old_length == length and ends or window_end(kind, now, length), count + cost
     reply, lasts = { ends - now, most - count }, ends - now
     written = string.format('%d%s%d', ends, quota, count)

@@ -34,12 +34,14 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 9] = [
+const FUNCTIONS: [(&str, &str); 11] = [
     ("clock", CLOCK),
     ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
+    ("gcra_converted", include_str!("scripts/functions/gcra_converted.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
+    ("window_counted", include_str!("scripts/functions/window_counted.lua")),
     ("log", include_str!("scripts/functions/log.lua")),
     ("log_text", include_str!("scripts/functions/log_text.lua")),
     ("log_take", include_str!("scripts/functions/log_take.lua")),

@@ -1,22 +1,24 @@
--- Script  counter: checks keys by a sliding counter, each on its own, or peeks at them.
+-- Script  counter: checks keys by sliding counters, or peeks at them. Each key is decided on its own.
 --
--- State   `end length reach count previous`: when the present window ends, its length, how far ahead of now its quota
---         may set the end, the permits taken in it, and those in the window before, which fade. In microseconds, the
---         end in Unix time. No key: no permits.
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key: the quota as a state has it, ` length reach `; its permits; its length; then the cost for each
---         key, 0 to peek. Without costs, each is 1
--- Reply   for each key, alone if there is one: { the time until it is fresh, the permits left } after an admission;
---         { 0, the wait or -1 for ever, and these two } after a refusal, and a text last if a lost expiry was not
---         restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   `end length reach count previous`, in microseconds: the Unix time at which the present window ends, its
+--         length, how far ahead of now the quota can set the end, the permits taken in the window, and those taken in
+--         the window before, which fade. No key: no permits taken.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key: the quota as the state has it, ` length reach `; the permits; the length. Then for each key the
+--         cost, 0 to peek. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
+--         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                        the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 -- include clock
 
 -- include scaled
 
--- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. One
--- that no quota can have left is full, as its own quota or this one would leave it: returns the reach then.
+-- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. A window
+-- that is damaged or from the future is full, and the fifth result is its reach.
 local function read(text, quota, most, length)
   local ends, old_length, reach, count, previous = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local has_length = ends and #ends == 16
@@ -51,7 +53,7 @@ for i, key in ipairs(KEYS) do
     reply = 'GET: ' .. text.err
   elseif cost > 0 and counted + cost <= most and ends - old_length <= now then
     if old_length ~= length then
-      -- What counts of a window of another length begins to count anew.
+      -- The permits of a window of another length are carried into a new window.
       ends, count, previous = now + length, counted, 0
     end
     reply = { ends + length - now, most - counted - cost }

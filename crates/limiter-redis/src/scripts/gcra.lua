@@ -1,35 +1,41 @@
--- Script  gcra: checks keys by GCRA, each on its own, or peeks at them.
+-- Script  gcra: checks keys by GCRA, or peeks at them. Each key is decided on its own.
 --
--- State   `TAT increment reach`: when the debt is paid off, by how much a permit raises it, and the largest debt that
---         the quota leaves. In microseconds, the TAT in Unix time. If the increment is not whole, all have four
---         decimals, and a tick is a ten-thousandth of a microsecond. No key: no debt.
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key: the quota as a state ends with it, ` increment reach`; its burst; its increment in ticks; then
---         the cost for each key, 0 to peek. Without costs, each is 1
--- Reply   for each key, alone if there is one: the debt in ticks after an admission; -1 - debt after a refusal, but
---         { -1 - debt, increment, ticks of a microsecond } over another quota's debt; { this reply, a text } if a lost
---         expiry was not restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   `TAT increment reach`, in microseconds: the Unix time at which the debt is paid off, the debt that a permit
+--         adds, and the largest debt that the quota can leave. If the increment is not a whole number, all three have
+--         four decimals, and a tick is a ten-thousandth of a microsecond; else a tick is a microsecond. No key: no debt.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key: the quota as the state has it, ` increment reach`; the burst in permits; the increment in ticks.
+--         Then for each key the cost, 0 to peek. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         debt                               admitted; the debt in ticks after the charge
+--         -1 - debt                          refused, or a peek
+--         { -1 - debt, increment, scale }    the same in the ticks of the quota that wrote the state, its increment, and
+--                                            how many of its ticks a microsecond has
+--         { any of these, text }             the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                               the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 -- include clock
 
--- Checks a state that another quota wrote, or that has decimals, is above the capacity, or can't be read. Returns the
--- reply, the state to write, if any, and for how many microseconds it matters.
+-- Checks a state that another quota wrote, or that has decimals, is above the capacity, or is damaged. Returns the reply,
+-- the state to write, if any, and for how many microseconds it matters.
 local function check_other(text, quota, burst, increment, cost)
   -- include scaled
 
   -- include gcra
 
+  -- include gcra_converted
+
   if type(text) == 'table' then
     return 'GET: ' .. text.err
   end
-  local debt, old_increment, scale, writer, is_impossible = gcra_read(text, quota, burst, increment)
+  local debt, old_increment, scale, writer, is_damaged = gcra_read(text, quota, burst, increment)
   if cost > 0 and cost <= burst and debt <= (burst - cost) * old_increment then
     debt = gcra_converted(debt, old_increment, increment) + cost * increment
     scale = string.find(quota, '.', 1, true) and 10000 or 1
     return debt, gcra_text(debt, scale, quota), debt / scale
   end
-  local written = is_impossible and gcra_text(debt, scale, writer)
+  local written = is_damaged and gcra_text(debt, scale, writer)
   return { -1 - debt, old_increment, scale }, written, text and debt / scale
 end
 

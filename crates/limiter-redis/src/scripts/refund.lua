@@ -1,16 +1,15 @@
--- Script  refund: gives permits of a charge back.
+-- Script  refund: gives permits of one charge back.
 --
--- State   as of the script several; of one limit that is alone, as of the script gcra, window or counter
+-- State   that of the script several, or for a policy of one limit that of the script gcra, window or counter
 -- KEYS    the key
--- ARGV    of each limit its kind, quota, permits and number as of the script several; then the permits that come back;
---         of how many; when they were charged, and for when; and the mark of the charge for each limit
--- Reply   how many permits came back: the most that came back to a limit. Before the moment that they were charged for,
---         all of them come back to all limits, or none
--- Costs   TIME and GET; SET, or DEL if nothing counts any more, if permits came back
+-- ARGV    for each limit its kind, quota, permits and number, as for the script several. Then the permits to give back;
+--         the cost of the charge; when it was made, and the moment that it was made for, in microseconds of Unix time;
+--         and for each limit the mark of the charge.
+-- Reply   how many permits came back: the most that came back to one of the limits. Before the moment that the charge was
+--         made for, all permits come back to all limits, or none.
+-- Costs   TIME and GET; if permits came back SET, or DEL if none counts any more
 
 -- include clock
-
--- include scaled
 
 -- include gcra
 
@@ -25,16 +24,16 @@
 -- Each gives back to one limit. Returns the state after it, nil if no quota can have left it, and how many permits
 -- came back, and whether all of the charge did.
 local function refund_gcra(text, limit, charge)
-  local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
+  local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
   local price, drained = increment * charge.permits, math.max(now - charge.at, 0) * scale
   local given = math.min(price, increment * charge.cost - drained, debt)
   if debt > limit.most * limit.number then
-    -- What is reserved behind the charge keeps its moment.
+    -- Later reservations keep their moments, so what they need does not come back.
     given = math.min(given, price - (debt - charge.mark + (now - charge.taken_at) * scale))
   end
   given = quota == limit.quota and math.max(given, 0) or 0
   local written, lasts = gcra_text(debt - given, scale, quota), math.ceil((debt - given) / scale)
-  return not is_impossible and written, lasts, math.ceil(given / increment), given == increment * charge.cost
+  return not is_damaged and written, lasts, math.ceil(given / increment), given == increment * charge.cost
 end
 
 local function refund_window(text, limit, charge)
@@ -45,14 +44,14 @@ local function refund_window(text, limit, charge)
     window[count] = window[count] - given
   end
   local written, lasts = window_text(window, limit)
-  return not window.is_impossible and written, lasts, given, given == charge.cost
+  return not window.is_damaged and written, lasts, given, given == charge.cost
 end
 
 local function refund_log(text, limit, charge)
   local log = log_read(log_split(text), limit)
   local given = log_refund(log, limit, charge, 1)
   local written, lasts = log_text(log)
-  return not log.is_impossible and written, lasts, given, given == charge.cost
+  return not log.is_damaged and written, lasts, given, given == charge.cost
 end
 
 local count = math.floor((#ARGV - 4) / 5)

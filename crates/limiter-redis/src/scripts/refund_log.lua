@@ -1,12 +1,12 @@
--- Script  refund_log: gives permits of a charge back to a log that is alone at its key.
+-- Script  refund_log: gives permits of one charge back to a key with one log.
 --
--- State   as of the script log
+-- State   that of the script log
 -- KEYS    the key
--- ARGV    as of the script refund, for one limit
--- Reply   how many permits came back: before the moment that they were charged for, all of them or none. None if the
---         log has more than 1,000 later entries
+-- ARGV    that of the script refund, for one limit
+-- Reply   how many permits came back. Before the moment that the charge was made for, all of them or none. None if the
+--         log has more than 1,000 later entries.
 -- Costs   TIME and LRANGE; LINDEX for each step of a search; if permits came back LINDEX and LSET for each later entry,
---         RPOP, LTRIM and LSET; DEL if nothing counts any more
+--         LTRIM and LSET, or DEL if none counts any more
 
 -- include clock
 

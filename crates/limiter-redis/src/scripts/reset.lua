@@ -1,6 +1,6 @@
--- Script  reset: makes a subject a fresh one.
+-- Script  reset: makes a subject fresh.
 --
 -- KEYS    the key
--- Reply   1 if there was a state, else 0
+-- Reply   1 if the key existed, else 0
 -- Costs   DEL
 return redis.call('DEL', KEYS[1])

@@ -1,17 +1,22 @@
--- Script  several: checks keys by all limits of a policy, all or nothing, each key on its own; reserves; or peeks.
+-- Script  several: checks keys by all limits of a policy, reserves permits of a key, or peeks. All limits of a key admit,
+--         or none is charged. Each key is decided on its own.
 --
--- State   the states of the limits, joined by `, `, a fresh one as `-`: see the scripts gcra, window, counter and log,
---         whose elements are joined by `;`
--- KEYS    the keys, of which some may be the same
--- ARGV    for each key, of each limit: its kind, which is gcra, fixed, aligned, counter, or of a log loose or strict; its
---         quota as a state has it; its permits; and a number: by GCRA the increment in ticks, of a window its length, of
---         a log the slots that a paced one spreads its permits over, else 0. Then the cost for each key, 0 to peek, and
---         for a reservation of one key, within how many microseconds. Without costs, each is 1
--- Reply   for each key, alone if there is one: after an admission, for each limit the time until it is fresh and the
---         permits left, and for a reservation its delay, now, and each limit's mark; after a refusal 0, the wait or -1
---         for ever, the number of the limit that has it, and these times and permits; and a text last if a lost expiry
---         was not restored. A text alone is why the key was not checked
--- Costs   TIME, and for each key GET, then SET if admitted, else PTTL
+-- State   the states of the limits, joined by `, `, with `-` for a fresh one. The scripts gcra, window, counter and log
+--         describe them; here the elements of a log are joined by `;`.
+-- KEYS    the keys; a key may occur twice
+-- ARGV    for each key and each of its limits: the kind, which is gcra, fixed, aligned, counter, or for a log loose or
+--         strict; the quota as the state has it; the permits; and a number: of gcra the increment in ticks, of a window
+--         its length, of a log the number of slots that its pace spreads the permits over, or 0. Then for each key the
+--         cost, 0 to peek, and for a reservation of one key, within how many microseconds. Without costs, each cost is 1.
+-- Reply   an array of the replies for the keys, or for one key its reply. `limits` is reset and left for each limit: the
+--         time until it is fresh, and the permits left.
+--         { limits }                      admitted
+--         { limits, delay, now, marks }   reserved; the mark of each limit is for a refund
+--         { 0, wait, number, limits }     refused, or a peek; the wait, -1 for ever, and the number of the limit that
+--                                         has it
+--         { 0, ..., text }                the error of PTTL or PEXPIRE, so that a lost expiry was not restored
+--         text                            the error of GET; nothing is charged
+-- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 -- include clock
 
@@ -32,9 +37,11 @@ local function check_other(key, text, limits, cost, within)
   function families.gcra()
     -- include gcra
 
+    -- include gcra_converted
+
     local function read(text, limit)
-      local debt, increment, scale, quota, is_impossible = gcra_read(text, limit.quota, limit.most, limit.number)
-      return { debt = debt, increment = increment, scale = scale, quota = quota, is_impossible = is_impossible,
+      local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
+      return { debt = debt, increment = increment, scale = scale, quota = quota, is_damaged = is_damaged,
         is_foreign = quota ~= limit.quota }
     end
     local function fits(state, limit, cost, from)
@@ -63,6 +70,8 @@ local function check_other(key, text, limits, cost, within)
   function families.window()
     -- include window
 
+    -- include window_counted
+
     local function fits(state, limit, cost, from)
       local room, current = limit.most - cost, window_at(state, limit, from)
       local fits = current.ends - current.length
@@ -78,7 +87,7 @@ local function check_other(key, text, limits, cost, within)
     local function charge(state, limit, cost, at)
       state = window_at(state, limit, at)
       if state.length ~= limit.number then
-        -- What counts of a window of another length begins to count anew.
+        -- The permits of a window of another length are carried into a new window.
         state = { ends = window_end(limit, at, limit.number), length = limit.number, count = window_counted(state, at),
           previous = 0 }
       end
@@ -125,12 +134,12 @@ local function check_other(key, text, limits, cost, within)
     made[name] = made[name] or families[name]()
     limits[n].family = made[name]
   end
-  local from, is_impossible, is_foreign = 1, false, false
+  local from, is_damaged, is_foreign = 1, false, false
   for n = 1, #limits do
     local limit, comma = limits[n], text and string.find(text, ', ', from, true) or 0
     limit.found = text and string.sub(text, from, comma - 1) or '-'
     limit.state = limit.family.read(limit.found ~= '-' and limit.found or nil, limit)
-    is_impossible, is_foreign = is_impossible or limit.state.is_impossible, is_foreign or limit.state.is_foreign
+    is_damaged, is_foreign = is_damaged or limit.state.is_damaged, is_foreign or limit.state.is_foreign
     from = comma > 0 and comma + 2 or text and #text + 1
   end
   local fits, longest = all_fit(limits, cost, now)
@@ -150,10 +159,10 @@ local function check_other(key, text, limits, cost, within)
     end
     reply[place + 1], reply[place + 2] = limit.family.usage(limit.state, limit)
     state, matters = limit.family.write(limit.state, limit)
-    state = (is_admitted or limit.state.is_impossible) and state or limit.found
+    state = (is_admitted or limit.state.is_damaged) and state or limit.found
     written[n], lasts, place = matters > 0 and state or '-', math.max(lasts, matters), place + 2
   end
-  if is_admitted or is_impossible then
+  if is_admitted or is_damaged then
     redis.call('SET', key, table.concat(written, ', '), 'PX', math.ceil(lasts / 1000) + 1)
   elseif text then
     reply[place + 1] = restore_expiry(key, lasts)

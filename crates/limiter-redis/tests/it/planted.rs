@@ -162,7 +162,9 @@ async fn a_damaged_entry_is_no_allowance_and_no_endless_wait() {
         let far = format!("{} 8 8", now + 1_000_000_000);
         for (head, older) in [
             (format!("{} 1 10 1", at(60)), &*sound),
+            (format!("{} 1 {} {slot} {span} 3600000000", at(60), "9".repeat(20)), &*sound),
             (head.clone(), "garbage"),
+            (head.clone(), "5 8 8"),
             (head.clone(), &far),
             (head.clone(), &*format!("{} 8 80", at(120))),
             (head.clone(), &*format!("{} 80 8", at(120))),

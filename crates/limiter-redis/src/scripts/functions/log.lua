@@ -2,7 +2,8 @@
 -- on. Those that are not here are read as needed.
 
 -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
--- the oldest on; behind the older ones is the newest. A damaged entry counts like all together, as long as the newest.
+-- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
+-- the newest entry.
 local function log_entry(log, n)
   if log[n + 1] == nil and log.key then
     log[n + 1] = redis.call('LINDEX', log.key, n)
@@ -22,8 +23,8 @@ local function log_end(log, limit, at)
   return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
 end
 
--- Returns the number of the first entry from the n-th on that was taken `since`, counts after `moment` and has a total
--- of at least `total`, or that of the newest entry.
+-- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
+-- has a total of at least `total`; else the number of the newest entry.
 local function log_find(log, limit, n, since, moment, total)
   local function is_found(n)
     local at, _, sum = log_entry(log, n)
@@ -42,20 +43,13 @@ local function log_find(log, limit, n, since, moment, total)
   return low
 end
 
--- Returns how many permits count after a moment that were taken `since`, and the number of their first entry.
-local function log_counted(log, limit, since, moment)
-  local n = log_find(log, limit, 1, since, moment, 0)
-  local at, count, total = log_entry(log, n)
-  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
-end
-
 -- Returns a log that is fresh, in the place of all elements.
 local function log_fresh(limit)
   return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
 end
 
--- Returns the log of elements, the oldest of which are `dropped`, all of them if this is -1. A log that no quota can
--- have left is full, as long and as much as the quotas count that wrote it.
+-- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
+-- from the future is full, for the longest span and with the most permits of it and of this quota.
 local function log_read(log, limit)
   local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
   limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
@@ -78,7 +72,7 @@ local function log_read(log, limit)
     full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
     full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
     full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-    full.total, full.is_impossible = full.count, true
+    full.total, full.is_damaged = full.count, true
     return full
   elseif log_end(log, log, log.at) <= now then
     return log_fresh(limit)

@@ -1,4 +1,11 @@
--- Returns the first moment from `from` on at which at most `room` of the permits count that were taken `since`.
+-- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
+local function log_counted(log, limit, since, moment)
+  local n = log_find(log, limit, 1, since, moment, 0)
+  local at, count, total = log_entry(log, n)
+  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+end
+
+-- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
 local function log_room(log, limit, since, room, from)
   local counted, n = log_counted(log, limit, since, from)
   if counted <= room then
@@ -19,7 +26,7 @@ local function log_fits(log, limit, cost, from)
   if cost > even + (rest > 0 and 1 or 0) then
     return math.huge
   end
-  -- Behind what is promised for later.
+  -- Not before the slot of the last reservation.
   local fits = math.max(log_room(log, limit, 0, limit.most - cost, from), log.at - log.at % limit.slot)
   if limit.number > 0 then
     local number = math.floor(fits / limit.slot)
@@ -28,7 +35,7 @@ local function log_fits(log, limit, cost, from)
     if fits >= (number + 1) * limit.slot then
       number = number + 1
       if cost > even then
-        -- Of the slots with one permit more, the first in which the rest, spread evenly, reaches the next whole.
+        -- `rest` of every `limit.number` slots admit one permit more, spread evenly. This is the next of them.
         local within = number % limit.number
         number = number - within + math.ceil((math.floor(within * rest / limit.number) + 1) * limit.number / rest) - 1
       end

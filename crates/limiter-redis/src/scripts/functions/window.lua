@@ -15,19 +15,13 @@ local function window_at(window, limit, at)
   return window_over(window, limit) > at and window or { ends = 0, length = 0, count = 0, previous = 0 }
 end
 
--- Returns how many permits count at a moment: those of the window before fade.
-local function window_counted(window, at)
-  local left = math.min(window.ends - at, window.length)
-  return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
-end
-
 -- Returns when a window ends that opens at a moment.
 local function window_end(limit, at, length)
   return at + length - (limit.kind == 'aligned' and at % length or 0)
 end
 
--- Returns the window of a state. One that no quota can have left is full, by the length and the counts of the quota
--- that wrote it, which may be larger.
+-- Returns the window of a state. One that is damaged or from the future is full, by the length and the counts that it
+-- has, which may be larger than this quota's.
 local function window_read(text, limit)
   local ends, quota, length, reach, count, previous =
     string.match(text or '', '^(%d+)( (%d+) (%d+) )(%d+) ?(%d*)$')
@@ -42,13 +36,13 @@ local function window_read(text, limit)
   end
   local window = { ends = ends + 0, quota = quota, length = length, count = count, previous = previous }
   if window.ends > now + reach then
-    -- The present window by the clock may be about to end, so the next one is full too.
+    -- The present aligned window may be about to end, so the next one is full too.
     window.ends = window_end(limit, now, length) + (limit.kind == 'aligned' and length or 0)
     window.quota = string.format(' %d %d ', length, math.max(reach, window.ends - now))
-    window.count, window.previous, window.is_impossible = math.max(count + previous, limit.most), 0, true
+    window.count, window.previous, window.is_damaged = math.max(count + previous, limit.most), 0, true
   end
   window = window_at(window, limit, now)
-  -- A window by the clock may be open already when one of another length ends.
+  -- An aligned window may be open already when one of another length ends, so nothing is reserved behind that.
   window.is_foreign = limit.kind == 'aligned' and window.ends > 0 and window.length ~= limit.number
   return window
 end
