@@ -17,8 +17,8 @@
 --         { 0, wait, reset, left }            refused, or a peek; a wait of -1 is for ever
 --         { ..., text }                       the error of PTTL or PEXPIRE, so that the expiry is not set anew
 --         text                                the error of LRANGE, or of PEXPIRE on a new key; nothing is charged
--- Costs   TIME; for each key LRANGE, and twice if three entries have ended, then LINDEX for each step of a search; if
---         admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended; else PTTL
+-- Costs   TIME; for each key LRANGE; if admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended;
+--         else PTTL. A check that is not a usual one takes LLEN too, and LINDEX for each step of a binary search
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -35,26 +35,44 @@ local function restore_expiry(key, micros)
   return type(ttl) == 'table' and command .. ': ' .. ttl.err or nil
 end
 
--- Checks a list that is new, paced, reserved, over, of another quota or damaged, or that has to be searched.
-local function check_other(key, log, limit, cost, within)
-  -- A log is a table of elements, as a list at `log.key` has them: the newest entry, then the older ones from the oldest
-  -- on. Those that are not here are read as needed.
+-- Checks a list of any kind. This takes twice as long as the lines for the usual one, which are below.
+local function check_other(key, list, limit, cost, within)
+  if list.err then
+    return 'LRANGE: ' .. list.err
+  end
 
-  -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
-  -- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
-  -- the newest entry.
+  -- A log has its newest entry as numbers: when the last permit was taken, the permits, and the total up to it; and in
+  -- `older` the `length` older entries, from the oldest on. Those of the list at `key` are read as needed.
+
+  -- Returns the n-th of the older entries, and behind them the newest, which is the log. A damaged entry has the permits
+  -- of the whole log, and the time of the newest entry.
   local function log_entry(log, n)
-    if log[n + 1] == nil and log.key then
-      log[n + 1] = redis.call('LINDEX', log.key, n)
+    if n > log.length then
+      return log
     end
-    if not log[n + 1] then
-      return log.at, log.count, log.total
+    log.older[n] = log.older[n] or redis.call('LINDEX', log.key, n)
+    if type(log.older[n]) == 'string' then
+      local at, count, total = string.match(log.older[n], '^(%d+) (%d+) (%d+)$')
+      if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
+        at, count, total = log.at, log.total, log.total
+      end
+      log.older[n] = { at = at + 0, count = count + 0, total = total + 0 }
     end
-    local at, count, total = string.match(log[n + 1], '^(%d+) (%d+) (%d+)$')
-    if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
-      return log.at, log.total, log.total
+    return log.older[n]
+  end
+
+  -- Returns the first entry from the n-th on that `is_found`, else the newest, and its number.
+  local function log_find(log, n, is_found)
+    local low, high = n, log.length + 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if is_found(log_entry(log, middle)) then
+        high = middle
+      else
+        low = middle + 1
+      end
     end
-    return at + 0, count + 0, total + 0
+    return log_entry(log, low), low
   end
 
   -- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
@@ -62,53 +80,32 @@ local function check_other(key, log, limit, cost, within)
     return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
   end
 
-  -- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
-  -- has a total of at least `total`; else the number of the newest entry.
-  local function log_find(log, limit, n, since, moment, total)
-    local function is_found(n)
-      local at, _, sum = log_entry(log, n)
-      return not log[n + 1] or at >= since and sum >= total and log_end(log, limit, at) > moment
-    end
-    -- Mostly it is the first or the second one, so the steps double until one is found, and then halve.
-    local low, high, step = n, math.huge, 0
-    while low < high do
-      local middle = high < math.huge and math.floor((low + high) / 2) or low + step
-      if is_found(middle) then
-        high = middle
-      else
-        low, step = middle + 1, 2 * step + 1
-      end
-    end
-    return low
-  end
-
-  -- Returns a log that is fresh, in the place of all elements.
+  -- Returns a log without permits, in the place of all entries.
   local function log_fresh(limit)
-    return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
+    return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, older = {}, length = 0,
+      dropped = -1 }
   end
 
-  -- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
-  -- from the future is full, for the longest span and with the most permits of it and of this quota.
-  local function log_read(log, limit)
+  -- Returns the log of a list or of a text, of which the `dropped` oldest entries have ended, or all if this is -1. A log
+  -- that is damaged or from the future is full, for the longest span and with the most permits of it and of this quota.
+  local function log_read(first, older, limit, key)
     local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
     limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
-    if not log[1] then
+    if not first then
       return log_fresh(limit)
     end
-    local at, count, total, slot, span, horizon = string.match(log[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    local has_length = at and #at == 16 and #total <= 16
-    log.at, log.count, log.total = tonumber(at), tonumber(count), tonumber(total)
-    log.slot, log.span, log.horizon = tonumber(slot), tonumber(span), tonumber(horizon)
-    local is_readable = has_length and log.count <= log.total and log.slot > 0 and log.slot <= log.span
-      and log.span <= 64000000000000 and log.horizon <= 158112000000000
+    local at, count, total, slot, span, horizon = string.match(first, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local log = { at = tonumber(at), count = tonumber(count), total = tonumber(total), slot = tonumber(slot),
+      span = tonumber(span), horizon = tonumber(horizon), older = older, key = key,
+      length = key and redis.call('LLEN', key) - 1 or #older }
+    local is_readable = at and #at == 16 and #total <= 16 and log.count <= log.total and log.slot > 0
+      and log.slot <= log.span and log.span <= 64000000000000 and log.horizon <= 158112000000000
     if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
       local full, old = log_fresh(limit), is_readable and log or limit
-      if is_readable then
-        at, count, total = log_entry(log, 1)
-      end
+      local oldest = is_readable and log_entry(log, 1)
       -- A loose window counts the present slot for less than a whole window.
       full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
-      full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
+      full.count = math.max(oldest and log.total - oldest.total + oldest.count or 0, limit.most)
       full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
       full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
       full.total, full.is_damaged = full.count, true
@@ -116,7 +113,8 @@ local function check_other(key, log, limit, cost, within)
     elseif log_end(log, log, log.at) <= now then
       return log_fresh(limit)
     end
-    log.dropped = log_find(log, log, 1, 0, now, 0) - 1
+    local _, oldest = log_find(log, 1, function(entry) return log_end(log, log, entry.at) > now end)
+    log.dropped = oldest - 1
     return log
   end
 
@@ -125,11 +123,18 @@ local function check_other(key, log, limit, cost, within)
     return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
   end
 
+  -- Returns an older entry as an element.
+  local function log_element(entry)
+    return type(entry) == 'table' and string.format('%d %d %d', entry.at, entry.count, entry.total) or entry
+  end
+
   -- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
   local function log_counted(log, limit, since, moment)
-    local n = log_find(log, limit, 1, since, moment, 0)
-    local at, count, total = log_entry(log, n)
-    return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+    local function counts(entry)
+      return entry.at >= since and log_end(log, limit, entry.at) > moment
+    end
+    local first, n = log_find(log, 1, counts)
+    return counts(first) and log.total - first.total + first.count or 0, n
   end
 
   -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
@@ -138,7 +143,8 @@ local function check_other(key, log, limit, cost, within)
     if counted <= room then
       return from
     end
-    return math.max(from, log_end(log, limit, log_entry(log, log_find(log, limit, n, 0, 0, log.total - room))))
+    local last = log_find(log, n, function(entry) return entry.total >= log.total - room end)
+    return math.max(from, log_end(log, limit, last.at))
   end
 
   -- Returns how many permits a paced window admits in a slot with this number.
@@ -181,15 +187,15 @@ local function check_other(key, log, limit, cost, within)
     return left
   end
 
-  -- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes `older`. Returns
-  -- the log, and the mark of the charge, which is the time until the entry.
+  -- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes the last of the
+  -- older ones, whose element is `pushed`. Returns the log, and the mark of the charge, which is the time until the entry.
   local function log_charge(log, limit, cost, at)
     log.left = log_left(log, limit) - cost
     -- Slots of two lengths share no grid.
     log.slot = log.slot == limit.slot and log.span == limit.span and limit.slot or 1
     log.span, log.horizon = math.max(log.span, limit.span), math.max(log.horizon, limit.horizon)
     if log.at > 0 and log.at - log.at % limit.slot < at - at % limit.slot then
-      log.older, log.count = string.format('%d %d %d', log.at, log.count, log.total), 0
+      log.pushed, log.count = log_element({ at = log.at, count = log.count, total = log.total }), 0
     end
     log.at, log.count, log.total = math.max(log.at, at), log.count + cost, log.total + cost
     return log, log.at - now
@@ -202,31 +208,32 @@ local function check_other(key, log, limit, cost, within)
     return math.max(log_end(log, limit, log.at) - now, 0), has_begun and math.max(left, 0) or 0
   end
 
-  local is_new, failed = not log[1], nil
-  log.key = log[4] and key
-  log = log_read(log, limit)
+  local first, failed = table.remove(list, 1), nil
+  local log = log_read(first, list, limit, first and key)
   local fits = log_fits(log, limit, cost, now)
   local is_admitted = cost > 0 and fits <= now + (within or 0)
   if is_admitted then
     log_charge(log, limit, cost, fits)
   end
   local reset, left = log_usage(log, limit)
-  if is_new and is_admitted then
+  local lasts = math.max(log_end(log, log, log.at) - now, 0)
+  if is_admitted and not first then
     redis.call('RPUSH', key, log_head(log))
   elseif is_admitted or log.is_damaged then
+    -- The last ended entry becomes element 0.
     redis.call('LTRIM', key, log.dropped, -1)
     redis.call('LSET', key, 0, log_head(log))
-  elseif not is_new then
-    failed = restore_expiry(key, math.max(log_end(log, log, log.at) - now, 0))
+  elseif first then
+    failed = restore_expiry(key, lasts)
   end
-  if log.older then
-    redis.call('RPUSH', key, log.older)
+  if log.pushed then
+    redis.call('RPUSH', key, log.pushed)
   end
   if is_admitted or log.is_damaged then
-    local reply = redis.pcall('PEXPIRE', key, math.ceil((log_end(log, log, log.at) - now) / 1000) + 1)
-    failed = type(reply) == 'table' and 'PEXPIRE: ' .. reply.err or nil
+    local expiry = redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
+    failed = type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil
   end
-  if is_new and failed then
+  if failed and not first then
     redis.call('DEL', key)
     return failed
   elseif is_admitted and within then
@@ -237,54 +244,43 @@ end
 
 local replies = {}
 for i, key in ipairs(KEYS) do
-  local quota, most, pace = ARGV[4 * i - 2], ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0
+  local kind, quota, most, slots = unpack(ARGV, 4 * i - 3, 4 * i)
   local cost, within = (ARGV[4 * #KEYS + i] or 1) + 0, tonumber(ARGV[5 * #KEYS + 1])
-  local log, reply = redis.pcall('LRANGE', key, 0, 3), nil
-  local at, count, total, writer = string.match(log[1] or '', '^(%d+) (%d+) (%d+)( %d+ %d+ %d+)$')
-  if writer == quota and #at == 16 and #total <= 16 and pace == 0 and not within then
-    local slot, span = string.match(quota, '(%d+) (%d+)')
-    at, count, total, slot, span = at + 0, count + 0, total + 0, slot + 0, span + 0
-    -- The oldest entry that counts: one of the first 63, or the newest if there is no other.
-    local n, first, first_count, first_total, over = 1
-    repeat
-      n = n + 1
-      if n == 5 then
-        for n, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
-          log[4 + n] = element
-        end
-      end
-      first, first_count, first_total = string.match(log[n] or '', '^(%d+) (%d+) (%d+)$')
-      first = first and #first == 16 and first + 0 <= at and first_total + 0 <= total - count and first
-      over = first and first - first % slot + span or math.huge
-    until over > now
-    if n < 65 and not log[n] then
-      first, first_count, first_total, over = at, count, total, at - at % slot + span
-    end
-    local counted = first and at <= now and over > now and total - first_total + first_count
-    local ends = now - now % slot + span
-    if counted and cost > 0 and counted + cost <= most then
-      local older = at < now - now % slot and string.format('%d %d %d', at, count, total)
+  local list, slot, span = redis.pcall('LRANGE', key, 0, 3), string.match(quota, '(%d+) (%d+)')
+  local newest, at, count, total, writer = string.match(list[1] or '', '^((%d+) (%d+) (%d+))( %d+ %d+ %d+)$')
+  local is_own, reply = writer == quota and slots == '0' and not within, nil
+  -- The oldest entry that counts, if it is one of the first three older ones, or the newest if there is no other.
+  local n, first, first_count, first_total, ends = 1, nil, nil, nil, 0
+  while is_own and n < 4 and ends <= now and list[n] do
+    n = n + 1
+    first, first_count, first_total = string.match(list[n] or newest, '^(%d+) (%d+) (%d+)$')
+    ends = first and first - first % slot + span or math.huge
+  end
+  -- Neither is damaged or from the future.
+  if is_own and first and ends > now and #first == 16 and first <= at and at + 0 <= now and #total <= 16
+    and count + 0 <= total + 0 and first_count + 0 <= first_total + 0 and (not list[n] or first_total + 0 <= total - count) then
+    at, count, total, most = at + 0, count + 0, total + 0, most + 0
+    local counted = total - first_total + first_count
+    if cost > 0 and counted + cost <= most then
       if n > 2 then
         -- The last ended entry becomes element 0, which is written next.
         redis.call('LTRIM', key, n - 2, -1)
       end
-      redis.call('LSET', key, 0, string.format('%d %d %d', now, older and cost or count + cost, total + cost) .. quota)
-      if older then
-        redis.call('RPUSH', key, older)
+      local is_in_slot, reset = at >= now - now % slot, span - now % slot
+      redis.call('LSET', key, 0, string.format('%d %d %d', now, is_in_slot and count + cost or cost, total + cost) .. quota)
+      if not is_in_slot then
+        redis.call('RPUSH', key, newest)
       end
-      local expiry = redis.pcall('PEXPIRE', key, math.ceil((ends - now) / 1000) + 1)
-      reply = { ends - now, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
-    elseif counted and cost <= most and counted - first_count + cost <= most then
-      ends = at - at % slot + span
-      local wait = counted + cost > most and over - now or 0
-      reply = { 0, wait, ends - now, math.max(most - counted, 0), restore_expiry(key, ends - now) }
+      local expiry = redis.pcall('PEXPIRE', key, math.ceil(reset / 1000) + 1)
+      reply = { reset, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
+    elseif cost <= most and counted - first_count + cost <= most then
+      local wait, reset = counted + cost > most and ends - now or 0, at - at % slot + span - now
+      reply = { 0, wait, reset, math.max(most - counted, 0), restore_expiry(key, reset) }
     end
   end
-  if log.err then
-    reply = 'LRANGE: ' .. log.err
-  elseif not reply then
-    local limit = { kind = ARGV[4 * i - 3], quota = quota, most = most, number = pace }
-    reply = check_other(key, log, limit, cost, within)
+  if not reply then
+    local limit = { kind = kind, quota = quota, most = most + 0, number = slots + 0 }
+    reply = check_other(key, list, limit, cost, within)
   end
   replies[i] = reply
 end

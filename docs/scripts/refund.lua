@@ -98,24 +98,38 @@ local function window_text(window, limit)
   return limit.kind == 'counter' and string.format('%s %d', text, window.previous) or text, lasts
 end
 
--- A log is a table of elements, as a list at `log.key` has them: the newest entry, then the older ones from the oldest
--- on. Those that are not here are read as needed.
+-- A log has its newest entry as numbers: when the last permit was taken, the permits, and the total up to it; and in
+-- `older` the `length` older entries, from the oldest on. Those of the list at `key` are read as needed.
 
--- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
--- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
--- the newest entry.
+-- Returns the n-th of the older entries, and behind them the newest, which is the log. A damaged entry has the permits
+-- of the whole log, and the time of the newest entry.
 local function log_entry(log, n)
-  if log[n + 1] == nil and log.key then
-    log[n + 1] = redis.call('LINDEX', log.key, n)
+  if n > log.length then
+    return log
   end
-  if not log[n + 1] then
-    return log.at, log.count, log.total
+  log.older[n] = log.older[n] or redis.call('LINDEX', log.key, n)
+  if type(log.older[n]) == 'string' then
+    local at, count, total = string.match(log.older[n], '^(%d+) (%d+) (%d+)$')
+    if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
+      at, count, total = log.at, log.total, log.total
+    end
+    log.older[n] = { at = at + 0, count = count + 0, total = total + 0 }
   end
-  local at, count, total = string.match(log[n + 1], '^(%d+) (%d+) (%d+)$')
-  if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
-    return log.at, log.total, log.total
+  return log.older[n]
+end
+
+-- Returns the first entry from the n-th on that `is_found`, else the newest, and its number.
+local function log_find(log, n, is_found)
+  local low, high = n, log.length + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_found(log_entry(log, middle)) then
+      high = middle
+    else
+      low = middle + 1
+    end
   end
-  return at + 0, count + 0, total + 0
+  return log_entry(log, low), low
 end
 
 -- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
@@ -123,53 +137,32 @@ local function log_end(log, limit, at)
   return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
 end
 
--- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
--- has a total of at least `total`; else the number of the newest entry.
-local function log_find(log, limit, n, since, moment, total)
-  local function is_found(n)
-    local at, _, sum = log_entry(log, n)
-    return not log[n + 1] or at >= since and sum >= total and log_end(log, limit, at) > moment
-  end
-  -- Mostly it is the first or the second one, so the steps double until one is found, and then halve.
-  local low, high, step = n, math.huge, 0
-  while low < high do
-    local middle = high < math.huge and math.floor((low + high) / 2) or low + step
-    if is_found(middle) then
-      high = middle
-    else
-      low, step = middle + 1, 2 * step + 1
-    end
-  end
-  return low
-end
-
--- Returns a log that is fresh, in the place of all elements.
+-- Returns a log without permits, in the place of all entries.
 local function log_fresh(limit)
-  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
+  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, older = {}, length = 0,
+    dropped = -1 }
 end
 
--- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
--- from the future is full, for the longest span and with the most permits of it and of this quota.
-local function log_read(log, limit)
+-- Returns the log of a list or of a text, of which the `dropped` oldest entries have ended, or all if this is -1. A log
+-- that is damaged or from the future is full, for the longest span and with the most permits of it and of this quota.
+local function log_read(first, older, limit, key)
   local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
   limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
-  if not log[1] then
+  if not first then
     return log_fresh(limit)
   end
-  local at, count, total, slot, span, horizon = string.match(log[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local has_length = at and #at == 16 and #total <= 16
-  log.at, log.count, log.total = tonumber(at), tonumber(count), tonumber(total)
-  log.slot, log.span, log.horizon = tonumber(slot), tonumber(span), tonumber(horizon)
-  local is_readable = has_length and log.count <= log.total and log.slot > 0 and log.slot <= log.span
-    and log.span <= 64000000000000 and log.horizon <= 158112000000000
+  local at, count, total, slot, span, horizon = string.match(first, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local log = { at = tonumber(at), count = tonumber(count), total = tonumber(total), slot = tonumber(slot),
+    span = tonumber(span), horizon = tonumber(horizon), older = older, key = key,
+    length = key and redis.call('LLEN', key) - 1 or #older }
+  local is_readable = at and #at == 16 and #total <= 16 and log.count <= log.total and log.slot > 0
+    and log.slot <= log.span and log.span <= 64000000000000 and log.horizon <= 158112000000000
   if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
     local full, old = log_fresh(limit), is_readable and log or limit
-    if is_readable then
-      at, count, total = log_entry(log, 1)
-    end
+    local oldest = is_readable and log_entry(log, 1)
     -- A loose window counts the present slot for less than a whole window.
     full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
-    full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
+    full.count = math.max(oldest and log.total - oldest.total + oldest.count or 0, limit.most)
     full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
     full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
     full.total, full.is_damaged = full.count, true
@@ -177,7 +170,8 @@ local function log_read(log, limit)
   elseif log_end(log, log, log.at) <= now then
     return log_fresh(limit)
   end
-  log.dropped = log_find(log, log, 1, 0, now, 0) - 1
+  local _, oldest = log_find(log, 1, function(entry) return log_end(log, log, entry.at) > now end)
+  log.dropped = oldest - 1
   return log
 end
 
@@ -186,52 +180,53 @@ local function log_head(log)
   return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
 end
 
--- Returns the elements of a text, which are joined by semicolons.
-local function log_split(text)
-  local log = {}
+-- Returns an older entry as an element.
+local function log_element(entry)
+  return type(entry) == 'table' and string.format('%d %d %d', entry.at, entry.count, entry.total) or entry
+end
+
+-- Returns the log of a text, whose elements are joined by semicolons.
+local function log_parse(text, limit)
+  local older = {}
   for element in string.gmatch(text or '', '[^;]+') do
-    log[#log + 1] = element
+    older[#older + 1] = element
   end
-  return (not text or text ~= '' and table.concat(log, ';') == text) and log or { '' }
+  local is_whole = text and text ~= '' and table.concat(older, ';') == text
+  return log_read(is_whole and table.remove(older, 1) or text and '', older, limit)
 end
 
 -- Returns a log as text, and for how long it matters.
 local function log_text(log)
-  local older = table.concat(log, ';', log.dropped + 2)
-  older = (older ~= '' and ';' .. older or '') .. (log.older and ';' .. log.older or '')
-  return log_head(log) .. older, log.count > 0 and log_end(log, log, log.at) - now or 0
+  local elements = { log_head(log) }
+  for n = math.max(log.dropped, 0) + 1, log.length do
+    elements[#elements + 1] = log_element(log.older[n])
+  end
+  elements[#elements + 1] = log.pushed
+  return table.concat(elements, ';'), log.count > 0 and log_end(log, log, log.at) - now or 0
 end
 
 -- Gives permits of a charge back to its entry, if no more than 1,000 entries are behind it and it has at least `least`.
--- Returns how many, the number of the entry, and how many of the older entries remain.
+-- Returns how many, and the number of the entry.
 local function log_refund(log, limit, charge, least)
   local mark = charge.taken_at + charge.mark
-  local n = log_find(log, limit, math.max(log.dropped, 0) + 1, mark, 0, 0)
-  local at, count, total = log_entry(log, n)
-  if at < mark or at - at % limit.slot ~= mark - mark % limit.slot or count < least then
+  local entry, n = log_find(log, math.max(log.dropped, 0) + 1, function(entry) return entry.at >= mark end)
+  if entry.at < mark or entry.at - entry.at % limit.slot ~= mark - mark % limit.slot or entry.count < least
+    or log.length >= n + 1000 then
     return 0
   end
-  log_entry(log, n + 1000)
-  if log[n + 1001] then
-    return 0
-  end
-  local permits, last = math.min(charge.permits, count), n - 1
-  if not log[n + 1] then
-    log.count = count - permits
-  end
+  local permits = math.min(charge.permits, entry.count)
+  entry.count = entry.count - permits
   -- All totals from there on are lower.
-  while log[last + 2] do
-    last = last + 1
-    log[last + 1] = string.format('%d %d %d', at, last == n and count - permits or count, total - permits)
-    at, count, total = log_entry(log, last + 1)
+  for later = n, log.length do
+    log_entry(log, later).total = log_entry(log, later).total - permits
   end
   log.total = log.total - permits
   -- Nothing is behind an entry of which all came back.
-  while log.count == 0 and last > log.dropped do
-    log.at, log.count, log.total = log_entry(log, last)
-    log[last + 1], last = nil, last - 1
+  while log.count == 0 and log.length > log.dropped do
+    local entry = log_entry(log, log.length)
+    log.at, log.count, log.total, log.length = entry.at, entry.count, entry.total, log.length - 1
   end
-  return permits, n, last
+  return permits, n
 end
 
 -- Each gives back to one limit. Returns the state after it, nil if no quota can have left it, and how many permits
@@ -261,7 +256,7 @@ local function refund_window(text, limit, charge)
 end
 
 local function refund_log(text, limit, charge)
-  local log = log_read(log_split(text), limit)
+  local log = log_parse(text, limit)
   local given = log_refund(log, limit, charge, 1)
   local written, lasts = log_text(log)
   return not log.is_damaged and written, lasts, given, given == charge.cost

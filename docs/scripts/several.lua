@@ -212,24 +212,38 @@ local function check_other(key, text, limits, cost, within)
   end
 
   function families.log()
-    -- A log is a table of elements, as a list at `log.key` has them: the newest entry, then the older ones from the oldest
-    -- on. Those that are not here are read as needed.
+    -- A log has its newest entry as numbers: when the last permit was taken, the permits, and the total up to it; and in
+    -- `older` the `length` older entries, from the oldest on. Those of the list at `key` are read as needed.
 
-    -- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
-    -- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
-    -- the newest entry.
+    -- Returns the n-th of the older entries, and behind them the newest, which is the log. A damaged entry has the permits
+    -- of the whole log, and the time of the newest entry.
     local function log_entry(log, n)
-      if log[n + 1] == nil and log.key then
-        log[n + 1] = redis.call('LINDEX', log.key, n)
+      if n > log.length then
+        return log
       end
-      if not log[n + 1] then
-        return log.at, log.count, log.total
+      log.older[n] = log.older[n] or redis.call('LINDEX', log.key, n)
+      if type(log.older[n]) == 'string' then
+        local at, count, total = string.match(log.older[n], '^(%d+) (%d+) (%d+)$')
+        if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
+          at, count, total = log.at, log.total, log.total
+        end
+        log.older[n] = { at = at + 0, count = count + 0, total = total + 0 }
       end
-      local at, count, total = string.match(log[n + 1], '^(%d+) (%d+) (%d+)$')
-      if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
-        return log.at, log.total, log.total
+      return log.older[n]
+    end
+
+    -- Returns the first entry from the n-th on that `is_found`, else the newest, and its number.
+    local function log_find(log, n, is_found)
+      local low, high = n, log.length + 1
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_found(log_entry(log, middle)) then
+          high = middle
+        else
+          low = middle + 1
+        end
       end
-      return at + 0, count + 0, total + 0
+      return log_entry(log, low), low
     end
 
     -- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
@@ -237,53 +251,32 @@ local function check_other(key, text, limits, cost, within)
       return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
     end
 
-    -- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
-    -- has a total of at least `total`; else the number of the newest entry.
-    local function log_find(log, limit, n, since, moment, total)
-      local function is_found(n)
-        local at, _, sum = log_entry(log, n)
-        return not log[n + 1] or at >= since and sum >= total and log_end(log, limit, at) > moment
-      end
-      -- Mostly it is the first or the second one, so the steps double until one is found, and then halve.
-      local low, high, step = n, math.huge, 0
-      while low < high do
-        local middle = high < math.huge and math.floor((low + high) / 2) or low + step
-        if is_found(middle) then
-          high = middle
-        else
-          low, step = middle + 1, 2 * step + 1
-        end
-      end
-      return low
-    end
-
-    -- Returns a log that is fresh, in the place of all elements.
+    -- Returns a log without permits, in the place of all entries.
     local function log_fresh(limit)
-      return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
+      return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, older = {}, length = 0,
+        dropped = -1 }
     end
 
-    -- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
-    -- from the future is full, for the longest span and with the most permits of it and of this quota.
-    local function log_read(log, limit)
+    -- Returns the log of a list or of a text, of which the `dropped` oldest entries have ended, or all if this is -1. A log
+    -- that is damaged or from the future is full, for the longest span and with the most permits of it and of this quota.
+    local function log_read(first, older, limit, key)
       local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
       limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
-      if not log[1] then
+      if not first then
         return log_fresh(limit)
       end
-      local at, count, total, slot, span, horizon = string.match(log[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-      local has_length = at and #at == 16 and #total <= 16
-      log.at, log.count, log.total = tonumber(at), tonumber(count), tonumber(total)
-      log.slot, log.span, log.horizon = tonumber(slot), tonumber(span), tonumber(horizon)
-      local is_readable = has_length and log.count <= log.total and log.slot > 0 and log.slot <= log.span
-        and log.span <= 64000000000000 and log.horizon <= 158112000000000
+      local at, count, total, slot, span, horizon = string.match(first, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+      local log = { at = tonumber(at), count = tonumber(count), total = tonumber(total), slot = tonumber(slot),
+        span = tonumber(span), horizon = tonumber(horizon), older = older, key = key,
+        length = key and redis.call('LLEN', key) - 1 or #older }
+      local is_readable = at and #at == 16 and #total <= 16 and log.count <= log.total and log.slot > 0
+        and log.slot <= log.span and log.span <= 64000000000000 and log.horizon <= 158112000000000
       if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
         local full, old = log_fresh(limit), is_readable and log or limit
-        if is_readable then
-          at, count, total = log_entry(log, 1)
-        end
+        local oldest = is_readable and log_entry(log, 1)
         -- A loose window counts the present slot for less than a whole window.
         full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
-        full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
+        full.count = math.max(oldest and log.total - oldest.total + oldest.count or 0, limit.most)
         full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
         full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
         full.total, full.is_damaged = full.count, true
@@ -291,7 +284,8 @@ local function check_other(key, text, limits, cost, within)
       elseif log_end(log, log, log.at) <= now then
         return log_fresh(limit)
       end
-      log.dropped = log_find(log, log, 1, 0, now, 0) - 1
+      local _, oldest = log_find(log, 1, function(entry) return log_end(log, log, entry.at) > now end)
+      log.dropped = oldest - 1
       return log
     end
 
@@ -300,27 +294,38 @@ local function check_other(key, text, limits, cost, within)
       return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
     end
 
-    -- Returns the elements of a text, which are joined by semicolons.
-    local function log_split(text)
-      local log = {}
+    -- Returns an older entry as an element.
+    local function log_element(entry)
+      return type(entry) == 'table' and string.format('%d %d %d', entry.at, entry.count, entry.total) or entry
+    end
+
+    -- Returns the log of a text, whose elements are joined by semicolons.
+    local function log_parse(text, limit)
+      local older = {}
       for element in string.gmatch(text or '', '[^;]+') do
-        log[#log + 1] = element
+        older[#older + 1] = element
       end
-      return (not text or text ~= '' and table.concat(log, ';') == text) and log or { '' }
+      local is_whole = text and text ~= '' and table.concat(older, ';') == text
+      return log_read(is_whole and table.remove(older, 1) or text and '', older, limit)
     end
 
     -- Returns a log as text, and for how long it matters.
     local function log_text(log)
-      local older = table.concat(log, ';', log.dropped + 2)
-      older = (older ~= '' and ';' .. older or '') .. (log.older and ';' .. log.older or '')
-      return log_head(log) .. older, log.count > 0 and log_end(log, log, log.at) - now or 0
+      local elements = { log_head(log) }
+      for n = math.max(log.dropped, 0) + 1, log.length do
+        elements[#elements + 1] = log_element(log.older[n])
+      end
+      elements[#elements + 1] = log.pushed
+      return table.concat(elements, ';'), log.count > 0 and log_end(log, log, log.at) - now or 0
     end
 
     -- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
     local function log_counted(log, limit, since, moment)
-      local n = log_find(log, limit, 1, since, moment, 0)
-      local at, count, total = log_entry(log, n)
-      return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+      local function counts(entry)
+        return entry.at >= since and log_end(log, limit, entry.at) > moment
+      end
+      local first, n = log_find(log, 1, counts)
+      return counts(first) and log.total - first.total + first.count or 0, n
     end
 
     -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
@@ -329,7 +334,8 @@ local function check_other(key, text, limits, cost, within)
       if counted <= room then
         return from
       end
-      return math.max(from, log_end(log, limit, log_entry(log, log_find(log, limit, n, 0, 0, log.total - room))))
+      local last = log_find(log, n, function(entry) return entry.total >= log.total - room end)
+      return math.max(from, log_end(log, limit, last.at))
     end
 
     -- Returns how many permits a paced window admits in a slot with this number.
@@ -372,15 +378,15 @@ local function check_other(key, text, limits, cost, within)
       return left
     end
 
-    -- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes `older`. Returns
-    -- the log, and the mark of the charge, which is the time until the entry.
+    -- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes the last of the
+    -- older ones, whose element is `pushed`. Returns the log, and the mark of the charge, which is the time until the entry.
     local function log_charge(log, limit, cost, at)
       log.left = log_left(log, limit) - cost
       -- Slots of two lengths share no grid.
       log.slot = log.slot == limit.slot and log.span == limit.span and limit.slot or 1
       log.span, log.horizon = math.max(log.span, limit.span), math.max(log.horizon, limit.horizon)
       if log.at > 0 and log.at - log.at % limit.slot < at - at % limit.slot then
-        log.older, log.count = string.format('%d %d %d', log.at, log.count, log.total), 0
+        log.pushed, log.count = log_element({ at = log.at, count = log.count, total = log.total }), 0
       end
       log.at, log.count, log.total = math.max(log.at, at), log.count + cost, log.total + cost
       return log, log.at - now
@@ -393,10 +399,7 @@ local function check_other(key, text, limits, cost, within)
       return math.max(log_end(log, limit, log.at) - now, 0), has_begun and math.max(left, 0) or 0
     end
 
-    local function read(text, limit)
-      return log_read(log_split(text), limit)
-    end
-    return { read = read, fits = log_fits, charge = log_charge, usage = log_usage, write = log_text }
+    return { read = log_parse, fits = log_fits, charge = log_charge, usage = log_usage, write = log_text }
   end
 
   local family_of = { gcra = 'gcra', fixed = 'window', aligned = 'window', counter = 'window', loose = 'log', strict = 'log' }

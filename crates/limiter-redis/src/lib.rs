@@ -60,7 +60,7 @@
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
 //! server does not have them. A user of the server needs
 //! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
-//! `+lrange +lindex +lset +rpush +ltrim`, on the keys `~limiter:*`, and in a cluster
+//! `+llen +lrange +lindex +lset +rpush +ltrim`, on the keys `~limiter:*`, and in a cluster
 //! `+cluster|slots`.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without

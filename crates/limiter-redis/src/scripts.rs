@@ -92,8 +92,10 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
 /// The commands that scripts call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] =
-    &["TIME", "GET", "SET", "DEL", "PTTL", "PEXPIRE", "LRANGE", "LINDEX", "LSET", "RPUSH", "LTRIM"];
+pub const SCRIPT_COMMANDS: &[&str] = &[
+    "TIME", "GET", "SET", "DEL", "PTTL", "PEXPIRE", "LLEN", "LRANGE", "LINDEX", "LSET", "RPUSH",
+    "LTRIM",
+];
 
 /// A script, as it is called and as it is sent. A clone shares its texts.
 #[derive(Clone, Debug)]

@@ -17,44 +17,49 @@
 --         { 0, wait, reset, left }            refused, or a peek; a wait of -1 is for ever
 --         { ..., text }                       the error of PTTL or PEXPIRE, so that the expiry is not set anew
 --         text                                the error of LRANGE, or of PEXPIRE on a new key; nothing is charged
--- Costs   TIME; for each key LRANGE, and twice if three entries have ended, then LINDEX for each step of a search; if
---         admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended; else PTTL
+-- Costs   TIME; for each key LRANGE; if admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended;
+--         else PTTL. A check that is not a usual one takes LLEN too, and LINDEX for each step of a binary search
 
 -- include clock
 
 -- include restore_expiry
 
--- Checks a list that is new, paced, reserved, over, of another quota or damaged, or that has to be searched.
-local function check_other(key, log, limit, cost, within)
+-- Checks a list of any kind. This takes twice as long as the lines for the usual one, which are below.
+local function check_other(key, list, limit, cost, within)
+  if list.err then
+    return 'LRANGE: ' .. list.err
+  end
+
   -- include log
 
   -- include log_take
 
-  local is_new, failed = not log[1], nil
-  log.key = log[4] and key
-  log = log_read(log, limit)
+  local first, failed = table.remove(list, 1), nil
+  local log = log_read(first, list, limit, first and key)
   local fits = log_fits(log, limit, cost, now)
   local is_admitted = cost > 0 and fits <= now + (within or 0)
   if is_admitted then
     log_charge(log, limit, cost, fits)
   end
   local reset, left = log_usage(log, limit)
-  if is_new and is_admitted then
+  local lasts = math.max(log_end(log, log, log.at) - now, 0)
+  if is_admitted and not first then
     redis.call('RPUSH', key, log_head(log))
   elseif is_admitted or log.is_damaged then
+    -- The last ended entry becomes element 0.
     redis.call('LTRIM', key, log.dropped, -1)
     redis.call('LSET', key, 0, log_head(log))
-  elseif not is_new then
-    failed = restore_expiry(key, math.max(log_end(log, log, log.at) - now, 0))
+  elseif first then
+    failed = restore_expiry(key, lasts)
   end
-  if log.older then
-    redis.call('RPUSH', key, log.older)
+  if log.pushed then
+    redis.call('RPUSH', key, log.pushed)
   end
   if is_admitted or log.is_damaged then
-    local reply = redis.pcall('PEXPIRE', key, math.ceil((log_end(log, log, log.at) - now) / 1000) + 1)
-    failed = type(reply) == 'table' and 'PEXPIRE: ' .. reply.err or nil
+    local expiry = redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
+    failed = type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil
   end
-  if is_new and failed then
+  if failed and not first then
     redis.call('DEL', key)
     return failed
   elseif is_admitted and within then
@@ -65,54 +70,43 @@ end
 
 local replies = {}
 for i, key in ipairs(KEYS) do
-  local quota, most, pace = ARGV[4 * i - 2], ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0
+  local kind, quota, most, slots = unpack(ARGV, 4 * i - 3, 4 * i)
   local cost, within = (ARGV[4 * #KEYS + i] or 1) + 0, tonumber(ARGV[5 * #KEYS + 1])
-  local log, reply = redis.pcall('LRANGE', key, 0, 3), nil
-  local at, count, total, writer = string.match(log[1] or '', '^(%d+) (%d+) (%d+)( %d+ %d+ %d+)$')
-  if writer == quota and #at == 16 and #total <= 16 and pace == 0 and not within then
-    local slot, span = string.match(quota, '(%d+) (%d+)')
-    at, count, total, slot, span = at + 0, count + 0, total + 0, slot + 0, span + 0
-    -- The oldest entry that counts: one of the first 63, or the newest if there is no other.
-    local n, first, first_count, first_total, over = 1
-    repeat
-      n = n + 1
-      if n == 5 then
-        for n, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
-          log[4 + n] = element
-        end
-      end
-      first, first_count, first_total = string.match(log[n] or '', '^(%d+) (%d+) (%d+)$')
-      first = first and #first == 16 and first + 0 <= at and first_total + 0 <= total - count and first
-      over = first and first - first % slot + span or math.huge
-    until over > now
-    if n < 65 and not log[n] then
-      first, first_count, first_total, over = at, count, total, at - at % slot + span
-    end
-    local counted = first and at <= now and over > now and total - first_total + first_count
-    local ends = now - now % slot + span
-    if counted and cost > 0 and counted + cost <= most then
-      local older = at < now - now % slot and string.format('%d %d %d', at, count, total)
+  local list, slot, span = redis.pcall('LRANGE', key, 0, 3), string.match(quota, '(%d+) (%d+)')
+  local newest, at, count, total, writer = string.match(list[1] or '', '^((%d+) (%d+) (%d+))( %d+ %d+ %d+)$')
+  local is_own, reply = writer == quota and slots == '0' and not within, nil
+  -- The oldest entry that counts, if it is one of the first three older ones, or the newest if there is no other.
+  local n, first, first_count, first_total, ends = 1, nil, nil, nil, 0
+  while is_own and n < 4 and ends <= now and list[n] do
+    n = n + 1
+    first, first_count, first_total = string.match(list[n] or newest, '^(%d+) (%d+) (%d+)$')
+    ends = first and first - first % slot + span or math.huge
+  end
+  -- Neither is damaged or from the future.
+  if is_own and first and ends > now and #first == 16 and first <= at and at + 0 <= now and #total <= 16
+    and count + 0 <= total + 0 and first_count + 0 <= first_total + 0 and (not list[n] or first_total + 0 <= total - count) then
+    at, count, total, most = at + 0, count + 0, total + 0, most + 0
+    local counted = total - first_total + first_count
+    if cost > 0 and counted + cost <= most then
       if n > 2 then
         -- The last ended entry becomes element 0, which is written next.
         redis.call('LTRIM', key, n - 2, -1)
       end
-      redis.call('LSET', key, 0, string.format('%d %d %d', now, older and cost or count + cost, total + cost) .. quota)
-      if older then
-        redis.call('RPUSH', key, older)
+      local is_in_slot, reset = at >= now - now % slot, span - now % slot
+      redis.call('LSET', key, 0, string.format('%d %d %d', now, is_in_slot and count + cost or cost, total + cost) .. quota)
+      if not is_in_slot then
+        redis.call('RPUSH', key, newest)
       end
-      local expiry = redis.pcall('PEXPIRE', key, math.ceil((ends - now) / 1000) + 1)
-      reply = { ends - now, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
-    elseif counted and cost <= most and counted - first_count + cost <= most then
-      ends = at - at % slot + span
-      local wait = counted + cost > most and over - now or 0
-      reply = { 0, wait, ends - now, math.max(most - counted, 0), restore_expiry(key, ends - now) }
+      local expiry = redis.pcall('PEXPIRE', key, math.ceil(reset / 1000) + 1)
+      reply = { reset, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
+    elseif cost <= most and counted - first_count + cost <= most then
+      local wait, reset = counted + cost > most and ends - now or 0, at - at % slot + span - now
+      reply = { 0, wait, reset, math.max(most - counted, 0), restore_expiry(key, reset) }
     end
   end
-  if log.err then
-    reply = 'LRANGE: ' .. log.err
-  elseif not reply then
-    local limit = { kind = ARGV[4 * i - 3], quota = quota, most = most, number = pace }
-    reply = check_other(key, log, limit, cost, within)
+  if not reply then
+    local limit = { kind = kind, quota = quota, most = most + 0, number = slots + 0 }
+    reply = check_other(key, list, limit, cost, within)
   end
   replies[i] = reply
 end

@@ -48,7 +48,7 @@ local function refund_window(text, limit, charge)
 end
 
 local function refund_log(text, limit, charge)
-  local log = log_read(log_split(text), limit)
+  local log = log_parse(text, limit)
   local given = log_refund(log, limit, charge, 1)
   local written, lasts = log_text(log)
   return not log.is_damaged and written, lasts, given, given == charge.cost

@@ -5,8 +5,8 @@
 -- ARGV    that of the script refund, for one limit
 -- Reply   how many permits came back. Before the moment that the charge was made for, all of them or none. None if the
 --         log has more than 1,000 later entries.
--- Costs   TIME and LRANGE; LINDEX for each step of a search; if permits came back LINDEX and LSET for each later entry,
---         LTRIM and LSET, or DEL if none counts any more
+-- Costs   TIME, LRANGE and LLEN; LINDEX for each step of a binary search; if permits came back LINDEX and LSET for each
+--         later entry, LTRIM and LSET, or DEL if none counts any more
 
 -- include clock
 
@@ -22,20 +22,19 @@ local key, is_early = KEYS[1], now < charge.at
 if now < charge.taken_at or is_early and charge.permits < charge.cost then
   return 0
 end
-local found = redis.call('LRANGE', key, 0, 2)
-found.key = found[3] and key
-local log = log_read(found, limit)
-if log ~= found then
+local list = redis.call('LRANGE', key, 0, 2)
+local log = log_read(table.remove(list, 1), list, limit, key)
+if log.older ~= list then
   return 0
 end
-local permits, first, last = log_refund(log, limit, charge, is_early and charge.cost or 1)
+local permits, first = log_refund(log, limit, charge, is_early and charge.cost or 1)
 if permits > 0 and log.count == 0 then
   redis.call('DEL', key)
 elseif permits > 0 then
-  for n = first, last do
-    redis.call('LSET', key, n, log[n + 1])
+  for n = first, log.length do
+    redis.call('LSET', key, n, log_element(log.older[n]))
   end
-  redis.call('LTRIM', key, log.dropped, last)
+  redis.call('LTRIM', key, log.dropped, log.length)
   redis.call('LSET', key, 0, log_head(log))
 end
 return permits

@@ -108,10 +108,7 @@ local function check_other(key, text, limits, cost, within)
 
     -- include log_take
 
-    local function read(text, limit)
-      return log_read(log_split(text), limit)
-    end
-    return { read = read, fits = log_fits, charge = log_charge, usage = log_usage, write = log_text }
+    return { read = log_parse, fits = log_fits, charge = log_charge, usage = log_usage, write = log_text }
   end
 
   local family_of = { gcra = 'gcra', fixed = 'window', aligned = 'window', counter = 'window', loose = 'log', strict = 'log' }

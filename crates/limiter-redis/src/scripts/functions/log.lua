@@ -1,21 +1,35 @@
--- A log is a table of elements, as a list at `log.key` has them: the newest entry, then the older ones from the oldest
--- on. Those that are not here are read as needed.
+-- A log has its newest entry as numbers: when the last permit was taken, the permits, and the total up to it; and in
+-- `older` the `length` older entries, from the oldest on. Those of the list at `key` are read as needed.
 
--- Returns an entry: when its last permit was taken, its permits, and the total of all up to it. They are numbered from
--- the oldest on; behind the older ones is the newest. A damaged entry has the permits of the whole log, and the time of
--- the newest entry.
+-- Returns the n-th of the older entries, and behind them the newest, which is the log. A damaged entry has the permits
+-- of the whole log, and the time of the newest entry.
 local function log_entry(log, n)
-  if log[n + 1] == nil and log.key then
-    log[n + 1] = redis.call('LINDEX', log.key, n)
+  if n > log.length then
+    return log
   end
-  if not log[n + 1] then
-    return log.at, log.count, log.total
+  log.older[n] = log.older[n] or redis.call('LINDEX', log.key, n)
+  if type(log.older[n]) == 'string' then
+    local at, count, total = string.match(log.older[n], '^(%d+) (%d+) (%d+)$')
+    if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
+      at, count, total = log.at, log.total, log.total
+    end
+    log.older[n] = { at = at + 0, count = count + 0, total = total + 0 }
   end
-  local at, count, total = string.match(log[n + 1], '^(%d+) (%d+) (%d+)$')
-  if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
-    return log.at, log.total, log.total
+  return log.older[n]
+end
+
+-- Returns the first entry from the n-th on that `is_found`, else the newest, and its number.
+local function log_find(log, n, is_found)
+  local low, high = n, log.length + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_found(log_entry(log, middle)) then
+      high = middle
+    else
+      low = middle + 1
+    end
   end
-  return at + 0, count + 0, total + 0
+  return log_entry(log, low), low
 end
 
 -- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
@@ -23,53 +37,32 @@ local function log_end(log, limit, at)
   return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
 end
 
--- Returns the number of the first entry from the n-th on that was taken at `since` or later, counts after `moment` and
--- has a total of at least `total`; else the number of the newest entry.
-local function log_find(log, limit, n, since, moment, total)
-  local function is_found(n)
-    local at, _, sum = log_entry(log, n)
-    return not log[n + 1] or at >= since and sum >= total and log_end(log, limit, at) > moment
-  end
-  -- Mostly it is the first or the second one, so the steps double until one is found, and then halve.
-  local low, high, step = n, math.huge, 0
-  while low < high do
-    local middle = high < math.huge and math.floor((low + high) / 2) or low + step
-    if is_found(middle) then
-      high = middle
-    else
-      low, step = middle + 1, 2 * step + 1
-    end
-  end
-  return low
-end
-
--- Returns a log that is fresh, in the place of all elements.
+-- Returns a log without permits, in the place of all entries.
 local function log_fresh(limit)
-  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, dropped = -1 }
+  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, older = {}, length = 0,
+    dropped = -1 }
 end
 
--- Returns the log of elements, of which the `dropped` oldest have ended, or all if this is -1. A log that is damaged or
--- from the future is full, for the longest span and with the most permits of it and of this quota.
-local function log_read(log, limit)
+-- Returns the log of a list or of a text, of which the `dropped` oldest entries have ended, or all if this is -1. A log
+-- that is damaged or from the future is full, for the longest span and with the most permits of it and of this quota.
+local function log_read(first, older, limit, key)
   local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
   limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
-  if not log[1] then
+  if not first then
     return log_fresh(limit)
   end
-  local at, count, total, slot, span, horizon = string.match(log[1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local has_length = at and #at == 16 and #total <= 16
-  log.at, log.count, log.total = tonumber(at), tonumber(count), tonumber(total)
-  log.slot, log.span, log.horizon = tonumber(slot), tonumber(span), tonumber(horizon)
-  local is_readable = has_length and log.count <= log.total and log.slot > 0 and log.slot <= log.span
-    and log.span <= 64000000000000 and log.horizon <= 158112000000000
+  local at, count, total, slot, span, horizon = string.match(first, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local log = { at = tonumber(at), count = tonumber(count), total = tonumber(total), slot = tonumber(slot),
+    span = tonumber(span), horizon = tonumber(horizon), older = older, key = key,
+    length = key and redis.call('LLEN', key) - 1 or #older }
+  local is_readable = at and #at == 16 and #total <= 16 and log.count <= log.total and log.slot > 0
+    and log.slot <= log.span and log.span <= 64000000000000 and log.horizon <= 158112000000000
   if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
     local full, old = log_fresh(limit), is_readable and log or limit
-    if is_readable then
-      at, count, total = log_entry(log, 1)
-    end
+    local oldest = is_readable and log_entry(log, 1)
     -- A loose window counts the present slot for less than a whole window.
     full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
-    full.count = math.max(is_readable and log.total - total + count or 0, limit.most)
+    full.count = math.max(oldest and log.total - oldest.total + oldest.count or 0, limit.most)
     full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
     full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
     full.total, full.is_damaged = full.count, true
@@ -77,11 +70,17 @@ local function log_read(log, limit)
   elseif log_end(log, log, log.at) <= now then
     return log_fresh(limit)
   end
-  log.dropped = log_find(log, log, 1, 0, now, 0) - 1
+  local _, oldest = log_find(log, 1, function(entry) return log_end(log, log, entry.at) > now end)
+  log.dropped = oldest - 1
   return log
 end
 
 -- Returns the first element of a log.
 local function log_head(log)
   return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
+end
+
+-- Returns an older entry as an element.
+local function log_element(entry)
+  return type(entry) == 'table' and string.format('%d %d %d', entry.at, entry.count, entry.total) or entry
 end

@@ -1,8 +1,10 @@
 -- Returns how many permits count after a moment that were taken at `since` or later, and the number of their first entry.
 local function log_counted(log, limit, since, moment)
-  local n = log_find(log, limit, 1, since, moment, 0)
-  local at, count, total = log_entry(log, n)
-  return at >= since and log_end(log, limit, at) > moment and log.total - total + count or 0, n
+  local function counts(entry)
+    return entry.at >= since and log_end(log, limit, entry.at) > moment
+  end
+  local first, n = log_find(log, 1, counts)
+  return counts(first) and log.total - first.total + first.count or 0, n
 end
 
 -- Returns the first moment from `from` on at which at most `room` of the permits count that were taken at `since` or later.
@@ -11,7 +13,8 @@ local function log_room(log, limit, since, room, from)
   if counted <= room then
     return from
   end
-  return math.max(from, log_end(log, limit, log_entry(log, log_find(log, limit, n, 0, 0, log.total - room))))
+  local last = log_find(log, n, function(entry) return entry.total >= log.total - room end)
+  return math.max(from, log_end(log, limit, last.at))
 end
 
 -- Returns how many permits a paced window admits in a slot with this number.
@@ -54,15 +57,15 @@ local function log_left(log, limit)
   return left
 end
 
--- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes `older`. Returns
--- the log, and the mark of the charge, which is the time until the entry.
+-- Charges a cost at a moment at which it fits. If that begins an entry, the newest one before becomes the last of the
+-- older ones, whose element is `pushed`. Returns the log, and the mark of the charge, which is the time until the entry.
 local function log_charge(log, limit, cost, at)
   log.left = log_left(log, limit) - cost
   -- Slots of two lengths share no grid.
   log.slot = log.slot == limit.slot and log.span == limit.span and limit.slot or 1
   log.span, log.horizon = math.max(log.span, limit.span), math.max(log.horizon, limit.horizon)
   if log.at > 0 and log.at - log.at % limit.slot < at - at % limit.slot then
-    log.older, log.count = string.format('%d %d %d', log.at, log.count, log.total), 0
+    log.pushed, log.count = log_element({ at = log.at, count = log.count, total = log.total }), 0
   end
   log.at, log.count, log.total = math.max(log.at, at), log.count + cost, log.total + cost
   return log, log.at - now

@@ -107,15 +107,15 @@ impl Ledger {
     fn find(&self, by: Header, n: usize, since: i128, moment: i128, least: i128) -> usize {
         let is_found = |n| {
             let (at, _, total) = self.entry(n);
-            n > self.older.len() || at >= since && total >= least && self.end(by, at) > moment
+            at >= since && total >= least && self.end(by, at) > moment
         };
-        let (mut low, mut high, mut step) = (n, None, 0);
-        while high.is_none_or(|high| low < high) {
-            let middle = high.map_or(low + step, |high| usize::midpoint(low, high));
+        let (mut low, mut high) = (n, self.older.len() + 1);
+        while low < high {
+            let middle = usize::midpoint(low, high);
             if is_found(middle) {
-                high = Some(middle);
+                high = middle;
             } else {
-                (low, step) = (middle + 1, 2 * step + 1);
+                low = middle + 1;
             }
         }
         low
