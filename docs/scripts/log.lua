@@ -17,8 +17,9 @@
 --         { 0, wait, reset, left }            refused, or a peek; a wait of -1 is for ever
 --         { ..., text }                       the error of PTTL or PEXPIRE, so that the expiry is not set anew
 --         text                                the error of LRANGE, or of PEXPIRE on a new key; nothing is charged
--- Costs   TIME; for each key LRANGE; if admitted LSET and PEXPIRE, RPUSH in a new slot, and LTRIM if entries have ended;
---         else PTTL. A check that is not a usual one takes LLEN too, and LINDEX for each step of a binary search
+-- Costs   TIME; for each key LRANGE, and twice if three entries have ended; if admitted LSET and PEXPIRE, RPUSH in a new
+--         slot, and LTRIM if entries have ended; else PTTL. A check that is not a usual one takes LLEN too, and LINDEX
+--         for each step of a binary search
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -249,10 +250,15 @@ for i, key in ipairs(KEYS) do
   local list, slot, span = redis.pcall('LRANGE', key, 0, 3), string.match(quota, '(%d+) (%d+)')
   local newest, at, count, total, writer = string.match(list[1] or '', '^((%d+) (%d+) (%d+))( %d+ %d+ %d+)$')
   local is_own, reply = writer == quota and slots == '0' and not within, nil
-  -- The oldest entry that counts, if it is one of the first three older ones, or the newest if there is no other.
+  -- The oldest entry that counts, if it is one of the first 63 older ones, or the newest if there is no other.
   local n, first, first_count, first_total, ends = 1, nil, nil, nil, 0
-  while is_own and n < 4 and ends <= now and list[n] do
+  while is_own and n < 64 and ends <= now and list[n] do
     n = n + 1
+    if n == 5 then
+      for place, element in ipairs(redis.call('LRANGE', key, 4, 63)) do
+        list[4 + place] = element
+      end
+    end
     first, first_count, first_total = string.match(list[n] or newest, '^(%d+) (%d+) (%d+)$')
     ends = first and first - first % slot + span or math.huge
   end
