@@ -40,7 +40,7 @@ fn states() -> impl Strategy<Value = String> {
         2 => near(4),
         2 => fine.prop_map(|(tat, increment, reach)| format!("{tat} {increment} {reach}")),
         2 => vec(numbers(), 1..7).prop_map(|words| words.join(" ")),
-        1 => Just("-".to_owned()),
+        1 => select(vec!["-", " -"]).prop_map(Into::into),
     ]
 }
 

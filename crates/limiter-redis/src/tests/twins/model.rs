@@ -108,11 +108,10 @@ impl Model {
             let value = value.as_deref();
             return limit.twin_mut().read(value, now);
         }
-        let states: Vec<_> = value.map(|value| value.split(',').collect()).unwrap_or_default();
+        let states: Vec<_> = value.map(|value| value.split(", ").collect()).unwrap_or_default();
         let mut is_possible = true;
         for (index, limit) in self.limits.iter_mut().enumerate() {
-            let state =
-                states.get(index).map_or("", |state| state.strip_prefix(' ').unwrap_or(state));
+            let state = states.get(index).copied().unwrap_or_default();
             let state = value.map(|_| state).filter(|state| *state != "-");
             is_possible &= limit.twin_mut().read(state, now);
         }
