@@ -7,8 +7,9 @@ use limiter_core::{Error, ErrorKind, Policy};
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
     client::{ScriptClient, options::Hidden},
-    events::{Event, Observer},
+    events::Event,
     limiter::RedisLimiter,
+    observer::Observer,
     scripts::Scripts,
     shared::Shared,
 };
@@ -82,9 +83,6 @@ impl<C: ScriptClient> Builder<C> {
     }
 
     /// Sets how long an answer may take: from 1 ms to 60 s, 50 ms by default.
-    ///
-    /// A reply that takes longer than half of it counts as slow. If most replies are slow, the
-    /// circuit breaker opens, as if they had failed.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
         self
@@ -150,7 +148,8 @@ impl<C: ScriptClient> Builder<C> {
     /// sends no call: from 1 to 200 ms, doubled after each probe that fails, up to 200 ms. The defaults are
     /// 5 and 100 ms.
     ///
-    /// It also opens when most of the last 20 calls failed or were slow.
+    /// Failures are in a row if no call got a reply in between. Calls that were under way at the same time
+    /// are one failure, and so are those that fail within 25 ms: one lost connection opens no breaker.
     pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
         (self.settings.failures, self.settings.open) = (failures, open);
         self
@@ -158,8 +157,10 @@ impl<C: ScriptClient> Builder<C> {
 
     /// Sets the observer that receives operational events, such as outages.
     ///
-    /// It is called on the thread on which the event happens, and must not block.
-    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+    /// It is called with one event after the other, on a thread for blocking tasks, so that it delays no
+    /// check. Up to 1,024 events wait for it; others are counted by
+    /// [`unobserved`](crate::Counters::unobserved).
+    pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.settings.observer = Some(Hidden(Arc::new(observer)));
         self
     }
@@ -183,7 +184,7 @@ impl<C: ScriptClient> Builder<C> {
         in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
         in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
         let breaker = format!("breaker with {failures} failures");
-        in_range(failures, 1..=Breaker::RECENT / 2, &breaker)?;
+        in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");
         in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
         RedisLimiter::of(Shared::new(client, settings, policy)?)

@@ -9,4 +9,5 @@ pub(crate) mod faults;
 pub(crate) mod operation;
 mod share;
 mod sync;
+pub(crate) mod under_way;
 pub(crate) mod wait;

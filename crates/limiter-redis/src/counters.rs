@@ -76,6 +76,8 @@ counters! {
     refunds_failed,
     /// Operations that were not sent, because the circuit breaker was open.
     not_asked,
+    /// Events that the observer did not receive, because 1,024 waited for it already.
+    unobserved,
     /// How many times a circuit breaker opened.
     breaker_opened,
     /// How many times a circuit breaker closed again. There is one breaker for writes and one for

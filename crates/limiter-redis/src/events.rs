@@ -12,31 +12,32 @@ use crate::{
     call::breaker::Transition,
     counters::{Count, Tally},
     damper::Damper,
+    observer::ObserverQueue,
     shared::Access,
 };
 
 /// An operational event of a limiter. Decisions of the store are not events: see [`Counters`](crate::Counters).
-#[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
-    kind: EventKind<'a>,
-    policy: &'a str,
-    node: Option<&'a str>,
+#[derive(Debug)]
+pub struct Event {
+    kind: EventKind,
+    policy: String,
+    node: Option<Arc<str>>,
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
-pub enum EventKind<'a> {
-    /// The circuit breaker opened: the server fails or is slow, and is not called until a probe
+pub enum EventKind {
+    /// The circuit breaker opened: the server fails or replies too late, and is not called until a probe
     /// succeeds. Checks get the fallback or an error at once.
     BreakerOpened,
     /// A probe succeeded, so the circuit breaker closed: the server is called again.
     BreakerClosed,
     /// A call to the store returned no decision. The error's [`kind`](Error::kind) says whether it may
-    /// have charged.
-    StoreError(&'a Error),
+    /// have charged, and [`CallError::of`](crate::CallError::of) returns the fault.
+    StoreError(Error),
     /// A refund was not confirmed by the store, so its permits may stay charged.
-    RefundFailed(&'a Error),
+    RefundFailed(Error),
     /// A check was decided without the store.
     Fallback(FallbackKind),
 }
@@ -53,25 +54,25 @@ pub enum FallbackKind {
     Local,
 }
 
-impl<'a> Event<'a> {
+impl Event {
     /// Returns what happened.
     #[must_use]
-    pub const fn kind(&self) -> EventKind<'a> {
-        self.kind
+    pub const fn kind(&self) -> &EventKind {
+        &self.kind
     }
 
     /// Returns the name of the policy under which it happened. For the circuit breaker, which all
     /// handles of a limiter share, this is the limiter's own policy.
     #[must_use]
-    pub const fn policy(&self) -> &'a str {
-        self.policy
+    pub fn policy(&self) -> &str {
+        &self.policy
     }
 
     /// Returns the address of the cluster node at which it happened, such as `10.0.0.1:6379`, or `None`
     /// if there is only one server.
     #[must_use]
-    pub const fn node(&self) -> Option<&'a str> {
-        self.node
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
     }
 
     /// Returns a name for metrics, in `snake_case`, which never changes.
@@ -81,7 +82,7 @@ impl<'a> Event<'a> {
     }
 }
 
-impl EventKind<'_> {
+impl EventKind {
     /// Returns the name for metrics and the counter.
     fn name_and_count(&self) -> (&'static str, fn(&Tally) -> &Count) {
         use FallbackKind::{Allow, Deny, Local};
@@ -106,7 +107,7 @@ pub(crate) struct Events {
     /// The name of the limiter's own policy.
     policy: String,
     pub(crate) tally: Tally,
-    observer: Option<Arc<Observer>>,
+    observer: Option<Arc<ObserverQueue>>,
     /// Of the log, for each breaker.
     dampers: Mutex<HashMap<Breaker, Damper>>,
 }
@@ -114,11 +115,8 @@ pub(crate) struct Events {
 /// The node and the access of a breaker.
 type Breaker = (Option<Arc<str>>, Access);
 
-/// Called with each event, by the thread on which it happens.
-pub(crate) type Observer = dyn Fn(&Event<'_>) + Send + Sync;
-
 impl Events {
-    pub(crate) fn new(policy: &str, observer: Option<Arc<Observer>>) -> Self {
+    pub(crate) fn new(policy: &str, observer: Option<Arc<ObserverQueue>>) -> Self {
         let (policy, tally) = (policy.to_owned(), Tally::default());
         Self { policy, tally, observer, dampers: Mutex::default() }
     }
@@ -158,18 +156,20 @@ impl Events {
         }
     }
 
-    /// Counts an event, and reports it to the observer.
+    /// Counts an event, and queues it for the observer.
     #[cold]
     pub(crate) fn report(
         &self,
-        kind: EventKind<'_>,
+        kind: EventKind,
         policy: &str,
         node: impl FnOnce() -> Option<Arc<str>>,
     ) {
         let (_, count) = kind.name_and_count();
         count(&self.tally).add();
-        if let Some(observer) = &self.observer {
-            observer(&Event { kind, policy, node: node().as_deref() });
+        if let Some(observer) = &self.observer
+            && !observer.push(Event { kind, policy: policy.to_owned(), node: node() })
+        {
+            self.tally.unobserved.add();
         }
     }
 }

@@ -91,6 +91,7 @@ pub mod guide;
 mod handle;
 mod keys;
 mod limiter;
+mod observer;
 mod operations;
 #[doc(hidden)]
 pub mod scripts;

@@ -14,7 +14,7 @@ use crate::{
     call::{
         denials::{Denial, Ticket},
         fallback::Local,
-        faults::CallError,
+        faults::{CallError, reported},
         operation::Token,
         wait,
     },
@@ -153,13 +153,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Counts and reports an operation that got no decision from the store.
-    pub(crate) fn report_error(&self, key: &[u8], error: &CallError) {
-        let error = Error::new(error.fault().kind(), error.to_string());
-        self.report(EventKind::StoreError(&error), key);
+    pub(crate) fn report_error(&self, key: &[u8], error: &Arc<CallError>) {
+        self.report(EventKind::StoreError(reported(error)), key);
     }
 
     /// Counts an event, and reports it to the observer.
-    pub(crate) fn report(&self, kind: EventKind<'_>, key: &[u8]) {
+    pub(crate) fn report(&self, kind: EventKind, key: &[u8]) {
         let Self { shared, handle } = self;
         shared.events.report(kind, handle.policy.name(), || shared.node_of(key));
     }

@@ -15,15 +15,18 @@ use crate::{
     builder::Settings,
     call::{
         batch::BatchQueue,
-        breaker::{self, Breaker, Pass, Refused},
+        breaker::{self, Breaker, Pass},
+        deadline::Deadline,
         denials::Denials,
         fallback::Local,
         faults::{CallError, Fault},
+        under_way::UnderWay,
     },
     client::ScriptClient,
     events::Events,
     handle::Handles,
     keys::Keys,
+    observer::ObserverQueue,
 };
 
 /// Whether an operation charges or gives back permits, or only reads them.
@@ -48,6 +51,7 @@ pub(crate) struct Shared<C> {
     /// calls from the others, and a server that is out of memory still serves peeks.
     breakers: [[Breaker; 2]; SERVERS],
     pub(crate) handles: Handles,
+    pub(crate) under_way: Arc<UnderWay>,
     /// The checks of all handles that wait to be sent.
     pub(crate) queue: BatchQueue,
     /// Whether a lost expiry that could not be restored has been logged.
@@ -63,7 +67,8 @@ impl<C: ScriptClient> Shared<C> {
     pub(crate) fn new(client: C, settings: Settings, policy: Policy) -> Result<Self, Error> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
-        let observer = settings.observer.clone().map(|observer| observer.0);
+        let observer = settings.observer.clone();
+        let observer = observer.map(|it| ObserverQueue::new(it.0, client.runtime().clone()));
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
             keys: Keys::new(&settings.prefix, &policy, secret)?,
@@ -76,6 +81,7 @@ impl<C: ScriptClient> Shared<C> {
                 [Breaker::new(settings), Breaker::new(settings)]
             }),
             handles: Handles::default(),
+            under_way: Arc::default(),
             queue: BatchQueue::default(),
             batches: AtomicBool::new(settings.batching && client.takes_many_keys()),
             has_warned: AtomicBool::new(false),
@@ -125,11 +131,10 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Counts an operation that the circuit breaker refused, and returns its error.
-    pub(crate) fn breaker_is_open(&self, key: &[u8], open: Refused) -> Arc<CallError> {
+    pub(crate) fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
         self.events.tally.not_asked.add();
         let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
-        let retry_in = open.retry_in;
-        let message = format!("Redis{node} failed recently and is not called for {retry_in:?}");
+        let message = format!("Redis{node} failed recently and is not called");
         Arc::new(CallError::new(Fault::NotSent, message))
     }
 
@@ -140,20 +145,36 @@ impl<C: ScriptClient> Shared<C> {
         (key, access): (&[u8], Access),
         error: Option<&CallError>,
     ) {
-        let now = Instant::now();
-        // Without a result, the pass lets another call probe.
-        let server_failed = error.map_or(Some(false), |error| error.fault().server_failed());
-        let Some(failed) = server_failed else { return };
-        let transition = if failed { pass.failed(now) } else { pass.succeeded(now) };
-        if transition.is_none() && !(failed && self.breaker(key, access).is_open()) {
-            return;
-        }
-        let (node, slow) = (self.node_of(key), self.settings.deadline / 2);
-        let slow = || format!("replies took longer than {slow:?}, which is half of the deadline");
-        let cause = error.map_or_else(slow, ToString::to_string);
+        let failed = error.map_or(Some(false), |error| error.fault().server_failed());
+        let transition = match failed {
+            // Without a result, the pass lets another call probe.
+            None => return,
+            Some(false) => pass.succeeded(),
+            Some(true) => pass.failed(Instant::now()),
+        };
+        let cause = || error.map_or(String::new(), ToString::to_string);
         match transition {
-            Some(transition) => self.events.transition(transition, access, node, &cause),
-            None => self.events.log_outage(access, node, &cause),
+            Some(transition) => {
+                self.events.transition(transition, access, self.node_of(key), &cause());
+            }
+            None if failed == Some(true) && self.breaker(key, access).is_open() => {
+                self.events.log_outage(access, self.node_of(key), &cause());
+            }
+            None => {}
+        }
+    }
+
+    /// Reports to the circuit breaker that a caller waited for its answer in vain.
+    pub(crate) fn timed_out(
+        &self,
+        key: &[u8],
+        access: Access,
+        deadline: Deadline,
+        error: &CallError,
+    ) {
+        let opened = self.breaker(key, access).timed_out(deadline.since(), Instant::now());
+        if let Some(opened) = opened {
+            self.events.transition(opened, access, self.node_of(key), &error.to_string());
         }
     }
 

@@ -12,9 +12,11 @@ use limiter_core::{Cost, Decision, Error};
 use tokio::sync::oneshot;
 
 use super::{
+    breaker::Open,
     deadline::{Deadline, run_once},
     denials::{Denial, Ticket},
     faults::{CallError, Fault, Outcome},
+    under_way::Operating,
 };
 use crate::{
     client::{ScriptClient, ScriptReply, command::quoted},
@@ -39,6 +41,7 @@ pub(crate) struct Check {
     deadline: Deadline,
     ticket: Ticket,
     answer: oneshot::Sender<Outcome<Decision>>,
+    _operating: Operating,
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
@@ -46,20 +49,21 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// A check that was sent outlives its caller. A check that was not sent yet is dropped with it.
     pub(crate) async fn send_check(&self, key: &[u8], cost: Cost) -> Result<Decision, Error> {
-        self.ask(key, Access::Write, |deadline, answer| {
+        let outcome = self.ask(key, Access::Write, |deadline, operating, answer| {
             let Self { shared, handle } = self;
             let (limiter, runtime) = (self.clone(), shared.client.runtime());
             let ticket = shared.denials.ticket(key);
             let (key, handle) = (key.to_vec(), Arc::clone(handle));
-            let check = Check { key, handle, cost, deadline, ticket, answer };
+            let check =
+                Check { key, handle, cost, deadline, ticket, answer, _operating: operating };
             if !shared.batches.load(Relaxed) {
                 drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
             } else if shared.queue.push(check) {
                 let turn = Turn { shared: Arc::clone(shared), is_over: false };
                 drop(runtime.spawn(limiter.send_queued(turn)));
             }
-        })
-        .await
+        });
+        self.answer(outcome.await?)
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs.
@@ -102,8 +106,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
             let sent = Instant::now();
             let pass = match shared.breaker(&node, Access::Write).pass(sent) {
                 Ok(pass) => pass,
-                Err(open) => {
-                    let error = shared.breaker_is_open(&node, open);
+                Err(Open) => {
+                    let error = shared.breaker_is_open(&node);
                     for check in checks {
                         drop(check.answer.send(Err(Arc::clone(&error))));
                     }
@@ -178,22 +182,19 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Counts a check's outcome, caches a denial, and answers the caller if it still waits.
     fn deliver(&self, check: Check, answer: Outcome<Decision>, sent: Instant) {
-        let Check { key, handle, cost, deadline, ticket, answer: caller } = check;
+        let Check { key, handle, cost, deadline, ticket, answer: caller, _operating } = check;
         let limiter = Self { shared: Arc::clone(&self.shared), handle };
         match &answer {
             Ok(decision) => {
                 let (decision, received) = (*decision, Instant::now());
                 limiter.decided(ticket, &key, Denial { cost, decision, sent, received });
-                // A caller whose time is over got the error of a missing reply, and has asked the local
-                // fallback itself.
+                // A caller whose time is over has asked the local fallback itself.
                 if !caller.is_closed() {
                     let local = limiter.handle.local.as_ref().filter(|_| decision.is_admitted());
                     drop(local.and_then(|local| local.follow(&key, cost)));
-                } else if deadline.left().is_zero() {
-                    let late = CallError::new(Fault::NoReply, "the reply came after the deadline");
-                    limiter.report_error(&key, &late);
                 }
             }
+            Err(_) if caller.is_closed() && deadline.caller_timed_out() => {}
             Err(error) => limiter.report_error(&key, error),
         }
         drop(caller.send(answer));

@@ -7,25 +7,26 @@ use std::{
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
 
-/// Lets calls pass to the store while it replies in time.
+/// Lets calls pass to the store while it replies.
 ///
-/// It opens when the last few calls failed one after the other, or most of the last
-/// [`Breaker::RECENT`]; a slow reply counts as a failure. While it is open, calls are refused at
-/// once. After a short time one call at a time may pass as a probe: its success closes the breaker,
-/// its failure keeps it open for longer.
+/// It opens after several failures without a reply in between. Calls that were under way together when the
+/// store failed are one failure, however many they are, and so are those that fail within
+/// [`Breaker::APART`]: a lost connection or a pause of the store counts once. While it is open, calls are
+/// refused at once. After a short time one call at a time may pass as a probe: its success closes the
+/// breaker, its failure keeps it open for longer.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// The epoch while the latest calls all succeeded, or [`TROUBLED`]. A call then reads this word,
+    /// The epoch while the latest call succeeded, or [`TROUBLED`]. A call then reads this word,
     /// writes nothing and takes no lock.
     calm: AtomicU64,
     inner: Mutex<Inner>,
     settings: Settings,
 }
 
-/// The latest calls did not all succeed.
+/// The latest call did not succeed.
 const TROUBLED: u64 = u64::MAX;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Inner {
     /// Counts the transitions and probes. The result of a call counts only in the epoch of its pass.
     epoch: u64,
@@ -35,8 +36,10 @@ struct Inner {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed {
-        /// One bit for each of the recent calls, the latest one lowest: whether it failed.
-        history: u32,
+        /// Failures since the last reply.
+        failures: u32,
+        /// When the last of them was counted.
+        counted: Option<Instant>,
     },
     Open {
         since: Instant,
@@ -50,15 +53,13 @@ enum State {
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// How many failures in a row open it, at least one. More than half of [`Breaker::RECENT`] have no
-    /// effect, because it then opens by the recent calls first.
+    /// How many failures in a row open it, at least one.
     pub(crate) failures: u32,
     /// How long calls are refused before the first probe. It doubles with each probe that fails, up
     /// to [`Breaker::MAX_OPEN`].
     pub(crate) open: Duration,
-    /// The longest time of a call. A reply that takes more than half of it counts as a failure. If a
-    /// probe has not ended a second after it, because it is neither polled nor dropped, another call
-    /// may probe.
+    /// The longest time of a call. If a probe has not ended a second after it, because it is neither polled
+    /// nor dropped, another call may probe.
     pub(crate) deadline: Duration,
 }
 
@@ -74,10 +75,7 @@ pub(crate) struct Pass<'a> {
 
 /// The breaker is open: the call must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// When to try again: not zero, and at most [`Breaker::MAX_OPEN`].
-    pub(crate) retry_in: Duration,
-}
+pub(crate) struct Open;
 
 /// What the result of a call has changed. Each change is returned to one caller only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +86,9 @@ pub(crate) enum Transition {
 }
 
 impl Breaker {
-    /// How many of the latest calls count.
-    pub(crate) const RECENT: u32 = 20;
+    /// The shortest time between two failures that count. A connection that was closed is made again in
+    /// less; a server that refuses connections is left alone after five of them, a tenth of a second.
+    pub(crate) const APART: Duration = Duration::from_millis(25);
 
     /// The longest time without a probe.
     pub(crate) const MAX_OPEN: Duration = Duration::from_millis(200);
@@ -98,13 +97,13 @@ impl Breaker {
 
     /// Returns a closed breaker.
     pub(crate) fn new(settings: Settings) -> Self {
-        let inner = Inner { epoch: 0, state: State::Closed { history: 0 } };
+        let inner = Inner { epoch: 0, state: State::CALM };
         Self { calm: AtomicU64::new(0), inner: Mutex::new(inner), settings }
     }
 
     /// Returns the permission for one call that is sent now.
     #[inline]
-    pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Refused> {
+    pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Open> {
         let calm = self.calm.load(Relaxed);
         let epoch = if calm == TROUBLED { self.probe(now)? } else { calm };
         Ok(Pass { breaker: self, epoch, sent: now })
@@ -112,8 +111,14 @@ impl Breaker {
 
     /// Returns whether a call that is made now may be sent, if only as a probe.
     #[inline]
-    pub(crate) fn may_pass(&self, now: Instant) -> Result<(), Refused> {
+    pub(crate) fn may_pass(&self, now: Instant) -> Result<(), Open> {
         if self.calm.load(Relaxed) == TROUBLED { self.lock().may_pass(now) } else { Ok(()) }
+    }
+
+    /// Records that a caller gave up on a call that was made at `sent`, and whose outcome is not known.
+    pub(crate) fn timed_out(&self, sent: Instant, now: Instant) -> Option<Transition> {
+        let Inner { epoch, state } = *self.lock();
+        matches!(state, State::Closed { .. }).then(|| self.note(epoch, sent, Some(now))).flatten()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -122,7 +127,7 @@ impl Breaker {
 
     /// Returns the epoch of a call. If the breaker is open, the call becomes the probe, if one is due.
     #[cold]
-    fn probe(&self, now: Instant) -> Result<u64, Refused> {
+    fn probe(&self, now: Instant) -> Result<u64, Open> {
         let mut inner = self.lock();
         inner.may_pass(now)?;
         if let State::Open { pause, .. } = inner.state {
@@ -132,28 +137,40 @@ impl Breaker {
         Ok(inner.epoch)
     }
 
-    /// Counts the result of a call.
-    fn note(&self, epoch: u64, failed: bool, now: Instant) -> Option<Transition> {
-        if !failed && self.calm.load(Relaxed) == epoch {
+    /// Counts the result of a call that was sent at `sent`.
+    fn note(&self, epoch: u64, sent: Instant, failed_at: Option<Instant>) -> Option<Transition> {
+        if failed_at.is_none() && self.calm.load(Relaxed) == epoch {
             return None;
         }
         let mut inner = self.lock();
         if inner.epoch != epoch {
             return None;
         }
-        let (state, transition) = match inner.state {
-            State::Closed { history } => {
-                let history = (history << 1 | u32::from(failed)) & ((1 << Self::RECENT) - 1);
-                if !failed || !self.has_failed(history) {
-                    inner.state = State::Closed { history };
-                    self.calm.store(if history == 0 { epoch } else { TROUBLED }, Relaxed);
+        let (state, transition) = match (inner.state, failed_at) {
+            (State::Closed { .. }, None) => {
+                inner.state = State::CALM;
+                self.calm.store(epoch, Relaxed);
+                return None;
+            }
+            (State::Closed { counted: Some(last), .. }, Some(now))
+                if sent < last || now.saturating_duration_since(last) < Self::APART =>
+            {
+                return None;
+            }
+            (State::Closed { failures, .. }, Some(now)) => {
+                let failures = failures + 1;
+                if failures < self.settings.failures {
+                    inner.state = State::Closed { failures, counted: Some(now) };
+                    self.calm.store(TROUBLED, Relaxed);
                     return None;
                 }
                 (State::open(now, self.settings.open), Some(Transition::Opened))
             }
             // A result of this epoch is the probe's.
-            State::Open { pause, .. } if failed => (State::open(now, 2 * pause), None),
-            State::Open { .. } => (State::Closed { history: 0 }, Some(Transition::Closed)),
+            (State::Open { pause, .. }, Some(now)) => {
+                (State::open(now, pause.saturating_mul(2)), None)
+            }
+            (State::Open { .. }, None) => (State::CALM, Some(Transition::Closed)),
         };
         self.begin(&mut inner, state);
         transition
@@ -177,11 +194,6 @@ impl Breaker {
         self.calm.store(if is_closed { inner.epoch } else { TROUBLED }, Relaxed);
     }
 
-    const fn has_failed(&self, history: u32) -> bool {
-        let in_a_row = history.trailing_ones();
-        in_a_row >= self.settings.failures || history.count_ones() * 2 > Self::RECENT
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No operation under the lock can leave it half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -189,6 +201,8 @@ impl Breaker {
 }
 
 impl State {
+    const CALM: Self = Self::Closed { failures: 0, counted: None };
+
     fn open(since: Instant, pause: Duration) -> Self {
         let pause = pause.min(Breaker::MAX_OPEN);
         Self::Open { since, lasts: pause, pause }
@@ -196,25 +210,23 @@ impl State {
 }
 
 impl Inner {
-    fn may_pass(&self, now: Instant) -> Result<(), Refused> {
+    fn may_pass(&self, now: Instant) -> Result<(), Open> {
         let State::Open { since, lasts, .. } = self.state else { return Ok(()) };
-        let left = lasts.saturating_sub(now.saturating_duration_since(since));
-        let retry_in = left.min(Breaker::MAX_OPEN);
-        if left.is_zero() { Ok(()) } else { Err(Refused { retry_in }) }
+        let is_over = now.saturating_duration_since(since) >= lasts;
+        if is_over { Ok(()) } else { Err(Open) }
     }
 }
 
 impl Pass<'_> {
-    /// Records that the store has replied by now, even if it replied with an error.
+    /// Records that the store has replied, even if it replied with an error.
     #[inline]
-    pub(crate) fn succeeded(self, now: Instant) -> Option<Transition> {
-        let slow = now.saturating_duration_since(self.sent) > self.breaker.settings.deadline / 2;
-        self.breaker.note(self.epoch, slow, now)
+    pub(crate) fn succeeded(self) -> Option<Transition> {
+        self.breaker.note(self.epoch, self.sent, None)
     }
 
     /// Records that the call failed.
     pub(crate) fn failed(self, now: Instant) -> Option<Transition> {
-        self.breaker.note(self.epoch, true, now)
+        self.breaker.note(self.epoch, self.sent, Some(now))
     }
 }
 

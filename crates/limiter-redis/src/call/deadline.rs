@@ -10,6 +10,9 @@ use crate::client::{ScriptCall, ScriptClient, ScriptReply};
 /// The longest pause before a call that was not executed is sent again.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How much longer than the deadline a caller waits.
+const GRACE: Duration = Duration::from_millis(2);
+
 /// The time by which a call must have a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
@@ -25,6 +28,22 @@ impl Deadline {
 
     pub(crate) fn left(self) -> Duration {
         self.within.saturating_sub(self.since.elapsed())
+    }
+
+    /// Returns when the call was made.
+    pub(crate) const fn since(self) -> Instant {
+        self.since
+    }
+
+    /// Returns how long the caller waits: longer than the call's own time-out, which names the cause and
+    /// is reported first.
+    pub(crate) fn of_caller(self) -> Duration {
+        self.left().saturating_add(GRACE)
+    }
+
+    /// Returns whether a caller that does not wait any more has reported its own time-out.
+    pub(crate) fn caller_timed_out(self) -> bool {
+        self.since.elapsed() > self.within.saturating_add(GRACE)
     }
 
     /// Waits before a call that was not executed is sent once more, and returns whether enough time

@@ -117,7 +117,8 @@ impl Denials {
         let holding = refusals.iter().filter(|refusal| {
             refusal.is_of(hash, key, policy) && refusal.denial.cost <= cost && now < refusal.until
         });
-        let longest = holding.map(|refusal| refusal.denial).max_by_key(|denial| denial.wait(now));
+        let wait = |denial: &Denial| denial.wait(now).unwrap_or(Duration::MAX);
+        let longest = holding.map(|refusal| refusal.denial).max_by_key(wait);
         Some(longest?.decision(cost, now))
     }
 
@@ -130,8 +131,7 @@ impl Denials {
         Ticket { hash, generation: generation.unwrap_or(0) }
     }
 
-    /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission, nor
-    /// for a cost that can never fit, because a denial without a wait has no end.
+    /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission.
     pub(crate) fn insert(&self, ticket: Ticket, key: &[u8], policy: &Policy, denial: Denial) {
         let hash = ticket.hash;
         if let Some(until) = denial.until()
@@ -203,10 +203,12 @@ impl Refusal {
 }
 
 impl Denial {
-    /// Returns until when it is cached, or `None` if the decision has no wait.
+    /// Returns until when it is cached, or `None` if it is an admission.
     fn until(&self) -> Option<Instant> {
-        let wait = self.decision.retry_after().filter(|_| !self.decision.is_admitted())?;
-        self.sent.checked_add(wait.min(Denials::MAX_AGE))
+        // A cost that can never fit is refused for ever.
+        let wait = self.decision.retry_after().unwrap_or(Duration::MAX);
+        let until = self.sent.checked_add(wait.min(Denials::MAX_AGE));
+        until.filter(|_| !self.decision.is_admitted())
     }
 
     /// Returns the decision for `cost`, which is at least the denied one.
@@ -215,13 +217,12 @@ impl Denial {
         let reset_after = self.left_of(usage.reset_after(), now);
         let usage =
             Usage::new(usage.limit(), usage.remaining(), reset_after).of_limit(usage.limit_index());
-        let fits = cost.get() <= usage.limit();
-        let retry_after = fits.then(|| self.wait(now));
+        let retry_after = self.wait(now).filter(|_| cost.get() <= usage.limit());
         Decision::refused(usage, retry_after).with_source(Source::Cache)
     }
 
-    fn wait(&self, now: Instant) -> Duration {
-        self.left_of(self.decision.retry_after().unwrap_or_default(), now)
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        self.decision.retry_after().map(|wait| self.left_of(wait, now))
     }
 
     /// Returns the time left, rounded up to a tick of the store's clock.

@@ -199,6 +199,22 @@ impl CallError {
         Self { fault, ..self }
     }
 
+    /// Returns why a call to the store failed: the source of the error of an operation, or of an
+    /// [`Event`](crate::Event). Returns `None` if the error has another cause.
+    ///
+    /// ```
+    /// use limiter_core::Error;
+    /// use limiter_redis::{CallError, Fault};
+    ///
+    /// fn is_late(error: &Error) -> bool {
+    ///     CallError::of(error).is_some_and(|call| call.fault() == Fault::NoReply)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn of(error: &Error) -> Option<&Self> {
+        shared_source(error).map(|error| &**error)
+    }
+
     /// Returns the fault.
     #[must_use]
     pub const fn fault(&self) -> Fault {
@@ -225,6 +241,24 @@ pub(crate) type Outcome<T> = Result<T, Arc<CallError>>;
 pub(crate) fn named(policy: &str, error: Arc<CallError>) -> Error {
     let message = format!("policy {policy:?}: {error}");
     Error::new(error.fault().kind(), message).with_source(error)
+}
+
+/// Returns the error for an observer, which knows the policy.
+pub(crate) fn reported(error: &Arc<CallError>) -> Error {
+    Error::new(error.fault().kind(), error.to_string()).with_source(Arc::clone(error))
+}
+
+/// Returns the error of a caller once more.
+pub(crate) fn copied(error: &Error) -> Error {
+    let copy = Error::new(error.kind(), error.to_string());
+    match shared_source(error) {
+        Some(source) => copy.with_source(Arc::clone(source)),
+        None => copy,
+    }
+}
+
+fn shared_source(error: &Error) -> Option<&Arc<CallError>> {
+    error.source()?.downcast_ref()
 }
 
 /// Returns the first word of a server's error reply.

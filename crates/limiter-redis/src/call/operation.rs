@@ -15,7 +15,7 @@ use super::{
     batch::read_reply,
     deadline::{Deadline, run},
     denials::{Denial, Denials},
-    faults::Outcome,
+    faults::{Outcome, copied, named, reported},
 };
 use crate::{
     client::{ScriptCall, ScriptClient},
@@ -55,7 +55,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         cost: Cost,
         within: Duration,
     ) -> Result<(CheckReply, Option<Receipt>), Error> {
-        self.in_task(key, Access::Write, async move |operation: Operation<C>| {
+        let outcome = self.in_task(key, Access::Write, async move |operation: Operation<C>| {
             let Operation { limiter, key, .. } = &operation;
             let Self { shared, handle } = limiter;
             let (ticket, sent) = (shared.denials.ticket(key), Instant::now());
@@ -66,16 +66,16 @@ impl<C: ScriptClient> RedisLimiter<C> {
             let follow = |_| handle.local.as_ref()?.follow(key, cost);
             let local = taken.charged.as_ref().and_then(follow);
             Ok((taken, local))
-        })
-        .await
+        });
+        self.answer(outcome.await?)
     }
 
     pub(crate) async fn send_peek(&self, key: &[u8]) -> Result<Usage, Error> {
-        self.in_task(key, Access::Read, async move |operation: Operation<C>| {
+        let outcome = self.in_task(key, Access::Read, async move |operation: Operation<C>| {
             let plan = &operation.limiter.handle.plan;
             operation.call(plan.peek(), |reply| plan.peeked(reply)).await
-        })
-        .await
+        });
+        self.answer(outcome.await?)
     }
 
     /// Gives back `permits` of a charge through this handle, and returns how many came back.
@@ -90,37 +90,56 @@ impl<C: ScriptClient> RedisLimiter<C> {
             }
             let _forgotten = Forgotten { denials: &shared.denials, key };
             let call = handle.plan.refund(&of_task.charged, permits);
-            operation.call(call, |reply| handle.plan.refunded(reply)).await
+            let refunded = operation.call(call, |reply| handle.plan.refunded(reply)).await;
+            if let Err(error) = &refunded {
+                operation.limiter.report(EventKind::RefundFailed(reported(error)), key);
+            }
+            refunded
         };
-        let result = self.in_task(&token.key, Access::Write, refund).await;
-        if let Err(error) = &result {
-            self.report(EventKind::RefundFailed(error), &token.key);
+        let outcome = self.in_task(&token.key, Access::Write, refund).await;
+        if let Err(error) = &outcome {
+            self.report(EventKind::RefundFailed(copied(error)), &token.key);
         }
-        result
+        self.answer(outcome?)
     }
 
     pub(crate) async fn send_reset(&self, key: &[u8]) -> Result<(), Error> {
-        self.in_task(key, Access::Write, async move |operation: Operation<C>| {
+        let outcome = self.in_task(key, Access::Write, async move |operation: Operation<C>| {
             let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
             let _forgotten = Forgotten { denials: &shared.denials, key };
             operation.call(handle.plan.reset(), |reply| reply.first().map(drop)).await
-        })
-        .await
+        });
+        self.answer(outcome.await?)
     }
 
-    /// Runs an operation in a task of its own, and waits for its outcome.
+    /// Runs an operation in a task of its own, reports if it fails, and waits for its outcome.
     async fn in_task<T: Send + 'static, F: Future<Output = Outcome<T>> + Send + 'static>(
         &self,
         key: &[u8],
         access: Access,
         run: impl FnOnce(Operation<C>) -> F,
-    ) -> Result<T, Error> {
-        self.ask(key, access, |deadline, answer| {
-            let limiter = self.clone();
-            let run = run(Operation { limiter, key: key.to_vec(), access, deadline });
-            drop(self.shared.client.runtime().spawn(async move { drop(answer.send(run.await)) }));
+    ) -> Result<Outcome<T>, Error> {
+        self.ask(key, access, |deadline, operating, answer| {
+            let (limiter, key) = (self.clone(), key.to_vec());
+            let run =
+                run(Operation { limiter: limiter.clone(), key: key.clone(), access, deadline });
+            drop(self.shared.client.runtime().spawn(async move {
+                let outcome = run.await;
+                if let Err(error) = &outcome
+                    && !(answer.is_closed() && deadline.caller_timed_out())
+                {
+                    limiter.report_error(&key, error);
+                }
+                drop(answer.send(outcome));
+                drop(operating);
+            }));
         })
         .await
+    }
+
+    /// Returns an outcome to its caller.
+    pub(super) fn answer<T>(&self, outcome: Outcome<T>) -> Result<T, Error> {
+        outcome.map_err(|error| named(self.handle.policy.name(), error))
     }
 }
 
@@ -134,7 +153,7 @@ impl<C: ScriptClient> Operation<C> {
         let Self { limiter, key, access, deadline } = self;
         let shared = &limiter.shared;
         let pass = shared.breaker(key, *access).pass(Instant::now());
-        let pass = pass.map_err(|open| shared.breaker_is_open(key, open))?;
+        let pass = pass.map_err(|_| shared.breaker_is_open(key))?;
         call.keys.push(key.clone());
         let result = run(&shared.client, &mut call, *deadline).await;
         let result = result.and_then(|reply| {
@@ -145,9 +164,6 @@ impl<C: ScriptClient> Operation<C> {
             Ok(value)
         });
         shared.note(pass, (key, *access), result.as_ref().err());
-        if let Err(error) = &result {
-            limiter.report_error(key, error);
-        }
         result.map_err(Arc::new)
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::call::breaker::{Breaker, Refused, Settings, Transition};
+use crate::call::breaker::{Breaker, Settings, Transition};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const OPEN: Duration = Duration::from_millis(100);
@@ -21,14 +21,21 @@ fn breaker() -> (Breaker, Instant) {
     (Breaker::new(SETTINGS), start)
 }
 
+/// Lets a closed breaker count five failures, and returns when the last of them opened it.
+fn open(breaker: &Breaker, mut now: Instant) -> Instant {
+    for _ in 1..5 {
+        assert_eq!(fail(breaker, now), None);
+        now += Breaker::APART;
+    }
+    assert_eq!(fail(breaker, now), Some(Transition::Opened));
+    now
+}
+
 /// A breaker that has just opened.
 fn open_breaker() -> (Breaker, Instant) {
     let (breaker, now) = breaker();
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-    (breaker, now)
+    let opened = open(&breaker, now);
+    (breaker, opened)
 }
 
 fn fail(breaker: &Breaker, now: Instant) -> Option<Transition> {
@@ -36,63 +43,94 @@ fn fail(breaker: &Breaker, now: Instant) -> Option<Transition> {
 }
 
 fn succeed(breaker: &Breaker, now: Instant) -> Option<Transition> {
-    breaker.pass(now).unwrap().succeeded(now)
+    breaker.pass(now).unwrap().succeeded()
 }
 
+/// Returns how long calls are refused from a moment on, at most [`Breaker::MAX_OPEN`].
 fn retry_in(breaker: &Breaker, now: Instant) -> Option<Duration> {
-    breaker.pass(now).err().map(|Refused { retry_in }| retry_in)
+    let is_refused = |nanos| breaker.may_pass(now + Duration::from_nanos(nanos)).is_err();
+    let (mut low, mut high) = (0, u64::try_from(Breaker::MAX_OPEN.as_nanos()).unwrap());
+    while low < high {
+        let middle = u64::midpoint(low, high);
+        if is_refused(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    (low > 0).then(|| Duration::from_nanos(low))
 }
 
 #[test]
 fn five_failures_in_a_row_open_it() {
-    let (breaker, now) = breaker();
-    for _ in 0..2 {
+    let (breaker, mut now) = breaker();
+    for _ in 0..100 {
         for _ in 0..4 {
             assert_eq!(fail(&breaker, now), None);
+            now += Breaker::APART;
         }
         assert_eq!(succeed(&breaker, now), None);
-        // So that most calls succeed.
-        for _ in 0..Breaker::RECENT {
-            assert_eq!(succeed(&breaker, now), None);
-        }
     }
-    for _ in 0..4 {
-        assert_eq!(fail(&breaker, now), None);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-    assert_eq!(retry_in(&breaker, now), Some(OPEN));
+    let opened = open(&breaker, now);
+    assert_eq!(retry_in(&breaker, opened), Some(OPEN));
 }
 
 #[test]
-fn failures_of_most_of_the_recent_calls_open_it() {
-    let (breaker, now) = breaker();
-    for _ in 0..1_000 {
-        assert_eq!(fail(&breaker, now), None, "half of the calls fail");
-        assert_eq!(succeed(&breaker, now), None);
+fn five_time_outs_one_after_the_other_open_it_within_five_deadlines() {
+    let (breaker, mut now) = breaker();
+    for time_out in 1..=5 {
+        let pass = breaker.pass(now).unwrap();
+        now += DEADLINE;
+        let opened = (time_out == 5).then_some(Transition::Opened);
+        assert_eq!(pass.failed(now), opened);
     }
-    assert_eq!(fail(&breaker, now), None);
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
 }
 
 #[test]
-fn slow_answers_count_as_failures() {
-    let (breaker, now) = breaker();
-    for _ in 0..100 {
-        assert_eq!(breaker.pass(now).unwrap().succeeded(now + DEADLINE / 2), None);
+fn time_outs_that_overlap_are_one_failure() {
+    let (breaker, start) = breaker();
+    // 500 tasks whose calls all begin within a deadline, four times.
+    for round in 0..4 {
+        let start = start + 2 * DEADLINE * round;
+        let calls = (0..500).map(|task| start + DEADLINE * task / 501);
+        let calls: Vec<_> = calls.map(|sent| (breaker.pass(sent).unwrap(), sent)).collect();
+        for (pass, sent) in calls {
+            assert_eq!(pass.failed(sent + DEADLINE), None);
+        }
     }
-    let slow = now + DEADLINE / 2 + Duration::from_nanos(1);
-    for _ in 1..5 {
-        assert_eq!(breaker.pass(now).unwrap().succeeded(slow), None);
+    assert_eq!(fail(&breaker, start + 10 * DEADLINE), Some(Transition::Opened));
+}
+
+#[test]
+fn a_connection_that_is_lost_and_made_again_is_one_failure() {
+    let (breaker, start) = breaker();
+    for lost in 0..4 {
+        // Calls that find no connection fail at once, until it is made.
+        for moment in 0..Breaker::APART.as_micros() {
+            let moment = u64::try_from(moment).unwrap();
+            let now = start + Breaker::APART * lost + Duration::from_micros(moment);
+            assert_eq!(fail(&breaker, now), None);
+        }
     }
-    assert_eq!(breaker.pass(now).unwrap().succeeded(slow), Some(Transition::Opened));
+    assert_eq!(fail(&breaker, start + 4 * Breaker::APART), Some(Transition::Opened));
+}
+
+#[test]
+fn replies_within_the_deadline_are_no_failures() {
+    let (breaker, start) = breaker();
+    for call in 0..1_000 {
+        let pass = breaker.pass(start + DEADLINE * call).unwrap();
+        assert_eq!(pass.succeeded(), None, "however late in it");
+    }
 }
 
 #[test]
 fn cancelled_calls_count_neither_way() {
-    let (breaker, now) = breaker();
+    let (breaker, mut now) = breaker();
     for _ in 1..5 {
         assert_eq!(fail(&breaker, now), None);
         drop(breaker.pass(now).unwrap());
+        now += Breaker::APART;
     }
     assert_eq!(fail(&breaker, now), Some(Transition::Opened));
 }
@@ -114,21 +152,9 @@ fn one_probe_passes_and_its_success_closes_the_breaker() {
     let probe = breaker.pass(now).unwrap();
     assert_eq!(retry_in(&breaker, now), Some(Breaker::MAX_OPEN));
     assert_eq!(retry_in(&breaker, now + ms(49)), Some(Breaker::MAX_OPEN));
-    assert_eq!(probe.succeeded(now + ms(1)), Some(Transition::Closed));
+    assert_eq!(probe.succeeded(), Some(Transition::Closed));
     // Nothing is held against it.
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-}
-
-#[test]
-fn a_slow_probe_keeps_it_open() {
-    let (breaker, opened) = open_breaker();
-    let sent = opened + OPEN;
-    let heard = sent + ms(26);
-    assert_eq!(breaker.pass(sent).unwrap().succeeded(heard), None);
-    assert_eq!(retry_in(&breaker, heard), Some(2 * OPEN));
+    let _ = open(&breaker, now);
 }
 
 #[test]
@@ -141,11 +167,8 @@ fn failed_probes_lengthen_the_pause_to_a_fifth_of_a_second() {
     }
     now += Breaker::MAX_OPEN;
     assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-    assert_eq!(retry_in(&breaker, now), Some(OPEN), "the pause is short again");
+    let opened = open(&breaker, now);
+    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "the pause is short again");
 }
 
 #[test]
@@ -169,39 +192,34 @@ fn a_probe_that_never_ends_loses_its_place() {
     let given_up = sent + DEADLINE + ms(1_000);
     assert!(retry_in(&breaker, given_up - ms(1)).is_some());
     let next = breaker.pass(given_up).unwrap();
-    assert_eq!(stuck.succeeded(given_up), None);
+    assert_eq!(stuck.succeeded(), None);
     assert!(retry_in(&breaker, given_up).is_some(), "the next probe is still under way");
-    assert_eq!(next.succeeded(given_up), Some(Transition::Closed));
+    assert_eq!(next.succeeded(), Some(Transition::Closed));
 }
 
 #[test]
 fn late_results_change_nothing() {
     let (breaker, start) = breaker();
     let mut early = (0..20).map(|_| breaker.pass(start).unwrap()).collect::<Vec<_>>();
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, start), None);
-    }
-    assert_eq!(fail(&breaker, start), Some(Transition::Opened));
+    let opened = open(&breaker, start);
 
-    assert_eq!(early.pop().unwrap().succeeded(start), None);
-    assert_eq!(retry_in(&breaker, start), Some(OPEN), "a late success does not close it");
-    assert_eq!(early.pop().unwrap().failed(start + ms(50)), None);
-    assert_eq!(retry_in(&breaker, start), Some(OPEN), "nor does a late failure prolong it");
+    assert_eq!(early.pop().unwrap().succeeded(), None);
+    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "a late success does not close it");
+    assert_eq!(early.pop().unwrap().failed(opened + ms(50)), None);
+    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "nor does a late failure prolong it");
 
-    let now = start + OPEN;
+    let now = opened + OPEN;
     let probe = breaker.pass(now).unwrap();
-    assert_eq!(early.pop().unwrap().succeeded(start), None);
-    assert_eq!(early.pop().unwrap().failed(start), None);
+    assert_eq!(early.pop().unwrap().succeeded(), None);
+    assert_eq!(early.pop().unwrap().failed(now), None);
     drop(early.pop());
     assert!(retry_in(&breaker, now).is_some(), "the probe is still under way");
-    assert_eq!(probe.succeeded(now), Some(Transition::Closed));
+    assert_eq!(probe.succeeded(), Some(Transition::Closed));
 
     for late in early {
         assert_eq!(late.failed(now), None);
     }
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None, "late failures are not counted");
-    }
+    let _ = open(&breaker, now);
 }
 
 #[test]
@@ -212,11 +230,12 @@ fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
             for failures in [0, 1, u32::MAX] {
                 let settings = Settings { failures, open, deadline };
                 let breaker = Breaker::new(settings);
-                let calls = (0..=Breaker::RECENT).map_while(|_| breaker.pass(start).ok());
-                let opened = calls.filter_map(|pass| pass.failed(start)).collect::<Vec<_>>();
-                assert!(opened.contains(&Transition::Opened));
-                let now = start + Breaker::MAX_OPEN;
-                assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
+                let moments = (0..20).map(|call| start + Breaker::APART * call);
+                let mut calls = moments.filter_map(|now| breaker.pass(now).ok()?.failed(now));
+                let opened = (failures < 20).then_some(Transition::Opened);
+                assert_eq!(calls.next(), opened);
+                let closed = (failures < 20).then_some(Transition::Closed);
+                assert_eq!(succeed(&breaker, start + Breaker::MAX_OPEN + ms(500)), closed);
             }
         }
     }
@@ -226,28 +245,22 @@ fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
 fn it_goes_on_after_decades_and_millions_of_transitions() {
     let (breaker, mut now) = breaker();
     for _ in 0..600_000 {
-        for _ in 1..5 {
-            assert_eq!(fail(&breaker, now), None);
-        }
-        assert_eq!(fail(&breaker, now), Some(Transition::Opened));
+        now = open(&breaker, now);
         assert!(breaker.pass(now).is_err());
         now += OPEN;
         assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
     }
     now += Duration::from_secs(100 * 366 * 86_400);
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-    assert_eq!(retry_in(&breaker, now), Some(OPEN));
-    assert_eq!(succeed(&breaker, now + OPEN), Some(Transition::Closed));
+    let opened = open(&breaker, now);
+    assert_eq!(retry_in(&breaker, opened), Some(OPEN));
+    assert_eq!(succeed(&breaker, opened + OPEN), Some(Transition::Closed));
 }
 
 #[test]
 fn each_transition_is_told_to_one_of_many_threads() {
     let start = Instant::now();
-    // So that no time has to pass before a probe.
-    let breaker = Breaker::new(Settings { open: Duration::ZERO, ..SETTINGS });
+    // So that no time has to pass between failures, or before a probe.
+    let breaker = Breaker::new(Settings { failures: 1, open: Duration::ZERO, ..SETTINGS });
     let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));
     let count = |transition| match transition {
         Some(Transition::Opened) => _ = opened.fetch_add(1, Ordering::SeqCst),
@@ -262,7 +275,7 @@ fn each_transition_is_told_to_one_of_many_threads() {
                     let Ok(pass) = breaker.pass(start) else { continue };
                     // Most calls fail, so that it is open most of the time.
                     match (call + thread) % 8 {
-                        0 => count(pass.succeeded(start)),
+                        0 => count(pass.succeeded()),
                         1 => drop(pass),
                         _ => count(pass.failed(start)),
                     }

@@ -138,18 +138,25 @@ fn the_longer_of_two_waits_of_one_cost_holds() {
 }
 
 #[test]
-fn a_cost_that_can_never_fit_has_no_wait_and_is_not_remembered() {
+fn a_cost_that_can_never_fit_is_cached_for_a_second() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900));
-    for decision in [Decision::refused(usage, None), Decision::admitted(usage)] {
+    let insert = |decision| {
         let (sent, received) = (cache.start, cache.start);
         let denial = Denial { cost: cost(11), decision, sent, received };
         cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
-        assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
-    }
+    };
+    insert(Decision::admitted(usage));
+    assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
+    insert(Decision::refused(usage, None));
     cache.remember(b"alice", 2, ms(300));
-    let never = cache.find(b"alice", 11, Duration::ZERO).unwrap();
-    assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
+    for costs in [11, 12] {
+        let never = cache.find(b"alice", costs, Duration::ZERO).unwrap();
+        assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
+    }
+    assert_eq!(cache.retry_after(b"alice", 10, Duration::ZERO), Some(ms(300)));
+    assert!(cache.find(b"alice", 11, ms(999)).is_some());
+    assert_eq!(cache.find(b"alice", 11, ms(1_000)), None);
 }
 
 #[test]

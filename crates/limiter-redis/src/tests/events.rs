@@ -1,17 +1,19 @@
 //! What is counted, reported and logged.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
 use limiter_core::{Decision, Error, ErrorKind, Usage};
 use limiter_test::log::Log;
+use tokio::runtime::Builder;
 
 use crate::{
     call::breaker::Transition,
     counters::Counters,
-    events::{EventKind, Events, FallbackKind},
+    events::{Event, EventKind, Events, FallbackKind},
+    observer::ObserverQueue,
     shared::Access,
 };
 
@@ -23,23 +25,22 @@ fn node() -> Option<Arc<str>> {
 
 #[test]
 fn each_event_is_counted_and_reported_once_with_policy_and_node() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let observer = Arc::clone(&seen);
-    let events = Events::new(
-        "api",
-        Some(Arc::new(move |event| {
-            let (policy, node) = (event.policy().to_owned(), event.node().map(str::to_owned));
-            observer.lock().unwrap().push((event.name(), policy, node));
-        })),
-    );
+    let (send, seen) = mpsc::channel();
+    let observer = move |event: &Event| {
+        let (policy, node) = (event.policy().to_owned(), event.node().map(str::to_owned));
+        send.send((event.name(), policy, node)).unwrap();
+    };
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let queue = ObserverQueue::new(Arc::new(observer), runtime.handle().clone());
+    let events = Events::new("api", Some(queue));
     events.transition(Transition::Opened, Access::Write, node(), "it broke");
     events.transition(Transition::Closed, Access::Write, node(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
-        events.report(EventKind::StoreError(&error), "premium", node);
+        events.report(EventKind::StoreError(error), "premium", node);
     }
     let error = Error::new(ErrorKind::Undetermined, "it broke");
-    events.report(EventKind::RefundFailed(&error), "premium", node);
+    events.report(EventKind::RefundFailed(error), "premium", node);
     for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
         events.report(EventKind::Fallback(kind), "premium", || None);
     }
@@ -57,7 +58,9 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let expected = expected.map(|(name, policy, has_node)| {
         (name, policy.to_owned(), has_node.then(|| NODE.to_owned()))
     });
-    assert_eq!(*seen.lock().unwrap(), expected);
+    for event in expected {
+        assert_eq!(seen.recv().unwrap(), event);
+    }
     let expected = Counters {
         breaker_opened: 1,
         breaker_closed: 1,
@@ -92,7 +95,7 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let log = Log::start();
     let events = Events::new("api", None);
     let error = Error::new(ErrorKind::Unavailable, "it broke");
-    events.report(EventKind::StoreError(&error), "api", || None);
+    events.report(EventKind::StoreError(error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
     for _ in 0..100 {
         events.transition(Transition::Opened, Access::Write, node(), "it broke");

@@ -214,7 +214,7 @@ async fn a_cluster_that_is_not_there_is_an_error_in_time() {
     let start = Instant::now();
     let error = check(&limiter, "key").await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(1));
-    assert!(error.to_string().contains("no known node serves slot"), "{error}");
+    assert!(error.to_string().contains("no known node serves the slot"), "{error}");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use limiter_core::ErrorKind;
 use limiter_test::server::Server;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional},
     net::{TcpListener, TcpStream},
     time::sleep,
 };
@@ -67,6 +67,22 @@ async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     assert!(limiter.check("key").await.is_err());
     let _ = recover(&limiter).await;
     assert_eq!(proxy.connections(), 2);
+}
+
+/// A connection whose replies all came after the deadline was once replaced each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_replies_are_late_is_kept() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiter = limiter(&proxy.url(), 1_000).await;
+    let _ = recover(&limiter).await;
+    proxy.inflict(Fault::Late).await;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(3_500) {
+        assert!(limiter.check("key").await.is_err());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(proxy.connections(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,6 +142,8 @@ enum Fault {
     Hang,
     /// It is closed once the server has answered the next request, in place of the answer.
     Cut,
+    /// All replies come later than a limiter's deadline.
+    Late,
 }
 
 impl Proxy {
@@ -147,6 +165,21 @@ impl Proxy {
                     };
                     match fault {
                         Fault::Hang => std::future::pending().await,
+                        Fault::Late => {
+                            let (mut from_client, mut to_client) = client.into_split();
+                            let (mut from_server, mut to_server) = server.into_split();
+                            let replies = async {
+                                let mut bytes = [0; 4_096];
+                                while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
+                                    sleep(Duration::from_millis(60)).await;
+                                    to_client.write_all(&bytes[..length]).await.unwrap();
+                                }
+                            };
+                            tokio::select! {
+                                _ = copy(&mut from_client, &mut to_server) => {}
+                                () = replies => {}
+                            }
+                        }
                         Fault::Cut => {
                             let mut bytes = [0; 4_096];
                             let length = client.read(&mut bytes).await.unwrap();

@@ -150,7 +150,7 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     assert!(during.not_asked > during.undetermined + during.unavailable, "{during:?}");
     let at_once = Instant::now();
     let error = limiter.check("key").await;
-    if error.as_ref().is_err_and(|error| error.to_string().contains("is not called for")) {
+    if error.as_ref().is_err_and(|error| error.to_string().contains("is not called")) {
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(at_once.elapsed() < Duration::from_millis(20));
     }
@@ -162,10 +162,14 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
         assert!(start.elapsed() < Duration::from_secs(10));
         drop(limiter.check("key").await);
     }
-    let told = told.lock().unwrap();
-    let count = |name| told.iter().filter(|told| **told == name).count();
+    let counters = limiter.counters();
+    let count = |name| told.lock().unwrap().iter().filter(|told| **told == name).count() as u64;
+    // The observer has a thread of its own.
+    while count("breaker_closed") == 0 || count("undetermined") < counters.undetermined {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        sleep(Duration::from_millis(1)).await;
+    }
     assert_eq!((count("breaker_opened"), count("breaker_closed")), (1, 1));
-    assert_eq!(count("undetermined") as u64, limiter.counters().undetermined);
     let lines = log.lines();
     let transitions = lines.iter().filter(|line| line.contains("limiter_redis::events"));
     assert_eq!(transitions.count(), 2, "{lines:?}");

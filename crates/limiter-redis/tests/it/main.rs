@@ -15,6 +15,7 @@ mod changes;
 mod cluster;
 mod connections;
 mod denied;
+mod evidence;
 mod exactness;
 mod failure;
 mod faults;
@@ -30,6 +31,7 @@ mod scripted;
 mod secrets;
 mod sentinel;
 mod settings;
+mod silence;
 #[cfg(feature = "tls")]
 mod tls;
 mod words;

@@ -137,9 +137,9 @@ async fn until_served(limiter: &RedisLimiter) {
     }
 }
 
-/// Once each of the five counted as a slow call, which is as many as open the breaker.
+/// Once a reply after half of the deadline counted as a failure.
 #[tokio::test]
-async fn one_slow_reply_to_five_checks_does_not_open_the_breaker() {
+async fn slow_replies_within_the_deadline_open_no_breaker() {
     let server = Scripted::start().await;
     let limiter = limiter_here(&server.url(), 1_000).await;
     assert_eq!(check(&limiter, 1).await.len(), 0);
@@ -147,16 +147,11 @@ async fn one_slow_reply_to_five_checks_does_not_open_the_breaker() {
     let before = server.calls();
     assert_eq!(check(&limiter, 5).await.len(), 0);
     assert_eq!(server.calls() - before, 1);
-    server.replies(Duration::ZERO, Reply::Admit);
-    assert_eq!(check(&limiter, 5).await.len(), 0);
+    for _ in 0..10 {
+        assert_eq!(check(&limiter, 1).await.len(), 0);
+    }
     let counters = limiter.counters();
     assert_eq!((counters.breaker_opened, counters.not_asked), (0, 0));
-    // Five calls do.
-    server.replies(Duration::from_millis(30), Reply::Admit);
-    for _ in 0..5 {
-        check(&limiter, 1).await;
-    }
-    assert_eq!(limiter.counters().breaker_opened, 1);
 }
 
 /// Once they counted as silence, and after a second the connection was replaced.
@@ -192,8 +187,8 @@ async fn garbage_opens_the_breaker_and_is_logged_once() {
         sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(limiter.counters().breaker_opened, 1);
-    // Ten probes a second at most, and a few before the breaker opened.
-    assert!(server.connections() < 30, "{} connections", server.connections());
+    // Ten probes a second at most, and one each 2 ms in the tenth of a second before the breaker opened.
+    assert!(server.connections() < 65, "{} connections", server.connections());
     assert!(log.lines().len() <= 4, "{:?}", log.lines());
 }
 

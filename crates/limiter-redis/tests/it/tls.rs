@@ -41,7 +41,16 @@ impl Encrypted {
     /// Stands before a server, and answers the first words of a client only after `delay`.
     async fn start_slow(server: u16, delay: Duration) -> Self {
         let issuer = Issuer::new();
-        let (own, key) = issuer.sign();
+        Self::start_with(server, issuer.sign(), issuer.root(), delay).await
+    }
+
+    /// Stands before a server with a certificate and its key.
+    async fn start_with(
+        server: u16,
+        (own, key): (String, String),
+        root: String,
+        delay: Duration,
+    ) -> Self {
         let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -66,7 +75,7 @@ impl Encrypted {
                 });
             }
         });
-        Self { port, root: issuer.root() }
+        Self { port, root }
     }
 
     fn url(&self) -> String {
@@ -115,6 +124,17 @@ async fn a_server_behind_a_proxy_that_is_not_trusted_is_not_connected_to() {
     let encrypted = Encrypted::start(server.port()).await;
     let error = refusal(&encrypted.url(), &trusting(&Issuer::new())).await;
     assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_explained() {
+    let server = Server::start();
+    let issuer = Issuer::new();
+    let encrypted =
+        Encrypted::start_with(server.port(), issuer.own(), issuer.root(), Duration::ZERO).await;
+    let error = refusal(&encrypted.url(), &trusting(&issuer)).await.to_string();
+    assert!(error.contains("the server's certificate is self-signed"), "{error}");
+    assert!(!error.contains("OtherError"), "{error}");
 }
 
 #[tokio::test]

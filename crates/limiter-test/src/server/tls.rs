@@ -60,6 +60,12 @@ impl Issuer {
         self.0.as_ref().pem()
     }
 
+    /// Returns its own certificate and its key, both as PEM: for a server that takes one for the other.
+    #[must_use]
+    pub fn own(&self) -> (String, String) {
+        (self.root(), self.0.key().serialize_pem())
+    }
+
     /// Makes a certificate for 127.0.0.1, and returns it and its key, both as PEM.
     ///
     /// # Panics

@@ -130,7 +130,7 @@ impl Cluster {
         let Some(mut member) = self.read().primary(slot) else {
             self.refresh_unless_done(RECONNECT_DELAY);
             let why = self.log.not_connected();
-            let message = format!("no known node serves slot {slot}: {why}");
+            let message = format!("no known node serves the slot of the key: {why}");
             return Err(CallError::new(Fault::NotSent, message));
         };
         let mut is_asking = false;

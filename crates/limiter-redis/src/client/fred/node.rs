@@ -2,6 +2,7 @@
 //! hangs.
 
 use std::{
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -32,8 +33,8 @@ use crate::{
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time between two attempts to connect. Also how long calls wait for a new client, if their
-/// deadline permits.
+/// The longest time between two attempts to connect. Also how long calls wait for a connection that was just
+/// lost, or is just made, if their deadline permits.
 pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// How long sentinels may take to name a primary.
@@ -54,7 +55,7 @@ pub(crate) struct Node {
     config: Config,
     purpose: Purpose,
     log: Arc<OutageLog>,
-    current: Mutex<Current>,
+    current: Arc<Mutex<Current>>,
 }
 
 /// The client library's client, and the task that connects it.
@@ -64,8 +65,12 @@ struct Current {
     /// Counts the clients, so that an outcome of an earlier one is not counted for this one.
     number: u64,
     since: Instant,
+    /// Since when calls have found it without a connection, if it has none.
+    lost_at: Option<Instant>,
     /// When the first call without a reply was made, if no call got a reply since.
     silent_since: Option<Instant>,
+    /// Whether a PING was sent since then.
+    is_pinged: bool,
     /// When the client was last connected, or made. Only kept if sentinels name the server.
     connected_at: Instant,
     /// Whether the server replied that it is not the primary, or with something that is not a reply.
@@ -82,8 +87,8 @@ impl Node {
         url: String,
     ) -> Self {
         let log = Arc::new(OutageLog::new(url));
-        let current = Mutex::new(Current::start(&runtime, &config, purpose, &log, 0));
-        Self { name, runtime, config, purpose, log, current }
+        let current = Current::start(&runtime, &config, purpose, &log, 0);
+        Self { name, runtime, config, purpose, log, current: Arc::new(Mutex::new(current)) }
     }
 
     /// Waits for the connection, at most a second.
@@ -104,13 +109,13 @@ impl Node {
         within: Duration,
     ) -> Result<Value, CallError> {
         let start = Instant::now();
-        let Some((client, number, fresh_until)) = self.client() else {
+        let Some((client, number, patient_until)) = self.client() else {
             return Err(self.not_connected());
         };
         let left = loop {
             let left = within.saturating_sub(start.elapsed());
             let is_connected = client.state() == ClientState::Connected;
-            if left.is_zero() || !is_connected && Instant::now() >= fresh_until {
+            if left.is_zero() || !is_connected && Instant::now() >= patient_until {
                 return Err(self.not_connected());
             }
             if is_connected {
@@ -147,7 +152,11 @@ impl Node {
     /// `None` if its task ended less than [`RECONNECT_DELAY`] ago.
     fn client(&self) -> Option<(Client, u64, Instant)> {
         let mut current = self.lock();
-        let is_silent = current.silent_since.is_some_and(|since| since.elapsed() > PATIENCE);
+        let silence = current.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let is_silent = silence > PATIENCE;
+        if silence > PATIENCE / 2 && !is_silent && !mem::replace(&mut current.is_pinged, true) {
+            self.ping(&current);
+        }
         if is_silent {
             self.log.begins("no reply for a second");
         }
@@ -162,7 +171,11 @@ impl Node {
         if current.task.is_finished() {
             return None;
         }
-        Some((current.client.clone(), current.number, current.since + RECONNECT_DELAY))
+        let now = Instant::now();
+        let lost_at = (!current.is_connected()).then(|| current.lost_at.unwrap_or(now));
+        current.lost_at = lost_at;
+        let patient_until = lost_at.unwrap_or(now) + RECONNECT_DELAY;
+        Some((current.client.clone(), current.number, patient_until))
     }
 
     /// Returns whether the sentinels named no primary for too long, so that another one is asked first.
@@ -174,6 +187,22 @@ impl Node {
             current.connected_at = Instant::now();
         }
         current.connected_at.elapsed() > LOST_AFTER
+    }
+
+    /// Asks whether anything comes back at all, before a connection whose replies are late is replaced.
+    fn ping(&self, current: &Current) {
+        let (client, number) = (current.client.clone(), current.number);
+        let current = Arc::clone(&self.current);
+        drop(self.runtime.spawn(async move {
+            let ping = Command { name: "PING", arguments: Vec::new() };
+            let reply = start::send(&client, None, ping, PATIENCE / 2).await;
+            // An error reply is a reply.
+            let fault = reply.err().map(|error| classify(error, "").fault());
+            let mut current = lock(&current);
+            if current.number == number && !matches!(fault, Some(Fault::NoReply | Fault::NotSent)) {
+                current.has_replied();
+            }
+        }));
     }
 
     /// Notes the outcome of a call by client `number` that was made at `start`.
@@ -190,16 +219,20 @@ impl Node {
             Some(Fault::InvalidReply | Fault::NotPrimary) => current.must_be_replaced = true,
             _ => {}
         }
-        current.silent_since = None;
+        current.has_replied();
         if !current.must_be_replaced {
             self.log.ends();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // No operation under the lock can leave it half done.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
+}
+
+fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
+    // No operation under the lock can leave it half done.
+    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Current {
@@ -218,7 +251,9 @@ impl Current {
             task,
             number,
             since: now,
+            lost_at: Some(now),
             silent_since: None,
+            is_pinged: false,
             connected_at: now,
             must_be_replaced: false,
         }
@@ -226,6 +261,10 @@ impl Current {
 
     fn is_connected(&self) -> bool {
         self.client.state() == ClientState::Connected
+    }
+
+    fn has_replied(&mut self) {
+        (self.silent_since, self.is_pinged) = (None, false);
     }
 }
 

@@ -33,8 +33,27 @@ pub(super) fn why_unreachable(error: &FredError, encrypted: bool) -> String {
     if encrypted && may_be_plain {
         return format!("{why} If the port has no TLS, use redis:// instead of rediss://");
     }
-    why.into_owned()
+    let explained = CERTIFICATES.iter().find(|(words, _)| why.contains(words));
+    match explained {
+        Some((words, sentence)) => format!("{sentence} ({words})"),
+        None => why.into_owned(),
+    }
 }
+
+/// What the faults of a server's certificate mean, by the words of the library `rustls-webpki`.
+const CERTIFICATES: [(&str, &str); 2] = [
+    (
+        "CaUsedAsEndEntity",
+        "the server's certificate is self-signed and marked as an authority's, as `openssl req -x509` \
+         makes it. Sign the server's certificate with it, or make it with \
+         `-addext basicConstraints=CA:FALSE`",
+    ),
+    (
+        "InvalidCertificate(UnknownIssuer)",
+        "no trusted authority has signed the server's certificate. Trust the one that did by \
+         `ConnectOptions::with_root_certificates`",
+    ),
+];
 
 /// Returns the message of an I/O error, which the library formats for debugging, such as
 /// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }`.

@@ -1,0 +1,75 @@
+//! Calls the observer of a limiter, never on a thread that serves checks.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::runtime::Handle;
+
+use crate::events::Event;
+
+/// The function that receives events.
+pub(crate) type Observer = dyn Fn(&Event) + Send + Sync;
+
+/// How many events may wait for the observer. Others are counted as unobserved.
+pub(crate) const MAX_WAITING: usize = 1_024;
+
+/// An observer, and the events that wait for it.
+///
+/// The first event starts a task on a thread for blocking tasks, which ends when none waits. So events keep
+/// their order, and an observer that blocks or panics delays no check.
+pub(crate) struct ObserverQueue {
+    observer: Arc<Observer>,
+    runtime: Handle,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    has_task: bool,
+}
+
+impl ObserverQueue {
+    pub(crate) fn new(observer: Arc<Observer>, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self { observer, runtime, waiting: Mutex::default() })
+    }
+
+    /// Adds an event, and returns whether there was room for it.
+    pub(crate) fn push(self: &Arc<Self>, event: Event) -> bool {
+        let mut waiting = self.lock();
+        if waiting.events.len() >= MAX_WAITING {
+            return false;
+        }
+        waiting.events.push_back(event);
+        if !std::mem::replace(&mut waiting.has_task, true) {
+            let queue = Arc::clone(self);
+            drop(self.runtime.spawn_blocking(move || queue.call_observer()));
+        }
+        true
+    }
+
+    /// Passes the events that wait to the observer, one after the other.
+    fn call_observer(&self) {
+        while let Some(event) = self.next() {
+            let call = AssertUnwindSafe(|| (self.observer)(&event));
+            if catch_unwind(call).is_err() {
+                tracing::error!(event = event.name(), "the observer of a limiter panicked");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Event> {
+        let mut waiting = self.lock();
+        let event = waiting.events.pop_front();
+        waiting.has_task = event.is_some();
+        event
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // No operation under the lock can leave it half done.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

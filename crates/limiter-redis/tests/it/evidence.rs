@@ -1,0 +1,230 @@
+//! One event is one failure: what opens the circuit breaker, what does not, and how soon it closes.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_redis::RedisLimiter;
+use limiter_test::server::{Cluster, Server};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    task::yield_now,
+    time::sleep,
+};
+
+use crate::{faults::recover, limiter};
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// Checks in `tasks` endless loops until `end` is over, and returns how many checks were decided and how
+/// many were not.
+async fn load(limiter: &RedisLimiter, tasks: usize, end: impl Future<Output = ()>) -> (u64, u64) {
+    let (over, decided, undecided) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let checks = join_all((0..tasks).map(async |task| {
+        while !over.load(Relaxed) {
+            match limiter.check(format!("key-{task}")).await {
+                Ok(_) => _ = decided.fetch_add(1, Relaxed),
+                Err(_) => {
+                    undecided.fetch_add(1, Relaxed);
+                    // An open breaker refuses without a wait.
+                    yield_now().await;
+                }
+            }
+        }
+    }));
+    let end = async {
+        end.await;
+        over.store(true, Relaxed);
+    };
+    tokio::join!(checks, end);
+    (decided.into_inner(), undecided.into_inner())
+}
+
+/// Returns how long it took until the breaker opened, at most two seconds.
+async fn opens(limiter: &RedisLimiter) -> Duration {
+    let (start, before) = (Instant::now(), limiter.counters().breaker_opened);
+    while limiter.counters().breaker_opened == before && start.elapsed() < Duration::from_secs(2) {
+        sleep(Duration::from_millis(1)).await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_stalls_within_the_deadline_opens_no_breaker() {
+    let cluster = Cluster::start();
+    let limiter = limiter(&cluster.url(), 1_000_000).await;
+    let _ = recover(&limiter).await;
+    let stalls = async {
+        for _ in 0..5 {
+            sleep(Duration::from_millis(100)).await;
+            cluster.node(0).pause();
+            sleep(DEADLINE * 3 / 5).await;
+            cluster.node(0).resume();
+        }
+    };
+    let (decided, undecided) = load(&limiter, 16, stalls).await;
+    println!("{decided} decided, {undecided} undecided");
+    assert_eq!(limiter.counters().breaker_opened, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 1_000_000).await;
+    let _ = recover(&limiter).await;
+    for tasks in [16, 500] {
+        let before = limiter.counters();
+        let kill = async {
+            sleep(Duration::from_millis(200)).await;
+            server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+            sleep(Duration::from_millis(200)).await;
+        };
+        let (decided, undecided) = load(&limiter, tasks, kill).await;
+        println!("{tasks} tasks: {decided} decided, {undecided} undecided");
+        let after = limiter.counters();
+        assert_eq!(after.breaker_opened, before.breaker_opened);
+        assert!(undecided <= tasks as u64, "{undecided} of {tasks} tasks");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_server_at_full_load_opens_no_breaker() {
+    let server = Arc::new(Server::start());
+    let limiter = limiter(&server.url(), 1_000_000).await;
+    let _ = recover(&limiter).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let slow = tokio::task::spawn_blocking({
+        let (server, over) = (Arc::clone(&server), Arc::clone(&over));
+        // Each takes some 30 ms.
+        let script = "local sum = 0 for n = 1, 3000000 do sum = sum + n end return sum";
+        move || {
+            while !over.load(Relaxed) {
+                server.command(&["EVAL", script, "0"]).unwrap();
+            }
+        }
+    });
+    let (decided, undecided) = load(&limiter, 500, sleep(Duration::from_secs(2))).await;
+    over.store(true, Relaxed);
+    slow.await.unwrap();
+    println!("{decided} decided, {undecided} undecided");
+    assert_eq!(limiter.counters().breaker_opened, 0);
+}
+
+/// The breaker opens within five deadlines, after which most checks don't ask, and closes soon.
+async fn protects(
+    limiter: &RedisLimiter,
+    tasks: usize,
+    fail: impl Future<Output = ()>,
+    end: impl Future<Output = ()>,
+) {
+    let before = limiter.counters();
+    let outage = async {
+        sleep(Duration::from_millis(100)).await;
+        fail.await;
+        let opened = opens(limiter).await;
+        let open = limiter.counters();
+        sleep(Duration::from_millis(300)).await;
+        let later = limiter.counters();
+        end.await;
+        let (ended, closed) = (Instant::now(), before.breaker_closed + 1);
+        while limiter.counters().breaker_closed < closed && ended.elapsed() < Duration::from_secs(5)
+        {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let closed = ended.elapsed();
+        println!("{tasks} tasks: opened after {opened:?}, closed after {closed:?}");
+        // A timer of Tokio may be late by a millisecond, five times; and the machine is busy.
+        assert!(opened < 6 * DEADLINE, "opened after {opened:?}");
+        let not_asked = later.not_asked - open.not_asked;
+        assert!(not_asked > 1_000, "only {not_asked} checks were decided without a call");
+        assert!(closed < Duration::from_millis(300), "closed after {closed:?}");
+    };
+    let _ = load(limiter, tasks, outage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_is_left_alone_within_five_deadlines() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 1_000_000).await;
+    for tasks in [1, 500] {
+        let _ = recover(&limiter).await;
+        protects(&limiter, tasks, async { server.pause() }, async { server.resume() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_server_is_left_alone_within_five_deadlines() {
+    let server = std::cell::RefCell::new(Server::start());
+    let url = server.borrow().url();
+    let limiter = limiter(&url, 1_000_000).await;
+    for tasks in [1, 500] {
+        let _ = recover(&limiter).await;
+        let kill = async { server.borrow_mut().kill() };
+        protects(&limiter, tasks, kill, async { server.borrow_mut().restart() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cuts_every_connection_is_left_alone_within_five_deadlines() {
+    let server = Server::start();
+    let scissors = Scissors::before(server.port()).await;
+    let limiter = limiter(&scissors.url, 1_000_000).await;
+    for tasks in [1, 500] {
+        let _ = recover(&limiter).await;
+        let [cut, end] = [true, false].map(|cuts| {
+            let scissors = &scissors;
+            async move { scissors.cuts.store(cuts, Relaxed) }
+        });
+        protects(&limiter, tasks, cut, end).await;
+    }
+}
+
+/// Stands before a server, and closes each connection on which a script is called.
+struct Scissors {
+    url: String,
+    cuts: Arc<AtomicBool>,
+}
+
+impl Scissors {
+    async fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let cuts = Arc::new(AtomicBool::new(false));
+        let of_task = Arc::clone(&cuts);
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let cuts = Arc::clone(&of_task);
+                tokio::spawn(async move {
+                    let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                    let (mut from_client, mut to_client) = client.into_split();
+                    let (mut from_server, mut to_server) = server.into_split();
+                    let requests = async {
+                        let mut bytes = vec![0; 65_536];
+                        while let Ok(length @ 1..) = from_client.read(&mut bytes).await {
+                            let bytes = &bytes[..length];
+                            let is_call = bytes.windows(4).any(|word| word == b"EVAL");
+                            if is_call && cuts.load(Relaxed)
+                                || to_server.write_all(bytes).await.is_err()
+                            {
+                                return;
+                            }
+                        }
+                    };
+                    tokio::select! {
+                        () = requests => {}
+                        _ = copy(&mut from_server, &mut to_client) => {}
+                    }
+                });
+            }
+        });
+        Self { url, cuts }
+    }
+}

@@ -1,0 +1,231 @@
+//! No failure stays silent, and nothing that waits grows without bound.
+
+use std::{
+    future::pending,
+    panic::resume_unwind,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures::{
+    future::{join_all, try_join_all},
+    poll,
+};
+use limiter_core::{Cost, ErrorKind, Source};
+use limiter_redis::{
+    CallError, ConnectOptions, EventKind, FailurePolicy, Fault, RedisLimiter, connect, connect_with,
+};
+use limiter_test::server::Server;
+use tokio::{
+    runtime::{Builder, Handle},
+    time::sleep,
+};
+
+use crate::{builder, daily, faults::recover, limiter, patient};
+
+/// Returns the runtime of a thread of its own, which runs until the test ends.
+fn other_thread() -> Handle {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        send.send(runtime.handle().clone()).unwrap();
+        runtime.block_on(pending::<()>());
+    });
+    receive.recv().unwrap()
+}
+
+/// Lets the thread of a runtime compute until the sender is dropped.
+fn stall(runtime: &Handle) -> mpsc::Sender<()> {
+    let (end, until) = mpsc::channel::<()>();
+    let (begins, has_begun) = mpsc::channel();
+    runtime.spawn(async move {
+        begins.send(()).unwrap();
+        let _ = until.recv();
+    });
+    has_begun.recv().unwrap();
+    end
+}
+
+async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_stalls_is_counted_reported_and_left_alone() {
+    let server = Server::start();
+    let runtime = other_thread();
+    let options = ConnectOptions::new().with_runtime(runtime.clone());
+    let connection = connect_with(&server.url(), &options).await.unwrap();
+    let reports = Arc::new(AtomicU64::new(0));
+    let of_observer = Arc::clone(&reports);
+    let limiter = RedisLimiter::builder(connection, daily(1_000)).observer(move |event| {
+        of_observer.fetch_add(u64::from(event.name() == "undetermined"), Relaxed);
+    });
+    let limiter = limiter.build().unwrap();
+    let _ = recover(&limiter).await;
+    let before = limiter.counters();
+
+    let end = stall(&runtime);
+    let start = Instant::now();
+    let mut failed = 0;
+    while limiter.counters().breaker_opened == before.breaker_opened {
+        let error = limiter.check("key").await.unwrap_err();
+        let fault = CallError::of(&error).map(CallError::fault);
+        assert_eq!(fault, Some(Fault::NoReply), "{error}");
+        failed += 1;
+        assert!(failed <= 5, "{failed} time-outs one after the other");
+    }
+    println!("open after {failed} time-outs in {:?}", start.elapsed());
+    drop(end);
+
+    let _ = recover(&limiter).await;
+    let counted = limiter.counters().undetermined - before.undetermined;
+    assert_eq!(counted, failed, "each check is counted once");
+    drop(limiter);
+    eventually("the thread for blocking tasks runs", || reports.load(Relaxed) >= failed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_that_no_thread_takes_up_are_bounded() {
+    let server = Server::start();
+    let runtime = other_thread();
+    let options = ConnectOptions::new().with_runtime(runtime.clone());
+    let connection = connect_with(&server.url(), &options).await.unwrap();
+    let limiter = RedisLimiter::builder(connection, daily(1_000)).deadline(Duration::from_secs(60));
+    let limiter = limiter.build().unwrap();
+    let _ = recover(&limiter).await;
+
+    let end = stall(&runtime);
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let mut check = Box::pin(limiter.check("key"));
+        match poll!(&mut check) {
+            std::task::Poll::Ready(refused) => break refused.unwrap_err(),
+            std::task::Poll::Pending => waiting.push(check),
+        }
+        assert!(waiting.len() <= 65_536);
+    };
+    assert_eq!((refused.kind(), waiting.len()), (ErrorKind::Unavailable, 65_536));
+    assert_eq!(CallError::of(&refused).unwrap().fault(), Fault::NotSent);
+    // Those who leave take nothing with them: their checks are dropped once the thread goes on.
+    drop(waiting);
+    drop(end);
+    limiter.drain(Duration::from_secs(10)).await.unwrap();
+    assert!(recover(&limiter).await.0.remaining() >= 990);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_that_blocks_or_panics_harms_no_check() {
+    let mut server = Server::start();
+    server.kill();
+    let (end, until) = mpsc::channel::<()>();
+    let until = Mutex::new(until);
+    let limiter = builder(&server.url(), 1_000).await.failure_policy(FailurePolicy::Allow);
+    let limiter = limiter
+        .observer(move |event| match event.kind() {
+            EventKind::StoreError(_) => resume_unwind(Box::new(())),
+            _ => drop(until.lock().unwrap().recv()),
+        })
+        .build()
+        .unwrap();
+    for _ in 0..20 {
+        let checks = join_all((0..100).map(|_| limiter.check("key"))).await;
+        assert!(checks.iter().all(|check| check.as_ref().unwrap().source() == Source::Failure));
+    }
+    let counters = limiter.counters();
+    assert_eq!(counters.fallback_allow, 2_000);
+    assert!(counters.unobserved > 0, "{counters:?}");
+    drop(end);
+}
+
+#[test]
+fn a_runtime_without_timers_is_an_error() {
+    let server = Server::start();
+    let with_timers = Builder::new_current_thread().enable_all().build().unwrap();
+    let limiter = with_timers.block_on(patient(&server.url(), 10));
+    let without = Builder::new_current_thread().build().unwrap();
+    let error = without.block_on(limiter.check("key").into_future()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("enable_time"), "{error}");
+    let error = without.block_on(limiter.acquire("key", Cost::ONE, None).into_future());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    let error = without.block_on(limiter.drain(Duration::ZERO)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let left = with_timers.block_on(limiter.peek("key").into_future()).unwrap();
+    assert_eq!(left.remaining(), 10, "nothing is charged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refund_that_fails_is_counted_though_its_caller_left() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), 10).await;
+    let _ = recover(&limiter).await;
+    let receipt = loop {
+        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
+        if let Ok(reserved) = reserved {
+            break reserved.into_receipt().unwrap();
+        }
+    };
+    server.pause();
+    let mut refund = Box::pin(limiter.refund(receipt).into_future());
+    assert!(poll!(&mut refund).is_pending());
+    drop(refund);
+    eventually("the refund is counted", || limiter.counters().refunds_failed == 1).await;
+    server.resume();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_is_sent_before_the_end() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 100).await;
+    let reserve = |_| limiter.reserve("key", Cost::ONE, Duration::ZERO);
+    let reserved = try_join_all((0..100).map(reserve)).await.unwrap();
+    for reserved in reserved {
+        // Each refund is begun, and no one waits for it.
+        let mut refund = Box::pin(limiter.refund(reserved.into_receipt().unwrap()).into_future());
+        assert!(poll!(&mut refund).is_pending());
+    }
+    limiter.drain(Duration::from_secs(5)).await.unwrap();
+    // A permit's time that has passed since does not come back.
+    assert!(limiter.peek("key").await.unwrap().remaining() >= 99);
+
+    server.pause();
+    let mut check = Box::pin(limiter.check("key").into_future());
+    assert!(poll!(&mut check).is_pending());
+    let error = limiter.drain(Duration::from_millis(20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Undetermined);
+    assert!(error.to_string().contains("1 operation"), "{error}");
+    server.resume();
+    drop(check.await);
+    limiter.drain(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fault_reaches_callers_and_observers() {
+    let mut server = Server::start();
+    server.kill();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let of_observer = Arc::clone(&seen);
+    let limiter = RedisLimiter::builder(connect(&server.url()).await.unwrap(), daily(1));
+    let limiter = limiter.observer(move |event| {
+        if let EventKind::StoreError(error) = event.kind() {
+            of_observer.lock().unwrap().push(CallError::of(error).map(CallError::fault));
+        }
+    });
+    let limiter = limiter.build().unwrap();
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(CallError::of(&error).map(CallError::fault), Some(Fault::NotSent), "{error}");
+    eventually("the observer is called", || !seen.lock().unwrap().is_empty()).await;
+    assert_eq!(*seen.lock().unwrap(), [Some(Fault::NotSent)]);
+    let unserved = limiter.check(limiter_core::Key::secret("sk")).await.unwrap_err();
+    assert!(CallError::of(&unserved).is_none());
+}
