@@ -80,6 +80,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod blocking;
 mod builder;
 mod call;
 mod client;

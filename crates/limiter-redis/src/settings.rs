@@ -1,8 +1,12 @@
 //! A limiter's settings from a configuration file.
 
-use std::time::Duration;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use limiter_core::{Error, Policy};
+use limiter_core::{Error, ErrorKind, Policy};
 use serde::Deserialize;
 
 use crate::{
@@ -21,7 +25,9 @@ use crate::{
 ///     username = "limiter"          # "default" if there is only a password
 ///     password = "secret"           # none
 ///     replica_reads = false
+///     root_certificates = "/etc/redis/ca.pem"      # those of the system
 ///     prefix = "limiter"
+///     key_secret_file = "/run/secrets/limiter"      # none
 ///     deadline_ms = 50
 ///     on_failure = "report"         # or "allow", "deny", { local = { processes = 4 } }
 ///     breaker = { failures = 5, open_ms = 100 }
@@ -33,12 +39,15 @@ use crate::{
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
 /// range. `on_failure` is [`Builder::failure_policy`]. With `redis-sentinel://`, `sentinel_username` and
-/// `sentinel_password` are for the sentinels.
+/// `sentinel_password` are for the sentinels. `root_certificates` is a PEM file, for the feature `tls`.
+/// [`Builder::key_secret`] is `key_secret`, the text of the file `key_secret_file` without a line break at
+/// its end, or the value of the environment variable `key_secret_variable`.
 ///
 /// # Errors
 ///
 /// An unknown field, a missing one, and a value of the wrong type are errors of the format, whose message
-/// names the field. A value out of its range is an error of [`RedisSettings::connect`].
+/// names the field. A value out of its range, and a file or a variable that can't be read, are errors of
+/// [`RedisSettings::connect`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
@@ -54,8 +63,16 @@ pub struct RedisSettings {
     sentinel_password: Option<Hidden<String>>,
     #[serde(default, deserialize_with = "field::replica_reads")]
     replica_reads: bool,
+    #[serde(default, deserialize_with = "field::root_certificates")]
+    root_certificates: Option<PathBuf>,
     #[serde(default, deserialize_with = "field::prefix")]
     prefix: Option<String>,
+    #[serde(default, deserialize_with = "field::key_secret")]
+    key_secret: Option<Hidden<String>>,
+    #[serde(default, deserialize_with = "field::key_secret_file")]
+    key_secret_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "field::key_secret_variable")]
+    key_secret_variable: Option<String>,
     #[serde(default, deserialize_with = "field::deadline_ms")]
     deadline_ms: Option<u64>,
     #[serde(default, deserialize_with = "field::on_failure")]
@@ -77,6 +94,8 @@ struct Breaker {
 
 /// Reads each field, so that an error names it in every format.
 mod field {
+    use std::path::PathBuf;
+
     use serde::{Deserialize, Deserializer, de::Error};
 
     use crate::client::options::Hidden;
@@ -97,7 +116,11 @@ mod field {
         sentinel_username: Option<String>,
         sentinel_password: Option<Hidden<String>>,
         replica_reads: bool,
+        root_certificates: Option<PathBuf>,
         prefix: Option<String>,
+        key_secret: Option<Hidden<String>>,
+        key_secret_file: Option<PathBuf>,
+        key_secret_variable: Option<String>,
         deadline_ms: Option<u64>,
         on_failure: crate::FailurePolicy,
         breaker: super::Breaker,
@@ -113,7 +136,7 @@ impl RedisSettings {
     ///
     /// As [`connect_with`] and [`Builder::build`].
     pub async fn connect(&self, policy: Policy) -> Result<RedisLimiter, Error> {
-        self.builder(self.connection().await?, policy).build()
+        self.builder(self.connection().await?, policy)?.build()
     }
 
     /// Returns a connection, for several limiters.
@@ -128,11 +151,53 @@ impl RedisSettings {
             sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
             ..ConnectOptions::new()
         };
-        connect_with(&self.url.0, &options).await
+        connect_with(&self.url.0, &self.trusting(options)?).await
+    }
+
+    #[cfg(feature = "tls")]
+    fn trusting(&self, options: ConnectOptions) -> Result<ConnectOptions, Error> {
+        match &self.root_certificates {
+            Some(path) => options.with_root_certificates(&read("root_certificates", path)?),
+            None => Ok(options),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn trusting(&self, options: ConnectOptions) -> Result<ConnectOptions, Error> {
+        match self.root_certificates {
+            Some(_) => Err(invalid("root_certificates: they need the feature `tls`".to_owned())),
+            None => Ok(options),
+        }
+    }
+
+    /// Returns the secret for keys from where the settings say, if they do.
+    fn secret(&self) -> Result<Option<Vec<u8>>, Error> {
+        match (&self.key_secret, &self.key_secret_file, &self.key_secret_variable) {
+            (None, None, None) => Ok(None),
+            (Some(secret), None, None) => Ok(Some(secret.0.clone().into_bytes())),
+            (None, Some(path), None) => {
+                let mut secret = read("key_secret_file", path)?;
+                while secret.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+                    secret.pop();
+                }
+                Ok(Some(secret))
+            }
+            (None, None, Some(name)) => match env::var(name) {
+                Ok(secret) => Ok(Some(secret.into_bytes())),
+                Err(why) => Err(invalid(format!("key_secret_variable {name:?}: {why}"))),
+            },
+            _ => Err(invalid(
+                "key_secret, key_secret_file and key_secret_variable: use one of them".to_owned(),
+            )),
+        }
     }
 
     /// Returns a builder with these settings, for those that a file can't contain.
-    pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Builder<C> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if the secret for keys can't be read.
+    pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Result<Builder<C>, Error> {
         fn set<T>(setting: &mut T, given: Option<T>) {
             if let Some(given) = given {
                 *setting = given;
@@ -141,13 +206,22 @@ impl RedisSettings {
         let mut builder = RedisLimiter::builder(client, policy).failure_policy(self.on_failure);
         let settings = &mut builder.settings;
         set(&mut settings.prefix, self.prefix.clone());
+        settings.key_secret = self.secret()?.map(Hidden);
         set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
         set(&mut settings.batching, self.batching);
         set(&mut settings.denials, self.denial_cache);
         set(&mut settings.failures, self.breaker.failures);
         set(&mut settings.open, self.breaker.open_ms.map(Duration::from_millis));
-        builder
+        Ok(builder)
     }
+}
+
+fn read(setting: &str, path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|why| invalid(format!("{setting} {path:?}: {why}")))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidSetting, message)
 }
 
 /// Returns a user and a password if there is one of them.

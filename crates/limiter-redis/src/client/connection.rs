@@ -15,7 +15,7 @@ use super::{
     options::ConnectOptions,
 };
 use crate::{
-    call::faults::CallError,
+    call::faults::{CallError, Fault},
     client::{ScriptCall, ScriptClient, ScriptReply},
 };
 
@@ -125,6 +125,48 @@ pub struct Server {
 }
 
 impl Connection {
+    /// Returns whether there is a connection to the server, in a cluster to every known primary. Asks no
+    /// server: see [`Connection::ping`].
+    ///
+    /// ```no_run
+    /// # fn example(connection: &limiter_redis::Connection) -> u16 {
+    /// // Of an endpoint that says whether the service is ready.
+    /// if connection.is_connected() { 200 } else { 503 }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        match &self.topology {
+            Topology::Single(node) => node.is_connected(),
+            Topology::Cluster(cluster) => {
+                let primaries = cluster.primaries();
+                !primaries.is_empty() && primaries.iter().all(|member| member.node.is_connected())
+            }
+        }
+    }
+
+    /// Sends `PING` to the server, in a cluster to every known primary, and waits for the replies for
+    /// `within` at most.
+    ///
+    /// # Errors
+    ///
+    /// The first [`CallError`] of a server. Its fault is [`Fault::NotSent`] if no server is known.
+    pub async fn ping(&self, within: Duration) -> Result<(), CallError> {
+        let servers = self.servers();
+        if servers.is_empty() {
+            return Err(CallError::new(Fault::NotSent, "no node of the cluster is known"));
+        }
+        let pings = servers.into_iter().map(|server| {
+            self.runtime().spawn(async move { server.send("PING", &[], within).await })
+        });
+        for ping in pings.collect::<Vec<_>>() {
+            let ended =
+                |_| CallError::new(Fault::NotSent, "the runtime of the connection has ended");
+            ping.await.map_err(ended)??;
+        }
+        Ok(())
+    }
+
     /// Returns the servers that serve keys: in a cluster, the known primaries.
     #[doc(hidden)]
     #[must_use]

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use fred::{
-    clients::{Client, Pool},
+    clients::Client,
     interfaces::ClientLike,
-    types::config::{Config, ConnectionConfig, ReconnectPolicy},
+    types::config::{Config, ReconnectPolicy},
 };
+use futures::future::join_all;
 use limiter_core::{Error, ErrorKind};
 use limiter_redis::{FredClient, RedisLimiter, ScriptClient, fred};
 use limiter_test::server::Server;
@@ -14,45 +15,53 @@ use tokio::time::sleep;
 
 use crate::daily;
 
-fn attempts(number: u32) -> ConnectionConfig {
-    ConnectionConfig { max_command_attempts: number, ..ConnectionConfig::default() }
-}
-
 #[tokio::test]
-async fn a_fred_client_that_could_charge_twice_is_refused() {
-    let one = Config::from_url("redis://127.0.0.1:1").unwrap();
-    let cluster = Config::from_url("redis-cluster://127.0.0.1:1").unwrap();
-    for (config, connection, message) in [
-        (
-            one.clone(),
-            ConnectionConfig::default(),
-            "invalid fred client: max_command_attempts is 3, so a check could be charged twice; set it \
-             to 1",
-        ),
-        (
-            cluster,
-            attempts(1),
-            "invalid fred client: it is for a cluster, and returns replies to the wrong callers while \
-             slots are migrated; use limiter_redis::connect with redis-cluster://",
-        ),
-    ] {
-        let client = Client::new(config, None, Some(connection), None);
-        let error = FredClient::of_client(client).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (ErrorKind::InvalidSetting, message)
-        );
-    }
-    let pool = Pool::new(one, None, Some(attempts(2)), None, 3).unwrap();
-    assert!(FredClient::of_pool(pool).unwrap_err().to_string().contains("attempts is 2, "));
+async fn a_fred_client_of_a_cluster_is_refused() {
+    let config = Config::from_url("redis-cluster://127.0.0.1:1").unwrap();
+    let error = FredClient::of_client(Client::new(config, None, None, None)).unwrap_err();
+    let message = "invalid fred client: it is for a cluster, and returns replies to the wrong callers \
+                   while slots are migrated; use limiter_redis::connect with redis-cluster://";
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidSetting, message));
 }
 
 #[test]
 fn a_fred_client_needs_the_runtime_that_serves_it() {
     let config = Config::from_url("redis://127.0.0.1:1").unwrap();
-    let client = Client::new(config, None, Some(attempts(1)), None);
-    let error = FredClient::of_client(client).unwrap_err();
+    let error = FredClient::of_client(Client::new(config, None, None, None)).unwrap_err();
     assert!(error.to_string().contains("there is no Tokio runtime; "), "{error}");
+}
+
+/// A client with the library's defaults sends a command up to three times; a check is sent once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_default_fred_client_charges_each_check_at_most_once() {
+    let server = Server::start();
+    let config = Config::from_url(&server.url()).unwrap();
+    let reconnect = ReconnectPolicy::new_constant(0, 1);
+    let client = Client::new(config, None, None, Some(reconnect));
+    assert!(client.connection_config().max_command_attempts > 1);
+    drop(client.init().await.unwrap());
+    let client = FredClient::of_client(client).unwrap();
+    let limiter = RedisLimiter::builder(client, daily(100_000)).build().unwrap();
+    let (mut made, mut decided) = (0, 0);
+    for _ in 0..50 {
+        let checks = join_all((0..20).map(|_| limiter.check("key")));
+        let kill = async { server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap() };
+        let (checks, _) = tokio::join!(checks, kill);
+        made += checks.len() as u64;
+        decided += checks.iter().filter(|check| check.is_ok()).count() as u64;
+    }
+    let start = Instant::now();
+    let left = loop {
+        if let Ok(usage) = limiter.peek("key").await {
+            break usage.remaining();
+        }
+        assert!(start.elapsed() < Duration::from_secs(10));
+        sleep(Duration::from_millis(5)).await;
+    };
+    let taken = 100_000 - left;
+    println!("{taken} charged of {made} checks, {decided} decided");
+    assert!(decided < made, "no call was cut");
+    assert!((decided..=made).contains(&taken), "{taken} charged by {made} checks");
 }
 
 /// Shows that faults mean the same as by a connection of this crate, and that nothing is charged twice.
@@ -100,7 +109,7 @@ async fn faults_of_a_fred_client_mean_the_same() {
     let mut server = Server::start();
     let config = Config::from_url(&server.url()).unwrap();
     let reconnect = ReconnectPolicy::new_constant(0, 10);
-    let client = Client::new(config, None, Some(attempts(1)), Some(reconnect));
+    let client = Client::new(config, None, None, Some(reconnect));
     drop(client.init().await.unwrap());
     survives_faults(&mut server, FredClient::of_client(client).unwrap()).await;
 }

@@ -117,6 +117,38 @@ async fn a_slow_server_at_full_load_opens_no_breaker() {
     assert_eq!(limiter.counters().breaker_opened, 0);
 }
 
+/// Forgets the scripts and closes all connections of servers every 50 ms, while ten tasks check.
+async fn storm(url: &str, servers: &[&Server], least_percent: u64) {
+    let limiter = limiter(url, 1_000_000).await;
+    let _ = recover(&limiter).await;
+    let storm = async {
+        for _ in 0..200 {
+            sleep(Duration::from_millis(50)).await;
+            for server in servers {
+                server.command(&["SCRIPT", "FLUSH"]).unwrap();
+                server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+            }
+        }
+    };
+    let (decided, undecided) = load(&limiter, 10, storm).await;
+    let counters = limiter.counters();
+    println!("{decided} decided, {undecided} undecided, {counters:?}");
+    let percent = decided * 100 / (decided + undecided);
+    assert!(percent >= least_percent, "{percent} % of the checks were decided");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn most_checks_are_served_in_a_storm_against_a_server() {
+    let server = Server::start();
+    storm(&server.url(), &[&server], 90).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn most_checks_are_served_in_a_storm_against_a_cluster() {
+    let cluster = Cluster::start();
+    storm(&cluster.url(), &[cluster.node(0), cluster.node(1), cluster.node(2)], 80).await;
+}
+
 /// The breaker opens within five deadlines, after which most checks don't ask, and closes soon.
 async fn protects(
     limiter: &RedisLimiter,

@@ -1,6 +1,6 @@
 //! Settings from a configuration file.
 
-use limiter_core::Policy;
+use limiter_core::{ErrorKind, Key, Policy};
 use limiter_redis::RedisSettings;
 use limiter_test::server::{self, Server};
 
@@ -86,6 +86,43 @@ async fn an_error_of_a_file_names_the_field() {
         let settings = read(&format!("{url}{text}")).unwrap();
         let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
         assert_eq!(error.to_string(), message);
+    }
+}
+
+#[tokio::test]
+async fn the_secret_for_keys_is_a_text_a_file_or_a_variable() {
+    let url = server::shared_url();
+    let file = std::env::temp_dir().join(format!("limiter-secret-{}", std::process::id()));
+    // A variable that is always set, and a secret of its length.
+    let secret = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    std::fs::write(&file, format!("{secret}\n")).unwrap();
+    let mut keys = Vec::new();
+    for setting in [
+        format!("key_secret = {secret:?}"),
+        format!("key_secret_file = {file:?}"),
+        "key_secret_variable = \"CARGO_MANIFEST_DIR\"".to_owned(),
+    ] {
+        let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
+        assert!(!format!("{settings:?}").contains(&format!("key_secret: Some({secret:?})")));
+        let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
+        keys.push(limiter.stored_key(Key::secret("sk-1234")).unwrap());
+    }
+    assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "{keys:?}");
+    std::fs::remove_file(&file).unwrap();
+
+    for (setting, message) in [
+        (&*format!("key_secret_file = {file:?}"), "No such file"),
+        ("key_secret_variable = \"LIMITER_NOT_SET\"", "key_secret_variable \"LIMITER_NOT_SET\": "),
+        ("key_secret = \"a\"\nkey_secret_variable = \"A\"", "use one of them"),
+        (
+            "root_certificates = \"/nowhere.pem\"",
+            "root_certificates \"/nowhere.pem\": No such file",
+        ),
+    ] {
+        let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
+        let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().contains(message), "{message}: {error}");
     }
 }
 

@@ -26,6 +26,7 @@ mod holes;
 mod nodes;
 mod operations;
 mod planted;
+mod ready;
 mod replicas;
 mod scripted;
 mod secrets;

@@ -23,16 +23,15 @@ use crate::{
 ///
 /// It stays on the runtime on which it was connected, so checks may wait for a worker thread that another
 /// task keeps busy. A connection that hangs is not replaced. [`connect`](crate::connect) has neither
-/// drawback. Calls are not queued while the client is disconnected.
+/// drawback. Calls are not queued while the client is disconnected,
+/// and are sent once, whatever its `max_command_attempts`.
 ///
 /// ```no_run
 /// use limiter_core::{Policy, Quota};
 /// use limiter_redis::{FredClient, RedisLimiter, fred::prelude::*};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?)
-///     .with_connection_config(|connection| connection.max_command_attempts = 1)
-///     .build()?;
+/// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
 /// client.init().await?;
 /// let policy = Policy::gcra("api", Quota::per_second(100));
 /// let limiter = RedisLimiter::builder(FredClient::of_client(client)?, policy).build()?;
@@ -50,8 +49,7 @@ impl FredClient {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if the client may send a command twice
-    /// (`max_command_attempts` above 1), if it is one for a cluster, because such a client returns replies
+    /// [`ErrorKind::InvalidSetting`] if the client is one for a cluster, because such a client returns replies
     /// to the wrong callers while slots are migrated, or if there is no Tokio runtime.
     pub fn of_client(client: Client) -> Result<Self, Error> {
         let pool = Pool::from_clients(vec![client]).map_err(|error| invalid(error.details()))?;
@@ -64,19 +62,11 @@ impl FredClient {
     ///
     /// As [`FredClient::of_client`].
     pub fn of_pool(pool: Pool) -> Result<Self, Error> {
-        for client in pool.clients() {
-            let attempts = client.connection_config().max_command_attempts;
-            if attempts > 1 {
-                return Err(invalid(&format!(
-                    "max_command_attempts is {attempts}, so a check could be charged twice; set it to 1"
-                )));
-            }
-            if client.is_clustered() {
-                return Err(invalid(
-                    "it is for a cluster, and returns replies to the wrong callers while slots are \
-                     migrated; use limiter_redis::connect with redis-cluster://",
-                ));
-            }
+        if pool.clients().iter().any(Client::is_clustered) {
+            return Err(invalid(
+                "it is for a cluster, and returns replies to the wrong callers while slots are \
+                 migrated; use limiter_redis::connect with redis-cluster://",
+            ));
         }
         let runtime = Handle::try_current()
             .map_err(|_| invalid("there is no Tokio runtime; call this from the client's"))?;

@@ -1,0 +1,55 @@
+//! Checks by callers without a runtime.
+
+use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::{client::ScriptClient, limiter::RedisLimiter};
+
+thread_local! {
+    /// The timers of a thread that checks. It has no other threads.
+    static TIMERS: Option<Runtime> = Builder::new_current_thread().enable_time().build().ok();
+}
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Charges one permit to `key` if it fits now, and blocks the thread until the answer is there: as
+    /// [`check`](Self::check), for threads without a Tokio runtime.
+    ///
+    /// ```no_run
+    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// if limiter.check_blocking("alice")?.is_admitted() {
+    ///     println!("hello, alice");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), and [`ErrorKind::InvalidSetting`] on a thread of a Tokio runtime, which
+    /// must not be blocked.
+    pub fn check_blocking<'a>(&self, key: impl Into<Key<'a>>) -> Result<Decision, Error> {
+        self.check_n_blocking(key, Cost::ONE)
+    }
+
+    /// Charges `cost` to `key` if it fits now, as [`check_blocking`](Self::check_blocking) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_blocking`](Self::check_blocking).
+    pub fn check_n_blocking<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        cost: Cost,
+    ) -> Result<Decision, Error> {
+        if Handle::try_current().is_ok() {
+            let message = "check_blocking was called on a thread of a Tokio runtime: await `check`, or \
+                           in `spawn_blocking` pass it to `Handle::block_on`";
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        let answer = self.check_n(key, cost);
+        TIMERS.with(|timers| match timers {
+            Some(timers) => timers.block_on(answer.into_future()),
+            None => Err(Error::new(ErrorKind::Unavailable, "the thread can't have timers")),
+        })
+    }
+}
