@@ -6,12 +6,11 @@ use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
-    client::{ScriptClient, options::Hidden},
+    client::{ScriptClient, connection::connect, options::Hidden},
+    context::{Context, Settings},
     events::Event,
     limiter::RedisLimiter,
-    observer::Observer,
     scripts::Scripts,
-    shared::Shared,
 };
 
 /// Builds a [`RedisLimiter`] with settings other than the defaults.
@@ -40,21 +39,37 @@ pub struct Builder<C> {
     pub(crate) settings: Settings,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) prefix: String,
-    pub(crate) key_secret: Option<Hidden<Vec<u8>>>,
-    pub(crate) deadline: Duration,
-    pub(crate) failure_policy: FailurePolicy,
-    /// The capacity of the cache of denials.
-    pub(crate) denials: usize,
-    pub(crate) batching: bool,
-    /// After how many failures in a row the circuit breaker opens.
-    pub(crate) failures: u32,
-    /// How long the circuit breaker then refuses calls.
-    pub(crate) open: Duration,
-    pub(crate) observer: Option<Hidden<Arc<Observer>>>,
-    pub(crate) scripts: Arc<Scripts>,
+impl RedisLimiter {
+    /// Returns a limiter of `policy` on the server at `url`, with default settings, whose connection runs
+    /// on a thread of its own.
+    ///
+    /// ```no_run
+    /// use limiter_core::{Policy, Quota};
+    /// use limiter_redis::RedisLimiter;
+    ///
+    /// # async fn example() -> Result<(), limiter_core::Error> {
+    /// let policy = Policy::gcra("api", Quota::per_second(100));
+    /// let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
+    /// if !limiter.check("alice").await?.is_admitted() {
+    ///     println!("too many requests");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`]. An unreachable server is not an error.
+    pub async fn connect(url: &str, policy: Policy) -> Result<Self, Error> {
+        Self::builder(connect(url).await?, policy).build()
+    }
+}
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Returns a builder of a limiter of `policy` on the server of `client`.
+    pub fn builder(client: C, policy: Policy) -> Builder<C> {
+        Builder::new(client, policy)
+    }
 }
 
 impl<C: ScriptClient> Builder<C> {
@@ -187,7 +202,8 @@ impl<C: ScriptClient> Builder<C> {
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");
         in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
-        RedisLimiter::of(Shared::new(client, settings, policy)?)
+        let context = Context::new(settings, policy, client.runtime())?;
+        RedisLimiter::new(client, context)
     }
 }
 

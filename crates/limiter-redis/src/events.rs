@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -13,7 +14,6 @@ use crate::{
     counters::{Count, Tally},
     damper::Damper,
     observer::ObserverQueue,
-    shared::Access,
 };
 
 /// An operational event of a limiter. Decisions of the store are not events: see [`Counters`](crate::Counters).
@@ -40,6 +40,22 @@ pub enum EventKind {
     RefundFailed(Error),
     /// A check was decided without the store.
     Fallback(FallbackKind),
+}
+
+/// Whether an operation charges or gives back permits, or only reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "peeks",
+            Self::Write => "checks",
+        })
+    }
 }
 
 /// How a check was decided without the store.
@@ -107,7 +123,7 @@ pub(crate) struct Events {
     /// The name of the limiter's own policy.
     policy: String,
     pub(crate) tally: Tally,
-    observer: Option<Arc<ObserverQueue>>,
+    observer: Option<Arc<ObserverQueue<Event>>>,
     /// Of the log, for each breaker.
     dampers: Mutex<HashMap<Breaker, Damper>>,
 }
@@ -116,7 +132,7 @@ pub(crate) struct Events {
 type Breaker = (Option<Arc<str>>, Access);
 
 impl Events {
-    pub(crate) fn new(policy: &str, observer: Option<Arc<ObserverQueue>>) -> Self {
+    pub(crate) fn new(policy: &str, observer: Option<Arc<ObserverQueue<Event>>>) -> Self {
         let (policy, tally) = (policy.to_owned(), Tally::default());
         Self { policy, tally, observer, dampers: Mutex::default() }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use limiter_core::{Error, Policy};
 
-use crate::{call::fallback::Local, scripts::Plan, shared::Shared};
+use crate::{call::fallback::Local, context::Context, scripts::Plan};
 
 /// What a handle adds to what all handles of a limiter share.
 pub(crate) struct Handle {
@@ -20,22 +20,23 @@ pub(crate) struct Handle {
 ///
 /// A program can call `with_policy` for each request: requests of one policy at the same moment then
 /// share a handle.
-pub(crate) type Handles = Mutex<HashMap<Policy, Weak<Handle>>>;
+#[derive(Default)]
+pub(crate) struct Handles(Mutex<HashMap<Policy, Weak<Handle>>>);
 
 /// Unused handles are removed when there are as many as this, and twice those that remained.
 const FIRST_SWEEP: usize = 64;
 
-impl<C> Shared<C> {
+impl Handles {
     /// Returns the handle of `policy`, which must have the families of the limiter's own policy.
-    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
-        self.policy.check_families(policy)?;
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn get(&self, context: &Context, policy: &Policy) -> Result<Arc<Handle>, Error> {
+        context.policy.check_families(policy)?;
+        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(policy).and_then(Weak::upgrade) {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Arc::clone(&self.settings.scripts), policy),
-            local: self.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
+            plan: Plan::new(Arc::clone(&context.settings.scripts), policy),
+            local: context.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });
         if handles.len() >= FIRST_SWEEP && handles.len() == handles.capacity() {

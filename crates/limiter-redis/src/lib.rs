@@ -84,6 +84,7 @@ mod blocking;
 mod builder;
 mod call;
 mod client;
+mod context;
 mod counters;
 mod damper;
 mod events;
@@ -98,11 +99,11 @@ mod operations;
 pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
-mod shared;
 #[doc(hidden)]
 pub mod state;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use builder::Builder;
 pub use call::{

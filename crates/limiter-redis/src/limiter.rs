@@ -6,11 +6,11 @@ use limiter_core::{Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt,
 use limiter_core::{Usage, WaitingLimiter};
 
 use crate::{
-    builder::Builder,
-    client::{ScriptClient, connection::Connection, connection::connect},
+    call::sender::Sender,
+    client::{ScriptClient, connection::Connection},
+    context::Context,
     counters::Counters,
-    handle::Handle,
-    shared::Shared,
+    handle::{Handle, Handles},
 };
 
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
@@ -34,45 +34,16 @@ use crate::{
 /// library does not know, for example because of a foreign value at the key). A
 /// [`FailurePolicy`](crate::FailurePolicy) replaces errors of checks and reservations by decisions.
 pub struct RedisLimiter<C = Connection> {
-    pub(crate) shared: Arc<Shared<C>>,
+    pub(crate) sender: Arc<Sender<C>>,
+    handles: Arc<Handles>,
     pub(crate) handle: Arc<Handle>,
 }
 
-impl RedisLimiter {
-    /// Returns a limiter of `policy` on the server at `url`, with default settings, whose connection runs
-    /// on a thread of its own.
-    ///
-    /// ```no_run
-    /// use limiter_core::{Policy, Quota};
-    /// use limiter_redis::RedisLimiter;
-    ///
-    /// # async fn example() -> Result<(), limiter_core::Error> {
-    /// let policy = Policy::gcra("api", Quota::per_second(100));
-    /// let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
-    /// if !limiter.check("alice").await?.is_admitted() {
-    ///     println!("too many requests");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`]. An unreachable server is not an error.
-    pub async fn connect(url: &str, policy: Policy) -> Result<Self, Error> {
-        Self::builder(connect(url).await?, policy).build()
-    }
-}
-
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns a builder of a limiter of `policy` on the server of `client`.
-    pub fn builder(client: C, policy: Policy) -> Builder<C> {
-        Builder::new(client, policy)
-    }
-
-    pub(crate) fn of(shared: Shared<C>) -> Result<Self, Error> {
-        let handle = shared.handle(&shared.policy)?;
-        Ok(Self { shared: Arc::new(shared), handle })
+    pub(crate) fn new(client: C, context: Context) -> Result<Self, Error> {
+        let handles = Arc::new(Handles::default());
+        let handle = handles.get(&context, &context.policy)?;
+        Ok(Self { sender: Arc::new(Sender::new(client, context)), handles, handle })
     }
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
@@ -96,8 +67,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
     /// [families](Policy::families) of the policies differ.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        let handle = self.shared.handle(policy)?;
-        Ok(Self { shared: Arc::clone(&self.shared), handle })
+        let handle = self.handles.get(&self.sender.context, policy)?;
+        Ok(Self { handle, ..self.clone() })
     }
 
     /// Returns the policy that this handle enforces.
@@ -120,7 +91,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
     /// the limiter was built without [`Builder::key_secret`].
     pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
-        self.shared.keys.of(&key.into())
+        self.sender.context.keys.of(&key.into())
     }
 
     /// Sets how many processes share the store, for
@@ -135,7 +106,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns what the limiter and its handles have counted in this process.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.events.tally.read()
+        self.sender.context.events.tally.read()
     }
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].
@@ -207,7 +178,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
 impl<C> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), handle: Arc::clone(&self.handle) }
+        let Self { sender, handles, handle } = self;
+        let (sender, handles) = (Arc::clone(sender), Arc::clone(handles));
+        Self { sender, handles, handle: Arc::clone(handle) }
     }
 }
 
@@ -215,8 +188,8 @@ impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisLimiter")
             .field("policy", &self.handle.policy)
-            .field("client", &self.shared.client)
-            .field("settings", &self.shared.settings)
+            .field("client", &self.sender.client)
+            .field("settings", &self.sender.context.settings)
             .finish_non_exhaustive()
     }
 }

@@ -8,10 +8,8 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use crate::events::Event;
-
 /// The function that receives events.
-pub(crate) type Observer = dyn Fn(&Event) + Send + Sync;
+pub(crate) type Observer<E> = dyn Fn(&E) + Send + Sync;
 
 /// How many events may wait for the observer. Others are counted as unobserved.
 pub(crate) const MAX_WAITING: usize = 1_024;
@@ -20,25 +18,25 @@ pub(crate) const MAX_WAITING: usize = 1_024;
 ///
 /// The first event starts a task on a thread for blocking tasks, which ends when none waits. So events keep
 /// their order, and an observer that blocks or panics delays no check.
-pub(crate) struct ObserverQueue {
-    observer: Arc<Observer>,
+pub(crate) struct ObserverQueue<E> {
+    observer: Arc<Observer<E>>,
     runtime: Handle,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Waiting<E>>,
 }
 
-#[derive(Default)]
-struct Waiting {
-    events: VecDeque<Event>,
+struct Waiting<E> {
+    events: VecDeque<E>,
     has_task: bool,
 }
 
-impl ObserverQueue {
-    pub(crate) fn new(observer: Arc<Observer>, runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { observer, runtime, waiting: Mutex::default() })
+impl<E: Send + 'static> ObserverQueue<E> {
+    pub(crate) fn new(observer: Arc<Observer<E>>, runtime: Handle) -> Arc<Self> {
+        let waiting = Mutex::new(Waiting { events: VecDeque::new(), has_task: false });
+        Arc::new(Self { observer, runtime, waiting })
     }
 
     /// Adds an event, and returns whether there was room for it.
-    pub(crate) fn push(self: &Arc<Self>, event: Event) -> bool {
+    pub(crate) fn push(self: &Arc<Self>, event: E) -> bool {
         let mut waiting = self.lock();
         if waiting.events.len() >= MAX_WAITING {
             return false;
@@ -56,19 +54,19 @@ impl ObserverQueue {
         while let Some(event) = self.next() {
             let call = AssertUnwindSafe(|| (self.observer)(&event));
             if catch_unwind(call).is_err() {
-                tracing::error!(event = event.name(), "the observer of a limiter panicked");
+                tracing::error!("the observer of a limiter panicked");
             }
         }
     }
 
-    fn next(&self) -> Option<Event> {
+    fn next(&self) -> Option<E> {
         let mut waiting = self.lock();
         let event = waiting.events.pop_front();
         waiting.has_task = event.is_some();
         event
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<E>> {
         // No operation under the lock can leave it half done.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

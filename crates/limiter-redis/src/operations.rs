@@ -12,15 +12,13 @@ use limiter_core::{
 
 use crate::{
     call::{
-        denials::{Denial, Ticket},
         fallback::Local,
-        faults::{CallError, reported},
-        operation::Token,
-        wait,
+        operation::{Check, Forgotten, Peek, Refund, Reserve, Reset, Token},
     },
     client::ScriptClient,
     events::{EventKind, FallbackKind},
     limiter::RedisLimiter,
+    waiting,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
@@ -33,18 +31,21 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-        let key = match self.shared.keys.of(key) {
+        let context = &self.sender.context;
+        let key = match context.keys.of(key) {
             Ok(key) => key,
             Err(error) => return Answer::ready(Err(error)),
         };
-        let denials = &self.shared.denials;
+        let denials = &context.denials;
         if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
-            self.shared.events.tally.cached.add();
+            context.events.tally.cached.add();
             return Answer::ready(Ok(denial));
         }
         let limiter = self.clone();
         Answer::pending(async move {
-            limiter.send_check(&key, cost).await.or_else(|error| {
+            let Self { sender, handle, .. } = &limiter;
+            let check = Check { cost, ticket: sender.context.denials.ticket(&key) };
+            sender.check(handle, &key, check).await.or_else(|error| {
                 let local = limiter.locally(&key, |local| local.decide(&key, cost));
                 local.or_else(|| limiter.without_store(&key)).ok_or(error)
             })
@@ -52,20 +53,22 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         Answer::pending(async move {
             let key = key?;
-            let usage = limiter.send_peek(&key).await;
+            let usage = limiter.sender.operate(&limiter.handle, &key, Peek).await;
             usage.or_else(|error| limiter.locally(&key, |local| local.peek(&key)).ok_or(error))
         })
     }
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         Answer::pending(async move {
-            let key = key?;
-            let (taken, local) = match limiter.send_reserve(&key, cost, within).await {
-                Ok(taken) => taken,
+            let (key, Self { sender, handle, .. }) = (key?, &limiter);
+            let ticket = sender.context.denials.ticket(&key);
+            let reserve = Reserve { cost, within, ticket };
+            let (taken, local) = match sender.operate(handle, &key, reserve).await {
+                Ok(reserved) => reserved,
                 Err(error) => {
                     let local = limiter.locally(&key, |local| local.reserve(&key, cost, within));
                     let uncharged = || Some(uncharged(limiter.without_store(&key)?, cost));
@@ -76,8 +79,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 return Ok(Reservation::refused(taken.decision));
             };
             let delay = charged.delay();
-            let (handle, local) = (Arc::clone(&limiter.handle), Mutex::new(local));
-            let token = Token { limiter: limiter.shared.id, key, charged, handle, local };
+            let (limiter, handle) = (sender.context.id, Arc::clone(handle));
+            let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
             let receipt = Receipt::of_store(Arc::new(token), cost.get());
             Ok(Reservation::admitted(taken.decision, delay, receipt))
         })
@@ -85,11 +88,16 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn refund(&self, receipt: Receipt) -> Answer<u64> {
         match receipt.token::<Arc<Token>>() {
-            Some(token) if token.limiter == self.shared.id => {
-                let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&token.handle));
-                let (limiter, token) = (Self { shared, handle }, Arc::clone(token));
+            Some(token) if token.limiter == self.sender.context.id => {
+                let (sender, token) = (Arc::clone(&self.sender), Arc::clone(token));
                 let permits = receipt.permits();
-                Answer::pending(async move { limiter.send_refund(token, permits).await })
+                Answer::pending(async move {
+                    // The handle that charged.
+                    let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
+                    let forgotten = Forgotten::of(&sender.context, &key);
+                    let refund = Refund { token, permits, forgotten };
+                    sender.operate(&handle, &key, refund).await
+                })
             }
             Some(_) => Answer::ready(Ok(0)),
             // The local fallback's receipt, or another limiter's.
@@ -101,13 +109,14 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn reset(&self, key: &Key<'_>) -> Answer<()> {
-        let (limiter, key) = (self.clone(), self.shared.keys.of(key));
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         Answer::pending(async move {
-            let key = key?;
-            if let Some(local) = &limiter.handle.local {
+            let (key, Self { sender, handle, .. }) = (key?, &limiter);
+            if let Some(local) = &handle.local {
                 local.reset(&key);
             }
-            limiter.send_reset(&key).await
+            let reset = Reset { forgotten: Forgotten::of(&sender.context, &key) };
+            sender.operate(handle, &key, reset).await
         })
     }
 
@@ -119,7 +128,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
         let reserved = Limiter::reserve(self, key, cost, within.unwrap_or(Duration::MAX));
-        Answer::pending(wait::until_due(self.clone(), reserved))
+        Answer::pending(waiting::until_due(self.clone(), reserved))
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
@@ -131,36 +140,20 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns the answer of the local fallback, if there is one.
     fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local) -> T) -> Option<T> {
         let answer = ask(self.handle.local.as_ref()?);
-        self.report(EventKind::Fallback(FallbackKind::Local), key);
+        self.report(FallbackKind::Local, key);
         Some(answer)
     }
 
     /// Returns the fallback's decision that is the same for all requests, if there is one.
     fn without_store(&self, key: &[u8]) -> Option<Decision> {
-        let decision = self.shared.settings.failure_policy.decision(&self.handle.policy)?;
+        let decision = self.sender.context.settings.failure_policy.decision(&self.handle.policy)?;
         let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        self.report(EventKind::Fallback(kind), key);
+        self.report(kind, key);
         Some(decision)
     }
 
-    /// Counts a decision of the store, and caches it if it is a denial.
-    pub(crate) fn decided(&self, ticket: Ticket, key: &[u8], denial: Denial) {
-        let Self { shared, handle } = self;
-        shared.events.tally.decided(&denial.decision);
-        if !denial.decision.is_admitted() {
-            shared.denials.insert(ticket, key, &handle.policy, denial);
-        }
-    }
-
-    /// Counts and reports an operation that got no decision from the store.
-    pub(crate) fn report_error(&self, key: &[u8], error: &Arc<CallError>) {
-        self.report(EventKind::StoreError(reported(error)), key);
-    }
-
-    /// Counts an event, and reports it to the observer.
-    pub(crate) fn report(&self, kind: EventKind, key: &[u8]) {
-        let Self { shared, handle } = self;
-        shared.events.report(kind, handle.policy.name(), || shared.node_of(key));
+    fn report(&self, kind: FallbackKind, key: &[u8]) {
+        self.sender.report(EventKind::Fallback(kind), &self.handle, key);
     }
 }
 

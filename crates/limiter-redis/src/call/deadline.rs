@@ -65,25 +65,8 @@ impl Deadline {
     }
 }
 
-/// Runs a script, once more if the server did not execute it, within the deadline.
-///
-/// A server that fails over, loads its data or moves a slot is often ready after a few milliseconds.
-pub(crate) async fn run<C: ScriptClient>(
-    client: &C,
-    call: &mut ScriptCall,
-    deadline: Deadline,
-) -> Result<ScriptReply, CallError> {
-    let result = run_once(client, call, deadline).await;
-    match result {
-        Err(error) if error.fault().may_be_sent_again() && deadline.pause().await => {
-            run_once(client, call, deadline).await
-        }
-        result => result,
-    }
-}
-
 /// Runs a script by its digest, and by its source if the server does not have it.
-pub(crate) async fn run_once<C: ScriptClient>(
+pub(crate) async fn run<C: ScriptClient>(
     client: &C,
     call: &mut ScriptCall,
     deadline: Deadline,

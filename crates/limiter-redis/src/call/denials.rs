@@ -203,6 +203,11 @@ impl Refusal {
 }
 
 impl Denial {
+    /// Returns a decision that was received now.
+    pub(crate) fn of(cost: Cost, decision: Decision, sent: Instant) -> Self {
+        Self { cost, decision, sent, received: Instant::now() }
+    }
+
     /// Returns until when it is cached, or `None` if it is an admission.
     fn until(&self) -> Option<Instant> {
         // A cost that can never fit is refused for ever.

@@ -175,6 +175,12 @@ impl CallError {
         Self::new(fault, format!("{server}: {command} {key:?}: {reply}"))
     }
 
+    /// Returns the error of a reply that no script of this library returns.
+    pub(crate) fn invalid_reply(quoted: &str) -> Self {
+        let message = format!("the script replied {quoted}, which is not a decision");
+        Self::new(Fault::InvalidReply, message)
+    }
+
     /// Names the command of the script that the server refused, which most errors don't.
     pub(crate) fn in_script(mut self, script: &Script) -> Self {
         let line = self.message.split_once("@user_script:").map(|(_, rest)| rest);
@@ -246,15 +252,6 @@ pub(crate) fn named(policy: &str, error: Arc<CallError>) -> Error {
 /// Returns the error for an observer, which knows the policy.
 pub(crate) fn reported(error: &Arc<CallError>) -> Error {
     Error::new(error.fault().kind(), error.to_string()).with_source(Arc::clone(error))
-}
-
-/// Returns the error of a caller once more.
-pub(crate) fn copied(error: &Error) -> Error {
-    let copy = Error::new(error.kind(), error.to_string());
-    match shared_source(error) {
-        Some(source) => copy.with_source(Arc::clone(source)),
-        None => copy,
-    }
 }
 
 fn shared_source(error: &Error) -> Option<&Arc<CallError>> {

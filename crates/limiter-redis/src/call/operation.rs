@@ -1,37 +1,122 @@
-//! Operations on one key: reservations, peeks, refunds and resets.
-//!
-//! Each runs in a task that outlives its caller, so that the connection, the circuit breaker and the
-//! cached denials see its outcome.
+//! The operations of a limiter: what each asks of the store, and what it notes of the answer.
 
 use std::{
-    future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Error, Receipt, Usage};
+use limiter_core::{Cost, Decision, Receipt, Usage};
 
 use super::{
-    batch::read_reply,
-    deadline::{Deadline, run},
-    denials::{Denial, Denials},
-    faults::{Outcome, copied, named, reported},
+    denials::{Denial, Ticket},
+    faults::{CallError, Outcome, reported},
+    request::{Operation, Request},
 };
 use crate::{
-    client::{ScriptCall, ScriptClient},
-    events::EventKind,
+    client::ScriptCall,
+    context::Context,
+    events::{Access, EventKind},
     handle::Handle,
-    limiter::RedisLimiter,
-    scripts::{Charged, CheckReply},
-    shared::Access,
+    scripts::{Charged, CheckReply, Plan},
 };
 
-/// A call for one key, and by when it must have a reply.
-struct Operation<C> {
-    limiter: RedisLimiter<C>,
-    key: Vec<u8>,
-    access: Access,
-    deadline: Deadline,
+/// Charges a cost now, without a receipt.
+pub(crate) struct Check {
+    pub(crate) cost: Cost,
+    pub(crate) ticket: Ticket,
+}
+
+impl Operation for Check {
+    type Answer = Decision;
+
+    fn call(&self, plan: &Plan) -> ScriptCall {
+        plan.checks(&[(plan, self.cost)])
+    }
+
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let costs = requests.iter().map(|it| (&it.handle.plan, it.operation.cost));
+        Some(requests.first()?.handle.plan.checks(&costs.collect::<Vec<_>>()))
+    }
+
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Decision> {
+        Some(plan.checked(numbers, self.cost)?.decision)
+    }
+
+    fn note(
+        request: &Request<Self>,
+        context: &Context,
+        sent: Instant,
+        outcome: &mut Outcome<Decision>,
+    ) {
+        let Ok(decision) = *outcome else { return };
+        let Check { cost, ticket } = request.operation;
+        decided(request, context, ticket, Denial::of(cost, decision, sent));
+        // A caller whose time is over has asked the local fallback itself.
+        let local = request.handle.local.as_ref().filter(|_| !request.caller.is_closed());
+        if let Some(local) = local.filter(|_| decision.is_admitted()) {
+            drop(local.follow(&request.key, cost));
+        }
+    }
+}
+
+/// Charges a cost now or within some time, with a receipt.
+pub(crate) struct Reserve {
+    pub(crate) cost: Cost,
+    pub(crate) within: Duration,
+    pub(crate) ticket: Ticket,
+}
+
+/// What the store replied to a reservation, and the local fallback's receipt for the same charge.
+pub(crate) type Reserved = (CheckReply, Option<Receipt>);
+
+impl Operation for Reserve {
+    type Answer = Reserved;
+
+    fn call(&self, plan: &Plan) -> ScriptCall {
+        plan.take(self.cost, self.within)
+    }
+
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Reserved> {
+        Some((plan.taken(numbers, self.cost)?, None))
+    }
+
+    fn note(
+        request: &Request<Self>,
+        context: &Context,
+        sent: Instant,
+        outcome: &mut Outcome<Reserved>,
+    ) {
+        let Ok((taken, receipt)) = outcome else { return };
+        let Reserve { cost, ticket, .. } = request.operation;
+        decided(request, context, ticket, Denial::of(cost, taken.decision, sent));
+        let local = request.handle.local.as_ref().filter(|_| taken.charged.is_some());
+        *receipt = local.and_then(|local| local.follow(&request.key, cost));
+    }
+}
+
+/// Counts a decision of the store, and caches it if it is a denial.
+fn decided<O: Operation>(request: &Request<O>, context: &Context, ticket: Ticket, denial: Denial) {
+    context.events.tally.decided(&denial.decision);
+    if !denial.decision.is_admitted() {
+        context.denials.insert(ticket, &request.key, &request.handle.policy, denial);
+    }
+}
+
+/// Reads how far the permits are used up.
+pub(crate) struct Peek;
+
+impl Operation for Peek {
+    type Answer = Usage;
+
+    const ACCESS: Access = Access::Read;
+
+    fn call(&self, plan: &Plan) -> ScriptCall {
+        plan.peek()
+    }
+
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Usage> {
+        plan.peeked(numbers)
+    }
 }
 
 /// The token of a receipt: what was charged to which key.
@@ -46,137 +131,85 @@ pub(crate) struct Token {
     pub(crate) local: Mutex<Option<Receipt>>,
 }
 
-impl<C: ScriptClient> RedisLimiter<C> {
-    /// Charges `cost` now or up to `within` later, and returns the receipt that the local fallback
-    /// gave for the same charge.
-    pub(crate) async fn send_reserve(
-        &self,
-        key: &[u8],
-        cost: Cost,
-        within: Duration,
-    ) -> Result<(CheckReply, Option<Receipt>), Error> {
-        let outcome = self.in_task(key, Access::Write, async move |operation: Operation<C>| {
-            let Operation { limiter, key, .. } = &operation;
-            let Self { shared, handle } = limiter;
-            let (ticket, sent) = (shared.denials.ticket(key), Instant::now());
-            let call = handle.plan.take(cost, within);
-            let taken = operation.call(call, |reply| handle.plan.taken(reply, cost)).await?;
-            let (decision, received) = (taken.decision, Instant::now());
-            limiter.decided(ticket, key, Denial { cost, decision, sent, received });
-            let follow = |_| handle.local.as_ref()?.follow(key, cost);
-            let local = taken.charged.as_ref().and_then(follow);
-            Ok((taken, local))
-        });
-        self.answer(outcome.await?)
+/// Gives back permits of a charge.
+pub(crate) struct Refund {
+    pub(crate) token: Arc<Token>,
+    pub(crate) permits: u64,
+    pub(crate) forgotten: Forgotten,
+}
+
+impl Operation for Refund {
+    type Answer = u64;
+
+    const OUTLIVES_CALLER: bool = true;
+
+    fn call(&self, plan: &Plan) -> ScriptCall {
+        plan.refund(&self.token.charged, self.permits)
     }
 
-    pub(crate) async fn send_peek(&self, key: &[u8]) -> Result<Usage, Error> {
-        let outcome = self.in_task(key, Access::Read, async move |operation: Operation<C>| {
-            let plan = &operation.limiter.handle.plan;
-            operation.call(plan.peek(), |reply| plan.peeked(reply)).await
-        });
-        self.answer(outcome.await?)
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<u64> {
+        plan.refunded(numbers)
     }
 
-    /// Gives back `permits` of a charge through this handle, and returns how many came back.
-    pub(crate) async fn send_refund(&self, token: Arc<Token>, permits: u64) -> Result<u64, Error> {
-        let of_task = Arc::clone(&token);
-        let refund = async move |operation: Operation<C>| {
-            let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
-            let local = of_task.local.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let (Some(local), Some(receipt)) = (&handle.local, local) {
-                let kept = receipt.permits().saturating_sub(permits);
-                local.refund(receipt.keep(kept));
-            }
-            let _forgotten = Forgotten { denials: &shared.denials, key };
-            let call = handle.plan.refund(&of_task.charged, permits);
-            let refunded = operation.call(call, |reply| handle.plan.refunded(reply)).await;
-            if let Err(error) = &refunded {
-                operation.limiter.report(EventKind::RefundFailed(reported(error)), key);
-            }
-            refunded
-        };
-        let outcome = self.in_task(&token.key, Access::Write, refund).await;
-        if let Err(error) = &outcome {
-            self.report(EventKind::RefundFailed(copied(error)), &token.key);
+    fn note(request: &Request<Self>, _: &Context, _: Instant, outcome: &mut Outcome<u64>) {
+        let Refund { token, permits, forgotten } = &request.operation;
+        forgotten.now();
+        let local = outcome.is_ok().then(|| token.local.lock());
+        let local = local.and_then(|local| local.unwrap_or_else(PoisonError::into_inner).take());
+        if let (Some(local), Some(receipt)) = (&request.handle.local, local) {
+            let kept = receipt.permits().saturating_sub(*permits);
+            local.refund(receipt.keep(kept));
         }
-        self.answer(outcome?)
     }
 
-    pub(crate) async fn send_reset(&self, key: &[u8]) -> Result<(), Error> {
-        let outcome = self.in_task(key, Access::Write, async move |operation: Operation<C>| {
-            let Operation { limiter: Self { shared, handle }, key, .. } = &operation;
-            let _forgotten = Forgotten { denials: &shared.denials, key };
-            operation.call(handle.plan.reset(), |reply| reply.first().map(drop)).await
-        });
-        self.answer(outcome.await?)
-    }
-
-    /// Runs an operation in a task of its own, reports if it fails, and waits for its outcome.
-    async fn in_task<T: Send + 'static, F: Future<Output = Outcome<T>> + Send + 'static>(
-        &self,
-        key: &[u8],
-        access: Access,
-        run: impl FnOnce(Operation<C>) -> F,
-    ) -> Result<Outcome<T>, Error> {
-        self.ask(key, access, |deadline, operating, answer| {
-            let (limiter, key) = (self.clone(), key.to_vec());
-            let run =
-                run(Operation { limiter: limiter.clone(), key: key.clone(), access, deadline });
-            drop(self.shared.client.runtime().spawn(async move {
-                let outcome = run.await;
-                if let Err(error) = &outcome
-                    && !(answer.is_closed() && deadline.caller_timed_out())
-                {
-                    limiter.report_error(&key, error);
-                }
-                drop(answer.send(outcome));
-                drop(operating);
-            }));
-        })
-        .await
-    }
-
-    /// Returns an outcome to its caller.
-    pub(super) fn answer<T>(&self, outcome: Outcome<T>) -> Result<T, Error> {
-        outcome.map_err(|error| named(self.handle.policy.name(), error))
+    fn failure(error: &Arc<CallError>) -> Option<EventKind> {
+        Some(EventKind::RefundFailed(reported(error)))
     }
 }
 
-impl<C: ScriptClient> Operation<C> {
-    /// Calls a script, and returns what `read` makes of its reply.
-    async fn call<T>(
-        &self,
-        mut call: ScriptCall,
-        read: impl FnOnce(&[i64]) -> Option<T>,
-    ) -> Outcome<T> {
-        let Self { limiter, key, access, deadline } = self;
-        let shared = &limiter.shared;
-        let pass = shared.breaker(key, *access).pass(Instant::now());
-        let pass = pass.map_err(|_| shared.breaker_is_open(key))?;
-        call.keys.push(key.clone());
-        let result = run(&shared.client, &mut call, *deadline).await;
-        let result = result.and_then(|reply| {
-            let (value, failed) = read_reply(&reply, key, read)?;
-            if let Some(failed) = failed {
-                shared.expiry_was_not_restored(failed);
-            }
-            Ok(value)
-        });
-        shared.note(pass, (key, *access), result.as_ref().err());
-        result.map_err(Arc::new)
+/// Makes a key fresh.
+pub(crate) struct Reset {
+    pub(crate) forgotten: Forgotten,
+}
+
+impl Operation for Reset {
+    type Answer = ();
+
+    const OUTLIVES_CALLER: bool = true;
+
+    fn call(&self, plan: &Plan) -> ScriptCall {
+        plan.reset()
+    }
+
+    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<()> {
+        numbers.first().map(drop)
+    }
+
+    fn note(request: &Request<Self>, _: &Context, _: Instant, _: &mut Outcome<()>) {
+        request.operation.forgotten.now();
     }
 }
 
 /// Removes the cached denials of a key when a refund or a reset has ended, whatever its outcome:
 /// permits may have come back.
-struct Forgotten<'a> {
-    denials: &'a Denials,
-    key: &'a [u8],
+pub(crate) struct Forgotten {
+    context: Arc<Context>,
+    key: Vec<u8>,
 }
 
-impl Drop for Forgotten<'_> {
+impl Forgotten {
+    pub(crate) fn of(context: &Arc<Context>, key: &[u8]) -> Self {
+        Self { context: Arc::clone(context), key: key.to_vec() }
+    }
+
+    fn now(&self) {
+        self.context.denials.forget(&self.key);
+    }
+}
+
+/// If the operation is dropped with its runtime.
+impl Drop for Forgotten {
     fn drop(&mut self) {
-        self.denials.forget(self.key);
+        self.now();
     }
 }

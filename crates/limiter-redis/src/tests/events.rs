@@ -12,9 +12,8 @@ use tokio::runtime::Builder;
 use crate::{
     call::breaker::Transition,
     counters::Counters,
-    events::{Event, EventKind, Events, FallbackKind},
+    events::{Access, Event, EventKind, Events, FallbackKind},
     observer::ObserverQueue,
-    shared::Access,
 };
 
 const NODE: &str = "10.0.0.1:6379";

@@ -19,7 +19,7 @@ use denials::{Denial, Denials};
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
 #[path = "../call/denials.rs"]
-#[expect(clippy::duplicate_mod, reason = "once more, with the checker's lock")]
+#[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
 mod denials;
 mod sync {
     pub(crate) use loom::sync::{

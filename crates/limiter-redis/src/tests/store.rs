@@ -184,7 +184,7 @@ impl<C: ScriptClient> InRedis<C> {
 
     /// Returns what is stored of a key.
     pub(super) fn state(&self, key: &str) -> Value {
-        let key = self.limiter.shared.keys.of(&key.into()).unwrap();
+        let key = self.limiter.sender.context.keys.of(&key.into()).unwrap();
         self.store.command("DUMP", vec![Value::Bytes(key.into())])
     }
 

@@ -10,6 +10,7 @@ mod ledger;
 mod model;
 mod rig;
 pub(super) mod traffic;
+mod twin;
 mod windows;
 
 use std::{cell::Cell, time::Duration};

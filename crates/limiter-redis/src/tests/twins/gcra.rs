@@ -1,6 +1,6 @@
 //! The twin of GCRA, in the words of `gcra.lua`.
 
-use super::model::{Charge, Twin, digits};
+use super::twin::{Charge, Twin, digits, up};
 use crate::state::{Family, State};
 
 #[derive(Clone, Debug)]
@@ -59,11 +59,6 @@ impl Gcra {
     pub(super) const fn charged(&self) -> i128 {
         self.debt
     }
-}
-
-/// Returns a / b rounded up.
-pub(super) const fn up(a: i128, b: i128) -> i128 {
-    -(-a).div_euclid(b)
 }
 
 impl Twin for Gcra {

@@ -1,9 +1,6 @@
 //! The twin of sub-windows and the exact log, in the words of `functions/log.lua`.
 
-use super::{
-    gcra::up,
-    model::{Charge, Twin, digits},
-};
+use super::twin::{Charge, Twin, digits, up};
 use crate::state::{self, Log};
 
 /// A slot, a span and a horizon, in microseconds.

@@ -8,7 +8,7 @@ use limiter_core::{
     store::{self, Charge, Counts, Marks, Transition, WindowKind},
 };
 
-use super::model::Twin;
+use super::twin::{self, Twin};
 use crate::state::{Family, State};
 
 /// A transition, its state, and how that is written.
@@ -104,7 +104,7 @@ impl Twin for Windows {
         micros(self.algorithm.charge(&mut self.state, at(moment), cost).first()) - self.now
     }
 
-    fn refund(&mut self, charge: &super::model::Charge, mark: i128) -> (i128, bool) {
+    fn refund(&mut self, charge: &twin::Charge, mark: i128) -> (i128, bool) {
         self.found = None;
         let permits = u64::try_from(charge.permits).unwrap();
         let cost = Cost::new(charge.cost.try_into().unwrap()).unwrap();

@@ -1,0 +1,72 @@
+//! What waits to be sent together.
+
+use std::{
+    future::poll_fn,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+};
+
+/// Items that wait for a task to take them. The first one starts the task.
+pub(crate) struct Queue<T>(Mutex<Vec<T>>);
+
+/// A task's turn to take the items. If it is dropped early, because its runtime is shut down, it removes
+/// them, so that the next item starts another task.
+pub(crate) struct Turn<T> {
+    queue: Arc<Queue<T>>,
+    /// Items that are added after this need another task.
+    is_over: bool,
+}
+
+impl<T> Queue<T> {
+    /// Adds an item. Returns the turn to take it if it is the first.
+    pub(crate) fn push(self: &Arc<Self>, item: T) -> Option<Turn<T>> {
+        let mut items = self.lock();
+        items.push(item);
+        (items.len() == 1).then(|| Turn { queue: Arc::clone(self), is_over: false })
+    }
+
+    fn take(&self) -> Vec<T> {
+        mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        // No operation under the lock can leave it half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+}
+
+impl<T> Turn<T> {
+    pub(crate) fn take(mut self) -> Vec<T> {
+        self.is_over = true;
+        self.queue.take()
+    }
+}
+
+impl<T> Drop for Turn<T> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.queue.take());
+        }
+    }
+}
+
+/// Lets the tasks that are ready run first. Unlike Tokio's `yield_now`, this does not poll the network
+/// in between, which is a system call.
+pub(crate) async fn let_ready_tasks_run() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,88 @@
+//! What a caller asks of the store for one key, on its way there and back.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::oneshot;
+
+use super::{
+    deadline::Deadline,
+    faults::{CallError, Outcome},
+    under_way::Operating,
+};
+use crate::{
+    client::ScriptCall,
+    context::Context,
+    events::{Access, EventKind},
+    handle::Handle,
+    scripts::Plan,
+};
+
+/// One of the operations of a limiter.
+pub(crate) trait Operation: Send + Sync + Sized + 'static {
+    /// What the caller gets.
+    type Answer: Send + 'static;
+
+    const ACCESS: Access = Access::Write;
+
+    /// Whether an operation whose caller has left is sent.
+    const OUTLIVES_CALLER: bool = false;
+
+    /// Returns the call, to which the key is added.
+    fn call(&self, plan: &Plan) -> ScriptCall;
+
+    /// Returns one call for all requests, to which the keys are added; `None` if they can't share one.
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let [request] = requests else { return None };
+        Some(request.operation.call(&request.handle.plan))
+    }
+
+    /// Returns what the numbers of a reply mean, `None` if it can't be one.
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Self::Answer>;
+
+    /// Brings what this process knows of the key up to date, before the caller gets the outcome of a call
+    /// that was sent at `sent`.
+    fn note(
+        request: &Request<Self>,
+        context: &Context,
+        sent: Instant,
+        outcome: &mut Outcome<Self::Answer>,
+    ) {
+        let _ = (request, context, sent, outcome);
+    }
+
+    /// Returns what to report of a failure, besides the error.
+    fn failure(error: &Arc<CallError>) -> Option<EventKind> {
+        let _ = error;
+        None
+    }
+}
+
+/// An operation on a key, until its caller has the outcome.
+pub(crate) struct Request<O: Operation> {
+    pub(crate) operation: O,
+    pub(crate) key: Vec<u8>,
+    /// The policy of the operation.
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) deadline: Deadline,
+    pub(crate) caller: oneshot::Sender<Outcome<O::Answer>>,
+    pub(crate) operating: Operating,
+}
+
+impl<O: Operation> Request<O> {
+    /// Returns whether nobody needs the outcome of a request that was not sent.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        !O::OUTLIVES_CALLER && self.caller.is_closed()
+    }
+
+    /// Returns whether the caller has reported that it waited in vain.
+    pub(crate) fn has_timed_out(&self) -> bool {
+        self.caller.is_closed() && self.deadline.caller_timed_out()
+    }
+
+    /// Gives the caller the outcome, if it still waits.
+    pub(crate) fn answer(self, outcome: Outcome<O::Answer>) {
+        let Self { caller, operating, .. } = self;
+        drop(caller.send(outcome));
+        drop(operating);
+    }
+}

@@ -1,0 +1,384 @@
+//! The one way to the store, and back: requests are collected, sent in calls within their deadline, and
+//! answered.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use limiter_core::{Error, ErrorKind};
+use tokio::{runtime::Handle as Runtime, sync::oneshot, time::timeout};
+
+use super::{
+    breaker::{self, Breaker, Open, Pass},
+    deadline::{Deadline, run},
+    faults::{CallError, Fault, Outcome, named, reported},
+    operation::Check,
+    queue::{Queue, Turn, let_ready_tasks_run},
+    request::{Operation, Request},
+    under_way::{MAX_UNDER_WAY, UnderWay},
+};
+use crate::{
+    client::{ScriptClient, ScriptReply, command::quoted},
+    context::{Context, Settings},
+    events::{Access, EventKind},
+    handle::Handle,
+    scripts::numbers,
+};
+
+/// Sends the requests of all handles of a limiter.
+pub(crate) struct Sender<C> {
+    pub(crate) client: C,
+    pub(crate) context: Arc<Context>,
+    /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
+    /// calls from the others, and a server that is out of memory still serves peeks.
+    breakers: [[Breaker; 2]; SERVERS],
+    pub(crate) under_way: Arc<UnderWay>,
+    /// The checks that wait to be sent.
+    queue: Arc<Queue<Request<Check>>>,
+    /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
+    batches: AtomicBool,
+}
+
+/// Servers with larger numbers share the breaker of another server.
+const SERVERS: usize = 32;
+
+pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
+
+const BUSY: &str = "no answer within the deadline; the thread of the client's runtime is busy";
+
+impl<C: ScriptClient> Sender<C> {
+    pub(crate) fn new(client: C, context: Context) -> Self {
+        let Settings { failures, open, deadline, batching, .. } = context.settings;
+        let settings = breaker::Settings { failures, open, deadline };
+        Self {
+            breakers: std::array::from_fn(|_| [Breaker::new(settings), Breaker::new(settings)]),
+            under_way: Arc::default(),
+            queue: Arc::default(),
+            batches: AtomicBool::new(batching && client.takes_many_keys()),
+            context: Arc::new(context),
+            client,
+        }
+    }
+
+    /// Sends a check, in one call with others of the same moment, and returns its answer.
+    pub(crate) async fn check(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        key: &[u8],
+        check: Check,
+    ) -> Result<<Check as Operation>::Answer, Error> {
+        self.ask(handle, key, check, |request| {
+            if !self.batches.load(Relaxed) {
+                self.spawn(vec![request]);
+            } else if let Some(turn) = self.queue.push(request) {
+                let sender = Arc::clone(self);
+                drop(self.client.runtime().spawn(sender.send_queued(turn)));
+            }
+        })
+        .await
+    }
+
+    /// Sends another operation, and returns its answer.
+    pub(crate) async fn operate<O: Operation>(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        key: &[u8],
+        operation: O,
+    ) -> Result<O::Answer, Error> {
+        self.ask(handle, key, operation, |request| self.spawn(vec![request])).await
+    }
+
+    /// Starts a request if the circuit breaker lets it pass, and waits for its outcome, which another task
+    /// sends and reports.
+    async fn ask<O: Operation>(
+        &self,
+        handle: &Arc<Handle>,
+        key: &[u8],
+        operation: O,
+        start: impl FnOnce(Request<O>),
+    ) -> Result<O::Answer, Error> {
+        let named = |error| named(handle.policy.name(), error);
+        // First of all, so that nothing is allocated for a call that is not made.
+        if self.breaker(key, O::ACCESS).may_pass(Instant::now()).is_err() {
+            let error = self.breaker_is_open(key);
+            self.report_failure::<O>(&error, handle, key);
+            return Err(named(error));
+        }
+        let deadline = Deadline::after(self.context.settings.deadline);
+        let (caller, outcome) = oneshot::channel();
+        let outcome = timer(|| timeout(deadline.of_caller(), outcome))?;
+        let failed = match self.under_way.begin() {
+            None => {
+                let message = format!("{MAX_UNDER_WAY} operations are under way already");
+                CallError::new(Fault::NotSent, message)
+            }
+            Some(operating) => {
+                start(Request {
+                    operation,
+                    key: key.to_vec(),
+                    handle: Arc::clone(handle),
+                    deadline,
+                    caller,
+                    operating,
+                });
+                match outcome.await {
+                    Ok(Ok(outcome)) => return outcome.map_err(named),
+                    Ok(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
+                    // The task that makes the call was not scheduled.
+                    Err(_) => {
+                        let error = CallError::new(Fault::NoReply, BUSY);
+                        self.timed_out(key, O::ACCESS, deadline, &error);
+                        error
+                    }
+                }
+            }
+        };
+        let failed = Arc::new(failed);
+        self.report(EventKind::StoreError(reported(&failed)), handle, key);
+        self.report_failure::<O>(&failed, handle, key);
+        Err(named(failed))
+    }
+
+    /// Sends the checks that wait, after all tasks that are ready could add theirs.
+    async fn send_queued(self: Arc<Self>, turn: Turn<Request<Check>>) {
+        let_ready_tasks_run().await;
+        let mut requests = turn.take();
+        requests.retain(|request| !request.is_abandoned());
+        let most = requests.first().map_or(1, |first| first.handle.plan.max_batch());
+        while requests.len() > most {
+            // The last ones first, because Tokio runs the task that was spawned last first.
+            self.spawn(requests.split_off((requests.len() - 1) / most * most));
+        }
+        self.send(requests).await;
+    }
+
+    fn spawn<O: Operation>(self: &Arc<Self>, requests: Vec<Request<O>>) {
+        let sender = Arc::clone(self);
+        drop(self.client.runtime().spawn(async move { sender.send(requests).await }));
+    }
+
+    /// Sends requests in one call, or one by one if the server refuses that.
+    async fn send<O: Operation>(&self, requests: Vec<Request<O>>) {
+        for request in self.send_together(requests).await {
+            drop(self.send_together(vec![request]).await);
+        }
+    }
+
+    /// Sends requests in one call, and answers their callers. Requests that were not executed are sent once
+    /// more.
+    ///
+    /// Returns the requests if they can't share a call.
+    async fn send_together<O: Operation>(&self, mut requests: Vec<Request<O>>) -> Vec<Request<O>> {
+        for is_last in [false, true] {
+            requests.retain(|request| !request.is_abandoned());
+            let Some(first) = requests.first() else { break };
+            let (deadline, node) = (first.deadline, first.key.clone());
+            let sent = Instant::now();
+            let pass = match self.breaker(&node, O::ACCESS).pass(sent) {
+                Ok(pass) => pass,
+                Err(Open) => {
+                    let error = self.breaker_is_open(&node);
+                    for request in requests {
+                        self.report_failure::<O>(&error, &request.handle, &request.key);
+                        request.answer(Err(Arc::clone(&error)));
+                    }
+                    break;
+                }
+            };
+            let Some(mut call) = O::batch(&requests) else { return requests };
+            call.keys = requests.iter_mut().map(|request| mem::take(&mut request.key)).collect();
+            let result = run(&self.client, &mut call, deadline).await;
+            for (request, key) in requests.iter_mut().zip(call.keys) {
+                request.key = key;
+            }
+            let is_refused = |error: &CallError| error.fault() == Fault::CrossSlot;
+            if requests.len() > 1 && result.as_ref().is_err_and(is_refused) {
+                self.stop_batches(&node);
+                return requests;
+            }
+            let outcomes = self.outcomes(result, &requests);
+            self.note(pass, (&node, O::ACCESS), &outcomes);
+
+            let mut not_executed = Vec::new();
+            for (request, outcome) in requests.into_iter().zip(outcomes) {
+                let error = outcome.as_ref().err().filter(|_| !is_last);
+                if error.is_some_and(|error| error.fault().may_be_sent_again()) {
+                    not_executed.push((request, outcome));
+                } else {
+                    self.answer(request, outcome, sent);
+                }
+            }
+            if !not_executed.is_empty() && !deadline.pause().await {
+                for (request, outcome) in mem::take(&mut not_executed) {
+                    self.answer(request, outcome, sent);
+                }
+            }
+            requests = not_executed.into_iter().map(|(request, _)| request).collect();
+        }
+        Vec::new()
+    }
+
+    /// Returns what the result of one call means for each of its requests.
+    fn outcomes<O: Operation>(
+        &self,
+        result: Result<ScriptReply, CallError>,
+        requests: &[Request<O>],
+    ) -> Vec<Outcome<O::Answer>> {
+        let outcome = |reply: &ScriptReply, request: &Request<O>| {
+            let read = |numbers: &[i64]| request.operation.read(&request.handle.plan, numbers);
+            let (answer, failed) = read_reply(reply, &request.key, read)?;
+            if let Some(failed) = failed {
+                self.context.expiry_was_not_restored(failed);
+            }
+            Ok(answer)
+        };
+        let error = match (result, requests) {
+            (Ok(reply), [request]) => return vec![outcome(&reply, request)],
+            (Ok(ScriptReply::Array(replies)), _) if replies.len() == requests.len() => {
+                let pairs = replies.iter().zip(requests);
+                return pairs.map(|(reply, request)| outcome(reply, request)).collect();
+            }
+            (Ok(reply), _) => CallError::invalid_reply(&quoted(&reply)),
+            (Err(error), _) => error,
+        };
+        let error = Arc::new(error);
+        requests.iter().map(|_| Err(Arc::clone(&error))).collect()
+    }
+
+    /// Reports and notes an outcome, and answers the caller if it still waits.
+    fn answer<O: Operation>(
+        &self,
+        request: Request<O>,
+        mut outcome: Outcome<O::Answer>,
+        sent: Instant,
+    ) {
+        let Request { handle, key, .. } = &request;
+        if let Err(error) = &outcome
+            && !request.has_timed_out()
+        {
+            self.report(EventKind::StoreError(reported(error)), handle, key);
+            self.report_failure::<O>(error, handle, key);
+        }
+        O::note(&request, &self.context, sent, &mut outcome);
+        request.answer(outcome);
+    }
+
+    /// Reports what a failure means for an operation, besides the error.
+    fn report_failure<O: Operation>(&self, error: &Arc<CallError>, handle: &Handle, key: &[u8]) {
+        if let Some(kind) = O::failure(error) {
+            self.report(kind, handle, key);
+        }
+    }
+
+    /// Reports the outcome of a call to the circuit breaker, whatever the number of requests in it.
+    fn note<T>(&self, pass: Pass<'_>, (key, access): (&[u8], Access), outcomes: &[Outcome<T>]) {
+        // The first error by which the server failed, or the first one.
+        let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
+        let failed = error.map_or(Some(false), |error| error.fault().server_failed());
+        let transition = match failed {
+            // Without a result, the pass lets another call probe.
+            None => return,
+            Some(false) => pass.succeeded(),
+            Some(true) => pass.failed(Instant::now()),
+        };
+        let cause = || error.map_or(String::new(), ToString::to_string);
+        let events = &self.context.events;
+        match transition {
+            Some(transition) => {
+                events.transition(transition, access, self.node_of(key), &cause());
+            }
+            None if failed == Some(true) && self.breaker(key, access).is_open() => {
+                events.log_outage(access, self.node_of(key), &cause());
+            }
+            None => {}
+        }
+    }
+
+    /// Reports to the circuit breaker that a caller waited for its answer in vain.
+    fn timed_out(&self, key: &[u8], access: Access, deadline: Deadline, error: &CallError) {
+        let opened = self.breaker(key, access).timed_out(deadline.since(), Instant::now());
+        if let Some(opened) = opened {
+            let (events, node) = (&self.context.events, self.node_of(key));
+            events.transition(opened, access, node, &error.to_string());
+        }
+    }
+
+    /// Counts an event, and reports it to the observer.
+    pub(crate) fn report(&self, kind: EventKind, handle: &Handle, key: &[u8]) {
+        self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
+    }
+
+    /// Returns the circuit breaker of the server that has the key.
+    fn breaker(&self, key: &[u8], access: Access) -> &Breaker {
+        // The first is for keys whose server is not known, and for clients with one server.
+        let server = self.client.server_of(key);
+        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
+        // There is one for each remainder.
+        let [writes, reads] = self.breakers.get(index).unwrap_or(&self.breakers[0]);
+        match access {
+            Access::Read => reads,
+            Access::Write => writes,
+        }
+    }
+
+    /// Counts an operation that the circuit breaker refused, and returns its error.
+    fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
+        self.context.events.tally.not_asked.add();
+        let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
+        let message = format!("Redis{node} failed recently and is not called");
+        Arc::new(CallError::new(Fault::NotSent, message))
+    }
+
+    /// Stops sending batches, because the server is a node of a cluster.
+    fn stop_batches(&self, key: &[u8]) {
+        if self.batches.swap(false, Relaxed) {
+            let (policy, node) = (self.context.policy.name(), self.node_of(key));
+            let node = node.as_deref();
+            tracing::warn!(
+                policy,
+                node,
+                "the server refused a batch with CROSSSLOT and checks are sent one by one: it is a \
+                 node of a cluster; use redis-cluster://"
+            );
+        }
+    }
+
+    /// Returns the name of the server that has the key, if there are several.
+    fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        self.client.server_of(key).map(|(_, name)| name)
+    }
+}
+
+/// Reads a reply for one key, or the error that a script replies in its place. The text is the error of
+/// a command that did not keep the script from its reply.
+fn read_reply<'a, T>(
+    reply: &'a ScriptReply,
+    key: &[u8],
+    read: impl FnOnce(&[i64]) -> Option<T>,
+) -> Result<(T, Option<&'a str>), CallError> {
+    if let ScriptReply::Text(words) = reply {
+        return Err(CallError::of_command("Redis", words, key));
+    }
+    let parts = numbers(reply);
+    let value = parts.and_then(|(numbers, failed)| Some((read(&numbers)?, failed)));
+    value.ok_or_else(|| CallError::invalid_reply(&quoted(reply)))
+}
+
+/// Makes a timer on the caller's Tokio runtime, or returns an error if there is none.
+pub(crate) fn timer<T>(make: impl FnOnce() -> T) -> Result<T, Error> {
+    let unavailable = |message: &'static str| Error::new(ErrorKind::Unavailable, message);
+    Runtime::try_current().map_err(|error| {
+        unavailable("there is no Tokio runtime to await the answer on").with_source(error)
+    })?;
+    // Tokio does not say whether a runtime has timers: it panics if not.
+    catch_unwind(AssertUnwindSafe(make)).map_err(|_| {
+        unavailable("the Tokio runtime has no timers; build it with `enable_time` or `enable_all`")
+    })
+}

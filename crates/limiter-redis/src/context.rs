@@ -1,0 +1,89 @@
+//! What the handles of a limiter share, apart from the way to the store.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use limiter_core::{Error, Policy};
+use tokio::runtime::Handle as Runtime;
+
+use crate::{
+    call::{denials::Denials, fallback::FailurePolicy, fallback::Local},
+    client::options::Hidden,
+    events::{Event, Events},
+    keys::Keys,
+    observer::{Observer, ObserverQueue},
+    scripts::Scripts,
+};
+
+/// The settings of a limiter, all of which are fixed before it exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) prefix: String,
+    pub(crate) key_secret: Option<Hidden<Vec<u8>>>,
+    pub(crate) deadline: Duration,
+    pub(crate) failure_policy: FailurePolicy,
+    /// The capacity of the cache of denials.
+    pub(crate) denials: usize,
+    pub(crate) batching: bool,
+    /// After how many failures in a row the circuit breaker opens.
+    pub(crate) failures: u32,
+    /// How long the circuit breaker then refuses calls.
+    pub(crate) open: Duration,
+    pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
+    pub(crate) scripts: Arc<Scripts>,
+}
+
+pub(crate) struct Context {
+    /// Distinguishes this limiter's receipts from those of others.
+    pub(crate) id: u64,
+    pub(crate) settings: Settings,
+    /// The policy that the limiter was built with.
+    pub(crate) policy: Policy,
+    pub(crate) keys: Keys,
+    pub(crate) denials: Denials,
+    pub(crate) events: Events,
+    pub(crate) local: Option<Local>,
+    /// Whether a lost expiry that could not be restored has been logged.
+    has_warned: AtomicBool,
+}
+
+impl Context {
+    /// Returns the context of a limiter whose observer is called by a thread of `runtime`.
+    pub(crate) fn new(
+        settings: Settings,
+        policy: Policy,
+        runtime: &Runtime,
+    ) -> Result<Self, Error> {
+        static LIMITERS: AtomicU64 = AtomicU64::new(0);
+        let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
+        let observer = settings.observer.clone();
+        let observer = observer.map(|it| ObserverQueue::new(it.0, runtime.clone()));
+        Ok(Self {
+            id: LIMITERS.fetch_add(1, Relaxed),
+            keys: Keys::new(&settings.prefix, &policy, secret)?,
+            denials: Denials::new(settings.denials, Instant::now()),
+            events: Events::new(policy.name(), observer),
+            local: settings.failure_policy.local(&policy)?,
+            has_warned: AtomicBool::new(false),
+            settings,
+            policy,
+        })
+    }
+
+    /// Logs, once, that a key without an expiry may stay without one.
+    pub(crate) fn expiry_was_not_restored(&self, error: &str) {
+        if !self.has_warned.swap(true, Relaxed) {
+            let policy = self.policy.name();
+            tracing::warn!(
+                policy,
+                "the scripts can't check that refused keys have an expiry: {error}; allow the user \
+                 PTTL and PEXPIRE"
+            );
+        }
+    }
+}

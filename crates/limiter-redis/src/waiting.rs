@@ -1,0 +1,94 @@
+//! What waits: callers until permits are due, and the end of a program for what is under way.
+
+use std::time::Duration;
+
+use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    call::sender::{RUNTIME_ENDED, timer},
+    client::ScriptClient,
+    limiter::RedisLimiter,
+};
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Waits until no operation of this limiter and its handles is under way, for `within` at most: for
+    /// the end of a program, so that refunds that were begun are sent.
+    ///
+    /// ```no_run
+    /// # async fn example(limiter: limiter_redis::RedisLimiter) {
+    /// use std::time::Duration;
+    ///
+    /// if let Err(error) = limiter.drain(Duration::from_secs(1)).await {
+    ///     eprintln!("{error}");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Undetermined`] if operations are under way after that time, and
+    /// [`ErrorKind::Unavailable`] without a Tokio runtime with timers.
+    pub async fn drain(&self, within: Duration) -> Result<(), Error> {
+        let under_way = &self.sender.under_way;
+        timer(|| timeout(within, under_way.ended()))?.await.map_err(|_| {
+            let number = under_way.number();
+            let plural = if number == 1 { " is" } else { "s are" };
+            let message = format!("{number} operation{plural} still under way after {within:?}");
+            Error::new(ErrorKind::Undetermined, message)
+        })
+    }
+}
+
+/// Returns what was reserved once it may be used.
+///
+/// If it is dropped before that, it refunds the permits, even if the reply was not received yet or
+/// not polled.
+pub(crate) async fn until_due<C: ScriptClient>(
+    limiter: RedisLimiter<C>,
+    reserved: Answer<Reservation>,
+) -> Result<Reservation, Error> {
+    timer(|| drop(sleep(Duration::ZERO)))?;
+    let (send, receive) = oneshot::channel();
+    limiter.sender.client.runtime().clone().spawn(async move {
+        let reserved = reserved.await.map(|reserved| {
+            let (decision, delay) = (reserved.decision(), reserved.delay());
+            (decision, delay, Unused { limiter, receipt: reserved.into_receipt() })
+        });
+        // If the caller has left, now or before it polls the answer, this refunds the permits.
+        drop(send.send(reserved));
+    });
+    let (decision, delay, mut unused) =
+        receive.await.map_err(|_| Error::new(ErrorKind::Undetermined, RUNTIME_ENDED))??;
+    if let Some(delay) = delay {
+        sleep(delay).await;
+    }
+    Ok(match unused.receipt.take() {
+        Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),
+        None => Reservation::refused(decision),
+    })
+}
+
+/// Refunds permits that are not used yet when it is dropped.
+struct Unused<C: ScriptClient> {
+    limiter: RedisLimiter<C>,
+    receipt: Option<Receipt>,
+}
+
+impl<C: ScriptClient> Drop for Unused<C> {
+    fn drop(&mut self) {
+        if let Some(receipt) = self.receipt.take() {
+            let (refund, sender) = (self.limiter.refund(receipt), &self.limiter.sender);
+            // So that the end of a program can wait for it from here on.
+            let operating = sender.under_way.begin();
+            // An error is counted, and reported to the observer.
+            sender.client.runtime().spawn(async move {
+                drop(refund.await);
+                drop(operating);
+            });
+        }
+    }
+}
