@@ -1,4 +1,11 @@
-//! How the store is asked: batches, deadlines, the circuit breaker, cached denials and the fallback.
+//! The one way to the store, and back.
+//!
+//! An operation of the limiter becomes a [`request`](request::Request). The [`sender`] counts it as under way,
+//! asks the circuit breaker, and starts a task, which outlives the caller. Checks of one moment wait in
+//! the queue for the same task. It sends one call by the [`ScriptClient`](crate::ScriptClient) within the
+//! deadline, once more if the server did not execute it. The reply goes back the same way: it is read by the
+//! operation, reported to the circuit breaker and the events, noted by the operation (counters, cached
+//! denials, the local fallback), and given to the caller.
 
 pub(crate) mod breaker;
 pub(crate) mod deadline;

@@ -24,7 +24,7 @@ use crate::{
 /// dropped early, the call may still be executed.
 ///
 /// A denial is cached in this process until its wait is over, up to a second: see
-/// [`Builder::denial_cache`].
+/// [`Builder::denial_cache`](crate::Builder::denial_cache).
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
-    /// the limiter was built without [`Builder::key_secret`].
+    /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
         self.sender.context.keys.of(&key.into())
     }
