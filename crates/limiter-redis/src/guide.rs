@@ -14,7 +14,9 @@
 /// [`FailurePolicy`]: crate::FailurePolicy
 /// [`Fault`]: crate::Fault
 /// [`kind`]: limiter_core::ErrorKind
+/// [`CallError::of`]: crate::CallError::of
 /// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
+/// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 pub mod failure {}
 
