@@ -12,7 +12,7 @@ use fred::types::{
 
 use tokio::runtime::Handle;
 
-use super::slots::{self, Range};
+use super::ranges::{self, Range};
 use crate::client::{
     command::{self, Command},
     fred::{node::Node, start::Purpose},
@@ -104,7 +104,7 @@ impl Member {
         let arguments = vec![Value::from_static_str("SLOTS")];
         let command = Command { name: "CLUSTER", arguments };
         match self.node.send(None, command, within).await {
-            Ok(reply) => slots::read(&reply, &self.server.host).ok_or_else(|| {
+            Ok(reply) => ranges::read(&reply, &self.server.host).ok_or_else(|| {
                 format!("{} returned no slots: {}", self.name, command::quoted(&reply))
             }),
             Err(error) => Err(error.to_string()),

@@ -15,18 +15,15 @@ use fred::{
 use tokio::runtime::Handle;
 
 use super::{
+    map::Map,
     member::{Member, Members},
-    slots::Map,
 };
 use crate::{
     call::faults::{CallError, Fault},
     client::{
         ScriptCall, ScriptReply,
         command::Command,
-        fred::{
-            node::{PATIENCE, RECONNECT_DELAY},
-            start::{ASKING, READONLY},
-        },
+        fred::start::{ASKING, PATIENCE, READONLY, RECONNECT_DELAY},
         outage_log::OutageLog,
     },
 };

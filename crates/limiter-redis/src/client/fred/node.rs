@@ -19,7 +19,7 @@ use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 
 use super::{
     reply::classify,
-    start::{self, Purpose, READONLY},
+    start::{self, PATIENCE, Purpose, READONLY, RECONNECT_DELAY},
 };
 use crate::{
     call::faults::{CallError, Fault},
@@ -29,13 +29,6 @@ use crate::{
         outage_log::OutageLog,
     },
 };
-
-/// How long a connection may return nothing before it is replaced.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The longest time between two attempts to connect. Also how long calls wait for a connection that was just
-/// lost, or is just made, if their deadline permits.
-pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// How long sentinels may take to name a primary.
 const LOST_AFTER: Duration = Duration::from_secs(3);

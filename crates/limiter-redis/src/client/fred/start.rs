@@ -16,11 +16,15 @@ use fred::{
 };
 use tokio::task::JoinHandle;
 
-use super::{
-    node::{PATIENCE, RECONNECT_DELAY},
-    reply::why_unreachable,
-};
+use super::reply::why_unreachable;
 use crate::client::{command::Command, outage_log::OutageLog};
+
+/// How long a connection may return nothing before it is replaced.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest time between two attempts to connect. Also how long calls wait for a connection that was just
+/// lost, or is just made, if their deadline permits.
+pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// How long a server may take to accept a connection, and to reply to the first commands. The kernel
 /// sends a lost SYN again after a second; a new attempt reaches the server sooner.
