@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    mem,
+    mem, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     task::Poll,
     time::Instant,
@@ -28,7 +28,14 @@ use crate::{
 ///
 /// The first check starts the task, which ends when no checks are queued.
 #[derive(Default)]
-pub(crate) struct BatchQueue(Mutex<Vec<Check>>);
+pub(crate) struct BatchQueue(Mutex<Queued>);
+
+#[derive(Default)]
+struct Queued {
+    /// The process whose task sends the checks.
+    process: u32,
+    checks: Vec<Check>,
+}
 
 /// A check that waits to be sent, or was sent.
 pub(crate) struct Check {
@@ -48,15 +55,15 @@ impl<C: ScriptClient> RedisLimiter<C> {
     pub(crate) async fn send_check(&self, key: &[u8], cost: Cost) -> Result<Decision, Error> {
         self.ask(key, Access::Write, |deadline, answer| {
             let Self { shared, handle } = self;
-            let (limiter, runtime) = (self.clone(), shared.client.runtime());
+            let (limiter, client) = (self.clone(), &shared.client);
             let ticket = shared.denials.ticket(key);
             let (key, handle) = (key.to_vec(), Arc::clone(handle));
             let check = Check { key, handle, cost, deadline, ticket, answer };
             if !shared.batches.load(Relaxed) {
-                drop(runtime.spawn(async move { limiter.send_each(vec![check]).await }));
+                drop(client.runtime().spawn(async move { limiter.send_each(vec![check]).await }));
             } else if shared.queue.push(check) {
                 let turn = Turn { shared: Arc::clone(shared), is_over: false };
-                drop(runtime.spawn(limiter.send_queued(turn)));
+                drop(client.runtime().spawn(limiter.send_queued(turn)));
             }
         })
         .await
@@ -261,16 +268,22 @@ impl<C> Drop for Turn<C> {
 impl BatchQueue {
     /// Adds a check, and returns whether it is the first.
     fn push(&self, check: Check) -> bool {
-        let mut checks = self.lock();
-        checks.push(check);
-        checks.len() == 1
+        let process = process::id();
+        let mut queued = self.lock();
+        if queued.process != process {
+            // In a forked child, these are its parent's. To drop them would wake the parent's runtimes.
+            mem::forget(mem::take(&mut queued.checks));
+            queued.process = process;
+        }
+        queued.checks.push(check);
+        queued.checks.len() == 1
     }
 
     fn take(&self) -> Vec<Check> {
-        mem::take(&mut *self.lock())
+        mem::take(&mut self.lock().checks)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Check>> {
+    fn lock(&self) -> MutexGuard<'_, Queued> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

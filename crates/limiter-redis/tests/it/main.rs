@@ -30,6 +30,8 @@ mod scripted;
 mod secrets;
 mod sentinel;
 mod settings;
+#[cfg(target_os = "linux")]
+mod threads;
 #[cfg(feature = "tls")]
 mod tls;
 mod words;
