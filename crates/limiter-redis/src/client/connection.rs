@@ -38,9 +38,15 @@ use crate::{
 /// one second is replaced. The begin of an outage is logged once with its cause, at WARN, and its end
 /// at INFO.
 ///
-/// The connection runs on a thread of its own, which ends when the last clone and the last limiter on it
-/// are dropped. So no check waits for a worker of the caller's runtime that is busy. Its log lines come from
-/// that thread, so a subscriber has to be the global one to receive them.
+/// All connections of a process run on one thread, so no check waits for a worker of the caller's runtime
+/// that is busy. A connection to the same address with the same options is the same one: 20 limiters on one
+/// server have one thread and one socket. The socket is closed when the last clone and the last limiter on it
+/// are dropped, and the thread ends with the last connection. Log lines come from that thread, so a subscriber
+/// has to be the global one to receive them.
+///
+/// A forked child makes connections of its own, also for limiters from before the fork, and does not write to
+/// its parent's. Fork while no call is in flight, because a lock that another thread holds at that moment stays
+/// locked in the child.
 ///
 /// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
 /// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
@@ -56,6 +62,9 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 }
 
 /// Returns a connection as [`connect`] does, with options that an address can't contain.
+///
+/// Options are the same if they are equal, except that TLS settings are the same only in clones of one
+/// [`ConnectOptions`].
 ///
 /// ```no_run
 /// use limiter_redis::{ConnectOptions, connect_with};

@@ -3,13 +3,13 @@
 use std::{
     cell::Cell,
     process,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, mpsc},
     thread,
 };
 
 use limiter_core::{Error, ErrorKind};
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Runtime},
     sync::oneshot,
 };
 
@@ -52,16 +52,20 @@ impl Driver {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
         let (alive, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("limiter-redis".to_owned()).stack_size(STACK);
+        let (give, take) = mpsc::channel::<Runtime>();
         let run = move || {
             NUMBER.set(Some(number));
-            drop(runtime.block_on(stopped));
+            drop(take.recv().map(|runtime| runtime.block_on(stopped)));
         };
-        thread.spawn(run).map_err(failed)?;
-        Ok(Arc::new(Self {
-            runtime: handle,
-            thread: Some(Thread { process: process::id(), alive }),
-        }))
+        let thread = thread::Builder::new().name("limiter-redis".to_owned()).stack_size(STACK);
+        if let Err(error) = thread.spawn(run) {
+            // To drop it panics where another runtime runs.
+            runtime.shutdown_background();
+            return Err(failed(error));
+        }
+        drop(give.send(runtime));
+        let thread = Some(Thread { process: process::id(), alive });
+        Ok(Arc::new(Self { runtime: handle, thread }))
     }
 
     /// Returns the driver of a connection on `runtime`.

@@ -66,17 +66,19 @@ impl Registry {
         let process = process::id();
         let new = || Some(Self::new(process));
         let registry = REGISTRY.get(|registry| registry.process != process, new);
+        // Dropped after the lock is released.
+        let mut running = Vec::new();
         // No operation under the lock can leave it half done.
         let mut shared = registry.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let (driver, links) = &mut *shared;
         links.retain(|link| link.strong_count() > 0);
-        let mut running = links.iter().filter_map(Weak::upgrade);
-        let same = |link: &Arc<Link>| link.target.is_same(target) && !link.driver.has_ended();
-        if let Some(link) = running.find(same) {
-            return Ok(link);
+        running.extend(links.iter().filter_map(Weak::upgrade));
+        let same = |link: &&Arc<Link>| link.target.is_same(target) && !link.driver.has_ended();
+        if let Some(link) = running.iter().find(same) {
+            return Ok(Arc::clone(link));
         }
-        let running = driver.upgrade().filter(|driver| !driver.has_ended());
-        let link = Arc::new(Link::start(target, || running.map_or_else(|| Driver::start(0), Ok))?);
+        let thread = driver.upgrade().filter(|driver| !driver.has_ended());
+        let link = Arc::new(Link::start(target, || thread.map_or_else(|| Driver::start(0), Ok))?);
         *driver = Arc::downgrade(&link.driver);
         links.push(Arc::downgrade(&link));
         Ok(link)
@@ -153,6 +155,9 @@ impl Links {
 
     /// Returns the link of this thread, or the next one, round robin.
     pub(crate) fn next(&self) -> &Link {
+        if self.others.is_empty() {
+            return &self.first;
+        }
         let next = || self.turn.fetch_add(1, Ordering::Relaxed);
         let number = Driver::current_number().unwrap_or_else(next);
         self.others.get(number as usize % (self.others.len() + 1)).unwrap_or(&self.first)

@@ -152,3 +152,36 @@ impl ConnectOptions {
             && self.sentinel == other.sentinel
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_with_another_setting_differ() {
+        let default = ConnectOptions::new();
+        let credentials = default.clone().with_credentials("alice", "secret");
+        let all = [
+            default.clone(),
+            default.clone().with_replica_reads(),
+            default.clone().with_sentinel_credentials("alice", "secret"),
+            default.with_credentials("alice", "other"),
+            credentials,
+        ];
+        for (index, options) in all.iter().enumerate() {
+            for (other_index, other) in all.iter().enumerate() {
+                assert_eq!(options.is_same(&other.clone()), index == other_index);
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_settings_are_the_same_in_clones_only() {
+        let pem = limiter_test::server::Issuer::new().root();
+        let [options, other] =
+            [(); 2].map(|()| ConnectOptions::new().with_root_certificates(pem.as_bytes()).unwrap());
+        assert!(options.is_same(&options.clone()));
+        assert!(!options.is_same(&other) && !options.is_same(&ConnectOptions::new()));
+    }
+}

@@ -17,6 +17,7 @@ use std::{
 
 use fork::{Fork, fork};
 use futures::{executor::block_on, future::join_all};
+use limiter_core::ErrorKind;
 use limiter_redis::{ConnectOptions, RedisLimiter, ScriptClient, connect, connect_with};
 use limiter_test::server::{self, Server};
 use tokio::runtime::Builder;
@@ -57,10 +58,10 @@ fn sockets() -> usize {
 }
 
 /// Returns the memory of this process in KiB.
-fn memory() -> u64 {
+fn memory(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches([':', '\t', ' ']).strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
 /// Returns the clients that the server has, except the one that asks.
@@ -154,10 +155,10 @@ fn a_thousand_limiters_leave_nothing() {
                 let one = usize::from(shared);
                 build(200).await;
                 until("as before", || (threads(), sockets()) == (one, one)).await;
-                let before = memory();
+                let before = memory("VmRSS");
                 build(1_000).await;
                 until("as before", || (threads(), sockets()) == (one, one)).await;
-                let more = memory().saturating_sub(before);
+                let more = memory("VmRSS").saturating_sub(before);
                 assert!(more < 4 * 1_024, "{more} KiB");
                 drop(keeps);
             }
@@ -169,8 +170,13 @@ fn a_thousand_limiters_leave_nothing() {
 fn a_forked_child_has_its_own_thread_and_connection() {
     alone("a_forked_child_has_its_own_thread_and_connection", || {
         let server = Server::start();
-        let limiter = run(patient(&server.url(), 4));
+        let client = run(connect(&server.url())).unwrap();
+        let runtime = client.runtime().clone();
+        let limiter = RedisLimiter::builder(client, daily(4)).deadline(Duration::from_secs(5));
+        let limiter = limiter.build().unwrap();
         assert_eq!(run(limiter.check("key")).unwrap().remaining(), 3);
+        // Behind the task that made the check, whose clone of the limiter would stay in the child.
+        run(runtime.spawn(async {})).unwrap();
         let of_parent = clients(&server);
         let (mut reader, mut writer) = io::pipe().unwrap();
         if fork().unwrap() == Fork::Child {
@@ -290,6 +296,22 @@ fn a_thread_that_panicked_is_started_again() {
             assert_eq!((threads(), clients(&server).len()), (1, 1));
             drop((client, limiter, another));
             until("no thread stays", || threads() == 0 && sockets() == 0).await;
+        });
+    });
+}
+
+/// Once it was a panic, because the runtime of the thread was dropped within the caller's.
+#[test]
+fn a_thread_that_does_not_start_is_an_error() {
+    alone("a_thread_that_does_not_start_is_an_error", || {
+        run(async {
+            // Less address space than a stack needs.
+            let (id, more) = (process::id().to_string(), 64 << 20);
+            let limit = format!("--as={}", memory("VmSize") * 1_024 + more);
+            let set = Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap();
+            assert!(set.success());
+            let error = connect(&server::shared_url()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
         });
     });
 }
