@@ -40,8 +40,8 @@ pub struct Builder<C> {
 }
 
 impl RedisLimiter {
-    /// Returns a limiter of `policy` on the server at `url`, with default settings, whose connection runs
-    /// on a thread of its own.
+    /// Returns a limiter of `policy` on the server at `url`, with default settings. Limiters on one
+    /// address share a connection.
     ///
     /// ```no_run
     /// use limiter_core::{Policy, Quota};

@@ -6,6 +6,7 @@ pub(crate) mod command;
 pub(crate) mod connection;
 mod driver;
 pub(crate) mod fred;
+mod link;
 pub(crate) mod options;
 mod outage_log;
 #[cfg(feature = "redis")]

@@ -24,9 +24,10 @@ pub mod failure {}
 ///
 /// [`Builder::key_secret`]: crate::Builder::key_secret
 /// [`Builder::prefix`]: crate::Builder::prefix
-/// [`Connection`]: crate::Connection
 /// [`failure`]: crate::guide::failure
 /// [`limiter_redis`]: crate#servers
 /// [`states`]: crate::states
+/// [`with_connections`]: crate::ConnectOptions::with_connections
 /// [`with_replica_reads`]: crate::ConnectOptions::with_replica_reads
+/// [`with_runtime`]: crate::ConnectOptions::with_runtime
 pub mod production {}

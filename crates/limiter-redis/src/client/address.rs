@@ -4,10 +4,13 @@ mod check;
 mod redact;
 mod unix;
 
+#[cfg(feature = "tls")]
+use fred::types::config::TlsConnector;
 use fred::types::config::{Config, Server, ServerConfig};
 use limiter_core::{Error, ErrorKind};
 
-use self::{check::Parts, redact::redacted};
+use self::check::Parts;
+pub(crate) use self::redact::redacted;
 use super::options::{ConnectOptions, Credentials};
 
 /// A valid address.
@@ -45,6 +48,11 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
         let config = Config::from_url(&format!("redis{kind}://{rest}"));
         config.map_err(|error| redacted(error.details()))?
     };
+    if options.runtime.is_some() && options.connections.is_some() {
+        return Err(
+            "the options have a runtime and a number of threads; remove one of them".to_owned()
+        );
+    }
     // Keeps trying if the first attempt fails.
     config.fail_fast = false;
     encrypt(&mut config, encrypted, options)?;
@@ -84,7 +92,7 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
 #[cfg(feature = "tls")]
 fn encrypt(config: &mut Config, encrypted: bool, options: &ConnectOptions) -> Result<(), String> {
     let tls = match (&options.tls, encrypted) {
-        (Some(tls), true) => tls.clone(),
+        (Some(tls), true) => TlsConnector::clone(tls),
         (None, true) => super::tls::trusting_the_system().map_err(|error| error.to_string())?,
         (Some(_), false) => {
             return Err("the options have TLS settings; use rediss:// or remove them".to_owned());

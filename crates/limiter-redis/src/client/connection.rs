@@ -7,11 +7,12 @@ use limiter_core::Error;
 use tokio::runtime::Handle;
 
 use super::{
-    address::Address,
-    cluster::{member::Member, routing::Cluster},
+    address::redacted,
+    cluster::member::Member,
     command::{self, Command},
-    driver::Driver,
-    fred::{node::Node, start::Purpose},
+    driver::Latest,
+    fred::node::Node,
+    link::{Link, Links, Target, Topology},
     options::ConnectOptions,
 };
 use crate::{
@@ -37,9 +38,15 @@ use crate::{
 /// one second is replaced. The begin of an outage is logged once with its cause, at WARN, and its end
 /// at INFO.
 ///
-/// The connection runs on a thread of its own, which ends when the last clone and the last limiter on it
-/// are dropped. So no check waits for a worker of the caller's runtime that is busy. Its log lines come from
-/// that thread, so a subscriber has to be the global one to receive them.
+/// All connections of a process run on one thread, so no check waits for a worker of the caller's runtime
+/// that is busy. A connection to the same address with the same options is the same one: 20 limiters on one
+/// server have one thread and one socket. The socket is closed when the last clone and the last limiter on it
+/// are dropped, and the thread ends with the last connection. Log lines come from that thread, so a subscriber
+/// has to be the global one to receive them.
+///
+/// A forked child makes connections of its own, also for limiters from before the fork, and does not write to
+/// its parent's. Fork while no call is in flight, because a lock that another thread holds at that moment stays
+/// locked in the child.
 ///
 /// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
 /// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
@@ -56,6 +63,9 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 
 /// Returns a connection as [`connect`] does, with options that an address can't contain.
 ///
+/// Options are the same if they are equal, except that TLS settings are the same only in clones of one
+/// [`ConnectOptions`].
+///
 /// ```no_run
 /// use limiter_redis::{ConnectOptions, connect_with};
 ///
@@ -71,50 +81,23 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 /// As [`connect`], and [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if an option
 /// does not fit the address.
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
-    let address = Address::parse(url, options)?;
-    let driver = match &options.runtime {
-        Some(runtime) => Driver::on(runtime.clone()),
-        None => Driver::start()?,
-    };
-    let Address { config, cluster, url } = address;
-    let runtime = driver.runtime().clone();
-    let topology = match cluster {
-        Some(seeds) => {
-            let (replica_reads, url) = (options.replica_reads, url.clone());
-            Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url))
-        }
-        None => {
-            let name = "Redis".to_owned();
-            let node = Node::start(runtime, config, Purpose::Serving, name, url.clone());
-            Topology::Single(Arc::new(node))
-        }
-    };
-    let connection = Connection { topology, url: url.into(), driver };
-    let connected = connection.clone();
-    // The runtime of the connection drives the wait, so the caller needs none.
-    let wait = async move {
-        match connected.topology {
-            Topology::Single(node) => node.connected().await,
-            Topology::Cluster(cluster) => cluster.connected().await,
-        }
-    };
-    drop(connection.driver.runtime().spawn(wait).await);
-    Ok(connection)
+    let target = Target { url: url.to_owned(), options: options.clone() };
+    let links = Links::start(&target)?;
+    links.connected().await;
+    let inner = Inner { url: redacted(url).into(), target, links: Latest::new(links) };
+    Ok(Connection(Arc::new(inner)))
 }
 
 /// A connection to Redis or Valkey that clones share. See [`connect`].
 #[derive(Clone)]
-pub struct Connection {
-    topology: Topology,
-    url: Arc<str>,
-    driver: Arc<Driver>,
-}
+pub struct Connection(Arc<Inner>);
 
-#[derive(Clone)]
-enum Topology {
-    /// One server, or the one that sentinels name.
-    Single(Arc<Node>),
-    Cluster(Arc<Cluster>),
+struct Inner {
+    /// The address without users and passwords.
+    url: Arc<str>,
+    target: Target,
+    /// Replaced in a forked child, and if a thread ended by a panic.
+    links: Latest<Links>,
 }
 
 /// One of the servers that serve keys, for commands that limits don't need.
@@ -125,6 +108,17 @@ pub struct Server {
 }
 
 impl Connection {
+    fn link(&self) -> &Link {
+        let start = || match Links::start(&self.0.target) {
+            Ok(links) => Some(links),
+            Err(error) => {
+                tracing::warn!(target: "limiter_redis", url = &*self.0.url, "{error}");
+                None
+            }
+        };
+        self.0.links.get(Links::have_ended, start).next()
+    }
+
     /// Returns whether there is a connection to the server, in a cluster to every known primary. Asks no
     /// server: see [`Connection::ping`].
     ///
@@ -136,7 +130,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        match &self.topology {
+        match &self.link().topology {
             Topology::Single(node) => node.is_connected(),
             Topology::Cluster(cluster) => {
                 let primaries = cluster.primaries();
@@ -171,9 +165,9 @@ impl Connection {
     #[doc(hidden)]
     #[must_use]
     pub fn servers(&self) -> Vec<Server> {
-        match &self.topology {
+        match &self.link().topology {
             Topology::Single(node) => {
-                vec![Server { name: Arc::clone(&self.url), node: Arc::clone(node) }]
+                vec![Server { name: Arc::clone(&self.0.url), node: Arc::clone(node) }]
             }
             Topology::Cluster(cluster) => {
                 let server = |member: &Arc<Member>| Server {
@@ -217,7 +211,7 @@ impl fmt::Debug for Server {
 
 impl ScriptClient for Connection {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        let node = match &self.topology {
+        let node = match &self.link().topology {
             Topology::Single(node) => node,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
@@ -231,15 +225,15 @@ impl ScriptClient for Connection {
     }
 
     fn takes_many_keys(&self) -> bool {
-        matches!(self.topology, Topology::Single(_))
+        matches!(self.link().topology, Topology::Single(_))
     }
 
     fn runtime(&self) -> &Handle {
-        self.driver.runtime()
+        self.link().driver.runtime()
     }
 
     fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
-        let Topology::Cluster(cluster) = &self.topology else { return None };
+        let Topology::Cluster(cluster) = &self.link().topology else { return None };
         let member = cluster.member_of(key)?;
         Some((member.number, Arc::clone(&member.name)))
     }
@@ -247,6 +241,6 @@ impl ScriptClient for Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Connection").field("url", &self.0.url).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,8 @@
 //! Options of a connection that an address can't contain.
 
-use std::fmt;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+use std::{fmt, num::NonZeroU32};
 
 #[cfg(feature = "tls")]
 use fred::{rustls::ClientConfig, types::config::TlsConnector};
@@ -24,12 +26,14 @@ pub struct ConnectOptions {
     pub(crate) server: Option<Credentials>,
     pub(crate) sentinel: Option<Credentials>,
     pub(crate) runtime: Option<Handle>,
+    pub(crate) connections: Option<NonZeroU32>,
+    /// Configurations can't be compared, but clones of these options have the same one.
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<TlsConnector>,
+    pub(crate) tls: Option<Arc<TlsConnector>>,
 }
 
 /// A user and a password.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) username: String,
     pub(crate) password: Hidden<String>,
@@ -42,7 +46,7 @@ impl Credentials {
 }
 
 /// A value that `Debug` does not show, such as a password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize))]
 pub(crate) struct Hidden<T>(pub(crate) T);
 
@@ -69,14 +73,32 @@ impl ConnectOptions {
         self
     }
 
-    /// Runs the connection on `runtime` instead of a thread of its own.
+    /// Runs the connection on `runtime` instead of the thread that connections share.
     ///
-    /// This saves a thread. But a check may then miss its deadline because a task of that runtime keeps
-    /// a worker thread busy, and the connection ends with the runtime. A server that sends a reply nested
-    /// thousands of levels deep overflows the stack of a worker thread.
+    /// This saves two thread switches a check. But a check may then miss its deadline because a task of that
+    /// runtime keeps a worker thread busy, the connection ends with the runtime, and a forked child can't
+    /// use it. A server that sends a reply nested thousands of levels deep overflows the stack of a worker
+    /// thread. No other connection shares this one, except clones.
     #[must_use]
     pub fn with_runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
+        self
+    }
+
+    /// Starts `connections` threads, each with a connection, for a limiter that one thread does not serve.
+    ///
+    /// The calls of a limiter use them in turn. No other connection shares them, except clones. By default,
+    /// all connections of a process share one thread. A runtime of the caller can't be set as well.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use limiter_redis::ConnectOptions;
+    ///
+    /// let options = ConnectOptions::new().with_connections(NonZeroU32::new(4).unwrap());
+    /// ```
+    #[must_use]
+    pub fn with_connections(mut self, connections: NonZeroU32) -> Self {
+        self.connections = Some(connections);
         self
     }
 
@@ -106,7 +128,7 @@ impl ConnectOptions {
     /// certificate, or an invalid one.
     #[cfg(feature = "tls")]
     pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
-        self.tls = Some(tls::trusting(pem)?);
+        self.tls = Some(Arc::new(tls::trusting(pem)?));
         Ok(self)
     }
 
@@ -114,7 +136,52 @@ impl ConnectOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(mut self, config: ClientConfig) -> Self {
-        self.tls = Some(config.into());
+        self.tls = Some(Arc::new(config.into()));
         self
+    }
+    /// Returns whether connections to one address with these options are the same. It does not compare what
+    /// connections that nothing shares have.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        #[cfg(feature = "tls")]
+        let is_same_tls = self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr);
+        #[cfg(not(feature = "tls"))]
+        let is_same_tls = true;
+        is_same_tls
+            && self.replica_reads == other.replica_reads
+            && self.server == other.server
+            && self.sentinel == other.sentinel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_with_another_setting_differ() {
+        let default = ConnectOptions::new();
+        let credentials = default.clone().with_credentials("alice", "secret");
+        let all = [
+            default.clone(),
+            default.clone().with_replica_reads(),
+            default.clone().with_sentinel_credentials("alice", "secret"),
+            default.with_credentials("alice", "other"),
+            credentials,
+        ];
+        for (index, options) in all.iter().enumerate() {
+            for (other_index, other) in all.iter().enumerate() {
+                assert_eq!(options.is_same(&other.clone()), index == other_index);
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_settings_are_the_same_in_clones_only() {
+        let pem = limiter_test::server::Issuer::new().root();
+        let [options, other] =
+            [(); 2].map(|()| ConnectOptions::new().with_root_certificates(pem.as_bytes()).unwrap());
+        assert!(options.is_same(&options.clone()));
+        assert!(!options.is_same(&other) && !options.is_same(&ConnectOptions::new()));
     }
 }

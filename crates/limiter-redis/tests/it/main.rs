@@ -33,6 +33,8 @@ mod secrets;
 mod sentinel;
 mod settings;
 mod silence;
+#[cfg(target_os = "linux")]
+mod threads;
 #[cfg(feature = "tls")]
 mod tls;
 mod words;

@@ -4,7 +4,7 @@
 const SECRETS: [&str; 2] = ["sentinelPassword", "sentinelUsername"];
 
 /// Hides users and passwords.
-pub(super) fn redacted(url: &str) -> String {
+pub(crate) fn redacted(url: &str) -> String {
     let is_delimiter = |character| matches!(character, '?' | '&');
     let mut shown: String = url
         .split_inclusive(is_delimiter)

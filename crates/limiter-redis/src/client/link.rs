@@ -1,0 +1,182 @@
+//! Connections by address and options, each on the thread that runs it.
+
+use std::{
+    mem, process,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use limiter_core::Error;
+
+use super::{
+    address::Address,
+    cluster::routing::Cluster,
+    driver::{Driver, Latest},
+    fred::{node::Node, start::Purpose},
+    options::ConnectOptions,
+};
+
+/// An address, and the options of the connection to it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) url: String,
+    pub(crate) options: ConnectOptions,
+}
+
+/// A connection, and the thread that runs it.
+pub(crate) struct Link {
+    target: Target,
+    pub(crate) topology: Topology,
+    pub(crate) driver: Arc<Driver>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Topology {
+    /// One server, or the one that sentinels name.
+    Single(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
+
+/// The links of a connection: one, unless the options have another number.
+pub(crate) struct Links {
+    first: Arc<Link>,
+    others: Vec<Arc<Link>>,
+    /// Selects the next link, round robin.
+    turn: AtomicU32,
+}
+
+/// The links and the thread of a process that connections share, while one of them uses them.
+struct Registry {
+    process: u32,
+    shared: Mutex<(Weak<Driver>, Vec<Weak<Link>>)>,
+}
+
+/// No process has the number 0, so this one is replaced at first, and once more in a forked child.
+static REGISTRY: Latest<Registry> = Latest::new(Registry::new(0));
+
+impl Registry {
+    const fn new(process: u32) -> Self {
+        Self { process, shared: Mutex::new((Weak::new(), Vec::new())) }
+    }
+
+    /// Returns the link to `target` that connections share, on the thread that links share.
+    fn link(target: &Target) -> Result<Arc<Link>, Error> {
+        let process = process::id();
+        let new = || Some(Self::new(process));
+        let registry = REGISTRY.get(|registry| registry.process != process, new);
+        // Dropped after the lock is released.
+        let mut running = Vec::new();
+        // No operation under the lock can leave it half done.
+        let mut shared = registry.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (driver, links) = &mut *shared;
+        links.retain(|link| link.strong_count() > 0);
+        running.extend(links.iter().filter_map(Weak::upgrade));
+        let same = |link: &&Arc<Link>| link.target.is_same(target) && !link.driver.has_ended();
+        if let Some(link) = running.iter().find(same) {
+            return Ok(Arc::clone(link));
+        }
+        let thread = driver.upgrade().filter(|driver| !driver.has_ended());
+        let link = Arc::new(Link::start(target, || thread.map_or_else(|| Driver::start(0), Ok))?);
+        *driver = Arc::downgrade(&link.driver);
+        links.push(Arc::downgrade(&link));
+        Ok(link)
+    }
+}
+
+impl Target {
+    fn is_same(&self, other: &Self) -> bool {
+        self.url == other.url && self.options.is_same(&other.options)
+    }
+}
+
+impl Link {
+    fn start(
+        target: &Target,
+        driver: impl FnOnce() -> Result<Arc<Driver>, Error>,
+    ) -> Result<Self, Error> {
+        let Address { config, cluster, url } = Address::parse(&target.url, &target.options)?;
+        let driver = driver()?;
+        let runtime = driver.runtime().clone();
+        let topology = match cluster {
+            Some(seeds) => {
+                let replica_reads = target.options.replica_reads;
+                Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url))
+            }
+            None => {
+                let name = "Redis".to_owned();
+                Topology::Single(Arc::new(Node::start(
+                    runtime,
+                    config,
+                    Purpose::Serving,
+                    name,
+                    url,
+                )))
+            }
+        };
+        Ok(Self { target: target.clone(), topology, driver })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The sockets and the runtime are the parent's. To drop them would wake its runtime.
+        if self.driver.is_inherited() {
+            mem::forget((self.topology.clone(), Arc::clone(&self.driver)));
+        }
+    }
+}
+
+impl Links {
+    /// Returns the links to `target`, which are started or shared.
+    pub(crate) fn start(target: &Target) -> Result<Self, Error> {
+        let own = |number| Link::start(target, || Driver::start(number)).map(Arc::new);
+        let (first, others) = match (&target.options.runtime, target.options.connections) {
+            (Some(runtime), _) => {
+                (Arc::new(Link::start(target, || Ok(Driver::on(runtime.clone())))?), Vec::new())
+            }
+            (None, Some(number)) => {
+                let others = (1..number.get()).map(own).collect::<Result<_, _>>()?;
+                (own(0)?, others)
+            }
+            (None, None) => (Registry::link(target)?, Vec::new()),
+        };
+        Ok(Self { first, others, turn: AtomicU32::new(0) })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Link>> {
+        self.others.iter().chain([&self.first])
+    }
+
+    pub(crate) fn have_ended(&self) -> bool {
+        self.all().any(|link| link.driver.has_ended())
+    }
+
+    /// Returns the link of this thread, or the next one, round robin.
+    pub(crate) fn next(&self) -> &Link {
+        if self.others.is_empty() {
+            return &self.first;
+        }
+        let next = || self.turn.fetch_add(1, Ordering::Relaxed);
+        let number = Driver::current_number().unwrap_or_else(next);
+        self.others.get(number as usize % (self.others.len() + 1)).unwrap_or(&self.first)
+    }
+
+    /// Waits until each is connected, at most a second.
+    pub(crate) async fn connected(&self) {
+        // The runtime of a link drives the wait, so the caller needs none.
+        let wait = |link: &Arc<Link>| {
+            let topology = link.topology.clone();
+            link.driver.runtime().spawn(async move {
+                match topology {
+                    Topology::Single(node) => node.connected().await,
+                    Topology::Cluster(cluster) => cluster.connected().await,
+                }
+            })
+        };
+        for task in self.all().map(wait).collect::<Vec<_>>() {
+            drop(task.await);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The thread and the sockets that connections share.
+//!
+//! Each test counts those of its process, so it runs in a process of its own.
+
+use std::{
+    env, fs,
+    future::Future,
+    io::{self, Read, Write},
+    num::NonZeroU32,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::{self, Command},
+    sync::{Arc, Barrier, Mutex},
+    task::{Context, Wake},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fork::{Fork, fork};
+use futures::{executor::block_on, future::join_all};
+use limiter_core::ErrorKind;
+use limiter_redis::{ConnectOptions, RedisLimiter, ScriptClient, connect, connect_with};
+use limiter_test::server::{self, Server};
+use tokio::runtime::Builder;
+
+use crate::{daily, patient};
+
+/// Set in the process of a single test.
+const ALONE: &str = "LIMITER_TEST_ALONE";
+
+/// Runs a test in a process of its own.
+fn alone(name: &str, test: impl FnOnce()) {
+    if env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", &format!("threads::{name}"), "--nocapture"]);
+    let output = command.env(ALONE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+/// Returns how many threads of connections this process has.
+fn threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // A thread may end meanwhile.
+    let names = tasks.filter_map(|task| fs::read(task.unwrap().path().join("comm")).ok());
+    names.filter(|name| name == b"limiter-redis\n").count()
+}
+
+/// Returns how many TCP sockets this process has. With its feature `signal`, Tokio has others.
+fn sockets() -> usize {
+    let tcp = fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let inodes = tcp.lines().filter_map(|line| line.split_whitespace().nth(9));
+    let inodes: Vec<_> = inodes.map(|inode| format!("socket:[{inode}]")).collect();
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    let links = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+    links.filter(|link| inodes.iter().any(|inode| link.as_os_str() == &**inode)).count()
+}
+
+/// Returns the memory of this process in KiB.
+fn memory(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches([':', '\t', ' ']).strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// Returns the clients that the server has, except the one that asks.
+fn clients(server: &Server) -> Vec<String> {
+    let list = server.command(&["CLIENT", "LIST"]).unwrap();
+    let lines = list.lines().filter(|line| line.contains("id=") && !line.contains("cmd=client"));
+    let mut ids: Vec<_> =
+        lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    ids.sort();
+    ids
+}
+
+/// Waits until a condition holds, for ten seconds at most.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn twenty_limiters_share_a_thread_and_a_connection() {
+    alone("twenty_limiters_share_a_thread_and_a_connection", || {
+        run(async {
+            let server = Server::start();
+            let url = server.url();
+            let limiters = join_all((0..20).map(|_| patient(&url, 100))).await;
+            for limiter in &limiters {
+                assert!(limiter.check("key").await.unwrap().is_admitted());
+            }
+            assert_eq!((threads(), clients(&server).len()), (1, 1));
+            // Another address or other options have another connection on the same thread.
+            let options = ConnectOptions::new().with_replica_reads();
+            let others = [connect_with(&url, &options).await, connect_with(&url, &options).await];
+            let other = connect(&format!("{url}/1")).await.unwrap();
+            assert_eq!((threads(), clients(&server).len()), (1, 3));
+            drop((limiters, others, other));
+            until("no client stays", || clients(&server).is_empty()).await;
+            until("no thread stays", || threads() == 0).await;
+        });
+    });
+}
+
+#[test]
+fn a_limiter_has_as_many_connections_as_it_sets() {
+    alone("a_limiter_has_as_many_connections_as_it_sets", || {
+        run(async {
+            let server = Server::start();
+            let options = ConnectOptions::new().with_connections(NonZeroU32::new(3).unwrap());
+            let limiter = connect_with(&server.url(), &options).await.unwrap();
+            let limiter =
+                RedisLimiter::builder(limiter, daily(100)).deadline(Duration::from_secs(5));
+            let limiter = limiter.build().unwrap();
+            let other = connect_with(&server.url(), &options).await.unwrap();
+            assert_eq!((threads(), clients(&server).len()), (6, 6));
+            drop(other);
+            for key in 0..9_u64 {
+                assert!(limiter.check(key).await.unwrap().is_admitted());
+                limiter.peek(key).await.unwrap();
+            }
+            until("each has run scripts", || {
+                let list = server.command(&["CLIENT", "LIST"]).unwrap();
+                list.matches(" cmd=eval").count() == 3 && threads() == 3
+            })
+            .await;
+            drop(limiter);
+            until("no thread stays", || threads() == 0 && sockets() == 0).await;
+
+            let both = options.with_runtime(tokio::runtime::Handle::current());
+            let error = connect_with("redis://host", &both).await.unwrap_err().to_string();
+            assert!(error.ends_with("remove one of them"), "{error}");
+        });
+    });
+}
+
+#[test]
+fn a_thousand_limiters_leave_nothing() {
+    alone("a_thousand_limiters_leave_nothing", || {
+        run(async {
+            let url = server::shared_url();
+            let build = async |number| {
+                for _ in 0..number {
+                    drop(patient(&url, 100).await);
+                }
+            };
+            for shared in [false, true] {
+                let options = ConnectOptions::new().with_replica_reads();
+                let keeps =
+                    if shared { Some(connect_with(&url, &options).await.unwrap()) } else { None };
+                let one = usize::from(shared);
+                build(200).await;
+                until("as before", || (threads(), sockets()) == (one, one)).await;
+                let before = memory("VmRSS");
+                build(1_000).await;
+                until("as before", || (threads(), sockets()) == (one, one)).await;
+                let more = memory("VmRSS").saturating_sub(before);
+                assert!(more < 4 * 1_024, "{more} KiB");
+                drop(keeps);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_forked_child_has_its_own_thread_and_connection() {
+    alone("a_forked_child_has_its_own_thread_and_connection", || {
+        let server = Server::start();
+        let client = run(connect(&server.url())).unwrap();
+        let runtime = client.runtime().clone();
+        let limiter = RedisLimiter::builder(client, daily(4)).deadline(Duration::from_secs(5));
+        let limiter = limiter.build().unwrap();
+        assert_eq!(run(limiter.check("key")).unwrap().remaining(), 3);
+        // Behind the task that made the check, whose clone of the limiter would stay in the child.
+        run(runtime.spawn(async {})).unwrap();
+        let of_parent = clients(&server);
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        if fork().unwrap() == Fork::Child {
+            let child = || run(use_in_child(&server, limiter, &of_parent));
+            let passed = catch_unwind(AssertUnwindSafe(child)).is_ok();
+            writer.write_all(if passed { b"passed" } else { b"failed" }).unwrap();
+            // Without the destructors, one of which stops the server.
+            process::exit(0);
+        }
+        drop(writer);
+        let mut outcome = String::new();
+        reader.read_to_string(&mut outcome).unwrap();
+        assert_eq!(outcome, "passed");
+        assert_eq!(run(limiter.check("key")).unwrap().remaining(), 0);
+        assert_eq!(clients(&server), of_parent);
+    });
+}
+
+async fn use_in_child(server: &Server, limiter: RedisLimiter, of_parent: &[String]) {
+    assert_eq!(threads(), 0);
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), 2);
+    let another = patient(&server.url(), 4).await;
+    assert_eq!(another.check("key").await.unwrap().remaining(), 1);
+    assert_eq!((threads(), clients(server).len()), (1, 2));
+    drop((limiter, another));
+    until("the child's thread ends", || threads() == 0).await;
+    assert_eq!(clients(server), of_parent);
+}
+
+#[test]
+fn a_limiter_can_be_dropped_while_another_connects() {
+    alone("a_limiter_can_be_dropped_while_another_connects", || {
+        run(async {
+            let url = server::shared_url();
+            let mut limiter = patient(&url, 10_000).await;
+            for _ in 0..1_000 {
+                let start = Barrier::new(2);
+                let next = thread::scope(|scope| {
+                    scope.spawn(|| {
+                        start.wait();
+                        drop(limiter);
+                    });
+                    start.wait();
+                    block_on(patient(&url, 10_000))
+                });
+                assert!(next.check("drop").await.unwrap().is_admitted());
+                limiter = next;
+            }
+            until("one thread stays", || (threads(), sockets()) == (1, 1)).await;
+        });
+    });
+}
+
+#[test]
+fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
+    alone("a_limiter_can_be_dropped_on_the_thread_of_its_connection", || {
+        run(async {
+            let server = Server::start();
+            for observes in [false, true] {
+                let client = connect(&server.url()).await.unwrap();
+                let runtime = client.runtime().clone();
+                let last: Arc<Mutex<Option<RedisLimiter>>> = Arc::default();
+                let builder = RedisLimiter::builder(client, daily(1)).denial_cache(0);
+                let builder = builder.deadline(Duration::from_secs(5));
+                let limiter = if observes {
+                    let last = Arc::clone(&last);
+                    builder.observer(move |_| drop(last.lock().unwrap().take())).build()
+                } else {
+                    builder.build()
+                };
+                let limiter = limiter.unwrap();
+                assert!(limiter.check(u64::from(observes)).await.unwrap().is_admitted());
+                // An error, which is observed.
+                let key = String::from_utf8(limiter.stored_key("foreign").unwrap()).unwrap();
+                server.command(&["RPUSH", &key, "text"]).unwrap();
+                let check = limiter.check("foreign");
+                *last.lock().unwrap() = Some(limiter);
+                assert!(check.await.is_err());
+                let task = Arc::clone(&last);
+                runtime.spawn(async move { drop(task.lock().unwrap().take()) }).await.unwrap_or(());
+                until("no thread stays", || (threads(), clients(&server).len()) == (0, 0)).await;
+            }
+        });
+    });
+}
+
+/// Ends the thread that wakes it.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("as the test wants it");
+    }
+}
+
+#[test]
+fn a_thread_that_panicked_is_started_again() {
+    alone("a_thread_that_panicked_is_started_again", || {
+        run(async {
+            let server = Server::start();
+            let client = connect(&server.url()).await.unwrap();
+            let limiter =
+                RedisLimiter::builder(client.clone(), daily(100)).deadline(Duration::from_secs(5));
+            let limiter = limiter.build().unwrap();
+            assert!(limiter.check("key").await.unwrap().is_admitted());
+            // Tokio catches a panic of a task, but not one of a waker.
+            drop(client.runtime().spawn(async {
+                let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
+                let waker = Arc::new(Panics).into();
+                assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                Box::leak(Box::new(sleep));
+            }));
+            until("the thread ends", || threads() == 0).await;
+            assert_eq!(limiter.check("key").await.unwrap().remaining(), 98);
+            let another = patient(&server.url(), 100).await;
+            assert_eq!(another.check("key").await.unwrap().remaining(), 97);
+            assert_eq!((threads(), clients(&server).len()), (1, 1));
+            drop((client, limiter, another));
+            until("no thread stays", || threads() == 0 && sockets() == 0).await;
+        });
+    });
+}
+
+/// Once it was a panic, because the runtime of the thread was dropped within the caller's.
+#[test]
+fn a_thread_that_does_not_start_is_an_error() {
+    alone("a_thread_that_does_not_start_is_an_error", || {
+        run(async {
+            // Less address space than a stack needs.
+            let (id, more) = (process::id().to_string(), 64 << 20);
+            let limit = format!("--as={}", memory("VmSize") * 1_024 + more);
+            let set = Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap();
+            assert!(set.success());
+            let error = connect(&server::shared_url()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+        });
+    });
+}
