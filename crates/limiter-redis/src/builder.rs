@@ -6,7 +6,7 @@ use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
-    client::{ScriptClient, connection::connect, options::Hidden},
+    client::{ScriptClient, connection::connect, credentials::Hidden},
     context::{Context, Settings},
     events::Event,
     limiter::RedisLimiter,

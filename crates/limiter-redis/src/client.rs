@@ -4,6 +4,7 @@ mod address;
 mod cluster;
 pub(crate) mod command;
 pub(crate) mod connection;
+pub(crate) mod credentials;
 mod driver;
 pub(crate) mod fred;
 mod link;
@@ -11,6 +12,7 @@ pub(crate) mod options;
 mod outage_log;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod sentinels;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -122,8 +124,6 @@ pub struct ScriptCall {
     pub(crate) quotas: Arc<[Bytes]>,
     /// The last of `ARGV`.
     pub arguments: Vec<i64>,
-    /// Whether a replica may run the script: it writes only to repair an expiry or an impossible state.
-    pub read_only: bool,
 }
 
 impl ScriptCall {
@@ -150,7 +150,7 @@ impl ScriptCall {
     /// Returns a call by the script's digest, to which the keys are added.
     pub(crate) fn of(script: &Script, quotas: &Arc<[Bytes]>, arguments: Vec<i64>) -> Self {
         let (script, quotas) = (script.clone(), Arc::clone(quotas));
-        Self { script, by_source: false, keys: Vec::new(), quotas, arguments, read_only: false }
+        Self { script, by_source: false, keys: Vec::new(), quotas, arguments }
     }
 
     /// Returns the command's name, and what names the script.

@@ -13,7 +13,7 @@ use tokio::runtime::Handle as Runtime;
 
 use crate::{
     call::{denials::Denials, fallback::FailurePolicy, fallback::Local},
-    client::options::Hidden,
+    client::credentials::Hidden,
     events::{Event, Events},
     keys::Keys,
     observer::{Observer, ObserverQueue},

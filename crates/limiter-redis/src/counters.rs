@@ -80,7 +80,7 @@ counters! {
     unobserved,
     /// How many times a circuit breaker opened.
     breaker_opened,
-    /// How many times a circuit breaker closed again. There is one breaker for writes and one for
-    /// peeks, in a cluster for each node, and all are counted together.
+    /// How many times a circuit breaker closed again. In a cluster there is one for each node, and all are
+    /// counted together.
     breaker_closed,
 }

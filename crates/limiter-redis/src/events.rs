@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -40,22 +39,6 @@ pub enum EventKind {
     RefundFailed(Error),
     /// A check was decided without the store.
     Fallback(FallbackKind),
-}
-
-/// Whether an operation charges or gives back permits, or only reads them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Access {
-    Read,
-    Write,
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "peeks",
-            Self::Write => "checks",
-        })
-    }
 }
 
 /// How a check was decided without the store.
@@ -124,12 +107,9 @@ pub(crate) struct Events {
     policy: String,
     pub(crate) tally: Tally,
     observer: Option<Arc<ObserverQueue<Event>>>,
-    /// Of the log, for each breaker.
-    dampers: Mutex<HashMap<Breaker, Damper>>,
+    /// Of the log, for each server's breaker.
+    dampers: Mutex<HashMap<Option<Arc<str>>, Damper>>,
 }
-
-/// The node and the access of a breaker.
-type Breaker = (Option<Arc<str>>, Access);
 
 impl Events {
     pub(crate) fn new(policy: &str, observer: Option<Arc<ObserverQueue<Event>>>) -> Self {
@@ -138,37 +118,30 @@ impl Events {
     }
 
     /// Reports a transition of a circuit breaker, and logs it unless the last one was logged recently.
-    pub(crate) fn transition(
-        &self,
-        transition: Transition,
-        access: Access,
-        node: Option<Arc<str>>,
-        cause: &str,
-    ) {
+    pub(crate) fn transition(&self, transition: Transition, node: Option<Arc<str>>, cause: &str) {
         match transition {
             Transition::Opened => {
                 self.report(EventKind::BreakerOpened, &self.policy, || node.clone());
-                self.log_outage(access, node, cause);
+                self.log_outage(node, cause);
             }
             Transition::Closed => {
                 self.report(EventKind::BreakerClosed, &self.policy, || node.clone());
                 let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-                if dampers.entry((node.clone(), access)).or_default().ends() {
+                if dampers.entry(node.clone()).or_default().ends() {
                     let (policy, node) = (&self.policy, node.as_deref());
-                    let message = "Redis replies again";
-                    tracing::info!(policy, node, "circuit breaker closed for {access}: {message}");
+                    tracing::info!(policy, node, "circuit breaker closed: Redis replies again");
                 }
             }
         }
     }
 
     /// Logs that a circuit breaker is open. To be called again while that lasts.
-    pub(crate) fn log_outage(&self, access: Access, node: Option<Arc<str>>, cause: &str) {
+    pub(crate) fn log_outage(&self, node: Option<Arc<str>>, cause: &str) {
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-        let damper = dampers.entry((node.clone(), access)).or_default();
+        let damper = dampers.entry(node.clone()).or_default();
         if let Some(others) = damper.begins(Instant::now()) {
             let (policy, node) = (&self.policy, node.as_deref());
-            tracing::warn!(policy, node, "circuit breaker opened for {access}: {cause}{others}");
+            tracing::warn!(policy, node, "circuit breaker opened: {cause}{others}");
         }
     }
 

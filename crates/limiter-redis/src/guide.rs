@@ -28,6 +28,5 @@ pub mod failure {}
 /// [`limiter_redis`]: crate#servers
 /// [`states`]: crate::states
 /// [`with_connections`]: crate::ConnectOptions::with_connections
-/// [`with_replica_reads`]: crate::ConnectOptions::with_replica_reads
 /// [`with_runtime`]: crate::ConnectOptions::with_runtime
 pub mod production {}

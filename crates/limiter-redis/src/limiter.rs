@@ -120,9 +120,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Returns how far the permits of `key` are used up, and charges nothing: see [`Limiter::peek`].
-    ///
-    /// It may run on a replica, where [`ConnectOptions`](crate::ConnectOptions) permit it, and then
-    /// lags behind the primary.
     pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Answer<Usage> {
         Limiter::peek(self, &key.into())
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter, ScriptClient,
-    client::options::{Credentials, Hidden},
+    client::credentials::{Credentials, Hidden},
     connect_with,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 ///     url = "rediss://10.0.0.1:6379"
 ///     username = "limiter"          # "default" if there is only a password
 ///     password = "secret"           # none
-///     replica_reads = false
+///     client_name = "limiter"
 ///     root_certificates = "/etc/redis/ca.pem"      # those of the system
 ///     prefix = "limiter"
 ///     key_secret_file = "/run/secrets/limiter"      # none
@@ -39,49 +39,35 @@ use crate::{
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
 /// range. `on_failure` is [`Builder::failure_policy`]. With `redis-sentinel://`, `sentinel_username` and
-/// `sentinel_password` are for the sentinels. `root_certificates` is a PEM file, for the feature `tls`.
+/// `sentinel_password` are for the sentinels. `client_name` is [`ConnectOptions::with_name`]. `root_certificates` is a PEM file, for the feature `tls`.
 /// [`Builder::key_secret`] is `key_secret`, the text of the file `key_secret_file` without a line break at
 /// its end, or the value of the environment variable `key_secret_variable`.
 ///
 /// # Errors
 ///
-/// An unknown field, a missing one, and a value of the wrong type are errors of the format, whose message
-/// names the field. A value out of its range, and a file or a variable that can't be read, are errors of
+/// An unknown field, a missing one, and a value of the wrong type are errors of the format, which names the
+/// field or its place. A value out of its range, and a file or a variable that can't be read, are errors of
 /// [`RedisSettings::connect`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
-    #[serde(deserialize_with = "field::url")]
     url: Hidden<String>,
-    #[serde(default, deserialize_with = "field::username")]
     username: Option<String>,
-    #[serde(default, deserialize_with = "field::password")]
     password: Option<Hidden<String>>,
-    #[serde(default, deserialize_with = "field::sentinel_username")]
     sentinel_username: Option<String>,
-    #[serde(default, deserialize_with = "field::sentinel_password")]
     sentinel_password: Option<Hidden<String>>,
-    #[serde(default, deserialize_with = "field::replica_reads")]
-    replica_reads: bool,
-    #[serde(default, deserialize_with = "field::root_certificates")]
+    client_name: Option<String>,
     root_certificates: Option<PathBuf>,
-    #[serde(default, deserialize_with = "field::prefix")]
     prefix: Option<String>,
-    #[serde(default, deserialize_with = "field::key_secret")]
     key_secret: Option<Hidden<String>>,
-    #[serde(default, deserialize_with = "field::key_secret_file")]
     key_secret_file: Option<PathBuf>,
-    #[serde(default, deserialize_with = "field::key_secret_variable")]
     key_secret_variable: Option<String>,
-    #[serde(default, deserialize_with = "field::deadline_ms")]
     deadline_ms: Option<u64>,
-    #[serde(default, deserialize_with = "field::on_failure")]
+    #[serde(default)]
     on_failure: FailurePolicy,
-    #[serde(default, deserialize_with = "field::breaker")]
+    #[serde(default)]
     breaker: Breaker,
-    #[serde(default, deserialize_with = "field::batching")]
     batching: Option<bool>,
-    #[serde(default, deserialize_with = "field::denial_cache")]
     denial_cache: Option<usize>,
 }
 
@@ -90,43 +76,6 @@ pub struct RedisSettings {
 struct Breaker {
     failures: Option<u32>,
     open_ms: Option<u64>,
-}
-
-/// Reads each field, so that an error names it in every format.
-mod field {
-    use std::path::PathBuf;
-
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    use crate::client::options::Hidden;
-
-    macro_rules! fields {
-        ($($name:ident: $type:ty),+ $(,)?) => {
-            $(pub(super) fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
-                <$type>::deserialize(from)
-                    .map_err(|why| D::Error::custom(format_args!("{}: {why}", stringify!($name))))
-            })+
-        };
-    }
-
-    fields! {
-        url: Hidden<String>,
-        username: Option<String>,
-        password: Option<Hidden<String>>,
-        sentinel_username: Option<String>,
-        sentinel_password: Option<Hidden<String>>,
-        replica_reads: bool,
-        root_certificates: Option<PathBuf>,
-        prefix: Option<String>,
-        key_secret: Option<Hidden<String>>,
-        key_secret_file: Option<PathBuf>,
-        key_secret_variable: Option<String>,
-        deadline_ms: Option<u64>,
-        on_failure: crate::FailurePolicy,
-        breaker: super::Breaker,
-        batching: Option<bool>,
-        denial_cache: Option<usize>,
-    }
 }
 
 impl RedisSettings {
@@ -146,7 +95,7 @@ impl RedisSettings {
     /// As [`connect_with`].
     pub async fn connection(&self) -> Result<Connection, Error> {
         let options = ConnectOptions {
-            replica_reads: self.replica_reads,
+            name: self.client_name.clone(),
             server: credentials(&self.username, &self.password),
             sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
             ..ConnectOptions::new()

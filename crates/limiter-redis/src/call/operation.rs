@@ -15,7 +15,7 @@ use super::{
 use crate::{
     client::ScriptCall,
     context::Context,
-    events::{Access, EventKind},
+    events::EventKind,
     handle::Handle,
     scripts::{Charged, CheckReply, Plan},
 };
@@ -107,8 +107,6 @@ pub(crate) struct Peek;
 
 impl Operation for Peek {
     type Answer = Usage;
-
-    const ACCESS: Access = Access::Read;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.peek()

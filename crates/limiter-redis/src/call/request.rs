@@ -10,19 +10,13 @@ use super::{
     under_way::Operating,
 };
 use crate::{
-    client::ScriptCall,
-    context::Context,
-    events::{Access, EventKind},
-    handle::Handle,
-    scripts::Plan,
+    client::ScriptCall, context::Context, events::EventKind, handle::Handle, scripts::Plan,
 };
 
 /// One of the operations of a limiter.
 pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// What the caller gets.
     type Answer: Send + 'static;
-
-    const ACCESS: Access = Access::Write;
 
     /// Whether an operation whose caller has left is sent.
     const OUTLIVES_CALLER: bool = false;

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     client::{ScriptClient, ScriptReply, command::quoted},
     context::{Context, Settings},
-    events::{Access, EventKind},
+    events::EventKind,
     handle::Handle,
     scripts::numbers,
 };
@@ -35,9 +35,8 @@ use crate::{
 pub(crate) struct Sender<C> {
     pub(crate) client: C,
     pub(crate) context: Arc<Context>,
-    /// One for peeks and one for writes of each server. A node of a cluster that fails does not keep
-    /// calls from the others, and a server that is out of memory still serves peeks.
-    breakers: [[Breaker; 2]; SERVERS],
+    /// One for each server, so that a node of a cluster that fails does not keep calls from the others.
+    breakers: [Breaker; SERVERS],
     pub(crate) under_way: Arc<UnderWay>,
     /// The checks that wait to be sent.
     queue: Arc<Queue<Request<Check>>>,
@@ -57,7 +56,7 @@ impl<C: ScriptClient> Sender<C> {
         let Settings { failures, open, deadline, batching, .. } = context.settings;
         let settings = breaker::Settings { failures, open, deadline };
         Self {
-            breakers: std::array::from_fn(|_| [Breaker::new(settings), Breaker::new(settings)]),
+            breakers: std::array::from_fn(|_| Breaker::new(settings)),
             under_way: Arc::default(),
             queue: Arc::default(),
             batches: AtomicBool::new(batching && client.takes_many_keys()),
@@ -105,7 +104,7 @@ impl<C: ScriptClient> Sender<C> {
     ) -> Result<O::Answer, Error> {
         let named = |error| named(handle.policy.name(), error);
         // First of all, so that nothing is allocated for a call that is not made.
-        if self.breaker(key, O::ACCESS).may_pass(Instant::now()).is_err() {
+        if self.breaker(key).may_pass(Instant::now()).is_err() {
             let error = self.breaker_is_open(key);
             self.report_failure::<O>(&error, handle, key);
             return Err(named(error));
@@ -133,7 +132,7 @@ impl<C: ScriptClient> Sender<C> {
                     // The task that makes the call was not scheduled.
                     Err(_) => {
                         let error = CallError::new(Fault::NoReply, BUSY);
-                        self.timed_out(key, O::ACCESS, deadline, &error);
+                        self.timed_out(key, deadline, &error);
                         error
                     }
                 }
@@ -180,7 +179,7 @@ impl<C: ScriptClient> Sender<C> {
             let Some(first) = requests.first() else { break };
             let (deadline, node) = (first.deadline, first.key.clone());
             let sent = Instant::now();
-            let pass = match self.breaker(&node, O::ACCESS).pass(sent) {
+            let pass = match self.breaker(&node).pass(sent) {
                 Ok(pass) => pass,
                 Err(Open) => {
                     let error = self.breaker_is_open(&node);
@@ -203,7 +202,7 @@ impl<C: ScriptClient> Sender<C> {
                 return requests;
             }
             let outcomes = self.outcomes(result, &requests);
-            self.note(pass, (&node, O::ACCESS), &outcomes);
+            self.note(pass, &node, &outcomes);
 
             let mut not_executed = Vec::new();
             for (request, outcome) in requests.into_iter().zip(outcomes) {
@@ -277,7 +276,7 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Reports the outcome of a call to the circuit breaker, whatever the number of requests in it.
-    fn note<T>(&self, pass: Pass<'_>, (key, access): (&[u8], Access), outcomes: &[Outcome<T>]) {
+    fn note<T>(&self, pass: Pass<'_>, key: &[u8], outcomes: &[Outcome<T>]) {
         // The first error by which the server failed, or the first one.
         let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
         let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
@@ -292,21 +291,21 @@ impl<C: ScriptClient> Sender<C> {
         let events = &self.context.events;
         match transition {
             Some(transition) => {
-                events.transition(transition, access, self.node_of(key), &cause());
+                events.transition(transition, self.node_of(key), &cause());
             }
-            None if failed == Some(true) && self.breaker(key, access).is_open() => {
-                events.log_outage(access, self.node_of(key), &cause());
+            None if failed == Some(true) && self.breaker(key).is_open() => {
+                events.log_outage(self.node_of(key), &cause());
             }
             None => {}
         }
     }
 
     /// Reports to the circuit breaker that a caller waited for its answer in vain.
-    fn timed_out(&self, key: &[u8], access: Access, deadline: Deadline, error: &CallError) {
-        let opened = self.breaker(key, access).timed_out(deadline.since(), Instant::now());
+    fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
+        let opened = self.breaker(key).timed_out(deadline.since(), Instant::now());
         if let Some(opened) = opened {
             let (events, node) = (&self.context.events, self.node_of(key));
-            events.transition(opened, access, node, &error.to_string());
+            events.transition(opened, node, &error.to_string());
         }
     }
 
@@ -316,16 +315,12 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Returns the circuit breaker of the server that has the key.
-    fn breaker(&self, key: &[u8], access: Access) -> &Breaker {
+    fn breaker(&self, key: &[u8]) -> &Breaker {
         // The first is for keys whose server is not known, and for clients with one server.
         let server = self.client.server_of(key);
         let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
         // There is one for each remainder.
-        let [writes, reads] = self.breakers.get(index).unwrap_or(&self.breakers[0]);
-        match access {
-            Access::Read => reads,
-            Access::Write => writes,
-        }
+        self.breakers.get(index).unwrap_or(&self.breakers[0])
     }
 
     /// Counts an operation that the circuit breaker refused, and returns its error.

@@ -4,6 +4,8 @@ mod check;
 mod redact;
 mod unix;
 
+use std::mem;
+
 #[cfg(feature = "tls")]
 use fred::types::config::TlsConnector;
 use fred::types::config::{Config, Server, ServerConfig};
@@ -11,16 +13,25 @@ use limiter_core::{Error, ErrorKind};
 
 use self::check::Parts;
 pub(crate) use self::redact::redacted;
-use super::options::{ConnectOptions, Credentials};
+use super::options::ConnectOptions;
 
 /// A valid address.
 pub(crate) struct Address {
-    /// The library's settings; for a cluster, those of a node, without its address.
+    /// The library's settings; for a cluster or with sentinels, those of a server, without its address.
     pub(crate) config: Config,
-    /// The nodes of a cluster in the address.
-    pub(crate) cluster: Option<Vec<Server>>,
+    pub(crate) servers: Servers,
     /// The address without users and passwords, for errors and log lines.
     pub(crate) url: String,
+}
+
+/// How the servers are found.
+pub(crate) enum Servers {
+    /// There is one, in the settings.
+    One,
+    /// By these sentinels, which watch a primary of this name, and take these settings without their address.
+    Sentinels { hosts: Vec<Server>, primary: String, config: Box<Config> },
+    /// By these nodes of a cluster.
+    Cluster(Vec<Server>),
 }
 
 impl Address {
@@ -28,7 +39,7 @@ impl Address {
     pub(crate) fn parse(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let shown = redacted(url);
         match read(url, options) {
-            Ok((config, cluster)) => Ok(Self { config, cluster, url: shown }),
+            Ok((config, servers)) => Ok(Self { config, servers, url: shown }),
             Err(why) => {
                 let message = format!("invalid server address {shown:?}: {why}");
                 Err(Error::new(ErrorKind::InvalidSetting, message))
@@ -37,8 +48,8 @@ impl Address {
     }
 }
 
-/// Returns the settings and the nodes of a cluster, or what is wrong with an address and what to do.
-fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Server>>), String> {
+/// Returns the settings and the servers, or what is wrong with an address and what to do.
+fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Servers), String> {
     let Parts { encrypted, kind, rest, has_user, path } = Parts::of(url)?;
     let mut config = if kind == "+unix" {
         unix::config(rest)?
@@ -48,6 +59,16 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
         let config = Config::from_url(&format!("redis{kind}://{rest}"));
         config.map_err(|error| redacted(error.details()))?
     };
+    if let Some(name) = &options.name
+        && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()))
+    {
+        return Err(format!(
+            "the name {name:?} in the options is not printable ASCII without spaces"
+        ));
+    }
+    if options.server.is_some() && options.provider.is_some() {
+        return Err("the options have a user and a provider; remove one of them".to_owned());
+    }
     if options.runtime.is_some() && options.connections.is_some() {
         return Err(
             "the options have a runtime and a number of threads; remove one of them".to_owned()
@@ -56,37 +77,40 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Option<Vec<Serve
     // Keeps trying if the first attempt fails.
     config.fail_fast = false;
     encrypt(&mut config, encrypted, options)?;
-    if let Some(Credentials { username, password }) = &options.server {
-        if has_user {
-            return Err("it has a user, and so have the options; remove one of them".to_owned());
-        }
-        (config.username, config.password) = (Some(username.clone()), Some(password.0.clone()));
+    if has_user && (options.server.is_some() || options.provider.is_some()) {
+        return Err("it has a user, and so have the options; remove one of them".to_owned());
+    }
+    if let Some(credentials) = &options.server {
+        credentials.set(&mut config);
     }
     if options.sentinel.is_some() && kind != "-sentinel" {
         return Err("the options have sentinel credentials; use redis-sentinel:// or remove them"
             .to_owned());
     }
-    let mut cluster = None;
-    match &mut config.server {
-        ServerConfig::Clustered { hosts, .. } => {
+    let servers = match mem::take(&mut config.server) {
+        ServerConfig::Clustered { mut hosts, .. } => {
             // The library would ignore another one.
             if !matches!(path, "" | "0") {
                 return Err("a cluster has only database 0; remove the path".to_owned());
             }
             // The library puts the first one last.
             hosts.rotate_right(1);
-            cluster = Some(std::mem::take(hosts));
+            Servers::Cluster(hosts)
         }
-        ServerConfig::Sentinel { hosts, username, password, .. } => {
+        ServerConfig::Sentinel { mut hosts, service_name: primary, username, password } => {
             hosts.rotate_right(1);
+            let mut of_sentinels = Config { username, password, database: None, ..config.clone() };
             if let Some(credentials) = &options.sentinel {
-                *username = Some(credentials.username.clone());
-                *password = Some(credentials.password.0.clone());
+                credentials.set(&mut of_sentinels);
             }
+            Servers::Sentinels { hosts, primary, config: Box::new(of_sentinels) }
         }
-        _ => {}
-    }
-    Ok((config, cluster))
+        server => {
+            config.server = server;
+            Servers::One
+        }
+    };
+    Ok((config, servers))
 }
 
 #[cfg(feature = "tls")]
@@ -126,14 +150,14 @@ mod tests {
         assert_eq!(address.config.username.as_deref(), Some("user"));
         assert_eq!(address.config.password.as_deref(), Some("p@ss"));
         assert_eq!(address.config.database, Some(3));
-        assert!(address.cluster.is_none());
+        assert!(matches!(address.servers, Servers::One));
     }
 
     #[test]
     fn the_nodes_of_a_cluster_are_asked_in_their_order() {
         let address = parse("redis-cluster://a:1?node=b:2&node=c:3");
         let expected = [("a", 1), ("b", 2), ("c", 3)].map(|(host, port)| Server::new(host, port));
-        assert_eq!(address.cluster.unwrap(), expected);
+        assert!(matches!(address.servers, Servers::Cluster(nodes) if nodes == expected));
     }
 
     #[test]
@@ -141,7 +165,7 @@ mod tests {
         for url in
             ["redis-cluster://a", "redis-cluster://u:p@a:1/", "valkey-cluster://a/0?node=b:2"]
         {
-            assert!(parse(url).cluster.is_some(), "{url}");
+            assert!(matches!(parse(url).servers, Servers::Cluster(_)), "{url}");
         }
         for url in ["redis-cluster://a/3", "redis-cluster://u:p@a:1/01?node=b:2"] {
             let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
@@ -154,14 +178,15 @@ mod tests {
         let url = "redis-sentinel://u:p@a:1?sentinelServiceName=main&node=b:2";
         let options = ConnectOptions::new().with_sentinel_credentials("default", "secret");
         let address = Address::parse(url, &options).unwrap();
-        let ServerConfig::Sentinel { hosts, service_name, username, password } =
-            address.config.server
-        else {
+        let Servers::Sentinels { hosts, primary, config } = address.servers else {
             panic!("another kind")
         };
         assert_eq!(hosts, [Server::new("a", 1), Server::new("b", 2)]);
-        assert_eq!(service_name, "main");
-        assert_eq!((username.as_deref(), password.as_deref()), (Some("default"), Some("secret")));
+        assert_eq!(primary, "main");
+        let credentials = |config: &Config| (config.username.clone(), config.password.clone());
+        let pair = |user: &str, password: &str| (Some(user.to_owned()), Some(password.to_owned()));
+        assert_eq!(credentials(&config), pair("default", "secret"));
+        assert_eq!(credentials(&address.config), pair("u", "p"));
         assert!(!format!("{options:?}").contains("secret"));
 
         let error = Address::parse("redis://a", &options).err().unwrap().to_string();

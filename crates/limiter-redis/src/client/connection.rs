@@ -70,7 +70,7 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 /// use limiter_redis::{ConnectOptions, connect_with};
 ///
 /// # async fn example() -> Result<(), limiter_core::Error> {
-/// let options = ConnectOptions::new().with_replica_reads();
+/// let options = ConnectOptions::new().with_name("orders");
 /// let client = connect_with("redis-cluster://127.0.0.1:7000", &options).await?;
 /// # Ok(())
 /// # }
@@ -132,6 +132,9 @@ impl Connection {
     pub fn is_connected(&self) -> bool {
         match &self.link().topology {
             Topology::Single(node) => node.is_connected(),
+            Topology::Sentinels(sentinels) => {
+                sentinels.primary().is_some_and(|primary| primary.is_connected())
+            }
             Topology::Cluster(cluster) => {
                 let primaries = cluster.primaries();
                 !primaries.is_empty() && primaries.iter().all(|member| member.node.is_connected())
@@ -148,7 +151,7 @@ impl Connection {
     pub async fn ping(&self, within: Duration) -> Result<(), CallError> {
         let servers = self.servers();
         if servers.is_empty() {
-            return Err(CallError::new(Fault::NotSent, "no node of the cluster is known"));
+            return Err(CallError::new(Fault::NotSent, "no server is known"));
         }
         let pings = servers.into_iter().map(|server| {
             self.runtime().spawn(async move { server.send("PING", &[], within).await })
@@ -165,10 +168,10 @@ impl Connection {
     #[doc(hidden)]
     #[must_use]
     pub fn servers(&self) -> Vec<Server> {
+        let only = |node| Server { name: Arc::clone(&self.0.url), node };
         match &self.link().topology {
-            Topology::Single(node) => {
-                vec![Server { name: Arc::clone(&self.0.url), node: Arc::clone(node) }]
-            }
+            Topology::Single(node) => vec![only(Arc::clone(node))],
+            Topology::Sentinels(sentinels) => sentinels.primary().map(only).into_iter().collect(),
             Topology::Cluster(cluster) => {
                 let server = |member: &Arc<Member>| Server {
                     name: Arc::clone(&member.name),
@@ -212,7 +215,10 @@ impl fmt::Debug for Server {
 impl ScriptClient for Connection {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
         let node = match &self.link().topology {
-            Topology::Single(node) => node,
+            Topology::Single(node) => Arc::clone(node),
+            Topology::Sentinels(sentinels) => sentinels
+                .primary()
+                .ok_or_else(|| CallError::new(Fault::NotSent, sentinels.not_found()))?,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
         node.run(None, Command::from(call), within).await.map_err(|error| {
@@ -225,7 +231,7 @@ impl ScriptClient for Connection {
     }
 
     fn takes_many_keys(&self) -> bool {
-        matches!(self.link().topology, Topology::Single(_))
+        !matches!(self.link().topology, Topology::Cluster(_))
     }
 
     fn runtime(&self) -> &Handle {

@@ -3,5 +3,5 @@
 
 pub(crate) mod brought;
 pub(crate) mod node;
-mod reply;
+pub(crate) mod reply;
 pub(crate) mod start;

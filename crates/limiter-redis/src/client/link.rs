@@ -11,11 +11,16 @@ use std::{
 use limiter_core::Error;
 
 use super::{
-    address::Address,
+    address::{Address, Servers},
     cluster::routing::Cluster,
     driver::{Driver, Latest},
-    fred::{node::Node, start::Purpose},
+    fred::{
+        node::Node,
+        start::{NodeSettings, Reconnect},
+    },
     options::ConnectOptions,
+    outage_log::OutageLog,
+    sentinels::{Sentinels, Watched},
 };
 
 /// An address, and the options of the connection to it.
@@ -34,8 +39,9 @@ pub(crate) struct Link {
 
 #[derive(Clone)]
 pub(crate) enum Topology {
-    /// One server, or the one that sentinels name.
     Single(Arc<Node>),
+    /// The server that sentinels name.
+    Sentinels(Arc<Sentinels>),
     Cluster(Arc<Cluster>),
 }
 
@@ -96,23 +102,31 @@ impl Link {
         target: &Target,
         driver: impl FnOnce() -> Result<Arc<Driver>, Error>,
     ) -> Result<Self, Error> {
-        let Address { config, cluster, url } = Address::parse(&target.url, &target.options)?;
+        let Address { config, servers, url } = Address::parse(&target.url, &target.options)?;
         let driver = driver()?;
         let runtime = driver.runtime().clone();
-        let topology = match cluster {
-            Some(seeds) => {
-                let replica_reads = target.options.replica_reads;
-                Topology::Cluster(Cluster::new(runtime, config, seeds, replica_reads, url))
+        let ConnectOptions { name, provider, .. } = &target.options;
+        let name = name.as_deref().unwrap_or(ConnectOptions::NAME).into();
+        let settings = NodeSettings { config, name, provider: provider.clone() };
+        let topology = match servers {
+            Servers::One => {
+                let log = Arc::new(OutageLog::new(url));
+                let node =
+                    Node::start(runtime, settings, Reconnect::Always, Node::ONLY.to_owned(), log);
+                Topology::Single(Arc::new(node))
             }
-            None => {
-                let name = "Redis".to_owned();
-                Topology::Single(Arc::new(Node::start(
-                    runtime,
-                    config,
-                    Purpose::Serving,
-                    name,
-                    url,
-                )))
+            Servers::Sentinels { hosts, primary, config } => {
+                let of_sentinels = NodeSettings {
+                    config: *config,
+                    name: Arc::clone(&settings.name),
+                    provider: None,
+                };
+                let watched = Watched { name: primary, settings };
+                let sentinels = Sentinels::start(runtime, watched, hosts, &of_sentinels, url);
+                Topology::Sentinels(Arc::new(sentinels))
+            }
+            Servers::Cluster(seeds) => {
+                Topology::Cluster(Cluster::new(runtime, settings, seeds, url))
             }
         };
         Ok(Self { target: target.clone(), topology, driver })
@@ -171,6 +185,7 @@ impl Links {
             link.driver.runtime().spawn(async move {
                 match topology {
                     Topology::Single(node) => node.connected().await,
+                    Topology::Sentinels(sentinels) => sentinels.connected().await,
                     Topology::Cluster(cluster) => cluster.connected().await,
                 }
             })

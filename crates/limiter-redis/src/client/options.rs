@@ -1,8 +1,6 @@
 //! Options of a connection that an address can't contain.
 
-#[cfg(feature = "tls")]
-use std::sync::Arc;
-use std::{fmt, num::NonZeroU32};
+use std::{error::Error as StdError, future::Future, num::NonZeroU32, sync::Arc, time::Duration};
 
 #[cfg(feature = "tls")]
 use fred::{rustls::ClientConfig, types::config::TlsConnector};
@@ -10,6 +8,7 @@ use fred::{rustls::ClientConfig, types::config::TlsConnector};
 use limiter_core::Error;
 use tokio::runtime::Handle;
 
+use super::credentials::{Credentials, Provider};
 #[cfg(feature = "tls")]
 use super::tls;
 
@@ -18,59 +17,29 @@ use super::tls;
 /// ```
 /// use limiter_redis::ConnectOptions;
 ///
-/// let options = ConnectOptions::new().with_replica_reads();
+/// let options = ConnectOptions::new().with_name("orders");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    pub(crate) replica_reads: bool,
     pub(crate) server: Option<Credentials>,
     pub(crate) sentinel: Option<Credentials>,
     pub(crate) runtime: Option<Handle>,
     pub(crate) connections: Option<NonZeroU32>,
+    pub(crate) provider: Option<Arc<Provider>>,
+    pub(crate) name: Option<String>,
     /// Configurations can't be compared, but clones of these options have the same one.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<TlsConnector>>,
 }
 
-/// A user and a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) username: String,
-    pub(crate) password: Hidden<String>,
-}
-
-impl Credentials {
-    pub(crate) fn new(username: &str, password: &str) -> Self {
-        Self { username: username.to_owned(), password: Hidden(password.to_owned()) }
-    }
-}
-
-/// A value that `Debug` does not show, such as a password.
-#[derive(Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
-pub(crate) struct Hidden<T>(pub(crate) T);
-
-impl<T> fmt::Debug for Hidden<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 impl ConnectOptions {
+    /// The default name of connections.
+    pub(crate) const NAME: &str = "limiter";
+
     /// Returns the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Lets the replicas of a cluster serve peeks.
-    ///
-    /// A replica lags behind its primary. If no replica replies, the primary is asked. Without a cluster
-    /// this has no effect.
-    #[must_use]
-    pub fn with_replica_reads(mut self) -> Self {
-        self.replica_reads = true;
-        self
     }
 
     /// Runs the connection on `runtime` instead of the thread that connections share.
@@ -110,6 +79,47 @@ impl ConnectOptions {
         self
     }
 
+    /// Sets a function that returns the current user and password for the servers, such as a token that a
+    /// cloud issues for minutes. If there is only a password, the user is `default`.
+    ///
+    /// It is called for each connection that is made, and every `renewal` for those that exist, which then
+    /// send `AUTH` and lose no call. Choose a `renewal` well within the life of a token. If it fails, a
+    /// connection that exists keeps its credentials, which is logged at WARN. It runs on the thread of the
+    /// connections, so it must not block, and has half a second when a connection is made: tokens from a
+    /// slow service are best fetched ahead.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use limiter_redis::ConnectOptions;
+    ///
+    /// # async fn token() -> std::io::Result<String> { Ok(String::new()) }
+    /// let options = ConnectOptions::new().with_credential_provider(Duration::from_secs(600), || async {
+    ///     Ok(("limiter".to_owned(), token().await?))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_credential_provider<F>(
+        mut self,
+        renewal: Duration,
+        provider: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(String, String), Box<dyn StdError + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        self.provider = Some(Arc::new(Provider::new(renewal, provider)));
+        self
+    }
+
+    /// Sets the name of each connection, as `CLIENT LIST` shows it: printable ASCII without spaces, `limiter`
+    /// by default. A user of the server without `+client|setname` has connections without a name.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
     /// Sets the user and the password for the sentinels. If they only have a password, the user is
     /// `default`.
     ///
@@ -146,8 +156,10 @@ impl ConnectOptions {
         let is_same_tls = self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr);
         #[cfg(not(feature = "tls"))]
         let is_same_tls = true;
+        let provider = |options: &Self| options.provider.as_ref().map(Arc::as_ptr);
         is_same_tls
-            && self.replica_reads == other.replica_reads
+            && provider(self) == provider(other)
+            && self.name == other.name
             && self.server == other.server
             && self.sentinel == other.sentinel
     }
@@ -161,9 +173,13 @@ mod tests {
     fn options_with_another_setting_differ() {
         let default = ConnectOptions::new();
         let credentials = default.clone().with_credentials("alice", "secret");
+        let fetch = || async { Ok(("alice".to_owned(), "secret".to_owned())) };
+        let provided = || default.clone().with_credential_provider(Duration::MAX, fetch);
         let all = [
             default.clone(),
-            default.clone().with_replica_reads(),
+            provided(),
+            provided(),
+            default.clone().with_name("orders"),
             default.clone().with_sentinel_credentials("alice", "secret"),
             default.with_credentials("alice", "other"),
             credentials,

@@ -1,6 +1,7 @@
 //! One log line when a server becomes unreachable, and one when it replies again.
 
 use std::{
+    error::Error,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -53,6 +54,11 @@ impl OutageLog {
                 tracing::info!(target: TARGET, url = self.url, "Redis replies again");
             }
         }
+    }
+
+    /// Logs that a connection keeps credentials that were to be renewed.
+    pub(crate) fn not_renewed(&self, error: &dyn Error) {
+        tracing::warn!(target: TARGET, url = self.url, "the credentials are not renewed: {error}");
     }
 
     /// Returns the message for a command that has no connection.

@@ -106,7 +106,7 @@ impl Plan {
     }
 
     pub(crate) fn peek(&self) -> ScriptCall {
-        ScriptCall { read_only: true, ..self.call(vec![0]) }
+        self.call(vec![0])
     }
 
     /// Returns the call that gives back `permits` of a charge by this policy.

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use crate::{
     call::breaker::Transition,
     counters::Counters,
-    events::{Access, Event, EventKind, Events, FallbackKind},
+    events::{Event, EventKind, Events, FallbackKind},
     observer::ObserverQueue,
 };
 
@@ -32,8 +32,8 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let runtime = Builder::new_current_thread().build().unwrap();
     let queue = ObserverQueue::new(Arc::new(observer), runtime.handle().clone());
     let events = Events::new("api", Some(queue));
-    events.transition(Transition::Opened, Access::Write, node(), "it broke");
-    events.transition(Transition::Closed, Access::Write, node(), "");
+    events.transition(Transition::Opened, node(), "it broke");
+    events.transition(Transition::Closed, node(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
         events.report(EventKind::StoreError(error), "premium", node);
@@ -97,18 +97,19 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     events.report(EventKind::StoreError(error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
     for _ in 0..100 {
-        events.transition(Transition::Opened, Access::Write, node(), "it broke");
-        events.log_outage(Access::Write, node(), "it broke again");
-        events.transition(Transition::Closed, Access::Write, node(), "");
+        events.transition(Transition::Opened, node(), "it broke");
+        events.log_outage(node(), "it broke again");
+        events.transition(Transition::Closed, node(), "");
     }
     // Another breaker is logged by itself.
-    events.transition(Transition::Opened, Access::Read, node(), "it broke");
+    let other = Some(format!("{NODE}0").into());
+    events.transition(Transition::Opened, other, "it broke");
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([
-        "WARN limiter_redis::events: circuit breaker opened for checks: it broke",
-        "INFO limiter_redis::events: circuit breaker closed for checks: Redis replies again",
-        "WARN limiter_redis::events: circuit breaker opened for peeks: it broke",
+        "WARN limiter_redis::events: circuit breaker opened: it broke",
+        "INFO limiter_redis::events: circuit breaker closed: Redis replies again",
+        "WARN limiter_redis::events: circuit breaker opened: it broke",
     ]) {
         assert!(line.starts_with(begin), "{line}");
         assert!(line.contains(r#"policy="api""#) && line.contains(NODE), "{line}");

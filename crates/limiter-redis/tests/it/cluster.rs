@@ -1,10 +1,9 @@
 //! In a cluster: exact counts, slots that move while they are in use, and nodes that die or hang.
 
 use std::{
-    net::TcpListener,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -13,9 +12,13 @@ use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::{Cluster, Server};
-use tokio::time::sleep;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
 
-use crate::{builder, daily, limiter, patient};
+use crate::{builder, builder_here, daily, limiter, patient};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_millis(500);
@@ -48,6 +51,55 @@ pub(crate) async fn recover(limiter: &RedisLimiter, key: &str) -> Duration {
         sleep(Duration::from_millis(5)).await;
     }
     start.elapsed()
+}
+
+/// Checks of one moment are calls of their own in a cluster, but one write to their node.
+#[tokio::test]
+async fn checks_of_one_moment_are_one_write_to_their_node() {
+    const CHECKS: usize = 30;
+    let server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let announced = ["CONFIG", "SET", "cluster-announce-port", &port.to_string()];
+    server.command(&announced).unwrap();
+    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let slots = slots.iter().map(String::as_str);
+    server.command(&["CLUSTER", "ADDSLOTS"].into_iter().chain(slots).collect::<Vec<_>>()).unwrap();
+
+    // Counts the reads that find a call, and passes on what was read.
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (of_proxy, node) = (Arc::clone(&reads), server.port());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let reads = Arc::clone(&of_proxy);
+            tokio::spawn(async move {
+                let server = TcpStream::connect(("127.0.0.1", node)).await.unwrap();
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                tokio::spawn(async move { copy(&mut from_server, &mut to_client).await });
+                let mut bytes = vec![0; 1 << 20];
+                while let Ok(length @ 1..) = from_client.read(&mut bytes).await {
+                    let has_call = bytes[..length].windows(7).any(|word| word == b"EVALSHA");
+                    reads.fetch_add(usize::from(has_call), Ordering::Relaxed);
+                    to_server.write_all(&bytes[..length]).await.unwrap();
+                }
+            });
+        }
+    });
+
+    let url = format!("redis-cluster://127.0.0.1:{port}");
+    let limiter = builder_here(&url, 1_000).await.deadline(LONG).build().unwrap();
+    recover(&limiter, "first").await;
+    let mut writes = Vec::new();
+    for round in 0..20 {
+        let before = reads.load(Ordering::Relaxed);
+        let checks = (0..CHECKS).map(|number| limiter.check(format!("{round}-{number}")));
+        let checks = tokio::spawn(join_all(checks.collect::<Vec<_>>()));
+        assert!(checks.await.unwrap().into_iter().all(|result| result.is_ok()));
+        writes.push(reads.load(Ordering::Relaxed) - before);
+    }
+    // A buffer that is full is written in two parts.
+    assert!(writes.iter().all(|writes| *writes <= 2), "{writes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,7 +252,7 @@ async fn the_replica_that_takes_a_dead_nodes_place_is_found() {
 #[tokio::test]
 async fn any_node_of_the_address_will_do() {
     let cluster = Cluster::start();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("redis-cluster://{nobody}?node=127.0.0.1:{}", cluster.node(2).port());
     let limiter = patient(&url, 1).await;
     assert!(check(&limiter, "key").await.unwrap().is_admitted());
@@ -209,7 +261,7 @@ async fn any_node_of_the_address_will_do() {
 
 #[tokio::test]
 async fn a_cluster_that_is_not_there_is_an_error_in_time() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let limiter = limiter(&format!("redis-cluster://{nobody}"), 1).await;
     let start = Instant::now();
     let error = check(&limiter, "key").await.unwrap_err();

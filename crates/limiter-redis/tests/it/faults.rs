@@ -155,31 +155,6 @@ async fn a_full_server_charges_nothing() {
     assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
 }
 
-/// Once a look closed the breaker that checks had opened, and they failed one after the other again.
-#[tokio::test]
-async fn a_look_at_a_full_server_lets_no_check_through() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), 1_000).await;
-    let (first, _) = recover(&limiter).await;
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
-    while limiter.counters().breaker_opened == 0 {
-        assert!(check(&limiter).await.is_err());
-    }
-    // Longer than until the next probe.
-    let open = Instant::now();
-    while open.elapsed() < Duration::from_millis(300) {
-        assert_eq!(limiter.peek("key").await.unwrap().remaining(), first.remaining());
-    }
-    let counters = limiter.counters();
-    assert_eq!((counters.breaker_opened, counters.breaker_closed), (1, 0));
-    assert!(check(&limiter).await.is_err());
-
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
-    let _ = recover(&limiter).await;
-    let counters = limiter.counters();
-    assert_eq!((counters.breaker_opened, counters.breaker_closed), (1, 1));
-}
-
 #[tokio::test]
 async fn an_outage_is_logged_once_with_its_cause() {
     let log = Log::start();

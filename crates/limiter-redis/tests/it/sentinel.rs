@@ -1,11 +1,15 @@
 //! With sentinels: a primary that dies or steps down is followed to the next.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
 
+use futures::future::join_all;
 use limiter_core::{Policy, Quota};
-use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
+use limiter_redis::{ConnectOptions, RedisLimiter, connect, connect_with};
 use limiter_test::server::Sentinels;
-use tokio::time::sleep;
+use tokio::{task::yield_now, time::sleep};
 
 use crate::{faults::recover, limiter, patient};
 
@@ -73,6 +77,56 @@ async fn a_primary_that_steps_down_is_left() {
     let _ = recover(&limiter).await;
     let role = set.server(1).command(&["ROLE"]).unwrap();
     assert!(role.contains("master"), "{role}");
+}
+
+/// A primary that the sentinels replace on command takes writes until they demote it, seconds later. Those
+/// are lost, so it is left as soon as they name another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_on_command_loses_the_charges_of_a_second_at_most() {
+    const TASKS: u64 = 16;
+    const LIMIT: u64 = 10_000_000;
+    let set = Sentinels::start();
+    // Hardly anything recovers during the test.
+    let policy = Policy::gcra("test", Quota::new(LIMIT, Quota::MAX_WINDOW).unwrap());
+    let limiter = async |url: &str| {
+        let builder = RedisLimiter::builder(connect(url).await.unwrap(), policy.clone());
+        builder.deadline(Duration::from_secs(1)).build().unwrap()
+    };
+    let (limiter, limiter_of_new) =
+        (limiter(&set.url()).await, limiter(&set.server(1).url()).await);
+    let _ = recover(&limiter).await;
+
+    let over = AtomicBool::new(false);
+    let seconds: Vec<AtomicU64> = (0..60).map(|_| AtomicU64::new(0)).collect();
+    let start = Instant::now();
+    let second = |start: Instant| &seconds[usize::try_from(start.elapsed().as_secs()).unwrap()];
+    let checks = join_all((0..TASKS).map(async |_| {
+        while !over.load(Relaxed) {
+            match limiter.check("key").await {
+                Ok(_) => _ = second(start).fetch_add(1, Relaxed),
+                Err(_) => yield_now().await,
+            }
+        }
+    }));
+    let fail_over = async {
+        sleep(Duration::from_secs(2)).await;
+        set.sentinel(0).command(&["SENTINEL", "FAILOVER", Sentinels::NAME]).unwrap();
+        // Until then, the old primary takes writes.
+        while !set.server(0).command(&["ROLE"]).unwrap().contains("slave") {
+            assert!(start.elapsed() < Duration::from_secs(50));
+            sleep(Duration::from_millis(10)).await;
+        }
+        over.store(true, Relaxed);
+    };
+    tokio::join!(checks, fail_over);
+
+    let seconds: Vec<u64> = seconds.into_iter().map(AtomicU64::into_inner).collect();
+    let admitted: u64 = seconds.iter().sum();
+    let charged = limiter_of_new.peek("key").await.unwrap().used();
+    let lost = admitted.saturating_sub(charged);
+    let most = seconds.iter().max().unwrap();
+    println!("{lost} of {admitted} charges were lost; {most} were the most in a second");
+    assert!(lost <= most + TASKS, "{lost} were lost, {most} were the most in a second");
 }
 
 #[tokio::test]

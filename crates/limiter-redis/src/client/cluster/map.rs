@@ -9,75 +9,41 @@ use super::{
     ranges::{Range, SLOTS},
 };
 
-/// The nodes of each slot.
+/// The node of each slot.
 #[derive(Default)]
 pub(crate) struct Map {
     /// By slot, if a node serves it.
-    slots: Vec<Option<Arc<Shard>>>,
-    shards: Vec<Arc<Shard>>,
-}
-
-struct Shard {
-    primary: Arc<Member>,
-    replicas: Vec<Arc<Member>>,
+    slots: Vec<Option<Arc<Member>>>,
+    primaries: Vec<Arc<Member>>,
 }
 
 impl Map {
-    pub(crate) fn new(
-        ranges: &[Range],
-        with_replicas: bool,
-        member: impl Fn(&Server) -> Arc<Member>,
-    ) -> Self {
-        let mut map = Self { slots: vec![None; SLOTS], shards: Vec::new() };
+    pub(crate) fn new(ranges: &[Range], member: impl Fn(&Server) -> Arc<Member>) -> Self {
+        let mut map = Self { slots: vec![None; SLOTS], primaries: Vec::new() };
         for range in ranges {
             let primary = member(&range.primary);
-            let shard = map.known(&primary).unwrap_or_else(|| {
-                let replicas = if with_replicas { range.replicas.as_slice() } else { &[] };
-                let replicas = replicas.iter().map(&member).collect();
-                let shard = Arc::new(Shard { primary, replicas });
-                map.shards.push(Arc::clone(&shard));
-                shard
-            });
             for slot in map.slots.get_mut(range.first..=range.last).unwrap_or_default() {
-                *slot = Some(Arc::clone(&shard));
+                *slot = Some(Arc::clone(&primary));
+            }
+            if !map.primaries.iter().any(|known| Arc::ptr_eq(known, &primary)) {
+                map.primaries.push(primary);
             }
         }
         map
     }
 
     pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member>> {
-        Some(Arc::clone(&self.shard(slot)?.primary))
+        self.slots.get(usize::from(slot))?.clone()
     }
 
-    /// Returns one of the replicas of a slot's primary, round robin.
-    pub(crate) fn replica(&self, slot: u16, turn: usize) -> Option<Arc<Member>> {
-        let replicas = &self.shard(slot)?.replicas;
-        replicas.get(turn % replicas.len().max(1)).map(Arc::clone)
-    }
-
-    /// Records that another primary serves a slot. If it is new, its replicas are known after a refresh.
+    /// Records that another primary serves a slot.
     pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member>) {
-        let new = || Arc::new(Shard { primary: Arc::clone(to), replicas: Vec::new() });
-        let shard = self.known(to).unwrap_or_else(new);
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
-            *slot = Some(shard);
+            *slot = Some(Arc::clone(to));
         }
     }
 
     pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
-        self.shards.iter().map(|shard| Arc::clone(&shard.primary)).collect()
-    }
-
-    pub(crate) fn members(&self) -> Vec<Arc<Member>> {
-        let replicas = self.shards.iter().flat_map(|shard| &shard.replicas);
-        self.primaries().into_iter().chain(replicas.cloned()).collect()
-    }
-
-    fn known(&self, primary: &Arc<Member>) -> Option<Arc<Shard>> {
-        self.shards.iter().find(|shard| Arc::ptr_eq(&shard.primary, primary)).cloned()
-    }
-
-    fn shard(&self, slot: u16) -> Option<&Shard> {
-        self.slots.get(usize::from(slot))?.as_deref()
+        self.primaries.clone()
     }
 }

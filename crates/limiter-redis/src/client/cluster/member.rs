@@ -5,17 +5,18 @@ use std::{
     time::Duration,
 };
 
-use fred::types::{
-    Value,
-    config::{Config, Server, ServerConfig},
-};
+use fred::types::{Value, config::Server};
 
 use tokio::runtime::Handle;
 
 use super::ranges::{self, Range};
 use crate::client::{
     command::{self, Command},
-    fred::{node::Node, start::Purpose},
+    fred::{
+        node::Node,
+        start::{NodeSettings, Reconnect},
+    },
+    outage_log::OutageLog,
 };
 
 /// A node of a cluster.
@@ -26,9 +27,10 @@ pub(crate) struct Member {
     pub(crate) name: Arc<str>,
     server: Server,
     runtime: Handle,
-    config: Config,
+    settings: NodeSettings,
     pub(crate) node: Arc<Node>,
-    /// The connection for commands that need `ASKING`, made for the first of them.
+    /// The connection for commands that need `ASKING`, made for the first of them. The library does not make
+    /// it again, because it would then send the pairs of commands that waited, after their callers have left.
     asking: OnceLock<Node>,
 }
 
@@ -36,15 +38,15 @@ pub(crate) struct Member {
 pub(crate) struct Members {
     runtime: Handle,
     /// The settings of all nodes, without the address.
-    config: Config,
+    settings: NodeSettings,
     /// The nodes of the address, whose connections are kept even if they serve no slot.
     seeds: Vec<Server>,
     known: Mutex<Vec<Arc<Member>>>,
 }
 
 impl Members {
-    pub(crate) fn new(runtime: Handle, config: Config, seeds: Vec<Server>) -> Self {
-        Self { runtime, config, seeds, known: Mutex::default() }
+    pub(crate) fn new(runtime: Handle, settings: NodeSettings, seeds: Vec<Server>) -> Self {
+        Self { runtime, settings, seeds, known: Mutex::default() }
     }
 
     /// Returns the nodes of the address. Each is connected when it is returned.
@@ -60,8 +62,8 @@ impl Members {
         }
         let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
         let number = (0..).find(is_free).unwrap_or_default();
-        let (runtime, config) = (self.runtime.clone(), self.config.clone());
-        let member = Arc::new(Member::new(number, server.clone(), runtime, config));
+        let (runtime, settings) = (self.runtime.clone(), self.settings.clone());
+        let member = Arc::new(Member::new(number, server.clone(), runtime, settings));
         known.push(Arc::clone(&member));
         member
     }
@@ -85,17 +87,17 @@ impl Members {
 }
 
 impl Member {
-    fn new(number: usize, server: Server, runtime: Handle, mut config: Config) -> Self {
-        config.server = ServerConfig::Centralized { server: server.clone() };
+    fn new(number: usize, server: Server, runtime: Handle, settings: NodeSettings) -> Self {
+        let settings = settings.at(server.clone());
         let name: Arc<str> = format!("{}:{}", server.host, server.port).into();
-        let node = Arc::new(start(runtime.clone(), &name, config.clone(), Purpose::Serving));
-        Self { number, name, server, runtime, config, node, asking: OnceLock::new() }
+        let node = Arc::new(start(runtime.clone(), &name, settings.clone(), Reconnect::Always));
+        Self { number, name, server, runtime, settings, node, asking: OnceLock::new() }
     }
 
     /// Returns the connection for the commands that need `ASKING`.
     pub(crate) fn asking(&self) -> &Node {
         self.asking.get_or_init(|| {
-            start(self.runtime.clone(), &self.name, self.config.clone(), Purpose::Asking)
+            start(self.runtime.clone(), &self.name, self.settings.clone(), Reconnect::Never)
         })
     }
 
@@ -112,6 +114,7 @@ impl Member {
     }
 }
 
-fn start(runtime: Handle, name: &str, config: Config, purpose: Purpose) -> Node {
-    Node::start(runtime, config, purpose, format!("Redis at {name}"), name.to_owned())
+fn start(runtime: Handle, name: &str, settings: NodeSettings, reconnect: Reconnect) -> Node {
+    let log = Arc::new(OutageLog::new(name.to_owned()));
+    Node::start(runtime, settings, reconnect, format!("Redis at {name}"), log)
 }

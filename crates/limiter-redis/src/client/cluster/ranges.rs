@@ -11,7 +11,6 @@ pub(crate) struct Range {
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) primary: Server,
-    pub(super) replicas: Vec<Server>,
 }
 
 /// Reads the reply to `CLUSTER SLOTS`, or returns `None` if it contains no slots. A node without a host
@@ -22,18 +21,17 @@ pub(crate) fn read(reply: &Value, source: &str) -> Option<Vec<Range>> {
     (!ranges.is_empty()).then_some(ranges)
 }
 
-/// Reads `[first, last, [host, port, ...], [host, port, ...], ...]`, the primary first.
+/// Reads `[first, last, [host, port, ...], ...]`, the primary first.
 fn range_of(range: &Value, source: &str) -> Option<Range> {
     let Value::Array(parts) = range else { return None };
-    let [first, last, primary, replicas @ ..] = parts.as_slice() else { return None };
+    let [first, last, primary, ..] = parts.as_slice() else { return None };
     let number = |value: &Value| usize::try_from(value.as_i64()?).ok();
     let (first, last) = (number(first)?, number(last)?);
     if first > last || last >= SLOTS {
         return None;
     }
     let primary = server(primary, source)?;
-    let replicas = replicas.iter().filter_map(|replica| server(replica, source)).collect();
-    Some(Range { first, last, primary, replicas })
+    Some(Range { first, last, primary })
 }
 
 fn server(node: &Value, source: &str) -> Option<Server> {
@@ -65,18 +63,8 @@ mod tests {
         assert_eq!(
             read,
             [
-                Range {
-                    first: 0,
-                    last: 100,
-                    primary: Server::new("10.0.0.1", 1),
-                    replicas: vec![Server::new("10.0.0.2", 2)]
-                },
-                Range {
-                    first: 101,
-                    last: 16_383,
-                    primary: Server::new("source", 3),
-                    replicas: vec![]
-                },
+                Range { first: 0, last: 100, primary: Server::new("10.0.0.1", 1) },
+                Range { first: 101, last: 16_383, primary: Server::new("source", 3) },
             ]
         );
     }

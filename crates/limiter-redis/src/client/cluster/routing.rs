@@ -8,10 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::{
-    types::config::{Config, Server},
-    util::redis_keyslot,
-};
+use fred::{types::config::Server, util::redis_keyslot};
 use tokio::runtime::Handle;
 
 use super::{
@@ -23,7 +20,7 @@ use crate::{
     client::{
         ScriptCall, ScriptReply,
         command::Command,
-        fred::start::{ASKING, PATIENCE, READONLY, RECONNECT_DELAY},
+        fred::start::{ASKING, NodeSettings, PATIENCE, RECONNECT_DELAY},
         outage_log::OutageLog,
     },
 };
@@ -34,9 +31,6 @@ const MAX_REDIRECTIONS: usize = 16;
 /// How long a node may take to return the slots, because others can be asked.
 const SLOTS_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How often a cluster without replicas is asked for new ones, because no node reports them.
-const NEW_REPLICAS_AFTER: Duration = Duration::from_secs(10);
-
 /// The time between two attempts to get the slots when the connection is made.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
@@ -44,7 +38,6 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub(crate) struct Cluster {
     runtime: Handle,
     members: Members,
-    replica_reads: bool,
     map: RwLock<Map>,
     log: OutageLog,
     /// Whether a refresh of the slots is under way.
@@ -57,16 +50,14 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(
         runtime: Handle,
-        config: Config,
+        settings: NodeSettings,
         seeds: Vec<Server>,
-        replica_reads: bool,
         url: String,
     ) -> Arc<Self> {
         Arc::new(Self {
             log: OutageLog::new(url),
-            members: Members::new(runtime.clone(), config, seeds),
+            members: Members::new(runtime.clone(), settings, seeds),
             runtime,
-            replica_reads,
             map: RwLock::default(),
             is_refreshing: AtomicBool::new(false),
             refreshed_at: Mutex::default(),
@@ -84,8 +75,7 @@ impl Cluster {
             }
             trouble = None;
             // Waits as long for a node that is unreachable.
-            let members = self.read().members();
-            for member in members {
+            for member in self.primaries() {
                 member.node.connected().await;
             }
         };
@@ -103,27 +93,6 @@ impl Cluster {
         let start = Instant::now();
         let slot = redis_keyslot(call.keys.first().map_or(&[], Vec::as_slice));
         let command = Command::from(call);
-        if self.replica_reads
-            && call.read_only
-            && let Some(replica) = self.replica(slot)
-        {
-            // Half of the time, so that the primary can still be asked.
-            match replica.node.run(Some(READONLY), command.clone(), within / 2).await {
-                Err(error) if error.fault() != Fault::NoScript => self.refresh_after(&error),
-                // A replica writes nothing, so the call may be sent again.
-                result => return result,
-            }
-        }
-        self.run_on_primary(slot, command, start, within).await
-    }
-
-    async fn run_on_primary(
-        self: &Arc<Self>,
-        slot: u16,
-        command: Command,
-        start: Instant,
-        within: Duration,
-    ) -> Result<ScriptReply, CallError> {
         let Some(mut member) = self.read().primary(slot) else {
             self.refresh_unless_done(RECONNECT_DELAY);
             let why = self.log.not_connected();
@@ -169,15 +138,6 @@ impl Cluster {
         self.read().primaries()
     }
 
-    /// Returns a replica of the node that serves a slot, round robin.
-    fn replica(self: &Arc<Self>, slot: u16) -> Option<Arc<Member>> {
-        let replica = self.read().replica(slot, self.turn.fetch_add(1, Ordering::Relaxed));
-        if replica.is_none() {
-            self.refresh_unless_done(NEW_REPLICAS_AFTER);
-        }
-        replica
-    }
-
     /// Refreshes the slots if a node may have been replaced by another one.
     fn refresh_after(self: &Arc<Self>, error: &CallError) {
         use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
@@ -206,7 +166,7 @@ impl Cluster {
 
     /// Asks the nodes one after the other until one returns the slots, or returns the last error.
     async fn refresh(&self) -> Result<(), String> {
-        let mut known = self.read().members();
+        let mut known = self.primaries();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
         known.rotate_left(first);
         known.retain(|member| member.node.is_connected());
@@ -215,7 +175,7 @@ impl Cluster {
             match member.slots(SLOTS_TIMEOUT).await {
                 Ok(ranges) => {
                     let member = |server: &Server| self.members.get(server);
-                    let map = Map::new(&ranges, self.replica_reads, member);
+                    let map = Map::new(&ranges, member);
                     *self.write() = map;
                     self.members.forget_unused();
                     result = Ok(());

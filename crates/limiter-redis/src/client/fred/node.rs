@@ -1,5 +1,4 @@
-//! One server, or the primary that sentinels name: a connection that is replaced when it is lost or
-//! hangs.
+//! One server: a connection that is replaced when it is lost or hangs.
 
 use std::{
     mem,
@@ -10,16 +9,13 @@ use std::{
 use fred::{
     clients::Client,
     interfaces::ClientLike,
-    types::{
-        ClientState, Value,
-        config::{Config, ServerConfig},
-    },
+    types::{ClientState, Value},
 };
-use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
+use tokio::{runtime::Handle, time::timeout};
 
 use super::{
     reply::classify,
-    start::{self, PATIENCE, Purpose, READONLY, RECONNECT_DELAY},
+    start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Reconnect, Started},
 };
 use crate::{
     call::faults::{CallError, Fault},
@@ -29,9 +25,6 @@ use crate::{
         outage_log::OutageLog,
     },
 };
-
-/// How long sentinels may take to name a primary.
-const LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// How often the state of a new client is read while calls wait for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -45,16 +38,15 @@ pub(crate) struct Node {
     name: String,
     /// Runs the library's tasks.
     runtime: Handle,
-    config: Config,
-    purpose: Purpose,
+    settings: NodeSettings,
+    reconnect: Reconnect,
     log: Arc<OutageLog>,
     current: Arc<Mutex<Current>>,
 }
 
-/// The client library's client, and the task that connects it.
+/// The client library's client.
 struct Current {
-    client: Client,
-    task: JoinHandle<Result<(), fred::error::Error>>,
+    started: Started,
     /// Counts the clients, so that an outcome of an earlier one is not counted for this one.
     number: u64,
     since: Instant,
@@ -64,29 +56,29 @@ struct Current {
     silent_since: Option<Instant>,
     /// Whether a PING was sent since then.
     is_pinged: bool,
-    /// When the client was last connected, or made. Only kept if sentinels name the server.
-    connected_at: Instant,
     /// Whether the server replied that it is not the primary, or with something that is not a reply.
     must_be_replaced: bool,
 }
 
 impl Node {
-    /// Starts to connect. Errors contain `name`, and log lines `url`.
+    /// The name of a server if there is only one.
+    pub(crate) const ONLY: &str = "Redis";
+
+    /// Starts to connect. Errors contain `name`.
     pub(crate) fn start(
         runtime: Handle,
-        config: Config,
-        purpose: Purpose,
+        settings: NodeSettings,
+        reconnect: Reconnect,
         name: String,
-        url: String,
+        log: Arc<OutageLog>,
     ) -> Self {
-        let log = Arc::new(OutageLog::new(url));
-        let current = Current::start(&runtime, &config, purpose, &log, 0);
-        Self { name, runtime, config, purpose, log, current: Arc::new(Mutex::new(current)) }
+        let current = Current::start(&runtime, &settings, reconnect, &log, 0);
+        Self { name, runtime, settings, reconnect, log, current: Arc::new(Mutex::new(current)) }
     }
 
     /// Waits for the connection, at most a second.
     pub(crate) async fn connected(&self) {
-        let client = self.lock().client.clone();
+        let client = self.lock().started.client.clone();
         drop(timeout(PATIENCE, client.wait_for_connect()).await);
     }
 
@@ -120,9 +112,7 @@ impl Node {
         let result = start::send(&client, first, command, left).await;
         let result = result.map_err(|error| classify(error, &self.name));
         let fault = result.as_ref().err().map(CallError::fault);
-        // A replica that reads for its primary is expected to refuse writes.
-        let is_expected = first == Some(READONLY) && fault == Some(Fault::NotPrimary);
-        self.note(number, start, fault.filter(|_| !is_expected));
+        self.note(number, start, fault);
         result
     }
 
@@ -153,38 +143,26 @@ impl Node {
         if is_silent {
             self.log.begins("no reply for a second");
         }
-        let must_be_replaced =
-            current.must_be_replaced || current.task.is_finished() || self.is_lost(&mut current);
+        let must_be_replaced = current.must_be_replaced || current.started.connection.is_finished();
         if is_silent || (must_be_replaced && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
-            let (runtime, config) = (&self.runtime, &self.config);
-            *current = Current::start(runtime, config, self.purpose, &self.log, number);
+            let (runtime, settings) = (&self.runtime, &self.settings);
+            *current = Current::start(runtime, settings, self.reconnect, &self.log, number);
         }
         // Its state may still be `Connected`.
-        if current.task.is_finished() {
+        if current.started.connection.is_finished() {
             return None;
         }
         let now = Instant::now();
         let lost_at = (!current.is_connected()).then(|| current.lost_at.unwrap_or(now));
         current.lost_at = lost_at;
         let patient_until = lost_at.unwrap_or(now) + RECONNECT_DELAY;
-        Some((current.client.clone(), current.number, patient_until))
-    }
-
-    /// Returns whether the sentinels named no primary for too long, so that another one is asked first.
-    fn is_lost(&self, current: &mut Current) -> bool {
-        if !matches!(self.config.server, ServerConfig::Sentinel { .. }) {
-            return false;
-        }
-        if current.is_connected() {
-            current.connected_at = Instant::now();
-        }
-        current.connected_at.elapsed() > LOST_AFTER
+        Some((current.started.client.clone(), current.number, patient_until))
     }
 
     /// Asks whether anything comes back at all, before a connection whose replies are late is replaced.
     fn ping(&self, current: &Current) {
-        let (client, number) = (current.client.clone(), current.number);
+        let (client, number) = (current.started.client.clone(), current.number);
         let current = Arc::clone(&self.current);
         drop(self.runtime.spawn(async move {
             let ping = Command { name: "PING", arguments: Vec::new() };
@@ -231,39 +209,28 @@ fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
 impl Current {
     fn start(
         runtime: &Handle,
-        config: &Config,
-        purpose: Purpose,
+        settings: &NodeSettings,
+        reconnect: Reconnect,
         log: &Arc<OutageLog>,
         number: u64,
     ) -> Self {
-        let _context = runtime.enter();
-        let (client, task) = start::start(config.clone(), purpose, number, Arc::clone(log));
         let now = Instant::now();
         Self {
-            client,
-            task,
+            started: start::start(runtime, settings, reconnect, log),
             number,
             since: now,
             lost_at: Some(now),
             silent_since: None,
             is_pinged: false,
-            connected_at: now,
             must_be_replaced: false,
         }
     }
 
     fn is_connected(&self) -> bool {
-        self.client.state() == ClientState::Connected
+        self.started.client.state() == ClientState::Connected
     }
 
     fn has_replied(&mut self) {
         (self.silent_since, self.is_pinged) = (None, false);
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        // This also closes its connection and drops its queue.
-        self.task.abort();
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn classify(error: FredError, server: &str) -> CallError {
 }
 
 /// Returns why a connection can't be made. `encrypted` is whether it uses TLS.
-pub(super) fn why_unreachable(error: &FredError, encrypted: bool) -> String {
+pub(crate) fn why_unreachable(error: &FredError, encrypted: bool) -> String {
     let why = readable(error.details());
     // A server without TLS waits for the rest of a command, or replies with text.
     let may_be_plain =

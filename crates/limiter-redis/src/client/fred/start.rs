@@ -7,17 +7,22 @@ use fred::{
     error::Error as FredError,
     interfaces::{ClientLike, EventInterface},
     types::{
-        ClusterHash, CustomCommand, Value,
+        ClientState, ClusterHash, CustomCommand, Value,
         config::{
-            Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, ServerConfig,
-            TcpConfig,
+            Config, ConnectionConfig, CredentialProvider, Options, PerformanceConfig,
+            ReconnectPolicy, Server, ServerConfig, TcpConfig,
         },
     },
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    runtime::Handle,
+    sync::broadcast::{Receiver, error::RecvError},
+    task::JoinHandle,
+    time::timeout,
+};
 
 use super::reply::why_unreachable;
-use crate::client::{command::Command, outage_log::OutageLog};
+use crate::client::{command::Command, credentials::Provider, outage_log::OutageLog};
 
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,36 +42,62 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 /// How many commands may wait to be written. Others fail at once.
 const MAX_QUEUE: usize = 4_096;
 
-/// What a connection is for.
+/// Whether the library makes a connection again when it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Any command. The library reconnects when it is closed.
-    Serving,
-    /// Pairs of `ASKING` and a command. The library does not reconnect, because it would then send the
-    /// pairs that waited, after their callers have left.
-    Asking,
+pub(crate) enum Reconnect {
+    Always,
+    Never,
 }
 
 /// Sent right before another command, so that a node of a cluster executes that for a slot that it imports.
 pub(crate) const ASKING: &str = "ASKING";
 
-/// Sent right before another command, so that a replica in a cluster executes that if it only reads.
-pub(crate) const READONLY: &str = "READONLY";
+/// The settings of the connections to servers.
+#[derive(Clone)]
+pub(crate) struct NodeSettings {
+    /// Those of the library.
+    pub(crate) config: Config,
+    /// The name of each connection on the server.
+    pub(crate) name: Arc<str>,
+    pub(crate) provider: Option<Arc<Provider>>,
+}
 
-/// Starts to connect, and returns the client and the task that connects it and serves it.
+impl NodeSettings {
+    /// Returns the settings of connections to `server`.
+    pub(crate) fn at(&self, server: Server) -> Self {
+        let config = Config { server: ServerConfig::Centralized { server }, ..self.config.clone() };
+        Self { config, ..self.clone() }
+    }
+}
+
+/// The library's client, and the tasks that connect and attend to it, which end with it.
+pub(crate) struct Started {
+    pub(crate) client: Client,
+    pub(crate) connection: JoinHandle<Result<(), FredError>>,
+    attendance: JoinHandle<()>,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // This also closes the connection and drops its queue.
+        self.connection.abort();
+        self.attendance.abort();
+    }
+}
+
+/// Starts to connect.
 pub(crate) fn start(
-    mut config: Config,
-    purpose: Purpose,
-    attempt: u64,
-    log: Arc<OutageLog>,
-) -> (Client, JoinHandle<Result<(), FredError>>) {
+    runtime: &Handle,
+    settings: &NodeSettings,
+    reconnect: Reconnect,
+    log: &Arc<OutageLog>,
+) -> Started {
+    let _context = runtime.enter();
+    let mut config = settings.config.clone();
+    config.credential_provider =
+        settings.provider.clone().map(|provider| provider as Arc<dyn CredentialProvider>);
     let encrypted = config.uses_tls();
     let handshake = if encrypted { HANDSHAKE } else { Duration::ZERO };
-    if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
-        // The library uses the first one that replies, which may be the one that is partitioned.
-        let first = usize::try_from(attempt).unwrap_or_default() % hosts.len().max(1);
-        hosts.rotate_left(first);
-    }
     let performance =
         PerformanceConfig { default_command_timeout: PATIENCE, ..PerformanceConfig::default() };
     let connection = ConnectionConfig {
@@ -77,17 +108,59 @@ pub(crate) fn start(
         tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
         ..ConnectionConfig::default()
     };
-    let reconnect = (purpose == Purpose::Serving).then(reconnect_policy);
-    config.fail_fast = reconnect.is_none();
-    let client = Client::new(config, Some(performance), Some(connection), reconnect);
-    if purpose == Purpose::Serving {
+    let policy = (reconnect == Reconnect::Always).then(reconnect_policy);
+    config.fail_fast = policy.is_none();
+    let client = Client::new(config, Some(performance), Some(connection), policy);
+    if reconnect == Reconnect::Always {
+        let log = Arc::clone(log);
         drop(client.on_error(move |(error, _)| {
             log.begins(&why_unreachable(&error, encrypted));
             async { Ok(()) }
         }));
     }
-    let task = client.connect();
-    (client, task)
+    let connected = client.reconnect_rx();
+    let attendance = attend(client.clone(), connected, settings.clone(), Arc::clone(log));
+    let attendance = runtime.spawn(attendance);
+    let connection = client.connect();
+    Started { client, connection, attendance }
+}
+
+/// Names each connection that the client makes, and gives those that exist new credentials in time.
+///
+/// The library would renew credentials in a task that keeps the client for ever (`fred` 10.1.0,
+/// `spawn_credential_refresh`).
+async fn attend(
+    client: Client,
+    mut connected: Receiver<Server>,
+    settings: NodeSettings,
+    log: Arc<OutageLog>,
+) {
+    let NodeSettings { name, provider, .. } = settings;
+    let renewal = provider.as_ref().map_or(Duration::MAX, |provider| provider.renewal);
+    let run = async |name: &'static str, arguments: Vec<Value>| {
+        send(&client, None, Command { name, arguments }, PATIENCE).await
+    };
+    loop {
+        match (timeout(renewal, connected.recv()).await, &provider) {
+            (Ok(Err(RecvError::Closed)), _) => return,
+            (Ok(_), _) | (Err(_), None) => {
+                // A user who may not name connections is served as well.
+                drop(run("CLIENT", vec!["SETNAME".into(), (&*name).into()]).await);
+            }
+            (Err(_), Some(provider)) => {
+                let renewed = async {
+                    let (username, password) = provider.fetch(None).await?;
+                    let pair = [username, password].map(Option::unwrap_or_default);
+                    run("AUTH", pair.map(Value::from).to_vec()).await
+                };
+                if let Err(error) = renewed.await
+                    && client.state() == ClientState::Connected
+                {
+                    log.not_renewed(&error);
+                }
+            }
+        }
+    }
 }
 
 /// Retries for ever: first after a millisecond, then with longer pauses, up to ten times a second.
