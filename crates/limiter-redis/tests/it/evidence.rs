@@ -79,8 +79,12 @@ async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
     let server = Server::start();
     // Longer than the machine may be busy with other tests.
     let limiter = builder(&server.url(), 1_000_000).await.deadline(Duration::from_secs(1));
-    let limiter = limiter.build().unwrap();
-    let _ = recover(&limiter).await;
+    loses_what_is_under_way(&server, &limiter.build().unwrap()).await;
+}
+
+/// Shows that the calls that are under way when a server closes all connections are lost, and no others.
+pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimiter) {
+    let _ = recover(limiter).await;
     for tasks in [16, 500] {
         let before = limiter.counters();
         let kill = async {
@@ -88,7 +92,7 @@ async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
             server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
             sleep(Duration::from_millis(200)).await;
         };
-        let (decided, undecided) = load(&limiter, tasks, kill).await;
+        let (decided, undecided) = load(limiter, tasks, kill).await;
         println!("{tasks} tasks: {decided} decided, {undecided} undecided");
         let after = limiter.counters();
         assert_eq!(after.breaker_opened, before.breaker_opened);
@@ -150,7 +154,7 @@ async fn most_checks_are_served_in_a_storm_against_a_cluster() {
 
 /// Shows that the breaker opens after about five deadlines, that most checks don't ask while it is open, and
 /// that it closes soon.
-async fn protects(
+pub(crate) async fn protects(
     limiter: &RedisLimiter,
     tasks: usize,
     fail: impl Future<Output = ()>,

@@ -23,7 +23,12 @@ use tokio_rustls::{
     },
 };
 
-use crate::{daily, faults::recover, sentinel::follows};
+use crate::{
+    daily,
+    evidence::{loses_what_is_under_way, protects},
+    faults::recover,
+    sentinel::follows,
+};
 
 /// Encrypts what goes to and from a server.
 struct Encrypted {
@@ -161,6 +166,20 @@ async fn a_server_that_encrypts_is_served() {
     let Some(tls) = Tls::at_hand() else { return };
     let server = tls.start();
     served(&patient(&server.url(), 2, &trusting(tls.issuer())).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_of_a_server_that_encrypts_is_one_of_any_server() {
+    let Some(tls) = Tls::at_hand() else { return };
+    let server = tls.start();
+    let client = connect_with(&server.url(), &trusting(tls.issuer())).await.unwrap();
+    let limiter = |deadline| {
+        let builder = RedisLimiter::builder(client.clone(), daily(1_000_000));
+        builder.deadline(Duration::from_millis(deadline)).build().unwrap()
+    };
+    // Longer than the machine may be busy with other tests.
+    loses_what_is_under_way(&server, &limiter(1_000)).await;
+    protects(&limiter(50), 16, async { server.pause() }, async { server.resume() }).await;
 }
 
 #[tokio::test]
