@@ -6,8 +6,11 @@
 -- KEYS    the keys; a key may occur twice
 -- ARGV    for each key: the quota as the state has it, ` increment reach`; the burst in permits; the increment in ticks.
 --         Then for each key the cost, 0 to peek. Without costs, each cost is 1.
+--         Then, for leases, for each key the permits that are wanted, 0 without a lease; then their length in ticks.
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         debt                               admitted; the debt in ticks after the charge
+--         { debt, permits, now }             the same if a lease was wanted: how many permits were charged, more than the
+--                                            cost for a lease, and when, in microseconds of Unix time
 --         -1 - debt                          refused, or a peek
 --         { -1 - debt, increment, scale }    the same in the ticks of the quota that wrote the state, its increment, and
 --                                            how many of its ticks a microsecond has
@@ -21,9 +24,23 @@ if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
 end
 
+-- Returns how many permits to charge, and on top of which debt. A lease is charged for its end, and leaves half of the
+-- room to others unless that is little. Without room for more than the cost, it is a check.
+local function leased(debt, cost, wanted, length, burst, increment)
+  local base = math.max(debt, length)
+  local room = math.floor((burst * increment - base) / increment)
+  if room * increment > length / 2 then
+    room = math.floor(room / 2)
+  end
+  if math.min(wanted, room) > cost then
+    return math.min(wanted, room), base
+  end
+  return cost, debt
+end
+
 -- Checks a state that another quota wrote, or that has decimals, is above the capacity, or is damaged. Returns the reply,
 -- the state to write, if any, and for how many microseconds it matters.
-local function check_other(text, quota, burst, increment, cost)
+local function check_other(text, quota, burst, increment, cost, wanted, length)
   -- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c.
   local function scaled(a, b, c)
     if a * b <= 2 ^ 53 then
@@ -76,9 +93,10 @@ local function check_other(text, quota, burst, increment, cost)
   end
   local debt, old_increment, scale, writer, is_damaged = gcra_read(text, quota, burst, increment)
   if cost > 0 and cost <= burst and debt <= (burst - cost) * old_increment then
-    debt = gcra_converted(debt, old_increment, increment) + cost * increment
-    scale = string.find(quota, '.', 1, true) and 10000 or 1
-    return debt, gcra_text(debt, scale, quota), debt / scale
+    debt, scale = gcra_converted(debt, old_increment, increment), string.find(quota, '.', 1, true) and 10000 or 1
+    local permits, base = leased(debt, cost, wanted, length, burst, increment)
+    debt = base + permits * increment
+    return wanted > 0 and { debt, permits, now } or debt, gcra_text(debt, scale, quota), debt / scale
   end
   local written = is_damaged and gcra_text(debt, scale, writer)
   return { -1 - debt, old_increment, scale }, written, text and debt / scale
@@ -88,6 +106,7 @@ local replies = {}
 for i, key in ipairs(KEYS) do
   local quota, burst, increment = ARGV[3 * i - 2], ARGV[3 * i - 1] + 0, ARGV[3 * i] + 0
   local cost, capacity = (ARGV[3 * #KEYS + i] or 1) + 0, burst * increment
+  local wanted, length = (ARGV[4 * #KEYS + i] or 0) + 0, (ARGV[5 * #KEYS + i] or 0) + 0
   local text, debt = redis.pcall('GET', key), 0
   local is_own = not text and not string.find(quota, '.', 1, true)
   if type(text) == 'string' and string.sub(text, 17) == quota then
@@ -97,12 +116,17 @@ for i, key in ipairs(KEYS) do
   end
   local reply, written, lasts
   if is_own and cost > 0 and debt + cost * increment <= capacity then
-    reply, lasts = debt + cost * increment, debt + cost * increment
-    written = string.format('%d', now + reply) .. quota
+    local permits, base = cost, debt
+    if wanted > 0 then
+      permits, base = leased(debt, cost, wanted, length, burst, increment)
+    end
+    lasts = base + permits * increment
+    reply = wanted > 0 and { lasts, permits, now } or lasts
+    written = string.format('%d', now + lasts) .. quota
   elseif is_own then
     reply, lasts = -1 - debt, text and debt
   else
-    reply, written, lasts = check_other(text, quota, burst, increment, cost)
+    reply, written, lasts = check_other(text, quota, burst, increment, cost, wanted, length)
   end
   if written then
     redis.call('SET', key, written, 'PX', math.ceil(lasts / 1000) + 1)

@@ -37,6 +37,9 @@ pub enum Source {
     Store,
     /// A cached denial that still holds. No call was sent to the store.
     Cache,
+    /// Permits that this process has leased from the store. The usage is the store's at the time of the lease,
+    /// with what is left of it here.
+    Lease,
     /// A limiter in this process's memory, because the store failed. Usage and waits are those of
     /// that limiter.
     Local,

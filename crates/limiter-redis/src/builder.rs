@@ -81,6 +81,8 @@ impl<C: ScriptClient> Builder<C> {
 
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
+    const MAX_LEASE: Duration = Duration::from_secs(3_600);
+
     pub(crate) fn new(client: C, policy: Policy) -> Self {
         let settings = Settings {
             prefix: Self::DEFAULT_PREFIX.to_owned(),
@@ -89,6 +91,8 @@ impl<C: ScriptClient> Builder<C> {
             failure_policy: FailurePolicy::default(),
             denials: 10_000,
             batching: true,
+            lease: None,
+            lease_keys: 10_000,
             failures: 5,
             open: Duration::from_millis(100),
             observer: None,
@@ -159,6 +163,32 @@ impl<C: ScriptClient> Builder<C> {
         self
     }
 
+    /// Takes permits from the store in bulk, in leases of `longest` at most, and spends them in memory: off by
+    /// default.
+    ///
+    /// For keys that a process checks hundreds of times a second. All processes together stay within the limit;
+    /// the price is that permits are idle for a while in a process that does not need them. A lease lasts for a
+    /// quarter of the time in which the burst recovers at most: [`RedisLimiter::lease`] returns its length. A
+    /// policy for which that is below 5 ms, one of another algorithm than GCRA, and one of several limits has none,
+    /// which is no error: each check is a call, as without leases. So is the first check of a key, and each check
+    /// of one that is seldom checked.
+    ///
+    /// Choose a duration between a hundred round trips and a few seconds: what a process does not spend in that time
+    /// is lost to the others, and with it end the permits of a process that was killed.
+    pub fn lease(mut self, longest: Duration) -> Self {
+        self.settings.lease = Some(longest);
+        self
+    }
+
+    /// Sets of how many keys permits are leased at the same time: 10,000 by default, up to 16,777,216. Checks of
+    /// others are calls to the store.
+    ///
+    /// A key takes 8 bytes, and about 400 more while it is leased.
+    pub fn lease_keys(mut self, keys: usize) -> Self {
+        self.settings.lease_keys = keys;
+        self
+    }
+
     /// Sets after how many failures in a row the circuit breaker opens, from 1 to 10, and how long it then
     /// sends no call: from 1 to 200 ms, doubled after each probe that fails, up to 200 ms. The defaults are
     /// 5 and 100 ms.
@@ -194,10 +224,15 @@ impl<C: ScriptClient> Builder<C> {
     /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
     pub fn build(self) -> Result<RedisLimiter<C>, Error> {
         let Self { client, policy, settings } = self;
-        let Settings { deadline, denials, failures, open, .. } = settings;
+        let Settings { deadline, denials, failures, open, lease, lease_keys, .. } = settings;
         let least = Duration::from_millis(1);
         in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
         in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
+        let keys = format!("number of {lease_keys} leased keys");
+        in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)?;
+        if let Some(lease) = lease {
+            in_range(lease, least..=Self::MAX_LEASE, &format!("lease of {lease:?}"))?;
+        }
         let breaker = format!("breaker with {failures} failures");
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");

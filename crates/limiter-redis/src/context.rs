@@ -30,6 +30,10 @@ pub(crate) struct Settings {
     /// The capacity of the cache of denials.
     pub(crate) denials: usize,
     pub(crate) batching: bool,
+    /// How long leases last at most, if there are any.
+    pub(crate) lease: Option<Duration>,
+    /// Of how many keys permits are leased.
+    pub(crate) lease_keys: usize,
     /// After how many failures in a row the circuit breaker opens.
     pub(crate) failures: u32,
     /// How long the circuit breaker then refuses calls.

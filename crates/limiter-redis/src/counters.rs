@@ -12,7 +12,12 @@ pub(crate) struct Count(AtomicU64);
 impl Count {
     #[inline]
     pub(crate) fn add(&self) {
-        self.0.fetch_add(1, Relaxed);
+        self.add_many(1);
+    }
+
+    #[inline]
+    pub(crate) fn add_many(&self, number: u64) {
+        self.0.fetch_add(number, Relaxed);
     }
 }
 
@@ -31,7 +36,7 @@ macro_rules! counters {
         /// What a limiter and all its handles have counted in this process since the limiter was built.
         ///
         /// A check that ends with a decision is in one of `admitted`, `refused`, `cached` and the three
-        /// fallbacks. Each counter only grows. The counters are read one after the other, so checks that
+        /// fallbacks, unless it was admitted by a lease. Each counter only grows. The counters are read one after the other, so checks that
         /// end meanwhile may be in some and not yet in others.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
@@ -58,7 +63,8 @@ counters! {
     admitted,
     /// Checks and reservations that the store refused.
     refused,
-    /// Checks that were refused by a cached denial, without asking the store.
+    /// Checks that were refused by a cached denial, or because a lease is not asked for yet, without asking the
+    /// store.
     cached,
     /// Checks that were admitted by [`FailurePolicy::Allow`](crate::FailurePolicy::Allow).
     fallback_allow,
@@ -74,6 +80,17 @@ counters! {
     unexpected,
     /// Refunds that the store did not confirm, so that their permits may stay charged.
     refunds_failed,
+    /// Leases that the store granted.
+    leases,
+    /// Permits of these leases: as many as `leased`, `lease_unused` and `lease_returned` together, and those of
+    /// leases that have not ended.
+    lease_permits,
+    /// Permits that were spent, of leases that have ended. Their checks are not in `admitted`.
+    leased,
+    /// Permits that were not spent before their lease ended.
+    lease_unused,
+    /// Permits that were given back to the store.
+    lease_returned,
     /// Operations that were not sent, because the circuit breaker was open.
     not_asked,
     /// Events that the observer did not receive, because 1,024 waited for it already.

@@ -35,7 +35,7 @@ impl Handles {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Arc::clone(&context.settings.scripts), policy),
+            plan: Plan::new(Arc::clone(&context.settings.scripts), policy, context.settings.lease),
             local: context.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });

@@ -92,6 +92,7 @@ mod events;
 pub mod guide;
 mod handle;
 mod keys;
+mod lease;
 mod limiter;
 mod observer;
 mod operations;

@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     counters::Counters,
     handle::{Handle, Handles},
+    lease::Leases,
 };
 
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
@@ -33,17 +34,21 @@ use crate::{
 /// [`Unexpected`](limiter_core::ErrorKind::Unexpected) (the server replied with an error that this
 /// library does not know, for example because of a foreign value at the key). A
 /// [`FailurePolicy`](crate::FailurePolicy) replaces errors of checks and reservations by decisions.
-pub struct RedisLimiter<C = Connection> {
+pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
     handles: Arc<Handles>,
     pub(crate) handle: Arc<Handle>,
+    pub(crate) leases: Option<Arc<Leases<C>>>,
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
     pub(crate) fn new(client: C, context: Context) -> Result<Self, Error> {
         let handles = Arc::new(Handles::default());
         let handle = handles.get(&context, &context.policy)?;
-        Ok(Self { sender: Arc::new(Sender::new(client, context)), handles, handle })
+        let (lease, keys) = (context.settings.lease, context.settings.lease_keys);
+        let sender = Arc::new(Sender::new(client, context));
+        let leases = lease.map(|_| Arc::new(Leases::new(&sender, keys)));
+        Ok(Self { sender, handles, handle, leases })
     }
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
@@ -77,6 +82,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self.handle.policy
     }
 
+    /// Returns how long leases of this policy last, `None` if each check is a call: see
+    /// [`Builder::lease`](crate::Builder::lease).
+    #[must_use]
+    pub fn lease(&self) -> Option<Duration> {
+        self.handle.plan.lease.map(|terms| terms.length)
+    }
+
     /// Returns the store's key of `key`, as `SCAN` and `redis-cli` show it.
     ///
     /// ```no_run
@@ -106,6 +118,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns what the limiter and its handles have counted in this process.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        if let Some(leases) = &self.leases {
+            leases.sweep();
+        }
         self.sender.context.events.tally.read()
     }
 
@@ -173,11 +188,11 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 }
 
-impl<C> Clone for RedisLimiter<C> {
+impl<C: ScriptClient> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
-        let Self { sender, handles, handle } = self;
+        let Self { sender, handles, handle, leases } = self;
         let (sender, handles) = (Arc::clone(sender), Arc::clone(handles));
-        Self { sender, handles, handle: Arc::clone(handle) }
+        Self { sender, handles, handle: Arc::clone(handle), leases: leases.clone() }
     }
 }
 

@@ -10,14 +10,21 @@ use limiter_core::{
     WaitingLimiter,
 };
 
+use tokio::{sync::oneshot, time::timeout};
+
 use crate::{
     call::{
+        deadline::Deadline,
         fallback::Local,
+        faults::{CallError, Fault, Outcome, named},
         operation::{Check, Forgotten, Peek, Refund, Reserve, Reset, Token},
+        sender::{RUNTIME_ENDED, timer},
     },
     client::ScriptClient,
     events::{EventKind, FallbackKind},
+    lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
+    scripts::Charged,
     waiting,
 };
 
@@ -37,15 +44,36 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             Err(error) => return Answer::ready(Err(error)),
         };
         let denials = &context.denials;
-        if let Some(denial) = denials.find(&key, &self.handle.policy, cost, Instant::now()) {
+        let now = Instant::now();
+        let awaited = match self.leased(&key, cost, now) {
+            Some(Found::Answered(
+                Answered::Admitted(decision, _) | Answered::Refused(decision),
+            )) => {
+                return Answer::ready(Ok(decision));
+            }
+            Some(Found::Awaited { outcome, .. }) => Some(outcome),
+            None => None,
+        };
+        if awaited.is_none()
+            && let Some(denial) = denials.find(&key, &self.handle.policy, cost, now)
+        {
             context.events.tally.cached.add();
             return Answer::ready(Ok(denial));
         }
         let limiter = self.clone();
         Answer::pending(async move {
             let Self { sender, handle, .. } = &limiter;
-            let check = Check { cost, ticket: sender.context.denials.ticket(&key) };
-            sender.check(handle, &key, check).await.or_else(|error| {
+            let decided = match awaited {
+                Some(outcome) => limiter.awaited(outcome).await.map(|answered| match answered {
+                    Answered::Admitted(decision, _) | Answered::Refused(decision) => decision,
+                }),
+                None => {
+                    let ticket = sender.context.denials.ticket(&key);
+                    let check = Check { cost, wanted: 0, ticket };
+                    sender.check(handle, &key, check).await.map(|reply| reply.decision)
+                }
+            };
+            decided.or_else(|error| {
                 let local = limiter.locally(&key, |local| local.decide(&key, cost));
                 local.or_else(|| limiter.without_store(&key)).ok_or(error)
             })
@@ -64,25 +92,40 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         Answer::pending(async move {
-            let (key, Self { sender, handle, .. }) = (key?, &limiter);
-            let ticket = sender.context.denials.ticket(&key);
-            let reserve = Reserve { cost, within, ticket };
-            let (taken, local) = match sender.operate(handle, &key, reserve).await {
-                Ok(reserved) => reserved,
+            let key = key?;
+            let leased = match limiter.leased(&key, cost, Instant::now()) {
+                Some(Found::Answered(answered)) => Some(Ok(answered)),
+                Some(Found::Awaited { outcome, .. }) => Some(limiter.awaited(outcome).await),
+                None => None,
+            };
+            let reserved = match leased {
+                Some(Ok(Answered::Admitted(decision, permits))) => {
+                    return Ok(limiter.reserved(key, cost, decision, permits));
+                }
+                Some(Ok(Answered::Refused(decision))) if within.is_zero() => {
+                    return Ok(Reservation::refused(decision));
+                }
+                Some(Err(error)) => Err(error),
+                // The store may promise permits for later.
+                Some(Ok(Answered::Refused(_))) | None => {
+                    let ticket = limiter.sender.context.denials.ticket(&key);
+                    let reserve = Reserve { cost, within, ticket };
+                    limiter.sender.operate(&limiter.handle, &key, reserve).await
+                }
+            };
+            match reserved {
+                Ok((taken, local)) => Ok(match taken.charged {
+                    Some(charged) => {
+                        limiter.reserved_at_store(key, cost, taken.decision, charged, local)
+                    }
+                    None => Reservation::refused(taken.decision),
+                }),
                 Err(error) => {
                     let local = limiter.locally(&key, |local| local.reserve(&key, cost, within));
                     let uncharged = || Some(uncharged(limiter.without_store(&key)?, cost));
-                    return local.or_else(uncharged).ok_or(error);
+                    local.or_else(uncharged).ok_or(error)
                 }
-            };
-            let Some(charged) = taken.charged else {
-                return Ok(Reservation::refused(taken.decision));
-            };
-            let delay = charged.delay();
-            let (limiter, handle) = (sender.context.id, Arc::clone(handle));
-            let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
-            let receipt = Receipt::of_store(Arc::new(token), cost.get());
-            Ok(Reservation::admitted(taken.decision, delay, receipt))
+            }
         })
     }
 
@@ -100,6 +143,11 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 })
             }
             Some(_) => Answer::ready(Ok(0)),
+            None if let Some((limiter, grant)) = receipt.token::<(u64, Arc<Grant>)>() => {
+                let is_own = *limiter == self.sender.context.id;
+                let given = is_own.then(|| grant.give(receipt.permits(), Instant::now()));
+                Answer::ready(Ok(given.unwrap_or(0)))
+            }
             // The local fallback's receipt, or another limiter's.
             None => {
                 let local = self.handle.local.as_ref();
@@ -116,7 +164,11 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 local.reset(&key);
             }
             let reset = Reset { forgotten: Forgotten::of(&sender.context, &key) };
-            sender.operate(handle, &key, reset).await
+            let result = sender.operate(handle, &key, reset).await;
+            if let Some(leases) = &limiter.leases {
+                leases.forget(&key);
+            }
+            result
         })
     }
 
@@ -137,6 +189,59 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
+    /// Returns what a lease has for a cost, `None` if the store has to decide.
+    fn leased(&self, key: &[u8], cost: Cost, now: Instant) -> Option<Found> {
+        let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
+        leases.take((&self.handle, key, terms), cost, now)
+    }
+
+    /// Waits for the reply to a request for permits.
+    async fn awaited(
+        &self,
+        outcome: oneshot::Receiver<Outcome<Answered>>,
+    ) -> Result<Answered, Error> {
+        let deadline = Deadline::after(self.sender.context.settings.deadline);
+        let failed = match timer(|| timeout(deadline.of_caller(), outcome))?.await {
+            Ok(Ok(Ok(answered))) => return Ok(answered),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+            Err(_) => Arc::new(deadline.no_time()),
+        };
+        Err(named(self.handle.policy.name(), failed))
+    }
+
+    /// Returns a reservation of permits that may be used now.
+    fn reserved(
+        &self,
+        key: Vec<u8>,
+        cost: Cost,
+        decision: Decision,
+        permits: Permits,
+    ) -> Reservation {
+        match permits {
+            Permits::Store(charged) => self.reserved_at_store(key, cost, decision, charged, None),
+            Permits::Lease(grant) => {
+                let receipt = Receipt::of_store((self.sender.context.id, grant), cost.get());
+                Reservation::admitted(decision, Duration::ZERO, receipt)
+            }
+        }
+    }
+
+    fn reserved_at_store(
+        &self,
+        key: Vec<u8>,
+        cost: Cost,
+        decision: Decision,
+        charged: Charged,
+        local: Option<Receipt>,
+    ) -> Reservation {
+        let delay = charged.delay();
+        let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
+        let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
+        let receipt = Receipt::of_store(Arc::new(token), cost.get());
+        Reservation::admitted(decision, delay, receipt)
+    }
+
     /// Returns the answer of the local fallback, if there is one.
     fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local) -> T) -> Option<T> {
         let answer = ask(self.handle.local.as_ref()?);

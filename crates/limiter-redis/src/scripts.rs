@@ -11,7 +11,7 @@ mod reply;
 
 use gcra::Gcra;
 pub(crate) use limit::ScriptLimit;
-pub(crate) use plan::{Charged, CheckReply, Plan};
+pub(crate) use plan::{Charged, CheckReply, LeaseTerms, Plan};
 pub(crate) use reply::numbers;
 
 use std::{

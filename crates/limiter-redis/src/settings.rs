@@ -33,6 +33,7 @@ use crate::{
 ///     breaker = { failures = 5, open_ms = 100 }
 ///     batching = true
 ///     denial_cache = 10_000
+///     lease_ms = 250                # none
 /// "#)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -69,6 +70,7 @@ pub struct RedisSettings {
     breaker: Breaker,
     batching: Option<bool>,
     denial_cache: Option<usize>,
+    lease_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -159,6 +161,7 @@ impl RedisSettings {
         set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
         set(&mut settings.batching, self.batching);
         set(&mut settings.denials, self.denial_cache);
+        settings.lease = self.lease_ms.map(Duration::from_millis);
         set(&mut settings.failures, self.breaker.failures);
         set(&mut settings.open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)

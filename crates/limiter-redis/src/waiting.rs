@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Waits until no operation of this limiter and its handles is under way, for `within` at most: for
-    /// the end of a program, so that refunds that were begun are sent.
+    /// Gives leases back, and waits until no operation of this limiter and its handles is under way, for
+    /// `within` at most: for the end of a program, so that refunds that were begun are sent.
     ///
     /// ```no_run
     /// # async fn example(limiter: limiter_redis::RedisLimiter) {
@@ -34,6 +34,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::Unavailable`] without a Tokio runtime with timers.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
         let under_way = &self.sender.under_way;
+        if let Some(leases) = &self.leases {
+            leases.give_back();
+        }
         timer(|| timeout(within, under_way.ended()))?.await.map_err(|_| {
             let number = under_way.number();
             let plural = if number == 1 { " is" } else { "s are" };

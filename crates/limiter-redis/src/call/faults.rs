@@ -258,6 +258,11 @@ fn shared_source(error: &Error) -> Option<&Arc<CallError>> {
     error.source()?.downcast_ref()
 }
 
+/// Returns why a call failed, for several callers.
+pub(crate) fn shared(error: &Error) -> Option<Arc<CallError>> {
+    shared_source(error).map(Arc::clone)
+}
+
 /// Returns the first word of a server's error reply.
 pub(crate) fn first_word(reply: &str) -> &str {
     reply.split_whitespace().next().unwrap_or_default()

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Decision, Receipt, Usage};
+use limiter_core::{Cost, Receipt, Usage};
 
 use super::{
     denials::{Denial, Ticket},
@@ -20,37 +20,48 @@ use crate::{
     scripts::{Charged, CheckReply, Plan},
 };
 
-/// Charges a cost now, without a receipt.
+/// Charges a cost now, without a receipt. Or leases permits, if more than none are wanted.
 pub(crate) struct Check {
     pub(crate) cost: Cost,
+    pub(crate) wanted: u64,
     pub(crate) ticket: Ticket,
 }
 
 impl Operation for Check {
-    type Answer = Decision;
+    type Answer = CheckReply;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.checks(&[(plan, self.cost)])
+        plan.checks(&[(plan, self.cost, self.wanted)])
     }
 
     fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
-        let costs = requests.iter().map(|it| (&it.handle.plan, it.operation.cost));
+        let check = |it: &Request<Self>| (it.operation.cost, it.operation.wanted);
+        let costs = requests.iter().map(|it| {
+            let (cost, wanted) = check(it);
+            (&it.handle.plan, cost, wanted)
+        });
         Some(requests.first()?.handle.plan.checks(&costs.collect::<Vec<_>>()))
     }
 
-    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Decision> {
-        Some(plan.checked(numbers, self.cost)?.decision)
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<CheckReply> {
+        plan.checked(numbers, self.cost)
     }
 
     fn note(
         request: &Request<Self>,
         context: &Context,
         sent: Instant,
-        outcome: &mut Outcome<Decision>,
+        outcome: &mut Outcome<CheckReply>,
     ) {
-        let Ok(decision) = *outcome else { return };
-        let Check { cost, ticket } = request.operation;
-        decided(request, context, ticket, Denial::of(cost, decision, sent));
+        let Ok(CheckReply { decision, charged }) = outcome else { return };
+        let (decision, Check { cost, wanted, ticket }) = (*decision, &request.operation);
+        // What is leased is counted when it is spent.
+        if *wanted == 0 {
+            context.events.tally.decided(&decision);
+        }
+        cache(request, context, *ticket, Denial::of(*cost, decision, sent));
+        let cost =
+            charged.as_ref().and_then(|charged| Cost::new(charged.permits()).ok()).unwrap_or(*cost);
         // A caller whose time is over has asked the local fallback itself.
         let local = request.handle.local.as_ref().filter(|_| !request.caller.is_closed());
         if let Some(local) = local.filter(|_| decision.is_admitted()) {
@@ -88,15 +99,15 @@ impl Operation for Reserve {
     ) {
         let Ok((taken, receipt)) = outcome else { return };
         let Reserve { cost, ticket, .. } = request.operation;
-        decided(request, context, ticket, Denial::of(cost, taken.decision, sent));
+        context.events.tally.decided(&taken.decision);
+        cache(request, context, ticket, Denial::of(cost, taken.decision, sent));
         let local = request.handle.local.as_ref().filter(|_| taken.charged.is_some());
         *receipt = local.and_then(|local| local.follow(&request.key, cost));
     }
 }
 
-/// Counts a decision of the store, and caches it if it is a denial.
-fn decided<O: Operation>(request: &Request<O>, context: &Context, ticket: Ticket, denial: Denial) {
-    context.events.tally.decided(&denial.decision);
+/// Caches a decision of the store if it is a denial.
+fn cache<O: Operation>(request: &Request<O>, context: &Context, ticket: Ticket, denial: Denial) {
     if !denial.decision.is_admitted() {
         context.denials.insert(ticket, &request.key, &request.handle.policy, denial);
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fred::bytes::Bytes;
-use limiter_core::{Cost, Decision, Policy};
+use limiter_core::{Algorithm, Cost, Decision, Policy};
 
 use super::{ScriptLimit, Scripts, limit::Family, limit::argument};
 use crate::client::ScriptCall;
@@ -18,6 +18,18 @@ pub(crate) struct Plan {
     /// The limit as arguments of the script for a limit that is alone.
     alone: Option<(Family, Arc<[Bytes]>)>,
     longest_delay: Duration,
+    pub(crate) lease: Option<LeaseTerms>,
+}
+
+/// What a process may lease of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTerms {
+    /// How long a lease lasts, in whole microseconds.
+    pub(crate) length: Duration,
+    /// The same in ticks of the quota.
+    pub(super) ticks: u64,
+    /// How many permits recover in half of it.
+    pub(crate) half: u64,
 }
 
 /// What a script replied to a check or a reservation.
@@ -38,9 +50,15 @@ pub(crate) struct Charged {
     pub(super) delay: u64,
     /// What it left in the state of each limit, from `taken_at`.
     pub(super) marks: Vec<i64>,
+    /// How long leases hold permits that may be in its debt, in microseconds.
+    pub(super) leases: u64,
 }
 
 impl Charged {
+    pub(crate) const fn permits(&self) -> u64 {
+        self.cost.unsigned_abs()
+    }
+
     pub(crate) const fn delay(&self) -> Duration {
         Duration::from_micros(self.delay)
     }
@@ -51,7 +69,8 @@ impl Charged {
 const MAX_BATCH: usize = 32;
 
 impl Plan {
-    pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy) -> Self {
+    /// Returns the plan of a policy, of which leases last `lease` at most.
+    pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy, lease: Option<Duration>) -> Self {
         let limits: Vec<_> = policy.limits().iter().map(ScriptLimit::new).collect();
         let bytes = |text: &String| Bytes::from(text.clone());
         let general = limits.iter().flat_map(|limit| &limit.arguments).map(bytes).collect();
@@ -64,7 +83,16 @@ impl Plan {
             _ => None,
         };
         let longest_delay = limits.iter().map(|limit| limit.longest_delay).min();
-        Self { limits, scripts, general, alone, longest_delay: longest_delay.unwrap_or_default() }
+        let lease = match (policy.limits(), limits.as_slice()) {
+            ([limit], [ScriptLimit { gcra: Some(gcra), .. }])
+                if limit.algorithm() == Algorithm::Gcra =>
+            {
+                lease.and_then(|longest| gcra.lease(longest))
+            }
+            _ => None,
+        };
+        let longest_delay = longest_delay.unwrap_or_default();
+        Self { limits, scripts, general, alone, longest_delay, lease }
     }
 
     /// Returns the most checks by policies like this one that one call should have.
@@ -78,20 +106,30 @@ impl Plan {
     /// Returns the call that takes `cost` now, without a receipt.
     #[cfg(test)]
     pub(crate) fn check(&self, cost: Cost) -> ScriptCall {
-        self.checks(&[(self, cost)])
+        self.checks(&[(self, cost, 0)])
     }
 
     /// Returns the call that takes costs now, each of a key of its own and by a policy with the families of
-    /// this one, without receipts.
-    pub(crate) fn checks(&self, checks: &[(&Self, Cost)]) -> ScriptCall {
+    /// this one, without receipts; or leases of so many permits if they are above 0.
+    pub(crate) fn checks(&self, checks: &[(&Self, Cost, u64)]) -> ScriptCall {
         // A cost of one is no argument, because a server takes longer for each: `bench redis`.
-        let are_ones = checks.iter().all(|(_, cost)| *cost == Cost::ONE);
-        let costs = checks.iter().map(|(_, cost)| argument(*cost));
-        let call = self.call(if are_ones { Vec::new() } else { costs.collect() });
+        let have_leases = checks.iter().any(|(_, _, wanted)| *wanted > 0);
+        let are_ones = checks.iter().all(|(_, cost, _)| *cost == Cost::ONE);
+        let mut arguments = Vec::new();
+        if have_leases || !are_ones {
+            arguments.extend(checks.iter().map(|(_, cost, _)| argument(*cost)));
+        }
+        if have_leases {
+            let number = |number| i64::try_from(number).unwrap_or(i64::MAX).min(1 << 53);
+            let ticks = |plan: &Self| plan.lease.map_or(0, |lease| number(lease.ticks));
+            arguments.extend(checks.iter().map(|(_, _, wanted)| number(*wanted)));
+            arguments.extend(checks.iter().map(|(plan, _, _)| ticks(plan)));
+        }
+        let call = self.call(arguments);
         if checks.len() == 1 {
             return call;
         }
-        let quotas = checks.iter().flat_map(|(plan, _)| plan.arguments().iter().cloned());
+        let quotas = checks.iter().flat_map(|(plan, _, _)| plan.arguments().iter().cloned());
         ScriptCall { quotas: quotas.collect(), ..call }
     }
 
@@ -111,10 +149,11 @@ impl Plan {
 
     /// Returns the call that gives back `permits` of a charge by this policy.
     pub(crate) fn refund(&self, charged: &Charged, permits: u64) -> ScriptCall {
-        let Charged { cost, taken_at, delay, ref marks } = *charged;
+        let Charged { cost, taken_at, delay, ref marks, leases } = *charged;
         let permits = i64::try_from(permits).unwrap_or(cost).min(cost);
         let at = taken_at.saturating_add_unsigned(delay);
-        let mut arguments = vec![permits, cost, taken_at, at];
+        let leases = i64::try_from(leases).unwrap_or(i64::MAX);
+        let mut arguments = vec![permits, cost, taken_at, at, leases];
         arguments.extend(marks);
         let script = match self.alone {
             Some((Family::Log, _)) => &self.scripts.refund_log,

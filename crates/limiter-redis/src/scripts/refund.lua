@@ -4,7 +4,7 @@
 -- KEYS    the key
 -- ARGV    for each limit its kind, quota, permits and number, as for the script several. Then the permits to give back;
 --         the cost of the charge; when it was made, and the moment that it was made for, in microseconds of Unix time;
---         and for each limit the mark of the charge.
+--         for how many microseconds leases hold permits that may be in its debt; and for each limit the mark of the charge.
 -- Reply   how many permits came back: the most that came back to one of the limits. Before the moment that the charge was
 --         made for, all permits come back to all limits, or none.
 -- Costs   TIME and GET; if permits came back SET, or DEL if none counts any more
@@ -25,7 +25,8 @@
 -- came back, and whether all of the charge did.
 local function refund_gcra(text, limit, charge)
   local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
-  local price, drained = increment * charge.permits, math.max(now - charge.at, 0) * scale
+  local price = increment * charge.permits
+  local drained = now < charge.at and 0 or (now - charge.at + charge.leases) * scale
   local given = math.min(price, increment * charge.cost - drained, debt)
   if debt > limit.most * limit.number then
     -- Later reservations keep their moments, so what they need does not come back.
@@ -54,9 +55,9 @@ local function refund_log(text, limit, charge)
   return not log.is_damaged and written, lasts, given, given == charge.cost
 end
 
-local count = math.floor((#ARGV - 4) / 5)
-local permits, cost, taken_at, at = unpack(ARGV, 4 * count + 1)
-local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0 }
+local count = math.floor((#ARGV - 5) / 5)
+local permits, cost, taken_at, at, leases = unpack(ARGV, 4 * count + 1)
+local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0, leases = leases + 0 }
 local text, most, written, longest, is_whole = redis.call('GET', KEYS[1]), 0, {}, 0, true
 -- Charged later than now: the clock has stepped back.
 if not text or now < charge.taken_at then
@@ -68,7 +69,7 @@ for n = 1, count do
   local limit = { kind = kind, quota = quota, most = permits + 0, number = number + 0 }
   local refund = kind == 'gcra' and refund_gcra or (kind == 'loose' or kind == 'strict') and refund_log or refund_window
   local state, lasts, given, is_all, old = '-', 0, 0, false, found() or ''
-  charge.mark = ARGV[4 * count + 4 + n] + 0
+  charge.mark = ARGV[4 * count + 5 + n] + 0
   if old ~= '-' then
     state, lasts, given, is_all = refund(old, limit, charge)
   end

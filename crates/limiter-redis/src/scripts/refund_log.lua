@@ -14,7 +14,7 @@
 
 -- include log_refund
 
-local kind, quota, most, number, permits, cost, taken_at, at, mark = unpack(ARGV)
+local kind, quota, most, number, permits, cost, taken_at, at, _, mark = unpack(ARGV)
 local limit = { kind = kind, quota = quota, most = most + 0, number = number + 0 }
 local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0, mark = mark + 0 }
 local key, is_early = KEYS[1], now < charge.at

@@ -25,14 +25,27 @@ impl Plan {
     /// Returns what a reply to a check means, `None` if it can't be one.
     pub(crate) fn checked(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
         let Some(gcra) = self.gcra_alone() else { return self.taken(numbers, cost) };
-        let decision = match numbers {
-            &[debt] if debt > 0 => Decision::admitted(gcra.usage(debt.unsigned_abs())),
-            numbers => {
+        let mut charged = None;
+        let decision = match *numbers {
+            [debt] if debt > 0 => Decision::admitted(gcra.usage(debt.unsigned_abs())),
+            [debt, permits, now] if debt > 0 => {
+                // A lease fitted when it was granted, so no other one is in its debt.
+                let leases = if permits == argument(cost) { self.leases() } else { 0 };
+                let marks = vec![debt];
+                charged = Some(Charged { cost: permits, taken_at: now, delay: 0, marks, leases });
+                Decision::admitted(gcra.usage(debt.unsigned_abs()))
+            }
+            _ => {
                 let debt = gcra.debt(numbers)?;
                 Decision::refused(gcra.usage_of(&debt), gcra.wait(&debt, cost.get()))
             }
         };
-        Some(CheckReply { decision, charged: None })
+        Some(CheckReply { decision, charged })
+    }
+
+    /// Returns for how many microseconds leases under this policy last.
+    fn leases(&self) -> u64 {
+        self.lease.map_or(0, |lease| u64::try_from(lease.length.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// Returns what a reply to a reservation means, `None` if it can't be one.
@@ -48,7 +61,8 @@ impl Plan {
             [] => None,
             [delay, taken_at, ref marks @ ..] if marks.len() == self.limits.len() => {
                 let (cost, delay) = (argument(cost), u64::try_from(delay).ok()?);
-                Some(Charged { cost, taken_at, delay, marks: marks.to_vec() })
+                let leases = self.leases();
+                Some(Charged { cost, taken_at, delay, marks: marks.to_vec(), leases })
             }
             _ => return None,
         };

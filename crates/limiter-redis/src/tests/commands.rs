@@ -74,10 +74,10 @@ fn the_list_has_the_scripts_of_all_policies() {
         Policy::several("api", named).ok()
     });
     for policy in policies.iter().cloned().chain(pairs) {
-        let plan = Plan::new(Scripts::shared(), &policy);
+        let plan = Plan::new(Scripts::shared(), &policy, None);
         for call in [
             plan.check(Cost::ONE),
-            plan.checks(&[(&plan, Cost::ONE); 2]),
+            plan.checks(&[(&plan, Cost::ONE, 0); 2]),
             plan.peek(),
             plan.reset(),
         ] {

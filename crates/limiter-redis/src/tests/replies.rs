@@ -17,7 +17,7 @@ fn no_reply_is_more_than_an_error() {
         "10/s by sliding-log",
     ] {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(Scripts::shared(), &policy);
+        let plan = Plan::new(Scripts::shared(), &policy, None);
         for length in 0..=5_u32 {
             for each in 0..5_usize.pow(length) {
                 let number = |place| numbers[each / 5_usize.pow(place) % 5];

@@ -160,7 +160,7 @@ impl<C: ScriptClient> Store<C> {
 }
 
 /// A limiter on a server whose clock the test sets.
-pub(super) struct InRedis<C = Connection> {
+pub(super) struct InRedis<C: ScriptClient = Connection> {
     store: Arc<Store<C>>,
     /// The server's time at the test's zero.
     epoch: Duration,

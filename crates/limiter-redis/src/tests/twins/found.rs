@@ -120,7 +120,7 @@ fn no_script_fails_on_any_list() {
     let cases = (policies, lists, any::<[u8; 4]>());
     let config = ProptestConfig { cases: config().cases * 10, ..config() };
     let result = TestRunner::new(config).run(&cases, |(policy, list, choices)| {
-        let plan = Plan::new(Scripts::shared(), &policy);
+        let plan = Plan::new(Scripts::shared(), &policy, None);
         let mut rig = Rig::new();
         rig.push(&store, &list);
         for choice in choices {

@@ -55,6 +55,19 @@ impl Gcra {
         up(debt * self.increment, *increment)
     }
 
+    /// Adds to what a check was charged what makes it a lease, and returns how many permits that is.
+    pub(super) fn lease(&mut self, [cost, wanted, length]: [i128; 3]) -> i128 {
+        let base = (self.debt - cost * self.increment).max(length);
+        let room = (self.capacity - base).div_euclid(self.increment);
+        let is_little = 2 * room * self.increment <= length;
+        let permits = wanted.min(if is_little { room } else { room / 2 });
+        if permits <= cost {
+            return cost;
+        }
+        self.debt = base + permits * self.increment;
+        permits
+    }
+
     /// Returns the debt that a charge left.
     pub(super) const fn charged(&self) -> i128 {
         self.debt
@@ -104,7 +117,8 @@ impl Twin for Gcra {
 
     fn refund(&mut self, charge: &Charge, mark: i128) -> (i128, bool) {
         let price = self.increment * charge.permits;
-        let drained = (self.now - charge.at).max(0) * self.scale;
+        let age = self.now - charge.at;
+        let drained = if age < 0 { 0 } else { (age + charge.leases) * self.scale };
         let mut given = price.min(self.increment * charge.cost - drained).min(self.debt);
         if self.debt > self.capacity {
             let behind = self.debt - (mark - (self.now - charge.taken_at) * self.scale);

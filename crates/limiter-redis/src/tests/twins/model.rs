@@ -136,11 +136,30 @@ impl Model {
         Outcome { reply, value, life }
     }
 
+    /// Grants a lease of the permits that are wanted, or as many as there may be, or checks the cost.
+    pub(super) fn lease(
+        &mut self,
+        now: i128,
+        found: Option<&str>,
+        [cost, wanted, length]: [i128; 3],
+    ) -> Outcome {
+        let mut outcome = self.take(now, found, cost, None);
+        let Some([Any::Gcra(gcra)]) = (outcome.reply[0] > 0).then_some(self.limits.as_mut_slice())
+        else {
+            return outcome;
+        };
+        let permits = gcra.lease([cost, wanted, length]);
+        outcome.reply = vec![gcra.charged(), permits, now];
+        let (value, life) = self.value();
+        Outcome { value, life, ..outcome }
+    }
+
     /// Gives back by the arguments of a call: the permits, when they were charged, and the marks.
     pub(super) fn refund(&mut self, now: i128, found: Option<&str>, call: &ScriptCall) -> Outcome {
         let arguments: Vec<_> = call.arguments.iter().copied().map(i128::from).collect();
-        let (&[permits, cost, taken_at, at], marks) = arguments.split_first_chunk::<4>().unwrap();
-        let charge = Charge { permits, cost, taken_at, at };
+        let (head, marks) = arguments.split_first_chunk::<5>().unwrap();
+        let &[permits, cost, taken_at, at, leases] = head;
+        let charge = Charge { permits, cost, taken_at, at, leases };
         let nothing = Outcome { reply: vec![0], value: found.map(str::to_owned), life: None };
         if found.is_none() || now < taken_at || !self.read(found, now) {
             return nothing;

@@ -54,7 +54,7 @@ impl Choice {
 impl Pair {
     pub(in crate::tests) fn new(policies: &[Policy]) -> Self {
         let side = |policy: &Policy| {
-            let plan = Plan::new(Scripts::shared(), policy);
+            let plan = Plan::new(Scripts::shared(), policy, Some(Duration::MAX));
             let model = Model::new(policy, plan.limits.iter().map(|limit| &limit.arguments));
             Side { plan, model, window: policy.limits()[0].quota().window() }
         };
@@ -78,6 +78,10 @@ impl Pair {
         let mut choice = Choice(choice);
         let side = usize::try_from(choice.below(self.sides.len() as u64)).unwrap();
         match choice.below(20) {
+            0..4 if self.sides[side].plan.lease.is_some() => {
+                let wanted = [1, 2, 10, 1_000_000][usize::try_from(choice.below(4)).unwrap()];
+                self.lease(now, side, cost, wanted);
+            }
             0..7 => self.check(now, side, cost),
             7..13 => {
                 let window = self.sides[side].window;
@@ -107,6 +111,24 @@ impl Pair {
         self.rig.add(now, &plan.check(cost));
         let outcome = model.take(now, self.value.as_deref(), cost.get().into(), None);
         self.note(now, format!("check {cost} by {side}"), Some((side, cost)), outcome);
+    }
+
+    fn lease(&mut self, now: i128, side: usize, cost: Cost, wanted: u64) {
+        let Side { plan, model, .. } = &mut self.sides[side];
+        let call = plan.checks(&[(plan, cost, wanted)]);
+        self.rig.add(now, &call);
+        let length = call.arguments[2].into();
+        let found = self.value.as_deref();
+        let outcome = model.lease(now, found, [cost.get().into(), wanted.into(), length]);
+        if let &[debt, permits, taken_at] = outcome.reply.as_slice()
+            && debt > 0
+        {
+            let reply = [debt, permits, taken_at].map(|n| i64::try_from(n).unwrap());
+            let charged = plan.checked(&reply, cost).unwrap().charged.unwrap();
+            self.receipts.push((side, charged, u64::try_from(permits).unwrap()));
+        }
+        let text = format!("lease {wanted} for {cost} by {side}");
+        self.note(now, text, Some((side, cost)), outcome);
     }
 
     fn take(&mut self, now: i128, side: usize, cost: Cost, within: Duration) {

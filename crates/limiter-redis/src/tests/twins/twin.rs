@@ -27,12 +27,14 @@ pub(super) trait Twin {
     fn text(&self) -> (String, i128);
 }
 
-/// What is given back of a charge: so many permits of its cost, when it was made, and for when.
+/// What is given back of a charge: so many permits of its cost, when it was made, for when, and for how long leases
+/// may be in its debt.
 pub(super) struct Charge {
     pub(super) permits: i128,
     pub(super) cost: i128,
     pub(super) taken_at: i128,
     pub(super) at: i128,
+    pub(super) leases: i128,
 }
 
 /// Returns a / b rounded up.

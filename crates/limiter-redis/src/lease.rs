@@ -1,0 +1,182 @@
+//! Leases: permits that a process takes from the store in bulk, and spends in memory.
+//!
+//! The store charges a lease for its end, and this process spends none of its permits after that, so that all
+//! processes together stay within the limit: `docs/decisions/leases.md`.
+
+mod grant;
+mod leased_key;
+mod table;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use limiter_core::Cost;
+
+pub(crate) use self::{
+    grant::Grant,
+    leased_key::{Answered, Found, Permits},
+};
+use self::{
+    leased_key::{LeasedKey, retire},
+    table::Table,
+};
+use crate::{
+    call::{
+        faults::{CallError, Fault, Outcome, shared},
+        operation::{Check, Forgotten, Refund, Token},
+        sender::Sender,
+    },
+    client::ScriptClient,
+    handle::Handle,
+    scripts::{CheckReply, LeaseTerms},
+};
+
+/// The leases of a limiter and all its handles. They are given back when it is dropped.
+pub(crate) struct Leases<C: ScriptClient> {
+    sender: Arc<Sender<C>>,
+    table: Table,
+}
+
+impl<C: ScriptClient> Leases<C> {
+    pub(crate) fn new(sender: &Arc<Sender<C>>, keys: usize) -> Self {
+        Self { sender: Arc::clone(sender), table: Table::new(keys) }
+    }
+
+    /// Spends permits of a lease, or joins or starts a request for one. Returns `None` if the store has to
+    /// decide.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        (handle, key, terms): (&Arc<Handle>, &[u8], LeaseTerms),
+        cost: Cost,
+        now: Instant,
+    ) -> Option<Found> {
+        let hash = self.table.hash(key);
+        let spent = self.table.with((hash, key, handle), |leased| {
+            let current = leased.current();
+            let Some(grant) = current.as_ref() else { return Err(Some(Arc::clone(leased))) };
+            if !grant.is_for(cost) {
+                return Err(None);
+            }
+            let left = grant.take(cost, now).ok_or_else(|| Some(Arc::clone(leased)))?;
+            if grant.gets_low(left) && leased.must_ask_ahead(now) {
+                self.start(Arc::clone(leased));
+            }
+            let decision = grant.admitted(left, now);
+            Ok(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))))
+        });
+        let leased = match spent {
+            Some(Ok(answered)) => return Some(Found::Answered(answered)),
+            Some(Err(None)) => return None,
+            Some(Err(Some(leased))) => leased,
+            None if cost.get() > self.longest_cost(handle) => return None,
+            None => {
+                let new = Arc::new(LeasedKey::new(hash, key, handle, terms));
+                let (leased, replaced) = self.table.add(new, now)?;
+                if let Some(replaced) = replaced {
+                    self.retire(&replaced);
+                }
+                leased
+            }
+        };
+        let operating = self.sender.under_way.begin()?;
+        let found = leased.find(cost, now, operating, &self.sender.context.events.tally);
+        if let Found::Awaited { must_ask: true, .. } = found {
+            self.start(leased);
+        }
+        Some(found)
+    }
+
+    /// Returns the largest cost that can ever fit.
+    fn longest_cost(&self, handle: &Handle) -> u64 {
+        handle.policy.limits().first().map_or(0, |limit| limit.quota().burst())
+    }
+
+    /// Asks the store for permits, until nobody waits for more.
+    fn start(self: &Arc<Self>, leased: Arc<LeasedKey>) {
+        let leases = Arc::clone(self);
+        drop(self.sender.client.runtime().spawn(async move {
+            loop {
+                let ask = leased.ask();
+                let ticket = leases.sender.context.denials.ticket(&leased.key);
+                let check = Check { cost: ask.cost, wanted: ask.wanted, ticket };
+                let result = leases.sender.check(&leased.handle, &leased.key, check).await;
+                let outcome: Outcome<CheckReply> = result.map_err(|error| {
+                    let other = || Arc::new(CallError::new(Fault::NotSent, error.to_string()));
+                    shared(&error).unwrap_or_else(other)
+                });
+                let jitter = leases.table.fraction(ask.at);
+                if !leased.settle(ask, outcome, jitter, &leases.sender.context.events.tally) {
+                    return;
+                }
+            }
+        }));
+    }
+
+    /// Gives up the leases of a key, which was reset.
+    pub(crate) fn forget(&self, key: &[u8]) {
+        self.table.remove(key).iter().for_each(|leased| self.retire(leased));
+    }
+
+    fn retire(&self, leased: &LeasedKey) {
+        for grant in leased.forget() {
+            retire(&grant, &self.sender.context.events.tally);
+        }
+    }
+
+    /// Counts the leases that have ended.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        self.table.all().for_each(|leased| leased.sweep(now, &self.sender.context.events.tally));
+    }
+
+    /// Gives back what was not spent of all leases.
+    pub(crate) fn give_back(&self) {
+        let tally = &self.sender.context.events.tally;
+        for leased in self.table.all() {
+            for grant in leased.forget() {
+                let Some(unused) = grant.close() else { continue };
+                tally.leased.add_many(grant.permits - unused);
+                if unused > 0 {
+                    self.give_back_of(&leased, &grant, unused);
+                }
+            }
+        }
+    }
+
+    fn give_back_of(&self, leased: &LeasedKey, grant: &Grant, permits: u64) {
+        let (sender, handle, key) =
+            (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.to_vec());
+        let token = Arc::new(Token {
+            limiter: sender.context.id,
+            key: key.clone(),
+            charged: grant.charged.clone(),
+            handle: Arc::clone(&handle),
+            local: Mutex::new(None),
+        });
+        // So that the end of a program can wait for it from here on.
+        let operating = sender.under_way.begin();
+        drop(self.sender.client.runtime().spawn(async move {
+            let forgotten = Forgotten::of(&sender.context, &key);
+            let refund = Refund { token, permits, forgotten };
+            let returned = sender.operate(&handle, &key, refund).await.unwrap_or(0).min(permits);
+            let tally = &sender.context.events.tally;
+            tally.lease_returned.add_many(returned);
+            tally.lease_unused.add_many(permits - returned);
+            drop(operating);
+        }));
+    }
+
+    /// Returns how many permits were granted by leases that are not counted yet.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> u64 {
+        self.table.all().map(|leased| leased.held()).sum()
+    }
+}
+
+impl<C: ScriptClient> Drop for Leases<C> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

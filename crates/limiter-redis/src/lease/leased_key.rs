@@ -1,0 +1,354 @@
+//! What this process leases of one key: when the store is asked, for how much, and who gets it.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use arc_swap::{ArcSwapOption, Guard};
+use limiter_core::{Cost, Decision, Source, Usage};
+use tokio::sync::oneshot;
+
+use super::grant::Grant;
+use crate::{
+    call::{faults::Outcome, under_way::Operating},
+    counters::Tally,
+    handle::Handle,
+    scripts::{Charged, CheckReply, LeaseTerms},
+};
+
+/// The leases of a key under one policy.
+pub(crate) struct LeasedKey {
+    pub(super) hash: u64,
+    pub(super) key: Box<[u8]>,
+    pub(super) handle: Arc<Handle>,
+    terms: LeaseTerms,
+    /// The lease that is spent. Read without a lock.
+    current: ArcSwapOption<Grant>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The lease that is spent next.
+    next: Option<Arc<Grant>>,
+    /// Whether a request is under way.
+    is_asking: bool,
+    /// Whether the key was reset, so that a reply that is under way counts for nothing.
+    is_forgotten: bool,
+    waiting: Vec<Waiting>,
+    /// How many permits the last reply granted, and since when they are spent.
+    size: u64,
+    since: Option<Instant>,
+    scarcity: Option<Scarcity>,
+}
+
+/// A key whose limit is nearly used up is not asked for again before a moment.
+struct Scarcity {
+    usage: Usage,
+    /// Until when the store would refuse.
+    refused_until: Instant,
+    received: Instant,
+    asked_again: Instant,
+}
+
+/// A caller whose permits were asked for.
+struct Waiting {
+    cost: Cost,
+    caller: oneshot::Sender<Outcome<Answered>>,
+    /// Counts it among the operations under way.
+    _operating: Operating,
+}
+
+/// What a caller gets.
+pub(crate) enum Answered {
+    Admitted(Decision, Permits),
+    Refused(Decision),
+}
+
+/// Where permits come from, for their refund.
+pub(crate) enum Permits {
+    Lease(Arc<Grant>),
+    Store(Charged),
+}
+
+/// What there is for a caller.
+pub(crate) enum Found {
+    Answered(Answered),
+    /// The reply to a request that is under way, or that the caller has to start.
+    Awaited {
+        outcome: oneshot::Receiver<Outcome<Answered>>,
+        must_ask: bool,
+    },
+}
+
+/// A request for permits.
+#[derive(Clone, Copy)]
+pub(super) struct Ask {
+    /// What is charged at least.
+    pub(super) cost: Cost,
+    pub(super) wanted: u64,
+    pub(super) at: Instant,
+}
+
+impl LeasedKey {
+    pub(super) fn new(hash: u64, key: &[u8], handle: &Arc<Handle>, terms: LeaseTerms) -> Self {
+        let state = State {
+            next: None,
+            is_asking: false,
+            is_forgotten: false,
+            waiting: Vec::new(),
+            size: 1,
+            since: None,
+            scarcity: None,
+        };
+        Self {
+            hash,
+            key: key.into(),
+            handle: Arc::clone(handle),
+            terms,
+            current: ArcSwapOption::empty(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn is_of(&self, hash: u64, key: &[u8], handle: &Arc<Handle>) -> bool {
+        self.hash == hash && *self.key == *key && Arc::ptr_eq(&self.handle, handle)
+    }
+
+    /// Returns the lease that is spent.
+    pub(super) fn current(&self) -> Guard<Option<Arc<Grant>>> {
+        self.current.load()
+    }
+
+    /// Finds permits for a caller for which the current lease had none.
+    pub(super) fn find(
+        &self,
+        cost: Cost,
+        now: Instant,
+        operating: Operating,
+        tally: &Tally,
+    ) -> Found {
+        let mut state = self.lock();
+        loop {
+            let current = self.current.load_full();
+            if let Some(grant) = &current
+                && let Some(left) = grant.take(cost, now)
+            {
+                let decision = grant.admitted(left, now);
+                let permits = Permits::Lease(Arc::clone(grant));
+                return Found::Answered(Answered::Admitted(decision, permits));
+            }
+            if let Some(next) = state.next.take() {
+                self.begin(&mut state, Some(next), now, tally);
+            } else {
+                if current.is_some_and(|grant| grant.has_ended(now)) {
+                    self.begin(&mut state, None, now, tally);
+                }
+                break;
+            }
+        }
+        if let Some(refusal) = state.refusal(cost, now) {
+            tally.cached.add();
+            return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
+        }
+        let (caller, outcome) = oneshot::channel();
+        state.waiting.push(Waiting { cost, caller, _operating: operating });
+        let must_ask = !mem::replace(&mut state.is_asking, true);
+        Found::Awaited { outcome, must_ask }
+    }
+
+    /// Returns whether to ask for the next lease, because little is left of the current one.
+    pub(super) fn must_ask_ahead(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        let is_early = state.scarcity.as_ref().is_some_and(|it| now < it.asked_again);
+        !is_early && state.next.is_none() && !mem::replace(&mut state.is_asking, true)
+    }
+
+    /// Returns what to ask for: the permits that the present pace spends in half of a lease, at most twice as
+    /// many as before, and at least those that callers wait for.
+    pub(super) fn ask(&self) -> Ask {
+        let (state, now) = (self.lock(), Instant::now());
+        let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
+        let spent = u128::from(state.size.saturating_sub(left));
+        let pace = state.since.map_or(0, |since| {
+            let time = now.saturating_duration_since(since).max(Duration::from_micros(100));
+            spent * (self.terms.length / 2).as_nanos() / time.as_nanos()
+        });
+        let pace = u64::try_from(pace).unwrap_or(u64::MAX).min(state.size.saturating_mul(2));
+        let costs = || state.waiting.iter().map(|waiting| waiting.cost);
+        let needed = costs().fold(0, |sum: u64, cost| sum.saturating_add(cost.get()));
+        Ask { cost: costs().min().unwrap_or(Cost::ONE), wanted: pace.max(needed).max(1), at: now }
+    }
+
+    /// Gives the callers that wait what the store replied, and returns whether to ask once more for the others.
+    /// `jitter` is between 0 and 1.
+    pub(super) fn settle(
+        &self,
+        ask: Ask,
+        outcome: Outcome<CheckReply>,
+        jitter: f64,
+        tally: &Tally,
+    ) -> bool {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let CheckReply { decision, charged } = match outcome {
+            Ok(reply) => reply,
+            Err(error) => {
+                state.is_asking = false;
+                for waiting in mem::take(&mut state.waiting) {
+                    drop(waiting.caller.send(Err(Arc::clone(&error))));
+                }
+                return false;
+            }
+        };
+        let usage = decision.usage();
+        let granted = charged.as_ref().map_or(0, Charged::permits);
+        let is_scarce =
+            granted < ask.wanted && state.size > 1 && usage.remaining() < self.terms.half;
+        state.scarcity = is_scarce.then(|| Scarcity {
+            usage,
+            refused_until: now + decision.retry_after().unwrap_or_default(),
+            received: now,
+            asked_again: ask.at + self.terms.length.mul_f64(0.4 + 0.2 * jitter),
+        });
+        match charged {
+            Some(charged) if granted > ask.cost.get() => {
+                tally.leases.add();
+                tally.lease_permits.add_many(granted);
+                let grant = Arc::new(Grant::new(charged, usage, ask.at, self.terms.length));
+                // The store charged the first for this moment, the others only until the lease ends.
+                let mut is_first = true;
+                state.serve(|cost| {
+                    let left = if mem::take(&mut is_first) && cost == ask.cost {
+                        grant.take_late(cost)?
+                    } else {
+                        grant.take(cost, now)?
+                    };
+                    Some((grant.admitted(left, now), Permits::Lease(Arc::clone(&grant))))
+                });
+                if mem::take(&mut state.is_forgotten) {
+                    retire(&grant, tally);
+                } else {
+                    self.add(&mut state, grant, now, tally);
+                }
+            }
+            Some(charged) => {
+                (state.size, state.since) = (granted, Some(now));
+                let mut charged = Some(charged);
+                state.serve(|cost| {
+                    let charged = (cost == ask.cost).then(|| charged.take()).flatten()?;
+                    tally.admitted.add();
+                    Some((decision, Permits::Store(charged)))
+                });
+            }
+            None => {}
+        }
+        state.waiting.retain(|waiting| !waiting.caller.is_closed());
+        // The store has nothing for the others, or will not be asked soon.
+        if granted == 0 || is_scarce {
+            let refused = |state: &State, cost| state.refusal(cost, now).unwrap_or(decision);
+            for waiting in mem::take(&mut state.waiting) {
+                tally.refused.add();
+                let refusal = refused(&state, waiting.cost);
+                drop(waiting.caller.send(Ok(Answered::Refused(refusal))));
+            }
+        }
+        state.is_asking = !state.waiting.is_empty();
+        state.is_asking
+    }
+
+    /// Adds a lease behind the current one, if that still has permits.
+    fn add(&self, state: &mut State, grant: Arc<Grant>, now: Instant, tally: &Tally) {
+        let current = self.current.load();
+        if current.as_ref().is_some_and(|current| current.left() > 0 && !current.has_ended(now)) {
+            state.next = Some(grant);
+        } else {
+            self.begin(state, Some(grant), now, tally);
+        }
+    }
+
+    /// Ends the current lease, and begins to spend the next one.
+    fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Instant, tally: &Tally) {
+        let size = next.as_ref().map(|next| next.permits);
+        let unused = self.current.swap(next).map_or(0, |old| retire(&old, tally));
+        if let Some(size) = size {
+            (state.size, state.since) = (size, Some(now));
+        } else if unused > 0 {
+            state.size = (state.size / 2).max(1);
+        }
+    }
+
+    /// Counts what was not spent of a lease that has ended.
+    pub(super) fn sweep(&self, now: Instant, tally: &Tally) {
+        let mut state = self.lock();
+        if self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
+            let next = state.next.take();
+            self.begin(&mut state, next, now, tally);
+        }
+    }
+
+    /// Returns whether nothing is lost if this is dropped.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let state = self.lock();
+        let is_over = |grant: &Arc<Grant>| grant.left() == 0 || grant.has_ended(now);
+        !state.is_asking && state.next.is_none() && self.current.load().as_ref().is_none_or(is_over)
+    }
+
+    /// Gives up all leases, and returns them with what was not spent. A reply that is under way counts for
+    /// nothing.
+    pub(super) fn forget(&self) -> Vec<Arc<Grant>> {
+        let mut state = self.lock();
+        state.is_forgotten = state.is_asking;
+        self.current.swap(None).into_iter().chain(state.next.take()).collect()
+    }
+
+    /// Returns how many permits were granted by leases that are not counted yet.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        let state = self.lock();
+        let current = self.current.load_full();
+        current.iter().chain(&state.next).map(|grant| grant.permits).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No operation under the lock can leave it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a lease and counts its permits. Returns how many were not spent.
+pub(super) fn retire(grant: &Grant, tally: &Tally) -> u64 {
+    let Some(unused) = grant.close() else { return 0 };
+    tally.leased.add_many(grant.permits - unused);
+    tally.lease_unused.add_many(unused);
+    unused
+}
+
+impl State {
+    /// Serves the callers that still wait and for whose cost there are permits.
+    fn serve(&mut self, mut take: impl FnMut(Cost) -> Option<(Decision, Permits)>) {
+        for waiting in mem::take(&mut self.waiting) {
+            if waiting.caller.is_closed() {
+                continue;
+            }
+            match take(waiting.cost) {
+                Some((decision, permits)) => {
+                    drop(waiting.caller.send(Ok(Answered::Admitted(decision, permits))));
+                }
+                None => self.waiting.push(waiting),
+            }
+        }
+    }
+
+    /// Returns the refusal of a cost while the key is scarce: until the store would not refuse it, and is asked
+    /// again.
+    fn refusal(&self, cost: Cost, now: Instant) -> Option<Decision> {
+        let scarcity = self.scarcity.as_ref().filter(|scarcity| now < scarcity.asked_again)?;
+        let Scarcity { usage, refused_until, received, asked_again } = scarcity;
+        let wait = refused_until.max(asked_again).saturating_duration_since(now);
+        let reset_after = usage.reset_after().saturating_sub(now.duration_since(*received));
+        let remaining = usage.remaining().min(cost.get() - 1);
+        Some(Decision::refused(Usage::new(usage.limit(), remaining, reset_after), Some(wait)))
+    }
+}

@@ -1,0 +1,97 @@
+//! The keys that this process leases: a bounded number, found without a lock.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Instant,
+};
+
+use arc_swap::ArcSwapOption;
+
+use super::leased_key::LeasedKey;
+use crate::handle::Handle;
+
+/// Each key has a place in one line. In a full line, keys that lease nothing make room for others; a key for
+/// which there is no place is checked at the store. So no flood of keys ends a lease.
+pub(super) struct Table {
+    lines: Box<[[ArcSwapOption<LeasedKey>; PLACES]]>,
+    seed: RandomState,
+}
+
+const PLACES: usize = 8;
+
+impl Table {
+    /// Returns a table of at least so many places.
+    pub(super) fn new(keys: usize) -> Self {
+        let lines = 0..keys.div_ceil(PLACES).max(1);
+        Self { lines: lines.map(|_| Default::default()).collect(), seed: RandomState::new() }
+    }
+
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.seed.hash_one(key)
+    }
+
+    /// Returns a number between 0 and 1 that looks random.
+    pub(super) fn fraction(&self, of: impl std::hash::Hash) -> f64 {
+        // 32 bits are exact.
+        f64::from((self.seed.hash_one(of) >> 32) as u32) / f64::from(u32::MAX)
+    }
+
+    /// Calls `found` with what is leased of a key.
+    pub(super) fn with<T>(
+        &self,
+        (hash, key, handle): (u64, &[u8], &Arc<Handle>),
+        found: impl FnOnce(&Arc<LeasedKey>) -> T,
+    ) -> Option<T> {
+        let is_it = |known: &&Arc<LeasedKey>| known.is_of(hash, key, handle);
+        self.line(hash)
+            .iter()
+            .map(ArcSwapOption::load)
+            .find(|place| place.as_ref().is_some_and(|known| is_it(&known)))
+            .and_then(|place| place.as_ref().map(found))
+    }
+
+    /// Adds a key, unless its line is full. Returns what is in its place, and what it replaced.
+    pub(super) fn add(
+        &self,
+        new: Arc<LeasedKey>,
+        now: Instant,
+    ) -> Option<(Arc<LeasedKey>, Option<Arc<LeasedKey>>)> {
+        for place in self.line(new.hash) {
+            let old = place.load();
+            if let Some(known) = old.as_ref() {
+                if known.is_of(new.hash, &new.key, &new.handle) {
+                    return Some((Arc::clone(known), None));
+                }
+                if !known.is_idle(now) {
+                    continue;
+                }
+            }
+            let seen = place.compare_and_swap(&*old, Some(Arc::clone(&new)));
+            if seen.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr) {
+                return Some((new, seen.as_ref().map(Arc::clone)));
+            }
+        }
+        None
+    }
+
+    /// Removes a key under every policy.
+    pub(super) fn remove(&self, key: &[u8]) -> Vec<Arc<LeasedKey>> {
+        let hash = self.hash(key);
+        let is_it = |known: &Arc<LeasedKey>| known.hash == hash && *known.key == *key;
+        let places = self.line(hash).iter();
+        let places = places.filter(|place| place.load().as_ref().is_some_and(is_it));
+        places.filter_map(|place| place.swap(None)).collect()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<LeasedKey>> {
+        self.lines.iter().flatten().filter_map(ArcSwapOption::load_full)
+    }
+
+    fn line(&self, hash: u64) -> &[ArcSwapOption<LeasedKey>] {
+        // The high bits choose the line: a multiplication maps them onto any number of lines.
+        let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
+        let line = usize::try_from(index).ok().and_then(|index| self.lines.get(index));
+        line.map_or(&[], |line| line.as_slice())
+    }
+}

@@ -1,0 +1,426 @@
+//! Permits that processes lease: within the limit together, with few calls, and counted to the unit.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Policy, Quota, Source};
+use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
+use limiter_test::server::Server;
+use tokio::{task::yield_now, time::sleep};
+
+const LEASE: Duration = Duration::from_millis(100);
+
+/// Returns a quota that recovers in one second.
+fn rate(permits: u64) -> Policy {
+    Policy::gcra("test", Quota::per_second(permits))
+}
+
+/// Returns a builder of a limiter that stands for a process: with a connection of its own.
+async fn process(server: &Server, policy: &Policy) -> Builder<Connection> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("process-{}", NUMBER.fetch_add(1, Relaxed));
+    let client = connect_with(&server.url(), &ConnectOptions::new().with_name(&name)).await;
+    // Longer than the machine may be busy with other tests.
+    RedisLimiter::builder(client.unwrap(), policy.clone()).deadline(Duration::from_secs(1))
+}
+
+async fn leasing(server: &Server, policy: &Policy) -> RedisLimiter {
+    process(server, policy).await.lease(LEASE).build().unwrap()
+}
+
+/// How often the server ran a script.
+fn calls(server: &Server) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let lines = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+    lines.filter_map(calls).sum()
+}
+
+/// What was admitted: from when to when it was decided, and how many permits.
+#[derive(Clone, Default)]
+struct Audit(Arc<Mutex<Vec<(Instant, Instant, u64)>>>);
+
+impl Audit {
+    fn add(&self, begun: Instant, permits: u64) {
+        self.0.lock().unwrap().push((begun, Instant::now(), permits));
+    }
+
+    fn admitted(&self) -> u64 {
+        self.0.lock().unwrap().iter().map(|(_, _, permits)| permits).sum()
+    }
+
+    /// Returns by how many permits the bound of a quota was exceeded at most, in windows from 1 ms to 1 s that
+    /// begin every 0.2 ms. An admission counts if it was begun and ended in the window.
+    fn over(&self, policy: &Policy) -> i64 {
+        const GRID: i64 = 200;
+        let quota = policy.limits()[0].quota();
+        let (burst, rate) =
+            (quota.burst() as f64, quota.permits() as f64 / quota.window().as_secs_f64());
+        let all = self.0.lock().unwrap();
+        let first = all.iter().map(|(begun, _, _)| *begun).min().unwrap();
+        let micros = |at: Instant| at.duration_since(first).as_micros() as i64;
+        let end = all.iter().map(|(_, ended, _)| micros(*ended)).max().unwrap();
+        let mut most = f64::MIN;
+        for window in [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000_i64] {
+            // How many admissions lie in the window that begins at a point of the grid.
+            let mut steps = vec![0_i64; (end / GRID + 2) as usize];
+            for (begun, ended, permits) in all.iter() {
+                let from = ((micros(*ended) - window).max(0) + GRID - 1) / GRID;
+                let to = micros(*begun) / GRID;
+                if from <= to {
+                    steps[from as usize] += *permits as i64;
+                    steps[to as usize + 1] -= *permits as i64;
+                }
+            }
+            let mut count = 0;
+            for step in steps {
+                count += step;
+                most = most.max(count as f64 - burst - rate * window as f64 / 1e6);
+            }
+        }
+        most.ceil() as i64
+    }
+}
+
+/// Checks in a loop until `end`, and returns how many were admitted and refused. `pause` is between two checks.
+async fn load(limiter: &RedisLimiter, audit: &Audit, end: Instant, pause: Duration) -> (u64, u64) {
+    let (mut admitted, mut refused) = (0, 0);
+    while Instant::now() < end {
+        let begun = Instant::now();
+        match limiter.check("key").await {
+            Ok(decision) if decision.is_admitted() => {
+                audit.add(begun, 1);
+                admitted += 1;
+            }
+            _ => refused += 1,
+        }
+        if pause.is_zero() {
+            yield_now().await;
+        } else {
+            sleep(pause).await;
+        }
+    }
+    (admitted, refused)
+}
+
+/// Shows that each permit of a lease is counted once, after the leases have ended.
+async fn assert_all_is_counted(limiter: &RedisLimiter) {
+    sleep(2 * LEASE).await;
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    let Counters { lease_permits, leased, lease_unused, lease_returned, .. } = limiter.counters();
+    assert_eq!(lease_permits, leased + lease_unused + lease_returned, "{:?}", limiter.counters());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_process_alone_leases_soon_and_uses_all_of_the_limit() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(20_000);
+    let limiter = leasing(&server, &policy).await;
+    assert_eq!(limiter.lease(), Some(LEASE));
+    let start = Instant::now();
+    let end = start + Duration::from_secs(2);
+    let (admitted, refused) = load(&limiter, &audit, end, Duration::ZERO).await;
+    let (took, calls) = (start.elapsed().as_secs_f64(), calls(&server));
+    println!("{admitted} admitted, {refused} refused, {calls} calls in {took} s");
+    let most = 20_000.0 * (1.0 + took);
+    assert!(audit.over(&policy) <= 0, "{}", audit.over(&policy));
+    assert!(admitted as f64 > 0.9 * most, "{admitted} of {most}");
+    assert!((calls as f64) < 0.01 * admitted as f64, "{calls} calls");
+    assert_all_is_counted(&limiter).await;
+}
+
+/// Processes with and without leases share a key, refund, are dropped and lose replies, and never exceed the
+/// limit together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_with_and_without_leases_stay_within_the_limit_together() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(5_000);
+    let end = Instant::now() + Duration::from_secs(3);
+    let process = |number: u64| {
+        let (server, policy, audit) = (&server, &policy, &audit);
+        async move {
+            // Every fourth process has no leases.
+            let lease = (number % 4 != 3).then_some(LEASE);
+            let pause = Duration::from_micros(200 * number);
+            while Instant::now() < end {
+                let builder = process(server, policy).await;
+                let builder = if let Some(lease) = lease { builder.lease(lease) } else { builder };
+                // Each second process is dropped now and then, and gives its permits back.
+                let life = Duration::from_millis(if number % 2 == 0 { 3_000 } else { 150 });
+                let limiter = builder.build().unwrap();
+                let _ = load(&limiter, audit, end.min(Instant::now() + life), pause).await;
+            }
+        }
+    };
+    let all_at_once = async {
+        // All that there is, by a process that has no leases.
+        let plain = self::process(&server, &policy).await.denial_cache(0).build().unwrap();
+        while Instant::now() < end {
+            let left = plain.peek("key").await.unwrap().remaining();
+            let begun = Instant::now();
+            if let Ok(cost) = Cost::new(left)
+                && plain.check_n("key", cost).await.unwrap().is_admitted()
+            {
+                audit.add(begun, left);
+            }
+            sleep(Duration::from_millis(90)).await;
+        }
+    };
+    tokio::join!(join_all((0..8).map(process)), all_at_once);
+    let over = audit.over(&policy);
+    println!("{} admitted, {over} permits over the bound", audit.admitted());
+    assert!(over <= 0, "{over} permits over the bound");
+    assert!(audit.admitted() > 15_000, "{}", audit.admitted());
+}
+
+/// A lease is charged for its end, so that a check that another process makes right then finds no more room than
+/// there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_spent_at_its_end_counts_for_a_full_check_after_it() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(10_000);
+    let (leases, plain) = (leasing(&server, &policy).await, process(&server, &policy).await);
+    let plain = plain.build().unwrap();
+    // Until there is a lease of some size.
+    let warm = Instant::now() + Duration::from_millis(300);
+    let _ = load(&leases, &audit, warm, Duration::from_micros(500)).await;
+    sleep(LEASE * 3 / 4).await;
+    while leases.counters().leases < 20 {
+        let begun = Instant::now();
+        if leases.check("key").await.unwrap().is_admitted() {
+            audit.add(begun, 1);
+        }
+    }
+    for _ in 0..2_000 {
+        let begun = Instant::now();
+        let left = plain.peek("key").await.unwrap().remaining();
+        if let Ok(cost) = Cost::new(left)
+            && plain.check_n("key", cost).await.unwrap().is_admitted()
+        {
+            audit.add(begun, left);
+        }
+        let begun = Instant::now();
+        if leases.check("key").await.unwrap().source() == Source::Lease {
+            audit.add(begun, 1);
+        }
+    }
+    assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_used_up_is_asked_for_twice_a_lease() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(2_000);
+    let limiters = join_all((0..4).map(|_| leasing(&server, &policy))).await;
+    let warm = Instant::now() + Duration::from_millis(1_500);
+    let pause = Duration::from_millis(1);
+    let run = |end: Instant| {
+        join_all(limiters.iter().flat_map(|limiter| {
+            (0..25).map(|_| load(limiter, &audit, end, pause)).collect::<Vec<_>>()
+        }))
+    };
+    let _ = run(warm).await;
+    let before = calls(&server);
+    let results = run(Instant::now() + Duration::from_secs(2)).await;
+    let calls = calls(&server) - before;
+    let decisions: u64 = results.iter().map(|(admitted, refused)| admitted + refused).sum();
+    println!("{calls} calls for {decisions} decisions");
+    assert!(decisions > 20_000, "the machine was too slow");
+    // Four processes, each every 50 ms, and the leases before they are used up.
+    assert!(calls < 400, "{calls} calls for {decisions} decisions");
+    assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
+}
+
+/// A policy of which hardly anything recovers during a test.
+fn slow(permits: u64) -> Policy {
+    Policy::gcra("test", Quota::new(permits, Duration::from_secs(100_000)).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_spent_comes_back_while_tasks_check() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let end = Instant::now() + LEASE * 5;
+    let pause = Duration::from_micros(100);
+    let tasks = join_all((0..4).map(|_| load(&limiter, &audit, end, pause)));
+    let drains = async {
+        while Instant::now() < end {
+            sleep(LEASE / 3).await;
+            limiter.drain(Duration::from_secs(1)).await.unwrap();
+        }
+    };
+    tokio::join!(tasks, drains);
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    let counters = limiter.counters();
+    let Counters { admitted, lease_permits, leased, lease_unused, lease_returned, .. } = counters;
+    println!("{counters:?}");
+    assert!(lease_returned > 100, "{counters:?}");
+    assert_eq!(lease_permits, leased + lease_unused + lease_returned);
+    assert_eq!(audit.admitted(), admitted + leased);
+    // The first check of a request that nobody waited for any more counts as well.
+    let charged = limiter.peek("key").await.unwrap().used();
+    let expected = audit.admitted() + lease_unused;
+    assert!((expected..=expected + 5).contains(&charged), "{charged} charged of {expected}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limiter_that_is_dropped_gives_its_leases_back() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let end = Instant::now() + LEASE * 3;
+    let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
+    let held = limiter.counters().lease_permits + limiter.counters().admitted - audit.admitted();
+    assert!(held > 10, "{held}");
+    let plain = process(&server, &slow(100_000)).await.build().unwrap();
+    drop(limiter);
+    let start = Instant::now();
+    while plain.peek("key").await.unwrap().used() > audit.admitted() + 5 {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
+    let server = Server::start();
+    let limiter = leasing(&server, &slow(10_000)).await;
+    // The first reservation is a check, which a refund gives back at the server, less the length of a lease.
+    let first = limiter.reserve("cold", Cost::ONE, Duration::ZERO).await.unwrap();
+    assert_eq!(first.decision().source(), Source::Store);
+    assert_eq!(limiter.refund(first.into_receipt().unwrap()).await.unwrap(), 1);
+
+    // Until the lease has some permits.
+    let mut found = 0;
+    for _ in 0..1_000 {
+        let before = calls(&server);
+        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+        let decision = reserved.decision();
+        if decision.source() == Source::Lease {
+            assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 1);
+            let again = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap().decision();
+            if calls(&server) == before {
+                assert_eq!(again.remaining(), decision.remaining());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 100, "{found}");
+    // A large cost goes to the server, and a reset ends the leases.
+    let large = limiter.check_n("key", Cost::new(3_000).unwrap()).await.unwrap();
+    assert_eq!((large.is_admitted(), large.source()), (true, Source::Store));
+    limiter.reset("key").await.unwrap();
+    assert_eq!(limiter.peek("key").await.unwrap().remaining(), 10_000);
+    assert_eq!(limiter.check("key").await.unwrap().source(), Source::Store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tiers_by_with_policy_have_leases_of_their_own() {
+    let server = Server::start();
+    let quota = |permits| Quota::new(permits, Duration::from_secs(100)).unwrap();
+    let tier = |number: u64| Policy::gcra("test", quota(100_000 + 100 * number));
+    let builder = process(&server, &tier(0)).await.lease(Duration::from_secs(10));
+    let limiter = builder.build().unwrap();
+    let tiers: Vec<_> = (1..=300).map(tier).collect();
+    let checks = 50;
+    for number in 0..checks {
+        for (tier, policy) in tiers.iter().enumerate() {
+            // As a program that looks the policy up for each request.
+            let handle = limiter.with_policy(policy).unwrap();
+            let decision = handle.check(format!("key-{tier}")).await.unwrap();
+            assert!(decision.is_admitted(), "{number} {tier}");
+            assert_eq!(decision.limit(), policy.limits()[0].quota().burst());
+        }
+    }
+    let counters = limiter.counters();
+    println!("{} calls, {counters:?}", calls(&server));
+    assert!(counters.leases > 300);
+    assert!(calls(&server) < checks * 300 / 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fresh_keys_end_no_lease_and_take_bounded_memory() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter =
+        process(&server, &rate(10_000)).await.lease(LEASE).lease_keys(64).build().unwrap();
+    let end = Instant::now() + Duration::from_secs(2);
+    let flood = join_all((0..50).map(async |task| {
+        let mut number = 0_u64;
+        while Instant::now() < end {
+            number += 1;
+            assert!(limiter.check(format!("{task}-{number}")).await.unwrap().is_admitted());
+        }
+        number
+    }));
+    let busy = load(&limiter, &audit, end, Duration::from_micros(200));
+    let (flood, (admitted, refused)) = tokio::join!(flood, busy);
+    let flood: u64 = flood.iter().sum();
+    let calls = calls(&server);
+    println!("{flood} fresh keys, {admitted} and {refused} of the busy key, {calls} calls");
+    assert!(limiter.counters().leases > 3, "{:?}", limiter.counters());
+    assert_eq!(refused, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_data_lets_through_the_burst_once_more_at_most() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(2_000);
+    let limiters = join_all((0..3).map(|_| leasing(&server, &policy))).await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let flush = async {
+        sleep(Duration::from_millis(500)).await;
+        server.command(&["FLUSHALL"]).unwrap();
+    };
+    let loads = limiters.iter().map(|limiter| load(limiter, &audit, end, Duration::ZERO));
+    tokio::join!(join_all(loads), flush);
+    let over = audit.over(&policy);
+    println!("{over} permits over the bound");
+    assert!((1_000..=2_000).contains(&over), "{over} permits over the bound");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_without_leases_are_checked_at_the_server() {
+    let server = Server::start();
+    for (policy, lease) in [
+        ("1000/s burst 10", None),
+        ("1000/s burst 100", Some(Duration::from_millis(25))),
+        ("1000/s by leaky-queue depth 10", None),
+        ("1000/s by fixed-window", None),
+        ("1000/s by sliding-log", None),
+    ] {
+        let limiter = leasing(&server, &Policy::parse("test", policy).unwrap()).await;
+        assert_eq!(limiter.lease(), lease, "{policy}");
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+    }
+    let error = process(&server, &rate(1)).await.lease(Duration::ZERO).build().unwrap_err();
+    assert_eq!(error.to_string(), "invalid lease of 0ns: use 1ms to 3600s");
+}
+
+/// A refused caller is told when the store is asked again, and is not refused at that moment because of the wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &rate(1_000)).await;
+    let mut found = 0;
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        let begun = Instant::now();
+        let decision = limiter.check("key").await.unwrap();
+        if decision.is_admitted() {
+            audit.add(begun, 1);
+        } else if decision.source() == Source::Cache {
+            let wait = decision.retry_after().unwrap();
+            assert!(wait <= LEASE && decision.remaining() == 0, "{decision:?}");
+            found += 1;
+            sleep(wait).await;
+            let again = limiter.check("key").await.unwrap();
+            assert!(again.is_admitted(), "{again:?} after {decision:?}");
+        }
+    }
+    assert!(found > 10, "{found}");
+}
