@@ -22,6 +22,11 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
             }
             Ok(())
         }
+        ["fleet"] | ["fleet", "--quick"] | ["fleet", "--audit", _] => {
+            let server = test::choose(shell)?;
+            let _server = shell.push_env("LIMITER_SERVER", server);
+            run_package(shell, "fleet", "release", &words)
+        }
         _ => run_through_redis(shell, arguments),
     }
 }
@@ -94,5 +99,5 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 
 /// What may follow on the command line.
 pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | layer [--quick] | \
-                                  redis [--quick] [--scripts [SCRIPT...]] | redis-memory; redis: \
+                                  fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...]] | redis-memory; redis: \
                                   [--server NAME]";

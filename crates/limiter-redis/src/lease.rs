@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::Cost;
+use limiter_core::{Cost, Decision};
 
 pub(crate) use self::{
     grant::Grant,
@@ -44,14 +44,15 @@ impl<C: ScriptClient> Leases<C> {
         Self { sender: Arc::clone(sender), table: Table::new(keys) }
     }
 
-    /// Spends permits of a lease, or joins or starts a request for one. Returns `None` if the store has to
-    /// decide.
-    pub(crate) fn take(
+    /// Spends permits of a lease, or joins or starts a request for one. `spend` gets the decision and the lease.
+    /// Returns `None` if the store has to decide.
+    pub(crate) fn take<T>(
         self: &Arc<Self>,
         (handle, key, terms): (&Arc<Handle>, &[u8], LeaseTerms),
         cost: Cost,
         now: Instant,
-    ) -> Option<Found> {
+        spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
+    ) -> Option<Result<T, Found>> {
         let hash = self.table.hash(key);
         let spent = self.table.with((hash, key, handle), |leased| {
             let current = leased.current();
@@ -63,11 +64,10 @@ impl<C: ScriptClient> Leases<C> {
             if grant.gets_low(left) && leased.must_ask_ahead(now) {
                 self.start(Arc::clone(leased));
             }
-            let decision = grant.admitted(left, now);
-            Ok(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))))
+            Ok(spend(grant.admitted(left, now), grant))
         });
         let leased = match spent {
-            Some(Ok(answered)) => return Some(Found::Answered(answered)),
+            Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
             Some(Err(Some(leased))) => leased,
             None if cost.get() > self.longest_cost(handle) => return None,
@@ -85,7 +85,7 @@ impl<C: ScriptClient> Leases<C> {
         if let Found::Awaited { must_ask: true, .. } = found {
             self.start(leased);
         }
-        Some(found)
+        Some(Err(found))
     }
 
     /// Returns the largest cost that can ever fit.

@@ -38,46 +38,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-        let context = &self.sender.context;
-        let key = match context.keys.of(key) {
-            Ok(key) => key,
-            Err(error) => return Answer::ready(Err(error)),
-        };
-        let denials = &context.denials;
-        let now = Instant::now();
-        let awaited = match self.leased(&key, cost, now) {
-            Some(Found::Answered(
-                Answered::Admitted(decision, _) | Answered::Refused(decision),
-            )) => {
-                return Answer::ready(Ok(decision));
-            }
-            Some(Found::Awaited { outcome, .. }) => Some(outcome),
-            None => None,
-        };
-        if awaited.is_none()
-            && let Some(denial) = denials.find(&key, &self.handle.policy, cost, now)
-        {
-            context.events.tally.cached.add();
-            return Answer::ready(Ok(denial));
-        }
-        let limiter = self.clone();
-        Answer::pending(async move {
-            let Self { sender, handle, .. } = &limiter;
-            let decided = match awaited {
-                Some(outcome) => limiter.awaited(outcome).await.map(|answered| match answered {
-                    Answered::Admitted(decision, _) | Answered::Refused(decision) => decision,
-                }),
-                None => {
-                    let ticket = sender.context.denials.ticket(&key);
-                    let check = Check { cost, wanted: 0, ticket };
-                    sender.check(handle, &key, check).await.map(|reply| reply.decision)
-                }
-            };
-            decided.or_else(|error| {
-                let local = limiter.locally(&key, |local| local.decide(&key, cost));
-                local.or_else(|| limiter.without_store(&key)).ok_or(error)
-            })
-        })
+        let stored = self.sender.context.keys.with(key, |key| self.check_stored(key, cost));
+        stored.unwrap_or_else(|error| Answer::ready(Err(error)))
     }
 
     fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
@@ -93,9 +55,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         Answer::pending(async move {
             let key = key?;
-            let leased = match limiter.leased(&key, cost, Instant::now()) {
-                Some(Found::Answered(answered)) => Some(Ok(answered)),
-                Some(Found::Awaited { outcome, .. }) => Some(limiter.awaited(outcome).await),
+            let spend = |decision, grant: &Arc<Grant>| {
+                Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
+            };
+            let leased = match limiter.leased(&key, cost, Instant::now(), spend) {
+                Some(Ok(answered) | Err(Found::Answered(answered))) => Some(Ok(answered)),
+                Some(Err(Found::Awaited { outcome, .. })) => Some(limiter.awaited(outcome).await),
                 None => None,
             };
             let reserved = match leased {
@@ -189,10 +154,53 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns what a lease has for a cost, `None` if the store has to decide.
-    fn leased(&self, key: &[u8], cost: Cost, now: Instant) -> Option<Found> {
+    /// Checks the store's key of a subject.
+    fn check_stored(&self, key: &[u8], cost: Cost) -> Answer<Decision> {
+        let (context, now) = (&self.sender.context, Instant::now());
+        let awaited = match self.leased(key, cost, now, |decision, _| decision) {
+            Some(Ok(decision))
+            | Some(Err(Found::Answered(
+                Answered::Admitted(decision, _) | Answered::Refused(decision),
+            ))) => return Answer::ready(Ok(decision)),
+            Some(Err(Found::Awaited { outcome, .. })) => Some(outcome),
+            None => None,
+        };
+        if awaited.is_none()
+            && let Some(denial) = context.denials.find(key, &self.handle.policy, cost, now)
+        {
+            context.events.tally.cached.add();
+            return Answer::ready(Ok(denial));
+        }
+        let (limiter, key) = (self.clone(), key.to_vec());
+        Answer::pending(async move {
+            let Self { sender, handle, .. } = &limiter;
+            let decided = match awaited {
+                Some(outcome) => limiter.awaited(outcome).await.map(|answered| match answered {
+                    Answered::Admitted(decision, _) | Answered::Refused(decision) => decision,
+                }),
+                None => {
+                    let ticket = sender.context.denials.ticket(&key);
+                    let check = Check { cost, wanted: 0, ticket };
+                    sender.check(handle, &key, check).await.map(|reply| reply.decision)
+                }
+            };
+            decided.or_else(|error| {
+                let local = limiter.locally(&key, |local| local.decide(&key, cost));
+                local.or_else(|| limiter.without_store(&key)).ok_or(error)
+            })
+        })
+    }
+
+    /// Spends permits of a lease, `None` if the store has to decide.
+    fn leased<T>(
+        &self,
+        key: &[u8],
+        cost: Cost,
+        now: Instant,
+        spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
+    ) -> Option<Result<T, Found>> {
         let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
-        leases.take((&self.handle, key, terms), cost, now)
+        leases.take((&self.handle, key, terms), cost, now, spend)
     }
 
     /// Waits for the reply to a request for permits.

@@ -1,12 +1,9 @@
 //! The keys that this process leases: a bounded number, found without a lock.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Instant,
-};
+use std::{hash::BuildHasher, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwapOption;
+use foldhash::quality::RandomState;
 
 use super::leased_key::LeasedKey;
 use crate::handle::Handle;
@@ -24,7 +21,7 @@ impl Table {
     /// Returns a table of at least so many places.
     pub(super) fn new(keys: usize) -> Self {
         let lines = 0..keys.div_ceil(PLACES).max(1);
-        Self { lines: lines.map(|_| Default::default()).collect(), seed: RandomState::new() }
+        Self { lines: lines.map(|_| Default::default()).collect(), seed: RandomState::default() }
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {

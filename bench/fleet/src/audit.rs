@@ -1,0 +1,155 @@
+//! Whether processes that are stopped, killed and cut off stay within the limit together.
+
+use std::{
+    collections::HashMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+use limiter_test::server::Server;
+
+use crate::child::Job;
+
+const RATE: u64 = 20_000;
+const PROCESSES: usize = 6;
+
+/// How long a part is, whose admissions are checked together.
+const PART: u64 = 30;
+
+/// The windows begin at each of so many microseconds.
+const GRID: i64 = 100;
+
+const WINDOWS: [i64; 9] =
+    [1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 300_000, 600_000, 1_000_000];
+
+/// Runs the processes for so many seconds, and prints by how much the limit was exceeded at most.
+pub(crate) fn run(seconds: u64) -> Result<()> {
+    let server = Server::start();
+    let folder = env::temp_dir().join(format!("limiter-audit-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let (mut total, mut worst, mut seed) = (0, i64::MIN, 1_u64);
+    let mut faults = HashMap::<&str, u64>::new();
+    for part in 0..seconds.div_ceil(PART) {
+        let (admitted, over) = one_part(&server, &folder, &mut seed, &mut faults)?;
+        total += admitted;
+        worst = worst.max(over);
+        println!(
+            "{} s: {total} admitted, at most {worst} permits over the bound ({over} in the last {PART} s); {faults:?}",
+            (part + 1) * PART
+        );
+    }
+    fs::remove_dir_all(&folder)?;
+    ensure!(worst <= 0, "the limit was exceeded by {worst} permits");
+    Ok(())
+}
+
+fn one_part(
+    server: &Server,
+    folder: &Path,
+    seed: &mut u64,
+    faults: &mut HashMap<&'static str, u64>,
+) -> Result<(usize, i64)> {
+    let (mut logs, end) = (Vec::new(), Instant::now() + Duration::from_secs(PART));
+    let mut start = |left: Duration| -> Result<Child> {
+        let log = folder.join(logs.len().to_string());
+        logs.push(log.clone());
+        start_child(server, log, left)
+    };
+    let mut children = (0..PROCESSES)
+        .map(|_| start(end.saturating_duration_since(Instant::now())))
+        .collect::<Result<Vec<_>>>()?;
+    while Instant::now() + Duration::from_secs(2) < end {
+        thread::sleep(Duration::from_millis(random(seed, 150)));
+        let index = usize::try_from(random(seed, PROCESSES as u64))?;
+        let child = children.get_mut(index).context("a process")?;
+        match random(seed, 4) {
+            0 => {
+                signal("-STOP", child)?;
+                thread::sleep(Duration::from_millis(random(seed, 600)));
+                signal("-CONT", child)?;
+                *faults.entry("stopped").or_default() += 1;
+            }
+            1 => {
+                child.kill()?;
+                child.wait()?;
+                *child = start(end.saturating_duration_since(Instant::now()))?;
+                *faults.entry("killed").or_default() += 1;
+            }
+            2 => {
+                server.command(&["CLIENT", "KILL", "TYPE", "normal"])?;
+                *faults.entry("cut off").or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    for mut child in children {
+        child.wait()?;
+    }
+    let mut all = Vec::new();
+    for log in &logs {
+        let bytes = fs::read(log).unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, i64::from_le_bytes);
+        all.extend(bytes.chunks_exact(16).map(|pair| (number(&pair[..8]), number(&pair[8..]))));
+        let _ = fs::remove_file(log);
+    }
+    Ok((all.len(), over(&all)))
+}
+
+fn start_child(server: &Server, log: PathBuf, left: Duration) -> Result<Child> {
+    let job = Job {
+        contender: "leases".to_owned(),
+        url: server.url(),
+        rate: RATE,
+        keys: 1,
+        // Half as much again as there is, together.
+        checks: 1.5 * RATE as f64 / PROCESSES as f64,
+        begins: SystemTime::now().duration_since(UNIX_EPOCH)?,
+        seconds: left.as_secs_f64(),
+        log: Some(log),
+    };
+    job.start()
+}
+
+/// Returns by how many permits the admissions exceed the bound at most, in windows that begin at the points of the
+/// grid. An admission counts if it was begun and ended in the window.
+fn over(all: &[(i64, i64)]) -> i64 {
+    let first = all.iter().map(|(begun, _)| *begun).min().unwrap_or(0);
+    let last = all.iter().map(|(_, ended)| *ended).max().unwrap_or(0) - first;
+    let mut most = i64::MIN;
+    for window in WINDOWS {
+        let mut steps = vec![0_i64; usize::try_from(last / GRID + 2).unwrap_or(0)];
+        for (begun, ended) in all {
+            let from = ((ended - first - window).max(0) + GRID - 1) / GRID;
+            let to = (begun - first) / GRID;
+            if let (true, Ok(from), Ok(to)) =
+                (from <= to, usize::try_from(from), usize::try_from(to + 1))
+            {
+                steps[from] += 1;
+                steps[to] -= 1;
+            }
+        }
+        let bound = RATE as i64 + RATE as i64 * window / 1_000_000;
+        let mut count = 0;
+        for step in steps {
+            count += step;
+            most = most.max(count - bound);
+        }
+    }
+    most
+}
+
+fn signal(name: &str, child: &Child) -> Result<()> {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status()?;
+    ensure!(status.success(), "kill {name} failed");
+    Ok(())
+}
+
+/// Returns a number below `most` that looks random.
+fn random(seed: &mut u64, most: u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) % most
+}
