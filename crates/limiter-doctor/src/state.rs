@@ -120,7 +120,8 @@ fn gcra(state: &Gcra, text: &str, now: u64) -> State {
     let in_words = |ticks: u64| micros_of(micros(ticks.into()));
     let debt = tat.saturating_sub(u128::from(now) * scale);
     let used = u64::try_from(debt.div_ceil(increment.into())).unwrap_or(u64::MAX);
-    let paid_off = when("the time at which the debt is paid off", micros(tat), now);
+    let paid_off =
+        when("the time at which the debt, with permits in leases, is paid off", micros(tat), now);
     let largest = format!("the largest debt that the quota can leave: {}", in_words(reach));
     let fields = vec![
         field(text, 0, "TAT", paid_off),

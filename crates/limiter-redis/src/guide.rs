@@ -1,6 +1,7 @@
 //! How to use limiters through Redis.
 //!
 //! - [`failure`]: what is decided while the server is slow or unreachable.
+//! - [`fleet`]: how many processes share a limit: a call for each check, leases, or a share each.
 //! - [`production`]: how to set up, size and read a server; clusters, failovers and deployments.
 //! - [`states`](crate::states): what each stored value means.
 //!
@@ -19,6 +20,19 @@
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 pub mod failure {}
+
+#[doc = include_str!("../docs/guide/fleet.md")]
+///
+/// [`Builder::lease`]: crate::Builder::lease
+/// [`Builder::lease_keys`]: crate::Builder::lease_keys
+/// [`Counters`]: crate::Counters
+/// [`FailurePolicy::Local`]: crate::FailurePolicy::Local
+/// [`RedisLimiter`]: crate::RedisLimiter
+/// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
+/// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
+/// [`Source::Lease`]: limiter_core::Source::Lease
+/// [`failure`]: crate::guide::failure
+pub mod fleet {}
 
 #[doc = include_str!("../docs/guide/production.md")]
 ///

@@ -167,12 +167,6 @@ impl<C: ScriptClient> Leases<C> {
             drop(operating);
         }));
     }
-
-    /// Returns how many permits were granted by leases that are not counted yet.
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> u64 {
-        self.table.all().map(|leased| leased.held()).sum()
-    }
 }
 
 impl<C: ScriptClient> Drop for Leases<C> {

@@ -5,13 +5,15 @@
 //! once for all limiters, because quotas are arguments.
 
 mod gcra;
+mod lease;
 mod limit;
 mod plan;
 mod reply;
 
 use gcra::Gcra;
+pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
-pub(crate) use plan::{Charged, CheckReply, LeaseTerms, Plan};
+pub(crate) use plan::{Charged, CheckReply, Plan};
 pub(crate) use reply::numbers;
 
 use std::{

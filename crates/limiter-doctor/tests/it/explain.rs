@@ -68,7 +68,7 @@ async fn a_state_prints_in_words() {
         "",
         "gcra: 10 of 20 permits in use, and 10 left. The limit is fresh in ",
         &format!("  stored     \"{state}\""),
-        &format!("  TAT        {tat}  the time at which the debt is paid off, in "),
+        &format!("  TAT        {tat}  the time at which the debt, with permits in leases, is paid off, in "),
         "  increment  360000000         each permit adds 6 min of debt",
         "  reach      7200000000        the largest debt that the quota can leave: 2 h",
     ]) {

@@ -303,14 +303,6 @@ impl LeasedKey {
         self.current.swap(None).into_iter().chain(state.next.take()).collect()
     }
 
-    /// Returns how many permits were granted by leases that are not counted yet.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> u64 {
-        let state = self.lock();
-        let current = self.current.load_full();
-        current.iter().chain(&state.next).map(|grant| grant.permits).sum()
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // No operation under the lock can leave it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use limiter_core::{Algorithm, Limit, Usage};
 
-use super::plan::LeaseTerms;
-
 /// A debt that drains, in ticks: microseconds, or their ten-thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
@@ -54,20 +52,6 @@ impl Gcra {
 
     pub(super) const fn reach(&self) -> u64 {
         self.capacity().saturating_add(self.horizon)
-    }
-
-    /// Returns the terms of leases that last `longest` at most, and a quarter of the time in which the burst
-    /// recovers. `None` if that is too short for more than a few permits a round trip.
-    pub(super) fn lease(&self, longest: Duration) -> Option<LeaseTerms> {
-        const SHORTEST: u64 = 5_000;
-        let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-        let micros = longest.min(self.capacity() / self.scale / 4);
-        let ticks = micros * self.scale;
-        (micros >= SHORTEST).then(|| LeaseTerms {
-            length: Duration::from_micros(micros),
-            ticks,
-            half: ticks / 2 / self.increment,
-        })
     }
 
     /// Returns ticks as scripts read and write them.

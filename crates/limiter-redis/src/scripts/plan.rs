@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fred::bytes::Bytes;
 use limiter_core::{Algorithm, Cost, Decision, Policy};
 
-use super::{ScriptLimit, Scripts, limit::Family, limit::argument};
+use super::{ScriptLimit, Scripts, lease::LeaseTerms, limit::Family, limit::argument};
 use crate::client::ScriptCall;
 
 /// A policy, as the server's scripts apply it.
@@ -19,17 +19,6 @@ pub(crate) struct Plan {
     alone: Option<(Family, Arc<[Bytes]>)>,
     longest_delay: Duration,
     pub(crate) lease: Option<LeaseTerms>,
-}
-
-/// What a process may lease of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseTerms {
-    /// How long a lease lasts, in whole microseconds.
-    pub(crate) length: Duration,
-    /// The same in ticks of the quota.
-    pub(super) ticks: u64,
-    /// How many permits recover in half of it.
-    pub(crate) half: u64,
 }
 
 /// What a script replied to a check or a reservation.
@@ -87,7 +76,7 @@ impl Plan {
             ([limit], [ScriptLimit { gcra: Some(gcra), .. }])
                 if limit.algorithm() == Algorithm::Gcra =>
             {
-                lease.and_then(|longest| gcra.lease(longest))
+                lease.and_then(|longest| LeaseTerms::of(gcra, longest))
             }
             _ => None,
         };

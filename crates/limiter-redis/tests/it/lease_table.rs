@@ -1,0 +1,140 @@
+//! What becomes of leased permits: of those that are not spent, that are refunded, and of many keys.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Policy, Quota, Source};
+use limiter_redis::Counters;
+use limiter_test::server::Server;
+use tokio::time::sleep;
+
+use crate::leases::{Audit, LEASE, calls, leasing, load, process, rate};
+
+/// A policy of which hardly anything recovers during a test.
+fn slow(permits: u64) -> Policy {
+    Policy::gcra("test", Quota::new(permits, Duration::from_secs(100_000)).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_spent_comes_back_while_tasks_check() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let end = Instant::now() + LEASE * 5;
+    let pause = Duration::from_micros(100);
+    let tasks = join_all((0..4).map(|_| load(&limiter, &audit, end, pause)));
+    let drains = async {
+        while Instant::now() < end {
+            sleep(LEASE / 3).await;
+            limiter.drain(Duration::from_secs(1)).await.unwrap();
+        }
+    };
+    tokio::join!(tasks, drains);
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    let counters = limiter.counters();
+    let Counters { admitted, lease_permits, leased, lease_unused, lease_returned, .. } = counters;
+    println!("{counters:?}");
+    assert!(lease_returned > 100, "{counters:?}");
+    assert_eq!(lease_permits, leased + lease_unused + lease_returned);
+    assert_eq!(audit.admitted(), admitted + leased);
+    // The first check of a request that nobody waited for any more counts as well.
+    let charged = limiter.peek("key").await.unwrap().used();
+    let expected = audit.admitted() + lease_unused;
+    assert!((expected..=expected + 5).contains(&charged), "{charged} charged of {expected}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limiter_that_is_dropped_gives_its_leases_back() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let end = Instant::now() + LEASE * 3;
+    let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
+    let held = limiter.counters().lease_permits + limiter.counters().admitted - audit.admitted();
+    assert!(held > 10, "{held}");
+    let plain = process(&server, &slow(100_000)).await.build().unwrap();
+    drop(limiter);
+    let start = Instant::now();
+    while plain.peek("key").await.unwrap().used() > audit.admitted() + 5 {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
+    let server = Server::start();
+    let limiter = leasing(&server, &slow(10_000)).await;
+    // The first reservation is a check, which a refund gives back at the server, less the length of a lease.
+    let first = limiter.reserve("cold", Cost::ONE, Duration::ZERO).await.unwrap();
+    assert_eq!(first.decision().source(), Source::Store);
+    assert_eq!(limiter.refund(first.into_receipt().unwrap()).await.unwrap(), 1);
+
+    // Until the lease has some permits.
+    let mut found = 0;
+    for _ in 0..1_000 {
+        let before = calls(&server);
+        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+        let decision = reserved.decision();
+        if decision.source() == Source::Lease {
+            assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 1);
+            let again = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap().decision();
+            if calls(&server) == before {
+                assert_eq!(again.remaining(), decision.remaining());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 100, "{found}");
+    // A large cost goes to the server, and a reset ends the leases.
+    let large = limiter.check_n("key", Cost::new(3_000).unwrap()).await.unwrap();
+    assert_eq!((large.is_admitted(), large.source()), (true, Source::Store));
+    limiter.reset("key").await.unwrap();
+    assert_eq!(limiter.peek("key").await.unwrap().remaining(), 10_000);
+    assert_eq!(limiter.check("key").await.unwrap().source(), Source::Store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tiers_by_with_policy_have_leases_of_their_own() {
+    let server = Server::start();
+    let quota = |permits| Quota::new(permits, Duration::from_secs(100)).unwrap();
+    let tier = |number: u64| Policy::gcra("test", quota(100_000 + 100 * number));
+    let builder = process(&server, &tier(0)).await.lease(Duration::from_secs(10));
+    let limiter = builder.build().unwrap();
+    let tiers: Vec<_> = (1..=300).map(tier).collect();
+    let checks = 50;
+    for number in 0..checks {
+        for (tier, policy) in tiers.iter().enumerate() {
+            // As a program that looks the policy up for each request.
+            let handle = limiter.with_policy(policy).unwrap();
+            let decision = handle.check(format!("key-{tier}")).await.unwrap();
+            assert!(decision.is_admitted(), "{number} {tier}");
+            assert_eq!(decision.limit(), policy.limits()[0].quota().burst());
+        }
+    }
+    let counters = limiter.counters();
+    println!("{} calls, {counters:?}", calls(&server));
+    assert!(counters.leases > 300);
+    assert!(calls(&server) < checks * 300 / 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fresh_keys_end_no_lease_and_take_bounded_memory() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter =
+        process(&server, &rate(10_000)).await.lease(LEASE).lease_keys(64).build().unwrap();
+    let end = Instant::now() + Duration::from_secs(2);
+    let flood = join_all((0..50).map(async |task| {
+        let mut number = 0_u64;
+        while Instant::now() < end {
+            number += 1;
+            assert!(limiter.check(format!("{task}-{number}")).await.unwrap().is_admitted());
+        }
+        number
+    }));
+    let busy = load(&limiter, &audit, end, Duration::from_micros(200));
+    let (flood, (admitted, refused)) = tokio::join!(flood, busy);
+    let flood: u64 = flood.iter().sum();
+    let calls = calls(&server);
+    println!("{flood} fresh keys, {admitted} and {refused} of the busy key, {calls} calls");
+    assert!(limiter.counters().leases > 3, "{:?}", limiter.counters());
+    assert_eq!(refused, 0);
+}
