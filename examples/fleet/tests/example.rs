@@ -1,0 +1,111 @@
+//! Runs fleets on real servers, with and without leases.
+
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use std::{
+    process::{Command, Output},
+    sync::{Mutex, PoisonError},
+};
+
+use limiter_test::server;
+
+fn run(options: &[&str], (variable, value): (&str, &str)) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-fleet"));
+    command.env_remove("REDIS_URL").env(variable, value);
+    let output = command.args(options).output().unwrap();
+    println!("$ cargo run --release -p example-fleet -- {}", options.join(" "));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    print!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// What the summary says.
+struct Summary {
+    text: String,
+}
+
+impl Summary {
+    /// Runs three processes for two seconds, on a server that the program starts. A run that uses less than a part
+    /// of the bound is repeated twice at most, because the machine may be busy. No run may exceed the bound.
+    fn of(options: &[&str], part: f64) -> Self {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = (0..3).map(|_| Self::of_run(options));
+        runs.find(|run| run.number("admitted") >= part * run.number("bound")).unwrap()
+    }
+
+    fn of_run(options: &[&str]) -> Self {
+        let binary = server::binary().unwrap();
+        let common = ["--processes", "3", "--rate", "5000", "--seconds", "2", "--load", "2"];
+        let options = [&common, options].concat();
+        let output = run(&options, ("LIMITER_SERVER", binary.to_str().unwrap()));
+        assert!(output.status.success(), "{}", output.status);
+        let run = Self { text: String::from_utf8(output.stdout).unwrap() };
+        let (admitted, bound) = (run.number("admitted"), run.number("bound"));
+        assert!(admitted <= bound, "{admitted} of {bound}");
+        assert!((15_000.0..20_000.0).contains(&bound), "{bound}");
+        // Each process has shown its rate.
+        let shown = run.text.lines().find(|line| line.ends_with("trips an admission")).unwrap();
+        assert_eq!(shown.matches(" + ").count(), 2, "{shown}");
+        run
+    }
+
+    fn line(&self, name: &str) -> &str {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap().trim()
+    }
+
+    /// Returns the number that a line begins with.
+    fn number(&self, name: &str) -> f64 {
+        self.line(name).split([' ', ':']).next().unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn a_fleet_with_leases_stays_within_the_limit_with_few_calls() {
+    let summary = Summary::of(&[], 0.8);
+    let trips = summary.number("trips");
+    assert!(trips > 0.0 && trips < 0.2, "{trips}");
+    assert!(summary.line("permits").contains(" leases: "));
+}
+
+#[test]
+fn a_fleet_without_leases_calls_the_server_again_and_again() {
+    let summary = Summary::of(&["--no-leases"], 0.8);
+    let trips = summary.number("trips");
+    assert!(trips > 0.5, "{trips}");
+    assert!(!summary.text.contains("permits "), "{}", summary.text);
+}
+
+#[test]
+fn without_a_server_it_says_what_to_install() {
+    let output = run(&[], ("LIMITER_SERVER", "/no/such/server"));
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected =
+        "LIMITER_SERVER is \"/no/such/server\", which is not there: install one, such as";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_an_error() {
+    let output = run(&[], ("REDIS_URL", "redis://127.0.0.1:1"));
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no connection to the server"), "{error}");
+}
+
+#[test]
+fn an_invalid_option_is_quoted() {
+    for (options, expected) in [
+        (&["--rate", "many"][..], "invalid --rate \"many\""),
+        (&["--load", "1000"], "--load is 1000: use 0.01 to 100"),
+        (&["--seconds"], "--seconds needs a value"),
+        (&["--lease"], "unknown option \"--lease\""),
+    ] {
+        let output = run(options, ("LIMITER_SERVER", "/no/such/server"));
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(expected), "{error}");
+    }
+}
