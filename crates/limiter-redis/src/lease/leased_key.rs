@@ -55,6 +55,7 @@ struct Scarcity {
 /// A caller whose permits were asked for.
 struct Waiting {
     cost: Cost,
+    since: Instant,
     caller: oneshot::Sender<Outcome<Answered>>,
     /// Counts it among the operations under way.
     _operating: Operating,
@@ -89,6 +90,14 @@ pub(super) struct Ask {
     pub(super) cost: Cost,
     pub(super) wanted: u64,
     pub(super) at: Instant,
+}
+
+impl Ask {
+    /// Returns whether the store charged at least this cost for a caller who waited since then. What it charged
+    /// for that moment is for nobody who came later.
+    fn is_for(&self, cost: Cost, since: Instant) -> bool {
+        cost == self.cost && since <= self.at
+    }
 }
 
 impl LeasedKey {
@@ -153,7 +162,7 @@ impl LeasedKey {
             return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
         }
         let (caller, outcome) = oneshot::channel();
-        state.waiting.push(Waiting { cost, caller, _operating: operating });
+        state.waiting.push(Waiting { cost, since: now, caller, _operating: operating });
         let must_ask = !mem::replace(&mut state.is_asking, true);
         Found::Awaited { outcome, must_ask }
     }
@@ -217,10 +226,10 @@ impl LeasedKey {
                 tally.leases.add();
                 tally.lease_permits.add_many(granted);
                 let grant = Arc::new(Grant::new(charged, usage, ask.at, self.terms.length));
-                // The store charged the first for this moment, the others only until the lease ends.
+                // One that waited already may have its permits even if the lease has ended meanwhile.
                 let mut is_first = true;
-                state.serve(|cost| {
-                    let left = if mem::take(&mut is_first) && cost == ask.cost {
+                state.serve(|cost, since| {
+                    let left = if ask.is_for(cost, since) && mem::take(&mut is_first) {
                         grant.take_late(cost)?
                     } else {
                         grant.take(cost, now)?
@@ -236,22 +245,24 @@ impl LeasedKey {
             Some(charged) => {
                 (state.size, state.since) = (granted, Some(now));
                 let mut charged = Some(charged);
-                state.serve(|cost| {
-                    let charged = (cost == ask.cost).then(|| charged.take()).flatten()?;
+                state.serve(|cost, since| {
+                    let charged = ask.is_for(cost, since).then(|| charged.take()).flatten()?;
                     tally.admitted.add();
                     Some((decision, Permits::Store(charged)))
                 });
             }
             None => {}
         }
-        state.waiting.retain(|waiting| !waiting.caller.is_closed());
-        // The store has nothing for the others, or will not be asked soon.
-        if granted == 0 || is_scarce {
-            let refused = |state: &State, cost| state.refusal(cost, now).unwrap_or(decision);
-            for waiting in mem::take(&mut state.waiting) {
-                tally.refused.add();
-                let refusal = refused(&state, waiting.cost);
-                drop(waiting.caller.send(Ok(Answered::Refused(refusal))));
+        // The store has nothing for the others, or is not asked soon. Or it is asked at once.
+        for waiting in mem::take(&mut state.waiting) {
+            let refusal = state.refusal(waiting.cost, now);
+            match refusal.or_else(|| (!decision.is_admitted()).then_some(decision)) {
+                _ if waiting.caller.is_closed() => {}
+                Some(refusal) => {
+                    tally.refused.add();
+                    drop(waiting.caller.send(Ok(Answered::Refused(refusal))));
+                }
+                None => state.waiting.push(waiting),
             }
         }
         state.is_asking = !state.waiting.is_empty();
@@ -319,12 +330,12 @@ pub(super) fn retire(grant: &Grant, tally: &Tally) -> u64 {
 
 impl State {
     /// Serves the callers that still wait and for whose cost there are permits.
-    fn serve(&mut self, mut take: impl FnMut(Cost) -> Option<(Decision, Permits)>) {
+    fn serve(&mut self, mut take: impl FnMut(Cost, Instant) -> Option<(Decision, Permits)>) {
         for waiting in mem::take(&mut self.waiting) {
             if waiting.caller.is_closed() {
                 continue;
             }
-            match take(waiting.cost) {
+            match take(waiting.cost, waiting.since) {
                 Some((decision, permits)) => {
                     drop(waiting.caller.send(Ok(Answered::Admitted(decision, permits))));
                 }

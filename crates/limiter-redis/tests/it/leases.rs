@@ -1,5 +1,11 @@
 //! Permits that processes lease: within the limit together, with few calls, and counted to the unit.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the times and counts of a test are small"
+)]
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -47,7 +53,7 @@ pub(crate) fn calls(server: &Server) -> u64 {
 pub(crate) struct Audit(Arc<Mutex<Vec<(Instant, Instant, u64)>>>);
 
 impl Audit {
-    fn add(&self, begun: Instant, permits: u64) {
+    pub(crate) fn add(&self, begun: Instant, permits: u64) {
         self.0.lock().unwrap().push((begun, Instant::now(), permits));
     }
 
@@ -57,7 +63,7 @@ impl Audit {
 
     /// Returns by how many permits the bound of a quota was exceeded at most, in windows from 1 ms to 1 s that
     /// begin every 0.2 ms. An admission counts if it was begun and ended in the window.
-    fn over(&self, policy: &Policy) -> i64 {
+    pub(crate) fn over(&self, policy: &Policy) -> i64 {
         const GRID: i64 = 200;
         let quota = policy.limits()[0].quota();
         let (burst, rate) =
@@ -157,7 +163,8 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
                 let builder = process(server, policy).await;
                 let builder = if let Some(lease) = lease { builder.lease(lease) } else { builder };
                 // Each second process is dropped now and then, and gives its permits back.
-                let life = Duration::from_millis(if number % 2 == 0 { 3_000 } else { 150 });
+                let life =
+                    Duration::from_millis(if number.is_multiple_of(2) { 3_000 } else { 150 });
                 let limiter = builder.build().unwrap();
                 let _ = load(&limiter, audit, end.min(Instant::now() + life), pause).await;
             }

@@ -24,6 +24,7 @@ mod faults;
 mod file;
 mod forms;
 mod holes;
+mod lease_faults;
 mod lease_table;
 mod leases;
 mod nodes;

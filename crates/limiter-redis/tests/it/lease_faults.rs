@@ -1,0 +1,123 @@
+//! Leases whose replies are late or lost, and whose callers are on a busy worker.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Source};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::server::Server;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
+use crate::leases::{Audit, LEASE, leasing, load, process, rate};
+
+/// Returns the address of a proxy that holds each reply of a server for some time.
+async fn late(server: &Server, hold: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, port) = (format!("redis://{}", listener.local_addr().unwrap()), server.port());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
+            tokio::spawn(async move {
+                let mut bytes = [0; 65_536];
+                while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
+                    sleep(hold).await;
+                    to_client.write_all(&bytes[..length]).await.unwrap();
+                }
+            });
+        }
+    });
+    url
+}
+
+/// A lease ends some time after it was asked for. If it ended that time after the reply, what is spent at its end
+/// would come on top of the checks that others make then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
+    let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
+    let client = connect(&late(&server, LEASE * 9 / 10).await).await.unwrap();
+    let late = RedisLimiter::builder(client, policy.clone()).deadline(Duration::from_secs(1));
+    let late = late.lease(LEASE).build().unwrap();
+    let plain = process(&server, &policy).await.denial_cache(0).build().unwrap();
+    let end = Instant::now() + Duration::from_secs(3);
+    let rest = async {
+        while Instant::now() < end {
+            let begun = Instant::now();
+            if let Ok(cost) = Cost::new(plain.peek("key").await.unwrap().remaining())
+                && plain.check_n("key", cost).await.unwrap().is_admitted()
+            {
+                audit.add(begun, cost.get());
+            }
+            sleep(LEASE / 20).await;
+        }
+    };
+    // Quiet at times, so that leases are large, and are spent late.
+    let bursts = async {
+        while Instant::now() < end {
+            sleep(LEASE * 3).await;
+            let tasks =
+                (0..200).map(|_| load(&late, &audit, Instant::now() + LEASE * 2, Duration::ZERO));
+            let _ = join_all(tasks).await;
+        }
+    };
+    tokio::join!(rest, bursts);
+    let over = audit.over(&policy);
+    println!("{} admitted, {over} permits over the bound, {:?}", audit.admitted(), late.counters());
+    assert!(late.counters().lease_unused > 0);
+    assert!(over <= 0, "{over} permits over the bound");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_are_lost_are_permits_that_are_lost() {
+    let (server, audit, policy) = (Server::start(), Audit::default(), rate(5_000));
+    let limiters = join_all((0..3).map(|_| leasing(&server, &policy))).await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let cuts = async {
+        while Instant::now() < end {
+            sleep(Duration::from_millis(30)).await;
+            server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        }
+    };
+    let loads =
+        limiters.iter().map(|limiter| load(limiter, &audit, end, Duration::from_micros(300)));
+    let (loads, ()) = tokio::join!(join_all(loads), cuts);
+    let over = audit.over(&policy);
+    println!("{loads:?}, {over} permits over the bound");
+    assert!(over <= 0, "{over} permits over the bound");
+    assert!(loads.iter().all(|(admitted, _)| *admitted > 500), "{loads:?}");
+}
+
+/// Requests for leases run on the thread of the connections, so no lease is late because a caller's worker computes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_computes_delays_no_lease() {
+    let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
+    let limiter = leasing(&server, &policy).await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let busy = tokio::spawn(async move {
+        while Instant::now() < end {
+            // On purpose, without yielding.
+            thread::sleep(LEASE);
+            tokio::task::yield_now().await;
+        }
+    });
+    let checks = tokio::spawn({
+        let (limiter, audit) = (limiter.clone(), audit.clone());
+        async move { load(&limiter, &audit, end, Duration::from_micros(200)).await }
+    });
+    let (checks, busy) = tokio::join!(checks, busy);
+    busy.unwrap();
+    let (admitted, refused) = checks.unwrap();
+    println!("{admitted} admitted, {refused} refused, {:?}", limiter.counters());
+    assert_eq!(refused, 0);
+    assert!(limiter.counters().leases > 5);
+    assert_eq!(limiter.check("key").await.unwrap().source(), Source::Lease);
+}
