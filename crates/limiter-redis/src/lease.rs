@@ -70,7 +70,7 @@ impl<C: ScriptClient> Leases<C> {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
             Some(Err(Some(leased))) => leased,
-            None if cost.get() > self.longest_cost(handle) => return None,
+            None if cost.get() > self.largest_cost(handle) => return None,
             None => {
                 let new = Arc::new(LeasedKey::new(hash, key, handle, terms));
                 let (leased, replaced) = self.table.add(new, now)?;
@@ -89,7 +89,7 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     /// Returns the largest cost that can ever fit.
-    fn longest_cost(&self, handle: &Handle) -> u64 {
+    fn largest_cost(&self, handle: &Handle) -> u64 {
         handle.policy.limits().first().map_or(0, |limit| limit.quota().burst())
     }
 
