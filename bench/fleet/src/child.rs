@@ -129,7 +129,7 @@ async fn checks(
     let mut lines: Vec<u8> = Vec::new();
     while Instant::now() < end {
         // Of an audit: all processes at full speed for a second, and then quiet until the burst is there again.
-        if pace == 0.0 && log.is_some() && unix_micros() / 1_000_000 % 4 > 0 {
+        if pace == 0.0 && log.is_some() && !(unix_micros() / 1_000_000).is_multiple_of(4) {
             tokio::time::sleep(Duration::from_millis(2)).await;
             continue;
         }

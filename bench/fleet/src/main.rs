@@ -32,7 +32,10 @@ fn main() -> Result<()> {
             print!("{report}");
             Ok(fs::write(REPORT, report)?)
         }
-        ["fleet", "--quick"] => Ok(print!("{}", measure(1, 2)?)),
+        ["fleet", "--quick"] => {
+            print!("{}", measure(1, 2)?);
+            Ok(())
+        }
         _ => bail!("unknown arguments {words:?}; use fleet [--quick] | fleet --audit SECONDS"),
     }
 }
@@ -109,9 +112,9 @@ fn measure(rounds: usize, seconds: u64) -> Result<String> {
     for (contender, turns) in SCENARIOS.iter().zip(&turns).skip(1).take(2) {
         let pairs = leases.iter().zip(turns);
         let ratios: Vec<f64> =
-            pairs.map(|(a, b)| (a.admitted / a.seconds) / (b.admitted / b.seconds)).collect();
+            pairs.map(|(a, b)| (a.admitted / a.seconds) / (b.decisions / b.seconds)).collect();
         text.push_str(&format!(
-            "\nAdmissions by leases to {}: {}.\n",
+            "\nAdmissions by leases to decisions by {}: {}.\n",
             contender.name,
             middle(ratios, 1)
         ));
