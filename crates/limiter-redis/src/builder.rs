@@ -169,9 +169,9 @@ impl<C: ScriptClient> Builder<C> {
     /// For keys that a process checks hundreds of times a second. All processes together stay within the limit;
     /// the price is that permits are idle for a while in a process that does not need them. A lease lasts for a
     /// quarter of the time in which the burst recovers at most: [`RedisLimiter::lease`] returns its length. A
-    /// policy for which that is below 5 ms, one of another algorithm than GCRA, and one of several limits has none,
-    /// which is no error: each check is a call, as without leases. So is the first check of a key, and each check
-    /// of one that is seldom checked.
+    /// policy for which that is below 5 ms, one of another algorithm than GCRA, and one of several limits has no
+    /// leases, and each of its checks is a call. That is no error. Keys that are seldom checked are also checked by
+    /// calls.
     ///
     /// Choose a duration between a hundred round trips and a few seconds: what a process does not spend in that time
     /// is lost to the others, and with it end the permits of a process that was killed.

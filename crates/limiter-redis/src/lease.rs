@@ -80,8 +80,9 @@ impl<C: ScriptClient> Leases<C> {
                 leased
             }
         };
-        let operating = self.sender.under_way.begin()?;
-        let found = leased.find(cost, now, operating, &self.sender.context.events.tally);
+        let (context, operating) = (&self.sender.context, self.sender.under_way.begin()?);
+        let denied = || context.denials.find(key, &handle.policy, cost, now);
+        let found = leased.find(cost, now, operating, &context.events.tally, denied);
         if let Found::Awaited { must_ask: true, .. } = found {
             self.start(leased);
         }
@@ -96,6 +97,7 @@ impl<C: ScriptClient> Leases<C> {
     /// Asks the store for permits, until nobody waits for more.
     fn start(self: &Arc<Self>, leased: Arc<LeasedKey>) {
         let leases = Arc::clone(self);
+        let request = InFlight { leased: Arc::clone(&leased), is_over: false };
         drop(self.sender.client.runtime().spawn(async move {
             loop {
                 let ask = leased.ask();
@@ -107,8 +109,9 @@ impl<C: ScriptClient> Leases<C> {
                     shared(&error).unwrap_or_else(other)
                 });
                 let jitter = leases.table.fraction(ask.at);
-                if !leased.settle(ask, outcome, jitter, &leases.sender.context.events.tally) {
-                    return;
+                let tally = &leases.sender.context.events.tally;
+                if !leased.settle(ask, outcome, jitter, tally) {
+                    return request.ends();
                 }
             }
         }));
@@ -120,7 +123,7 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     fn retire(&self, leased: &LeasedKey) {
-        for grant in leased.forget() {
+        for grant in leased.forget(true) {
             retire(&grant, &self.sender.context.events.tally);
         }
     }
@@ -135,7 +138,7 @@ impl<C: ScriptClient> Leases<C> {
     pub(crate) fn give_back(&self) {
         let tally = &self.sender.context.events.tally;
         for leased in self.table.all() {
-            for grant in leased.forget() {
+            for grant in leased.forget(false) {
                 let Some(unused) = grant.close() else { continue };
                 tally.leased.add_many(grant.permits - unused);
                 if unused > 0 {
@@ -166,6 +169,26 @@ impl<C: ScriptClient> Leases<C> {
             tally.lease_unused.add_many(permits - returned);
             drop(operating);
         }));
+    }
+}
+
+/// A request that is under way. If its task is dropped with its runtime, the next caller starts another one.
+struct InFlight {
+    leased: Arc<LeasedKey>,
+    is_over: bool,
+}
+
+impl InFlight {
+    fn ends(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.leased.abandon();
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a process tells the program, in lines on its standard output.
+//! The lines that a process prints for the program that started it.
 
 use std::{fmt, iter::Sum};
 

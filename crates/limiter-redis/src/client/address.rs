@@ -13,7 +13,7 @@ use limiter_core::{Error, ErrorKind};
 
 use self::check::Parts;
 pub(crate) use self::redact::redacted;
-use super::options::ConnectOptions;
+use super::{credentials::Provider, options::ConnectOptions};
 
 /// A valid address.
 pub(crate) struct Address {
@@ -64,6 +64,14 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Servers), String
     {
         return Err(format!(
             "the name {name:?} in the options is not printable ASCII without spaces"
+        ));
+    }
+    if let Some(provider) = &options.provider
+        && provider.renewal < Provider::SHORTEST
+    {
+        let Provider { renewal, .. } = &**provider;
+        return Err(format!(
+            "the renewal of credentials in the options is {renewal:?}; use 1 ms or more"
         ));
     }
     if options.server.is_some() && options.provider.is_some() {

@@ -132,9 +132,7 @@ impl Connection {
     pub fn is_connected(&self) -> bool {
         match &self.link().topology {
             Topology::Single(node) => node.is_connected(),
-            Topology::Sentinels(sentinels) => {
-                sentinels.primary().is_some_and(|primary| primary.is_connected())
-            }
+            Topology::Sentinels(sentinels) => sentinels.is_connected(),
             Topology::Cluster(cluster) => {
                 let primaries = cluster.primaries();
                 !primaries.is_empty() && primaries.iter().all(|member| member.node.is_connected())

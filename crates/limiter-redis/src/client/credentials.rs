@@ -48,6 +48,9 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
+    /// The shortest time between two renewals.
+    pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+
     pub(crate) fn new<F>(renewal: Duration, fetch: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Fetched> + Send + 'static,

@@ -121,6 +121,10 @@ impl Sentinels {
         self.shared.primary()
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        self.shared.is_connected()
+    }
+
     /// Waits until the primary is found and connected, at most a second.
     pub(crate) async fn connected(&self) {
         let found = async {
@@ -152,7 +156,7 @@ impl Shared {
             let started = start::start(&self.runtime, &settings, Reconnect::Never, &self.log);
             let why = self.reports_of(index, &started.client).await;
             drop(started);
-            if !self.primary().is_some_and(|primary| primary.is_connected()) {
+            if !self.is_connected() {
                 let hosts = settings.config.server.hosts();
                 let sentinel = hosts.first().map_or(String::new(), ToString::to_string);
                 self.log.begins(&format!("sentinel {sentinel}: {why}"));
@@ -184,7 +188,7 @@ impl Shared {
                 && message.channel == PROMOTED
                 && let Some(primary) = self.promoted(&message.value)
             {
-                let _ = self.note(index, Report { epoch: epoch + 1, primary });
+                let _ = self.note(index, Report { epoch: epoch.saturating_add(1), primary });
                 drop(timeout(CONFIRMATION, messages.recv()).await);
             }
         }
@@ -247,13 +251,20 @@ impl Shared {
                         *self.primary.write().unwrap_or_else(PoisonError::into_inner) = node;
                         break;
                     }
-                    Ok(role) => self.log.begins(&format!("the sentinels name a {role}")),
-                    // Logged by the connection.
-                    Err(_) => {}
+                    Ok(role) if !self.is_connected() => {
+                        self.log
+                            .begins(&format!("the sentinels name a server with the role {role}"));
+                    }
+                    // A replica that is being promoted; or an error, which the connection logs.
+                    Ok(_) | Err(_) => {}
                 }
                 sleep(ROLE_INTERVAL).await;
             }
         }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.primary().is_some_and(|primary| primary.is_connected())
     }
 
     fn primary(&self) -> Option<Arc<Node>> {

@@ -68,7 +68,7 @@ impl Grant {
         if is_over { 0 } else { permits }
     }
 
-    /// Ends the lease, and returns how many of its permits were not spent. Returns 0 from the second time on.
+    /// Ends the lease, and returns how many of its permits were not spent. Returns `None` from the second time on.
     pub(super) fn close(&self) -> Option<u64> {
         let left = self.left.swap(CLOSED, AcqRel);
         (left != CLOSED).then_some(left)
@@ -83,7 +83,7 @@ impl Grant {
         now >= self.ends
     }
 
-    /// Returns whether a request for the next lease should be sent. Only one caller is told so.
+    /// Returns whether to ask for the next lease: once, when an eighth is left.
     pub(super) fn gets_low(&self, left: u64) -> bool {
         left <= self.permits / 8 && !self.is_low.swap(true, Relaxed)
     }

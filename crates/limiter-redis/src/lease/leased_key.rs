@@ -34,8 +34,10 @@ struct State {
     next: Option<Arc<Grant>>,
     /// Whether a request is under way.
     is_asking: bool,
-    /// Whether the key was reset, so that a reply that is under way counts for nothing.
+    /// Whether leases were given up while a request was under way, so that its reply brings none.
     is_forgotten: bool,
+    /// Whether this is not in the table any more, so that nobody would spend another lease.
+    is_removed: bool,
     waiting: Vec<Waiting>,
     /// How many permits the last reply granted, and since when they are spent.
     size: u64,
@@ -106,6 +108,7 @@ impl LeasedKey {
             next: None,
             is_asking: false,
             is_forgotten: false,
+            is_removed: false,
             waiting: Vec::new(),
             size: 1,
             since: None,
@@ -130,13 +133,14 @@ impl LeasedKey {
         self.current.load()
     }
 
-    /// Finds permits for a caller for which the current lease had none.
+    /// Finds permits for a caller for which the current lease had none. `denied` returns a cached denial.
     pub(super) fn find(
         &self,
         cost: Cost,
         now: Instant,
         operating: Operating,
         tally: &Tally,
+        denied: impl FnOnce() -> Option<Decision>,
     ) -> Found {
         let mut state = self.lock();
         loop {
@@ -157,7 +161,7 @@ impl LeasedKey {
                 break;
             }
         }
-        if let Some(refusal) = state.refusal(cost, now) {
+        if let Some(refusal) = state.refusal(cost, now).or_else(denied) {
             tally.cached.add();
             return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
         }
@@ -201,6 +205,7 @@ impl LeasedKey {
     ) -> bool {
         let mut state = self.lock();
         let now = Instant::now();
+        let is_forgotten = mem::take(&mut state.is_forgotten) || state.is_removed;
         let CheckReply { decision, charged } = match outcome {
             Ok(reply) => reply,
             Err(error) => {
@@ -236,7 +241,7 @@ impl LeasedKey {
                     };
                     Some((grant.admitted(left, now), Permits::Lease(Arc::clone(&grant))))
                 });
-                if mem::take(&mut state.is_forgotten) {
+                if is_forgotten {
                     retire(&grant, tally);
                 } else {
                     self.add(&mut state, grant, now, tally);
@@ -306,12 +311,20 @@ impl LeasedKey {
         !state.is_asking && state.next.is_none() && self.current.load().as_ref().is_none_or(is_over)
     }
 
-    /// Gives up all leases, and returns them with what was not spent. A reply that is under way counts for
-    /// nothing.
-    pub(super) fn forget(&self) -> Vec<Arc<Grant>> {
+    /// Gives up all leases, and returns them with what was not spent. A reply that is under way brings no lease,
+    /// and no reply does if this `is_removed` from the table.
+    pub(super) fn forget(&self, is_removed: bool) -> Vec<Arc<Grant>> {
         let mut state = self.lock();
         state.is_forgotten = state.is_asking;
+        state.is_removed |= is_removed;
         self.current.swap(None).into_iter().chain(state.next.take()).collect()
+    }
+
+    /// Ends a request that will have no outcome, because its runtime was shut down. Its callers are told so.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        (state.is_asking, state.is_forgotten) = (false, false);
+        state.waiting.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

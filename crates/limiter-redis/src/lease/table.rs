@@ -8,8 +8,8 @@ use foldhash::quality::RandomState;
 use super::leased_key::LeasedKey;
 use crate::handle::Handle;
 
-/// Each key has a place in one line. In a full line, keys that lease nothing make room for others; a key for
-/// which there is no place is checked at the store. So no flood of keys ends a lease.
+/// Each key has a place in one line. In a full line, a new key replaces one without a lease. If all have one, the
+/// new key is checked at the store, so a flood of keys displaces no lease.
 pub(super) struct Table {
     lines: Box<[[ArcSwapOption<LeasedKey>; PLACES]]>,
     seed: RandomState,

@@ -132,6 +132,11 @@ async fn connections_have_a_name() {
     let list = clients(&third).await;
     assert!(list.contains(" user=bob ") && !list.contains(&named("bobs")), "{list}");
 
+    let options = ConnectOptions::new().with_credential_provider(Duration::ZERO, || async {
+        Ok(("bob".to_owned(), "secret".to_owned()))
+    });
+    let error = connect_with(&server.url(), &options).await.unwrap_err().to_string();
+    assert!(error.contains("the renewal of credentials in the options is 0ns"), "{error}");
     let options = ConnectOptions::new().with_name("two words");
     let error = connect_with(&server.url(), &options).await.unwrap_err().to_string();
     assert!(

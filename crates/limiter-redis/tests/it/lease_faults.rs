@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, Source};
+use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_test::server::Server;
 use tokio::{
@@ -15,7 +15,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::leases::{Audit, LEASE, leasing, load, process, rate};
+use crate::leases::{Audit, LEASE, assert_all_is_counted, calls, leasing, load, process, rate};
 
 /// Returns the address of a proxy that holds each reply of a server for some time.
 async fn late(server: &Server, hold: Duration) -> String {
@@ -74,6 +74,44 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
     println!("{} admitted, {over} permits over the bound, {:?}", audit.admitted(), late.counters());
     assert!(late.counters().lease_unused > 0);
     assert!(over <= 0, "{over} permits over the bound");
+}
+
+/// A key that is used up is refused by its cached denial, also if it never had a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
+    let server = Server::start();
+    let limiter = leasing(&server, &Policy::gcra("test", Quota::per_hour(3))).await;
+    assert!(limiter.lease().is_some());
+    for _ in 0..3 {
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+        // Too seldom for a lease.
+        sleep(LEASE).await;
+    }
+    let before = calls(&server);
+    for _ in 0..1_000 {
+        assert!(!limiter.check("key").await.unwrap().is_admitted());
+    }
+    // A denial is cached for a second.
+    let calls = calls(&server) - before;
+    assert!(calls < 20, "{calls} calls for 1,000 refusals");
+}
+
+/// Permits that are asked for while a limiter is drained or a key is reset come to nobody, and are counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_come_after_a_reset_or_a_drain_are_counted() {
+    let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
+    let limiter = leasing(&server, &policy).await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let tasks = join_all((0..8).map(|_| load(&limiter, &audit, end, Duration::from_micros(100))));
+    let resets = async {
+        while Instant::now() < end {
+            limiter.reset("key").await.unwrap();
+            sleep(Duration::from_millis(3)).await;
+            limiter.drain(Duration::from_secs(1)).await.unwrap();
+        }
+    };
+    tokio::join!(tasks, resets);
+    assert_all_is_counted(&limiter).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -121,7 +121,7 @@ pub(crate) async fn load(
 }
 
 /// Shows that each permit of a lease is counted once, after the leases have ended.
-async fn assert_all_is_counted(limiter: &RedisLimiter) {
+pub(crate) async fn assert_all_is_counted(limiter: &RedisLimiter) {
     sleep(2 * LEASE).await;
     limiter.drain(Duration::from_secs(1)).await.unwrap();
     let Counters { lease_permits, leased, lease_unused, lease_returned, .. } = limiter.counters();
@@ -284,7 +284,7 @@ async fn policies_without_leases_are_checked_at_the_server() {
     assert_eq!(error.to_string(), "invalid lease of 0ns: use 1ms to 3600s");
 }
 
-/// A refused caller is told when the store is asked again, and is not refused at that moment because of the wait.
+/// The wait of a refusal lasts until the store is asked again, so that a retry after it is admitted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
     let (server, audit) = (Server::start(), Audit::default());

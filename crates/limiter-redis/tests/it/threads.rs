@@ -287,6 +287,12 @@ fn a_thread_that_panicked_is_started_again() {
                 RedisLimiter::builder(client.clone(), daily(100)).deadline(Duration::from_secs(5));
             let limiter = limiter.build().unwrap();
             assert!(limiter.check("key").await.unwrap().is_admitted());
+            let leasing = RedisLimiter::builder(client.clone(), daily(100)).prefix("leases");
+            let leasing = leasing.deadline(Duration::from_secs(5)).lease(Duration::from_secs(1));
+            let leasing = leasing.build().unwrap();
+            server.pause();
+            let mut under_way = Box::pin(leasing.check("key"));
+            assert!(futures::poll!(&mut under_way).is_pending());
             // Tokio catches a panic of a task, but not one of a waker.
             drop(client.runtime().spawn(async {
                 let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
@@ -295,11 +301,15 @@ fn a_thread_that_panicked_is_started_again() {
                 Box::leak(Box::new(sleep));
             }));
             until("the thread ends", || threads() == 0).await;
+            server.resume();
+            // Its request ended with the thread, and the next one is sent by another.
+            assert!(under_way.await.is_err());
+            assert!(leasing.check("key").await.unwrap().is_admitted());
             assert_eq!(limiter.check("key").await.unwrap().remaining(), 98);
             let another = patient(&server.url(), 100).await;
             assert_eq!(another.check("key").await.unwrap().remaining(), 97);
             assert_eq!((threads(), clients(&server).len()), (1, 1));
-            drop((client, limiter, another));
+            drop((client, limiter, leasing, another));
             until("no thread stays", || threads() == 0 && sockets() == 0).await;
         });
     });
