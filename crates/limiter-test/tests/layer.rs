@@ -1,27 +1,34 @@
-//! The layer over limiters in Redis: refunds and delays reach the server.
+//! The layer over limiters in Redis: refunds and delays reach the server, or the lease that was charged.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use std::{
     convert::Infallible,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use axum::body::Body;
+use futures::future::join_all;
 use http::{Request, Response};
-use limiter_core::{Policy, Quota};
-use limiter_redis::{Connection, RedisLimiter};
+use limiter_core::{Limiter as _, MemoryLimiter, Policy, Quota};
+use limiter_redis::{Builder, Connection, Counters, RedisLimiter};
 use limiter_test::server::Server;
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::Wait, settle::Keep};
+use limiter_tower::{
+    OnMissing, RateLimitLayer, headers::Headers, key::FixedKey, rule::Wait, settle::Keep,
+};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Limiter = RedisLimiter<Connection>;
 
-/// Returns a limiter that waits for replies as long as a busy machine needs.
-async fn limiter(server: &Server, policy: Policy) -> Limiter {
+/// Returns a builder of a limiter that waits for replies as long as a busy machine needs.
+async fn builder(server: &Server, policy: Policy) -> Builder<Connection> {
     let client = limiter_redis::connect(&server.url()).await.unwrap();
-    let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10));
-    limiter.build().unwrap()
+    RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10))
+}
+
+async fn limiter(server: &Server, policy: Policy) -> Limiter {
+    builder(server, policy).await.build().unwrap()
 }
 
 fn everyone() -> FixedKey {
@@ -32,12 +39,18 @@ async fn respond(_: Request<Body>) -> Result<Response<Body>, Infallible> {
     Ok(Response::new(Body::empty()))
 }
 
+async fn send<S, B>(service: &S) -> Response<B>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+{
+    service.clone().oneshot(Request::new(Body::empty())).await.unwrap()
+}
+
 async fn status<S, B>(service: &S) -> u16
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
 {
-    let request = Request::new(Body::empty());
-    service.clone().oneshot(request).await.unwrap().status().as_u16()
+    send(service).await.status().as_u16()
 }
 
 /// Waits until so many permits are used: a refund is on its way for a while.
@@ -91,10 +104,77 @@ async fn requests_are_delayed_in_the_servers_order() {
     let service = layer.layer(service_fn(respond));
     let start = Instant::now();
     let requests = (0..6).map(|_| status(&service));
-    let mut statuses = futures::future::join_all(requests).await;
+    let mut statuses = join_all(requests).await;
     statuses.sort_unstable();
     // One at once, three delayed by 50 to 150 ms, two refused. On a slow machine one more may be
     // admitted at once.
     assert!(statuses.iter().filter(|status| **status == 200).count() >= 4, "{statuses:?}");
     assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+}
+
+/// Returns how often the server ran a script.
+fn calls(server: &Server) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let lines = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+    lines.filter_map(calls).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
+    const TASKS: u64 = 20;
+    const ADMITTED: u64 = 100;
+    const REFUSED: u64 = 2_000;
+    let narrow = Policy::gcra("narrow", Quota::per_day(ADMITTED));
+    let other = Server::start();
+    let by_redis = builder(&other, narrow.clone()).await.denial_cache(0).build().unwrap();
+    // In memory, a permit is held for microseconds; through Redis, for a round trip.
+    let narrows: [Arc<dyn limiter_core::Limiter>; 2] =
+        [Arc::new(MemoryLimiter::new(narrow)), Arc::new(by_redis)];
+    for narrow in narrows {
+        let (server, store) = (Server::start(), narrow.store());
+        // A permit recovers in 100 s, so none during the test.
+        let wide = Quota::new(100_000, Duration::from_secs(10_000_000)).unwrap();
+        let wide = builder(&server, Policy::gcra("wide", wide)).await;
+        let wide = wide.lease(Duration::from_millis(250)).build().unwrap();
+        let (layer, handle) = RateLimitLayer::new(wide.clone(), everyone(), OnMissing::Reject)
+            .and(narrow, everyone(), OnMissing::Reject)
+            .headers(Headers::RateLimit)
+            .build();
+        let service = layer.layer(service_fn(respond));
+
+        for _ in 0..ADMITTED {
+            let response = send(&service).await;
+            assert_eq!(response.status(), 200, "{store}");
+            for name in ["ratelimit-policy", "ratelimit"] {
+                let field = response.headers()[name].to_str().unwrap();
+                let has_both = field.contains("\"wide\";") && field.contains("\"narrow\";");
+                assert!(has_both, "{store}: {name}: {field}");
+            }
+        }
+
+        let before = calls(&server);
+        let tasks = (0..TASKS).map(|_| {
+            let service = service.clone();
+            tokio::spawn(async move {
+                for _ in 0..REFUSED / TASKS {
+                    assert_eq!(status(&service).await, 429);
+                }
+            })
+        });
+        join_all(tasks).await.into_iter().for_each(Result::unwrap);
+        // Refunds by calls would be under way until then.
+        wide.drain(Duration::from_secs(10)).await.unwrap();
+        let used = wide.peek("everyone").await.unwrap().used();
+        let (calls, counters) = (calls(&server) - before, wide.counters());
+        assert_eq!(handle.unsent_refunds(), 0);
+        println!("{store}: {calls} calls for {REFUSED} refusals, {used} used, {counters:?}");
+        // If each refund were a call, there would be 2,000.
+        assert!(calls < REFUSED / 20, "{store}: {calls} calls");
+        let Counters { lease_permits, leased, lease_unused, lease_returned, .. } = counters;
+        assert_eq!(lease_permits, leased + lease_unused + lease_returned, "{store}");
+        // If no permit came back, 2,100 would be used. A refund to a lease that has ended gives nothing back.
+        let most = ADMITTED + lease_unused + REFUSED / 2;
+        assert!((ADMITTED..=most).contains(&used), "{store}: {used} used, at most {most} expected");
+    }
 }
