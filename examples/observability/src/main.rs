@@ -8,9 +8,11 @@
 //! ```
 //!
 //! `PORT` sets the port, 3000 by default; 0 chooses a free one. `LIMIT` sets the limit of each address,
-//! `10/min` by default. The README has the alerts, the dashboard and the recipe for OpenTelemetry.
+//! `10/min` by default. With `REDIS_URL`, permits are leased from Redis. The README has the alerts, the
+//! dashboard and the recipe for OpenTelemetry.
 
 mod buckets;
+mod leases;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod prometheus;
@@ -30,9 +32,16 @@ async fn main() -> Result<()> {
     let recorder = prometheus::recorder()?;
     let metrics = recorder.handle();
     let limit = env::var("LIMIT").unwrap_or_else(|_| "10/min".to_owned());
-    let limiter = MemoryLimiter::new(Policy::parse("api", &limit)?);
+    let policy = Policy::parse("api", &limit)?;
     // A proxy on this machine names the clients.
-    let layer = RateLimitLayer::new(limiter, ClientIp::behind(["127.0.0.1"])?, OnMissing::Reject);
+    let client = ClientIp::behind(["127.0.0.1"])?;
+    let layer = match env::var("REDIS_URL") {
+        Ok(url) => {
+            let limiter = leases::limiter(&url, policy).await?;
+            RateLimitLayer::new(limiter, client, OnMissing::Reject)
+        }
+        Err(_) => RateLimitLayer::new(MemoryLimiter::new(policy), client, OnMissing::Reject),
+    };
     // Routes that are added after the layer are not limited.
     let app = Router::new()
         .route("/", get(async || "hello\n"))

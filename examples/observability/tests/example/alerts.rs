@@ -8,7 +8,10 @@ use crate::{
 };
 
 const ALERTS: &str = include_str!("../../alerts.yml");
-const METRICS: &str = include_str!("../../../../crates/limiter-tower/docs/metrics.md");
+const METRICS: [&str; 2] = [
+    include_str!("../../../../crates/limiter-tower/docs/metrics.md"),
+    include_str!("../../README.md"),
+];
 
 #[test]
 fn the_alerts_fire_when_their_tests_say() {
@@ -32,7 +35,8 @@ fn the_queries_of_the_dashboard_are_valid() {
 
 #[test]
 fn the_alerts_and_the_dashboard_show_all_metrics_and_no_others() {
-    let documented = METRICS.lines().filter(|line| line.starts_with("| `ratelimit_"));
+    let documented = METRICS.iter().flat_map(|text| text.lines());
+    let documented = documented.filter(|line| line.starts_with("| `ratelimit_"));
     let documented: BTreeSet<_> = documented.map(|line| line.split('`').nth(1).unwrap()).collect();
     let queries = format!("{ALERTS}{}", expressions().concat());
     let words = queries.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -14,6 +14,9 @@ use crate::{command, load, prometheus::Prometheus};
 
 const DASHBOARD: &str = include_str!("../../dashboard.json");
 
+/// What the names of the metrics of leases begin with.
+pub(crate) const LEASES: &str = "ratelimit_lease";
+
 /// The alert has to be pending for a minute.
 const FIRES_WITHIN: Duration = Duration::from_secs(300);
 
@@ -45,12 +48,17 @@ fn a_load_fires_the_alert_and_fills_the_dashboard() {
         has_fired.store(true, Ordering::Relaxed);
     });
 
-    for expression in expressions() {
-        println!("query: {expression}");
-        let results = prometheus.query(&expression);
-        results.iter().for_each(|(labels, value)| println!("    {labels} {value}"));
-        assert!(!results.is_empty() && results.iter().all(|(_, value)| value.is_finite()));
+    // Without Redis there are no leases.
+    for expression in expressions().iter().filter(|text| !text.contains(LEASES)) {
+        show(expression, &prometheus.query(expression));
     }
+}
+
+/// Prints what a query of the dashboard returned, which has to be data.
+pub(crate) fn show(expression: &str, results: &[(Value, f64)]) {
+    println!("query: {expression}");
+    results.iter().for_each(|(labels, value)| println!("    {labels} {value}"));
+    assert!(!results.is_empty() && results.iter().all(|(_, value)| value.is_finite()));
 }
 
 /// Returns the queries of the dashboard's panels, with its variables substituted.

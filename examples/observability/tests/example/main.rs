@@ -11,6 +11,7 @@
 mod alerts;
 mod by_curl;
 mod figures;
+mod leases;
 mod load;
 #[cfg(feature = "otlp")]
 mod million;
@@ -25,14 +26,22 @@ use limiter_test::program::{Program, shell};
 /// Returns the command that starts the example on a free port.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-observability"));
-    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT").env_remove("LIMIT");
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "LIMIT", "REDIS_URL", "LEASE_MS", "DEADLINE_MS"]
+    {
+        command.env_remove(variable);
+    }
     command
 }
 
 /// Returns how many requests had each of these results, as `/metrics` shows it.
 fn requests_total<const N: usize>(program: &Program, results: [&str; N]) -> [u64; N] {
+    by_result(program, "ratelimit_requests_total", results)
+}
+
+/// Returns the values of a counter for each of these results, as `/metrics` shows them.
+fn by_result<const N: usize>(program: &Program, counter: &str, results: [&str; N]) -> [u64; N] {
     let url = format!("http://{}/metrics", program.address());
-    let lines = shell(&format!("curl -s {url} | grep ^ratelimit_requests_total"));
+    let lines = shell(&format!("curl -s {url} | grep ^{counter}"));
     results.map(|result| {
         let label = format!("result=\"{result}\"");
         let line = lines.lines().find(|line| line.contains(&label));

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::TcpListener,
+    net::{Ipv4Addr, TcpListener},
     process::Command,
     sync::{Arc, Mutex},
     thread,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use axum::{Router, body::Bytes, extract::State, routing::post};
-use limiter_test::program::Program;
+use limiter_test::{program::Program, server::Server};
 use opentelemetry_proto::tonic::{
     collector::{metrics::v1::ExportMetricsServiceRequest, trace::v1::ExportTraceServiceRequest},
     common::v1::{KeyValue, any_value::Value::StringValue},
@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::{
 use prost::Message;
 use tokio::runtime::Runtime;
 
-use crate::{command, requests_total};
+use crate::{command, load, requests_total};
 
 /// How long the first figures may take to arrive, on a machine that is busy with other tests.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
@@ -156,4 +156,24 @@ fn metrics_and_spans_arrive_by_otlp() {
     }
     // `/metrics` is served as well.
     assert_eq!(requests_total(&program, ["allowed", "denied"]), [2, 1]);
+}
+
+#[test]
+fn leased_permits_arrive_by_otlp() {
+    let (receiver, redis) = (Receiver::start(), Server::start());
+    let settings = [("REDIS_URL", &*redis.url()), ("LIMIT", "20_000/s"), ("DEADLINE_MS", "20000")];
+    let program = Program::start(receiver.configure(&mut command()).envs(settings));
+    load::send(program.address(), Ipv4Addr::new(192, 0, 2, 1), 1_000);
+
+    let permits = |result| receiver.figure("ratelimit_lease_permits_total", result).unwrap_or(0);
+    let deadline = Instant::now() + ARRIVES_WITHIN;
+    loop {
+        let [granted, spent, unused] = ["granted", "spent", "unused"].map(permits);
+        // All leases have ended.
+        if spent >= 500 && granted == spent + unused {
+            return println!("OTLP: {granted} granted = {spent} spent + {unused} unused");
+        }
+        assert!(Instant::now() < deadline, "{granted} granted, {spent} spent, {unused} unused");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
