@@ -6,8 +6,11 @@
 -- KEYS    the keys; a key may occur twice
 -- ARGV    for each key: the quota as the state has it, ` length reach `; the permits; the length. Then for each key the
 --         cost, 0 to peek. Without costs, each cost is 1.
+--         Then, for leases, for each key the permits that are wanted, 0 without a lease; then the room that is little.
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { ..., permits, now, mark } the same if a lease was wanted: how many permits were charged, more than the cost for
+--                                     a lease; when, in microseconds of Unix time; and the time until the window ends
 --         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
 --         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
 --         text                        the error of GET; nothing is charged
@@ -31,6 +34,15 @@ local function scaled(a, b, c)
     quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
   end
   return rest > 0 and quotient + 1 or quotient
+end
+
+-- Returns how many permits to charge for a check that may become a lease: of those that are wanted, as many as there are
+-- in half of the room, or in all of it if it is little; at least the cost.
+local function granted(cost, wanted, room, little)
+  if room > little then
+    room = math.floor(room / 2)
+  end
+  return math.max(cost, math.min(wanted, room))
 end
 
 -- Returns the present window of a state: its end, length, count and the count before, zeros if nothing counts. A window
@@ -64,7 +76,7 @@ for i, key in ipairs(KEYS) do
     ends, old_length, count, previous, reach = read(text, quota, most, length)
   end
   local counted = count + (previous > 0 and scaled(math.min(ends - now, old_length), previous, old_length) or 0)
-  local reply, written
+  local reply, written, lasts
   if type(text) == 'table' then
     reply = 'GET: ' .. text.err
   elseif cost > 0 and counted + cost <= most and ends - old_length <= now then
@@ -72,8 +84,13 @@ for i, key in ipairs(KEYS) do
       -- The permits of a window of another length are carried into a new window.
       ends, count, previous = now + length, counted, 0
     end
-    reply = { ends + length - now, most - counted - cost }
-    written = string.format('%d%s%d %d', ends, quota, count + cost, previous)
+    local wanted = (ARGV[4 * #KEYS + i] or 0) + 0
+    local permits = wanted > 0 and granted(cost, wanted, most - counted, ARGV[5 * #KEYS + i] + 0) or cost
+    reply, lasts = { ends + length - now, most - counted - permits }, ends + length - now
+    if wanted > 0 then
+      reply[3], reply[4], reply[5] = permits, now, ends - now
+    end
+    written = string.format('%d%s%d %d', ends, quota, count + permits, previous)
   else
     local begins, fits, over = ends - old_length, now, ends + (count > 0 and old_length or 0)
     if count > most - cost then
@@ -84,15 +101,16 @@ for i, key in ipairs(KEYS) do
     end
     local wait = cost > most and -1 or math.max(fits - now, begins - now, 0)
     over = count + previous > 0 and over or begins
-    reply = { 0, wait, math.max(over - now, 0), begins <= now and math.max(most - counted, 0) or 0 }
+    lasts = math.max(over - now, 0)
+    reply = { 0, wait, lasts, begins <= now and math.max(most - counted, 0) or 0 }
     written = reach and string.format('%d %d %d %d %d', ends, old_length, reach, count, previous)
   end
   if written then
-    redis.call('SET', key, written, 'PX', math.ceil((reply[3] or reply[1]) / 1000) + 1)
+    redis.call('SET', key, written, 'PX', math.ceil(lasts / 1000) + 1)
   elseif type(text) == 'string' then
     local command, ttl = 'PTTL', redis.pcall('PTTL', key)
     if ttl == -1 then
-      command, ttl = 'PEXPIRE', redis.pcall('PEXPIRE', key, math.ceil(reply[3] / 1000) + 1)
+      command, ttl = 'PEXPIRE', redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
     end
     reply[5] = type(ttl) == 'table' and command .. ': ' .. ttl.err or nil
   end

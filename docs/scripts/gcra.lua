@@ -24,18 +24,20 @@ if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
 end
 
--- Returns how many permits to charge, and on top of which debt. A lease is charged for its end, and leaves half of the
--- room to others unless that is little. Without room for more than the cost, it is a check.
-local function leased(debt, cost, wanted, length, burst, increment)
-  local base = math.max(debt, length)
-  local room = math.floor((burst * increment - base) / increment)
-  if room * increment > length / 2 then
+-- Returns how many permits to charge for a check that may become a lease: of those that are wanted, as many as there are
+-- in half of the room, or in all of it if it is little; at least the cost.
+local function granted(cost, wanted, room, little)
+  if room > little then
     room = math.floor(room / 2)
   end
-  if math.min(wanted, room) > cost then
-    return math.min(wanted, room), base
-  end
-  return cost, debt
+  return math.max(cost, math.min(wanted, room))
+end
+
+-- Returns how many permits to charge, and on top of which debt. A lease is charged for its end.
+local function leased(debt, cost, wanted, length, burst, increment)
+  local base = math.max(debt, length)
+  local permits = granted(cost, wanted, math.floor((burst * increment - base) / increment), length / 2 / increment)
+  return permits, permits > cost and base or debt
 end
 
 -- Checks a state that another quota wrote, or that has decimals, is above the capacity, or is damaged. Returns the reply,

@@ -6,8 +6,11 @@
 -- ARGV    for each key: `fixed` if a window begins with its first permit, or `aligned` if windows begin at multiples of
 --         their length in Unix time; the quota as the state has it, ` length reach `; the permits; the length. Then for
 --         each key the cost, 0 to peek. Without costs, each cost is 1.
+--         Then, for leases, for each key the permits that are wanted, 0 without a lease; then the room that is little.
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { ..., permits, now, mark } the same if a lease was wanted: how many permits were charged, more than the cost for
+--                                     a lease; when, in microseconds of Unix time; and the time until the window ends
 --         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
 --         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
 --         text                        the error of GET; nothing is charged
@@ -17,6 +20,15 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
+end
+
+-- Returns how many permits to charge for a check that may become a lease: of those that are wanted, as many as there are
+-- in half of the room, or in all of it if it is little; at least the cost.
+local function granted(cost, wanted, room, little)
+  if room > little then
+    room = math.floor(room / 2)
+  end
+  return math.max(cost, math.min(wanted, room))
 end
 
 -- Returns when a window ends that opens at a moment.
@@ -60,8 +72,14 @@ for i, key in ipairs(KEYS) do
     reply = 'GET: ' .. text.err
   elseif cost > 0 and count + cost <= most and ends - old_length <= now then
     -- The permits of a window of another length are carried into a new window.
-    ends, count = count > 0 and old_length == length and ends or window_end(kind, now, length), count + cost
+    ends = count > 0 and old_length == length and ends or window_end(kind, now, length)
+    local wanted = (ARGV[5 * #KEYS + i] or 0) + 0
+    local permits = wanted > 0 and granted(cost, wanted, most - count, ARGV[6 * #KEYS + i] + 0) or cost
+    count = count + permits
     reply, lasts = { ends - now, most - count }, ends - now
+    if wanted > 0 then
+      reply[3], reply[4], reply[5] = permits, now, ends - now
+    end
     written = string.format('%d%s%d', ends, quota, count)
   else
     local begins = ends - old_length

@@ -143,7 +143,12 @@ fn window(state: &Window, text: &str, now: u64) -> State {
         field(text, 0, "end", when(what, end, now)),
         field(text, 1, "window", format!("a window takes {}", micros_of(length))),
         field(text, 2, "reach", format!("the end is at most {} ahead", micros_of(reach))),
-        field(text, 3, "count", format!("{} taken in the window", permits(count))),
+        field(
+            text,
+            3,
+            "count",
+            format!("{} taken in the window, or held in leases", permits(count)),
+        ),
     ];
     let fresh_at = if count > 0 { end } else { begin };
     State::of(count, fresh_at.saturating_sub(now), end.saturating_sub(now) <= reach, fields)
@@ -155,7 +160,12 @@ fn counter(state: &Window, previous: u64, text: &str, now: u64) -> State {
         field(text, 0, "end", when("the end of the current window", end, now)),
         field(text, 1, "window", format!("a window takes {}", micros_of(length))),
         field(text, 2, "reach", format!("the end is at most {} ahead", micros_of(reach))),
-        field(text, 3, "current", format!("{} taken in the current window", permits(count))),
+        field(
+            text,
+            3,
+            "current",
+            format!("{} taken in the current window, or held in leases", permits(count)),
+        ),
         field(text, 4, "previous", format!("{} taken in the window before", permits(previous))),
     ];
     let is_possible = end.saturating_sub(now) <= reach;

@@ -97,6 +97,8 @@ impl<C: ScriptClient> Builder<C> {
             open: Duration::from_millis(100),
             observer: None,
             scripts: Scripts::shared(),
+            #[cfg(test)]
+            process_clock: None,
         };
         Self { client, policy, settings }
     }
@@ -167,14 +169,15 @@ impl<C: ScriptClient> Builder<C> {
     /// default.
     ///
     /// For keys that a process checks hundreds of times a second. All processes together stay within the limit;
-    /// the price is that permits are idle for a while in a process that does not need them. A lease lasts for a
-    /// quarter of the time in which the burst recovers at most: [`RedisLimiter::lease`] returns its length. A
-    /// policy for which that is below 5 ms, one of another algorithm than GCRA, and one of several limits has no
-    /// leases, and each of its checks is a call. That is no error. Keys that are seldom checked are also checked by
-    /// calls.
+    /// the price is that permits are idle for a while in a process that does not need them. A lease by GCRA lasts
+    /// for a quarter of the time in which the burst recovers at most. A lease of a fixed window, an aligned window or
+    /// a sliding counter lasts until the window ends, and is taken for a quarter of the window ahead at most.
+    /// [`RedisLimiter::lease`] returns the length in use. A policy for which that is below 5 ms, one of
+    /// another algorithm, and one of several limits has no leases, and each of its checks is a call. That is no
+    /// error. Keys that are seldom checked are also checked by calls.
     ///
     /// Choose a duration between a hundred round trips and a few seconds: what a process does not spend in that time
-    /// is lost to the others, and with it end the permits of a process that was killed.
+    /// is lost to the others for as long, and under windows for as long as the window lasts.
     pub fn lease(mut self, longest: Duration) -> Self {
         self.settings.lease = Some(longest);
         self
@@ -214,6 +217,13 @@ impl<C: ScriptClient> Builder<C> {
     #[cfg(test)]
     pub(crate) fn clock(mut self, clock: &str) -> Self {
         self.settings.scripts = Arc::new(Scripts::with_clock(clock));
+        self
+    }
+
+    /// Replaces the clock of this process, by which leases end.
+    #[cfg(test)]
+    pub(crate) fn process_clock(mut self, clock: crate::tests::store::ProcessClock) -> Self {
+        self.settings.process_clock = Some(clock);
         self
     }
 

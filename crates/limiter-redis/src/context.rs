@@ -40,6 +40,9 @@ pub(crate) struct Settings {
     pub(crate) open: Duration,
     pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
     pub(crate) scripts: Arc<Scripts>,
+    /// This process's clock, if a test sets it.
+    #[cfg(test)]
+    pub(crate) process_clock: Option<crate::tests::store::ProcessClock>,
 }
 
 pub(crate) struct Context {
@@ -77,6 +80,15 @@ impl Context {
             settings,
             policy,
         })
+    }
+
+    /// Returns the time of this process's monotonic clock.
+    pub(crate) fn now(&self) -> Instant {
+        #[cfg(test)]
+        if let Some(clock) = &self.settings.process_clock {
+            return clock.now();
+        }
+        Instant::now()
     }
 
     /// Logs, once, that a key without an expiry may stay without one.

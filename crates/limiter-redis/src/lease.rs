@@ -69,13 +69,13 @@ impl<C: ScriptClient> Leases<C> {
         let leased = match spent {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
+            _ if cost.get() > self.largest_cost(handle) => return None,
             Some(Err(Some(leased))) => leased,
-            None if cost.get() > self.largest_cost(handle) => return None,
             None => {
                 let new = Arc::new(LeasedKey::new(hash, key, handle, terms));
                 let (leased, replaced) = self.table.add(new, now)?;
                 if let Some(replaced) = replaced {
-                    self.retire(&replaced);
+                    self.give_back_of(&replaced, true);
                 }
                 leased
             }
@@ -99,9 +99,10 @@ impl<C: ScriptClient> Leases<C> {
         let leases = Arc::clone(self);
         let request = InFlight { leased: Arc::clone(&leased), is_over: false };
         drop(self.sender.client.runtime().spawn(async move {
+            let context = &leases.sender.context;
             loop {
-                let ask = leased.ask();
-                let ticket = leases.sender.context.denials.ticket(&leased.key);
+                let ask = leased.ask(context.now());
+                let ticket = context.denials.ticket(&leased.key);
                 let check = Check { cost: ask.cost, wanted: ask.wanted, ticket };
                 let result = leases.sender.check(&leased.handle, &leased.key, check).await;
                 let outcome: Outcome<CheckReply> = result.map_err(|error| {
@@ -109,8 +110,8 @@ impl<C: ScriptClient> Leases<C> {
                     shared(&error).unwrap_or_else(other)
                 });
                 let jitter = leases.table.fraction(ask.at);
-                let tally = &leases.sender.context.events.tally;
-                if !leased.settle(ask, outcome, jitter, tally) {
+                let tally = &context.events.tally;
+                if !leased.settle(ask, outcome, (context.now(), jitter), tally) {
                     return request.ends();
                 }
             }
@@ -119,36 +120,41 @@ impl<C: ScriptClient> Leases<C> {
 
     /// Gives up the leases of a key, which was reset.
     pub(crate) fn forget(&self, key: &[u8]) {
-        self.table.remove(key).iter().for_each(|leased| self.retire(leased));
-    }
-
-    fn retire(&self, leased: &LeasedKey) {
-        for grant in leased.forget(true) {
+        for grant in self.table.remove(key).iter().flat_map(|leased| leased.forget(true)) {
             retire(&grant, &self.sender.context.events.tally);
         }
     }
 
+    /// Returns whether the store is asked for a lease now.
+    #[cfg(test)]
+    pub(crate) fn are_asking(&self) -> bool {
+        self.table.all().any(|leased| leased.is_asking())
+    }
+
     /// Counts the leases that have ended.
     pub(crate) fn sweep(&self) {
-        let now = Instant::now();
+        let now = self.sender.context.now();
         self.table.all().for_each(|leased| leased.sweep(now, &self.sender.context.events.tally));
     }
 
     /// Gives back what was not spent of all leases.
     pub(crate) fn give_back(&self) {
+        self.table.all().for_each(|leased| self.give_back_of(&leased, false));
+    }
+
+    /// Gives back what was not spent of the leases of a key, which may have been removed from the table.
+    fn give_back_of(&self, leased: &LeasedKey, is_removed: bool) {
         let tally = &self.sender.context.events.tally;
-        for leased in self.table.all() {
-            for grant in leased.forget(false) {
-                let Some(unused) = grant.close() else { continue };
-                tally.leased.add_many(grant.permits - unused);
-                if unused > 0 {
-                    self.give_back_of(&leased, &grant, unused);
-                }
+        for grant in leased.forget(is_removed) {
+            let Some(unused) = grant.close() else { continue };
+            tally.leased.add_many(grant.permits - unused);
+            if unused > 0 {
+                self.send_back(leased, &grant, unused);
             }
         }
     }
 
-    fn give_back_of(&self, leased: &LeasedKey, grant: &Grant, permits: u64) {
+    fn send_back(&self, leased: &LeasedKey, grant: &Grant, permits: u64) {
         let (sender, handle, key) =
             (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.to_vec());
         let token = Arc::new(Token {

@@ -58,7 +58,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let spend = |decision, grant: &Arc<Grant>| {
                 Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
             };
-            let leased = match limiter.leased(&key, cost, Instant::now(), spend) {
+            let leased = match limiter.leased(&key, cost, limiter.sender.context.now(), spend) {
                 Some(Ok(answered) | Err(Found::Answered(answered))) => Some(Ok(answered)),
                 Some(Err(Found::Awaited { outcome, .. })) => Some(limiter.awaited(outcome).await),
                 None => None,
@@ -110,7 +110,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             Some(_) => Answer::ready(Ok(0)),
             None if let Some((limiter, grant)) = receipt.token::<(u64, Arc<Grant>)>() => {
                 let is_own = *limiter == self.sender.context.id;
-                let given = is_own.then(|| grant.give(receipt.permits(), Instant::now()));
+                let given =
+                    is_own.then(|| grant.give(receipt.permits(), self.sender.context.now()));
                 Answer::ready(Ok(given.unwrap_or(0)))
             }
             // The local fallback's receipt, or another limiter's.
@@ -156,7 +157,8 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Checks the store's key of a subject.
     fn check_stored(&self, key: &[u8], cost: Cost) -> Answer<Decision> {
-        let (context, now) = (&self.sender.context, Instant::now());
+        let context = &self.sender.context;
+        let now = context.now();
         let awaited = match self.leased(key, cost, now, |decision, _| decision) {
             Some(Ok(decision))
             | Some(Err(Found::Answered(

@@ -36,8 +36,9 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 11] = [
+const FUNCTIONS: [(&str, &str); 12] = [
     ("clock", CLOCK),
+    ("granted", include_str!("scripts/functions/granted.lua")),
     ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),

@@ -182,23 +182,7 @@ pub fn decisions_are_coherent(subject: &mut impl Subject, scenario: &Scenario) -
     for request in scenario.requests() {
         let Request { now, policy, cost } = request;
         let decision = subject.decide_by(now, policy, KEY, cost);
-        let Some(limit) = policy.limits().get(decision.limit_index()) else {
-            return Err(TestCaseError::fail("an index without a limit"));
-        };
-        let largest = largest(limit);
-        prop_assert_eq!(decision.limit(), largest);
-        prop_assert!(decision.remaining() <= largest);
-        if decision.reset_after().is_zero() && !is_paced(limit) {
-            prop_assert_eq!(decision.remaining(), largest);
-        }
-        if decision.is_admitted() {
-            prop_assert_eq!(decision.retry_after(), Some(Duration::ZERO));
-            prop_assert!(!decision.reset_after().is_zero());
-            prop_assert!(decision.remaining() <= largest - cost.get());
-        } else {
-            prop_assert_ne!(decision.retry_after(), Some(Duration::ZERO));
-            prop_assert!(cost.get() > decision.remaining());
-        }
+        is_coherent(&decision, policy, cost)?;
         if let Some((last_request, last)) = before
             && (last_request.now, last_request.policy) == (now, policy)
             && decision.is_admitted()
@@ -214,6 +198,29 @@ pub fn decisions_are_coherent(subject: &mut impl Subject, scenario: &Scenario) -
             prop_assert!(remaining <= left && is_exact, "{left} by {last:?}");
         }
         before = Some((request, decision));
+    }
+    Ok(())
+}
+
+/// Law 10: the parts of a decision agree with each other.
+pub fn is_coherent(decision: &Decision, policy: &Policy, cost: Cost) -> Law {
+    let Some(limit) = policy.limits().get(decision.limit_index()) else {
+        return Err(TestCaseError::fail("an index without a limit"));
+    };
+    let largest = largest(limit);
+    prop_assert_eq!(decision.limit(), largest);
+    prop_assert!(decision.remaining() <= largest);
+    if decision.reset_after().is_zero() && !is_paced(limit) {
+        prop_assert_eq!(decision.remaining(), largest);
+    }
+    if decision.is_admitted() {
+        prop_assert_eq!(decision.retry_after(), Some(Duration::ZERO));
+        prop_assert!(!decision.reset_after().is_zero());
+        prop_assert!(decision.remaining() <= largest - cost.get());
+    } else {
+        prop_assert_ne!(decision.retry_after(), Some(Duration::ZERO));
+        prop_assert_eq!(decision.retry_after().is_none(), cost.get() > largest);
+        prop_assert!(cost.get() > decision.remaining());
     }
     Ok(())
 }

@@ -136,7 +136,7 @@ impl RuleCheck {
                 };
             }
         };
-        if decision.source() == Source::Store {
+        if is_of_store(&decision) {
             rule.store_decided(&plan);
         }
         let waited = waits_since.map(|since| since.elapsed());
@@ -151,6 +151,11 @@ impl RuleCheck {
             _ => Ok(Some(decided)),
         }
     }
+}
+
+/// Returns whether the store made a decision, now or when it granted a lease.
+pub(crate) const fn is_of_store(decision: &Decision) -> bool {
+    matches!(decision.source(), Source::Store | Source::Lease)
 }
 
 /// Returns the response to a request that was refused.

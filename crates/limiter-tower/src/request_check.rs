@@ -7,10 +7,8 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::Source;
-
 use crate::{
-    check::{CheckResult, PendingAnswer, RuleCheck},
+    check::{CheckResult, PendingAnswer, RuleCheck, is_of_store},
     config::{Config, EventDetails},
     future::After,
     handle::Refused,
@@ -207,7 +205,7 @@ impl RequestCheck {
             let mut answer = plan.limiter().check_n(key, cost);
             if let Some(Ok(decision)) = answer.as_ready()
                 && decision.is_admitted()
-                && decision.source() == Source::Store
+                && is_of_store(decision)
             {
                 rule.store_decided(plan);
                 if config.is_observed() {

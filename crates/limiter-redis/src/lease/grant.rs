@@ -24,7 +24,7 @@ pub(crate) struct Grant {
     is_low: AtomicBool,
     /// The state of the key when the lease was granted, and when that was known.
     usage: Usage,
-    received: Instant,
+    pub(super) received: Instant,
     /// What the store charged for it.
     pub(super) charged: Charged,
 }
@@ -33,19 +33,25 @@ pub(crate) struct Grant {
 const CLOSED: u64 = u64::MAX;
 
 impl Grant {
-    /// Returns the grant of a request that was sent at `sent`.
+    /// Returns the grant of a request that was sent at `sent` and replied to by `received`, which `lasts` from then
+    /// on at the store.
     ///
-    /// Clocks of servers and processes may run at slightly different rates, so it ends 1/1,024 of its length, and
+    /// Clocks of servers and processes may run at slightly different rates, so it ends 1/1,024 of that time, and
     /// a microsecond, early.
-    pub(super) fn new(charged: Charged, usage: Usage, sent: Instant, length: Duration) -> Self {
-        let early = length / 1_024 + Duration::from_micros(1);
+    pub(super) fn new(
+        charged: Charged,
+        usage: Usage,
+        (sent, received): (Instant, Instant),
+        lasts: Duration,
+    ) -> Self {
+        let early = lasts / 1_024 + Duration::from_micros(1);
         Self {
             left: AtomicU64::new(charged.permits()),
             permits: charged.permits(),
-            ends: sent + length.saturating_sub(early),
+            ends: sent + lasts.saturating_sub(early),
             is_low: AtomicBool::new(false),
             usage,
-            received: Instant::now(),
+            received,
             charged,
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct LeasedKey {
 struct State {
     /// The lease that is spent next.
     next: Option<Arc<Grant>>,
+    /// The lease that was spent before, if it has not ended: receipts may give permits back to it.
+    previous: Option<Arc<Grant>>,
     /// Whether a request is under way.
     is_asking: bool,
     /// Whether leases were given up while a request was under way, so that its reply brings none.
@@ -106,6 +108,7 @@ impl LeasedKey {
     pub(super) fn new(hash: u64, key: &[u8], handle: &Arc<Handle>, terms: LeaseTerms) -> Self {
         let state = State {
             next: None,
+            previous: None,
             is_asking: false,
             is_forgotten: false,
             is_removed: false,
@@ -145,12 +148,12 @@ impl LeasedKey {
         let mut state = self.lock();
         loop {
             let current = self.current.load_full();
-            if let Some(grant) = &current
-                && let Some(left) = grant.take(cost, now)
-            {
-                let decision = grant.admitted(left, now);
-                let permits = Permits::Lease(Arc::clone(grant));
-                return Found::Answered(Answered::Admitted(decision, permits));
+            for grant in current.iter().chain(&state.previous) {
+                if let Some(left) = grant.take(cost, now) {
+                    let decision = grant.admitted(left, now);
+                    let permits = Permits::Lease(Arc::clone(grant));
+                    return Found::Answered(Answered::Admitted(decision, permits));
+                }
             }
             if let Some(next) = state.next.take() {
                 self.begin(&mut state, Some(next), now, tally);
@@ -180,8 +183,8 @@ impl LeasedKey {
 
     /// Returns what to ask for: the permits that the present pace spends in half of a lease, at most twice as
     /// many as before, and at least those that callers wait for.
-    pub(super) fn ask(&self) -> Ask {
-        let (state, now) = (self.lock(), Instant::now());
+    pub(super) fn ask(&self, now: Instant) -> Ask {
+        let state = self.lock();
         let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
         let spent = u128::from(state.size.saturating_sub(left));
         let pace = state.since.map_or(0, |since| {
@@ -200,11 +203,10 @@ impl LeasedKey {
         &self,
         ask: Ask,
         outcome: Outcome<CheckReply>,
-        jitter: f64,
+        (now, jitter): (Instant, f64),
         tally: &Tally,
     ) -> bool {
         let mut state = self.lock();
-        let now = Instant::now();
         let is_forgotten = mem::take(&mut state.is_forgotten) || state.is_removed;
         let CheckReply { decision, charged } = match outcome {
             Ok(reply) => reply,
@@ -222,15 +224,22 @@ impl LeasedKey {
             granted < ask.wanted && state.size > 1 && usage.remaining() < self.terms.half;
         state.scarcity = is_scarce.then(|| Scarcity {
             usage,
-            refused_until: now + decision.retry_after().unwrap_or_default(),
+            refused_until: now
+                + match decision.is_admitted() {
+                    true => self.handle.plan.wait_after(&usage, ask.cost),
+                    false => decision.retry_after().unwrap_or_default(),
+                },
             received: now,
-            asked_again: ask.at + self.terms.length.mul_f64(0.4 + 0.2 * jitter),
+            // The next window has room for all.
+            asked_again: (now + usage.reset_after())
+                .min(ask.at + self.terms.length.mul_f64(0.4 + 0.2 * jitter)),
         });
         match charged {
             Some(charged) if granted > ask.cost.get() => {
                 tally.leases.add();
                 tally.lease_permits.add_many(granted);
-                let grant = Arc::new(Grant::new(charged, usage, ask.at, self.terms.length));
+                let lasts = charged.lasts(&self.terms);
+                let grant = Arc::new(Grant::new(charged, usage, (ask.at, now), lasts));
                 // One that waited already may have its permits even if the lease has ended meanwhile.
                 let mut is_first = true;
                 state.serve(|cost, since| {
@@ -287,7 +296,11 @@ impl LeasedKey {
     /// Ends the current lease, and begins to spend the next one.
     fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Instant, tally: &Tally) {
         let size = next.as_ref().map(|next| next.permits);
-        let unused = self.current.swap(next).map_or(0, |old| retire(&old, tally));
+        if let Some(before) = mem::replace(&mut state.previous, self.current.swap(next)) {
+            retire(&before, tally);
+        }
+        let ended = state.previous.take_if(|old| old.has_ended(now));
+        let unused = ended.map_or(0, |old| retire(&old, tally));
         if let Some(size) = size {
             (state.size, state.since) = (size, Some(now));
         } else if unused > 0 {
@@ -295,20 +308,32 @@ impl LeasedKey {
         }
     }
 
-    /// Counts what was not spent of a lease that has ended.
+    /// Counts what was not spent of the leases that have ended.
     pub(super) fn sweep(&self, now: Instant, tally: &Tally) {
         let mut state = self.lock();
-        if self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
+        if let Some(previous) = state.previous.take_if(|it| it.has_ended(now)) {
+            retire(&previous, tally);
+        }
+        while self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
             let next = state.next.take();
             self.begin(&mut state, next, now, tally);
         }
     }
 
-    /// Returns whether nothing is lost if this is dropped.
+    /// Returns whether this may be replaced: no lease is spent or asked for. One that was granted more than a length
+    /// ago, as a window's may be, is hardly spent any more.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.lock();
-        let is_over = |grant: &Arc<Grant>| grant.left() == 0 || grant.has_ended(now);
-        !state.is_asking && state.next.is_none() && self.current.load().as_ref().is_none_or(is_over)
+        let is_idle = |grant: &Arc<Grant>| {
+            grant.left() == 0 || now >= grant.received + self.terms.length || grant.has_ended(now)
+        };
+        let current = self.current.load();
+        !state.is_asking && current.iter().chain(&state.next).all(is_idle)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_asking(&self) -> bool {
+        self.lock().is_asking
     }
 
     /// Gives up all leases, and returns them with what was not spent. A reply that is under way brings no lease,
@@ -317,7 +342,9 @@ impl LeasedKey {
         let mut state = self.lock();
         state.is_forgotten = state.is_asking;
         state.is_removed |= is_removed;
-        self.current.swap(None).into_iter().chain(state.next.take()).collect()
+        let State { next, previous, .. } = &mut *state;
+        let others = previous.take().into_iter().chain(next.take());
+        self.current.swap(None).into_iter().chain(others).collect()
     }
 
     /// Ends a request that will have no outcome, because its runtime was shut down. Its callers are told so.

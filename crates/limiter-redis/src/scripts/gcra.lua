@@ -20,18 +20,13 @@
 
 -- include clock
 
--- Returns how many permits to charge, and on top of which debt. A lease is charged for its end, and leaves half of the
--- room to others unless that is little. Without room for more than the cost, it is a check.
+-- include granted
+
+-- Returns how many permits to charge, and on top of which debt. A lease is charged for its end.
 local function leased(debt, cost, wanted, length, burst, increment)
   local base = math.max(debt, length)
-  local room = math.floor((burst * increment - base) / increment)
-  if room * increment > length / 2 then
-    room = math.floor(room / 2)
-  end
-  if math.min(wanted, room) > cost then
-    return math.min(wanted, room), base
-  end
-  return cost, debt
+  local permits = granted(cost, wanted, math.floor((burst * increment - base) / increment), length / 2 / increment)
+  return permits, permits > cost and base or debt
 end
 
 -- Checks a state that another quota wrote, or that has decimals, is above the capacity, or is damaged. Returns the reply,

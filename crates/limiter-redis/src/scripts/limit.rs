@@ -94,7 +94,7 @@ impl ScriptLimit {
 }
 
 /// Returns a time as the scripts count it.
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fred::bytes::Bytes;
-use limiter_core::{Algorithm, Cost, Decision, Policy};
+use limiter_core::{Cost, Decision, Policy};
 
 use super::{ScriptLimit, Scripts, lease::LeaseTerms, limit::Family, limit::argument};
 use crate::client::ScriptCall;
@@ -48,6 +48,11 @@ impl Charged {
         self.cost.unsigned_abs()
     }
 
+    /// Returns for how long after its request it may be spent, if it is a lease.
+    pub(crate) fn lasts(&self, terms: &LeaseTerms) -> Duration {
+        terms.lasts(&self.marks)
+    }
+
     pub(crate) const fn delay(&self) -> Duration {
         Duration::from_micros(self.delay)
     }
@@ -73,10 +78,8 @@ impl Plan {
         };
         let longest_delay = limits.iter().map(|limit| limit.longest_delay).min();
         let lease = match (policy.limits(), limits.as_slice()) {
-            ([limit], [ScriptLimit { gcra: Some(gcra), .. }])
-                if limit.algorithm() == Algorithm::Gcra =>
-            {
-                lease.and_then(|longest| LeaseTerms::of(gcra, longest))
+            ([limit], [ScriptLimit { gcra, .. }]) => {
+                lease.and_then(|longest| LeaseTerms::of(limit, gcra.as_ref(), longest))
             }
             _ => None,
         };
@@ -110,9 +113,9 @@ impl Plan {
         }
         if have_leases {
             let number = |number| i64::try_from(number).unwrap_or(i64::MAX).min(1 << 53);
-            let ticks = |plan: &Self| plan.lease.map_or(0, |lease| number(lease.ticks));
+            let terms = |plan: &Self| plan.lease.map_or(0, |lease| number(lease.argument));
             arguments.extend(checks.iter().map(|(_, _, wanted)| number(*wanted)));
-            arguments.extend(checks.iter().map(|(plan, _, _)| ticks(plan)));
+            arguments.extend(checks.iter().map(|(plan, _, _)| terms(plan)));
         }
         let call = self.call(arguments);
         if checks.len() == 1 {

@@ -4,7 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use limiter_core::{Cost, Decision, Usage};
 
-use super::{Charged, CheckReply, Gcra, Plan, gcra::Debt, limit::argument};
+use super::{
+    Charged, CheckReply, Gcra, Plan, ScriptLimit,
+    gcra::Debt,
+    limit::{self, Family, argument},
+};
 use crate::client::ScriptReply;
 
 /// Returns the numbers of a reply, and the text behind them, which says why a lost expiry was not
@@ -24,7 +28,14 @@ pub(crate) fn numbers(reply: &ScriptReply) -> Option<(Cow<'_, [i64]>, Option<&st
 impl Plan {
     /// Returns what a reply to a check means, `None` if it can't be one.
     pub(crate) fn checked(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-        let Some(gcra) = self.gcra_alone() else { return self.taken(numbers, cost) };
+        let Some(gcra) = self.gcra_alone() else {
+            return match *numbers {
+                [reset, left, permits, now, mark] if reset > 0 => {
+                    self.leased([reset, left], permits, now, mark)
+                }
+                _ => self.taken(numbers, cost),
+            };
+        };
         let mut charged = None;
         let decision = match *numbers {
             [debt] if debt > 0 => Decision::admitted(gcra.usage(debt.unsigned_abs())),
@@ -43,9 +54,32 @@ impl Plan {
         Some(CheckReply { decision, charged })
     }
 
-    /// Returns for how many microseconds leases under this policy last.
+    /// Returns what the reply to a check means that may have become a lease of a window's permits.
+    fn leased(&self, usage: [i64; 2], permits: i64, now: i64, mark: i64) -> Option<CheckReply> {
+        let marks = vec![mark];
+        let charged = Charged { cost: permits, taken_at: now, delay: 0, marks, leases: 0 };
+        let decision = Decision::admitted(Usage::of_fewest_left(self.usages(&usage)?));
+        Some(CheckReply { decision, charged: Some(charged) })
+    }
+
+    /// Returns for how long no `cost` fits after an admission that left this usage. A counter's usage does not say
+    /// that, and zero is returned.
+    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Duration {
+        let reset = usage.reset_after();
+        match self.limits.as_slice() {
+            [ScriptLimit { gcra: Some(gcra), .. }] => {
+                let ticks = limit::micros(reset) * gcra.scale;
+                let debt = Debt { ticks, increment: gcra.increment, scale: gcra.scale };
+                gcra.wait(&debt, cost.get()).unwrap_or_default()
+            }
+            [limit] if limit.family() == Family::Window && usage.remaining() < cost.get() => reset,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns for how many microseconds leases hold permits that may be in the debt of a check.
     fn leases(&self) -> u64 {
-        self.lease.map_or(0, |lease| u64::try_from(lease.length.as_micros()).unwrap_or(u64::MAX))
+        self.lease.map_or(0, |lease| lease.kept_in_debts())
     }
 
     /// Returns what a reply to a reservation means, `None` if it can't be one.

@@ -6,14 +6,19 @@
 -- ARGV    for each key: `fixed` if a window begins with its first permit, or `aligned` if windows begin at multiples of
 --         their length in Unix time; the quota as the state has it, ` length reach `; the permits; the length. Then for
 --         each key the cost, 0 to peek. Without costs, each cost is 1.
+--         Then, for leases, for each key the permits that are wanted, 0 without a lease; then the room that is little.
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { reset, left }             admitted; the time until the key is fresh, and the permits left
+--         { ..., permits, now, mark } the same if a lease was wanted: how many permits were charged, more than the cost for
+--                                     a lease; when, in microseconds of Unix time; and the time until the window ends
 --         { 0, wait, reset, left }    refused, or a peek; a wait of -1 is for ever
 --         { 0, ..., text }            the error of PTTL or PEXPIRE, so that a lost expiry was not restored
 --         text                        the error of GET; nothing is charged
 -- Costs   TIME; for each key GET, then SET if admitted or damaged, else PTTL
 
 -- include clock
+
+-- include granted
 
 -- Returns when a window ends that opens at a moment.
 local function window_end(kind, at, length)
@@ -56,8 +61,14 @@ for i, key in ipairs(KEYS) do
     reply = 'GET: ' .. text.err
   elseif cost > 0 and count + cost <= most and ends - old_length <= now then
     -- The permits of a window of another length are carried into a new window.
-    ends, count = count > 0 and old_length == length and ends or window_end(kind, now, length), count + cost
+    ends = count > 0 and old_length == length and ends or window_end(kind, now, length)
+    local wanted = (ARGV[5 * #KEYS + i] or 0) + 0
+    local permits = wanted > 0 and granted(cost, wanted, most - count, ARGV[6 * #KEYS + i] + 0) or cost
+    count = count + permits
     reply, lasts = { ends - now, most - count }, ends - now
+    if wanted > 0 then
+      reply[3], reply[4], reply[5] = permits, now, ends - now
+    end
     written = string.format('%d%s%d', ends, quota, count)
   else
     local begins = ends - old_length

@@ -3,10 +3,11 @@
 use std::{
     process, slice,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use fred::{
@@ -62,6 +63,28 @@ pub(super) struct Store<C = Connection> {
     runtime: Runtime,
     client: C,
     clock: Clock,
+    process: ProcessClock,
+}
+
+/// The monotonic clock of this process in tests: it goes forward as the server's clock does, and never back.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessClock(Arc<Mutex<(Instant, Timestamp)>>);
+
+impl ProcessClock {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new((Instant::now(), Timestamp::from_nanos(0)))))
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.0.lock().unwrap().0
+    }
+
+    /// Follows the server's clock.
+    fn follow(&self, server: Timestamp) {
+        let mut clock = self.0.lock().unwrap();
+        let passed = server.saturating_since(clock.1);
+        *clock = (clock.0 + passed, server);
+    }
 }
 
 enum Clock {
@@ -94,7 +117,8 @@ impl Store {
             keys.find(|key| cluster.owner(cluster.slot_of(key)) == node).unwrap()
         };
         let keys = (0..3).map(key_on).collect();
-        Arc::new(Self { runtime, client, clock: Clock::OfCluster { cluster, keys } })
+        let clock = Clock::OfCluster { cluster, keys };
+        Arc::new(Self { runtime, client, clock, process: ProcessClock::new() })
     }
 }
 
@@ -107,7 +131,7 @@ impl<C: ScriptClient> Store<C> {
         drop(runtime.block_on(own.init()).unwrap());
         let clock = Clock::OfServer { client: own, key: format!("{}:clock", unique()) };
         let client = runtime.block_on(connect(&url));
-        Arc::new(Self { runtime, client, clock })
+        Arc::new(Self { runtime, client, clock, process: ProcessClock::new() })
     }
 
     /// Returns an unused limiter of `policy`.
@@ -117,6 +141,16 @@ impl<C: ScriptClient> Store<C> {
 
     /// Returns an unused limiter of the first of several policies that take turns.
     pub(super) fn limiter_for(self: &Arc<Self>, policies: &[Policy]) -> InRedis<C> {
+        self.process_of(&unique(), policies, None)
+    }
+
+    /// Returns a limiter of those that share a prefix, as a process has it: with leases, if there is a length.
+    pub(super) fn process_of(
+        self: &Arc<Self>,
+        prefix: &str,
+        policies: &[Policy],
+        lease: Option<Duration>,
+    ) -> InRedis<C> {
         let clocks = match &self.clock {
             Clock::OfServer { key, .. } => slice::from_ref(key),
             Clock::OfCluster { keys, .. } => keys,
@@ -125,13 +159,17 @@ impl<C: ScriptClient> Store<C> {
         let clock = CLOCK.replace("CLOCKS", &clocks) + scripts::CLOCK;
         let epoch = epoch(policies);
         let limiter = RedisLimiter::builder(self.client.clone(), policies[0].clone())
-            .prefix(&unique())
+            .prefix(prefix)
             .clock(&clock)
+            .process_clock(self.process.clone())
             .deadline(Duration::from_secs(10))
             // It goes by this process's clock.
-            .denial_cache(0)
-            .build()
-            .unwrap();
+            .denial_cache(0);
+        let limiter = match lease {
+            Some(lease) => limiter.lease(lease),
+            None => limiter,
+        };
+        let limiter = limiter.build().unwrap();
         let handle = limiter.clone();
         InRedis { store: Arc::clone(self), epoch, limiter, handle }
     }
@@ -145,17 +183,19 @@ impl<C: ScriptClient> Store<C> {
     }
 
     pub(super) fn set_clock(&self, now: Timestamp) {
-        let now = i64::try_from(now.as_nanos() / 1_000).unwrap();
+        let micros = i64::try_from(now.as_nanos() / 1_000).unwrap();
         match &self.clock {
             Clock::OfServer { key, .. } => {
-                self.command("SET", vec![key.as_str().into(), now.into()]);
+                self.command("SET", vec![key.as_str().into(), micros.into()]);
             }
             Clock::OfCluster { cluster, keys } => {
                 for (node, key) in keys.iter().enumerate() {
-                    cluster.node(node).command(&["SET", key, &now.to_string()]).unwrap();
+                    cluster.node(node).command(&["SET", key, &micros.to_string()]).unwrap();
                 }
             }
         }
+        // After the server's clock, so that nothing is executed before the time at which it was sent.
+        self.process.follow(now);
     }
 }
 
@@ -188,10 +228,21 @@ impl<C: ScriptClient> InRedis<C> {
         self.store.command("DUMP", vec![Value::Bytes(key.into())])
     }
 
+    /// Gives the leases back, and ends what is under way.
+    pub(super) fn drain(&self, now: Timestamp) {
+        self.store.set_clock(now.saturating_add(self.epoch));
+        self.store.runtime.block_on(self.limiter.drain(Duration::from_secs(10))).unwrap();
+    }
+
     /// Sets the clock, and awaits an answer.
     fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter<C>) -> Answer<T>) -> T {
         self.store.set_clock(now.saturating_add(self.epoch));
-        self.store.runtime.block_on(ask(&self.handle)).unwrap()
+        let answer = self.store.runtime.block_on(ask(&self.handle)).unwrap();
+        // What was asked for ahead is asked for at this moment.
+        while self.limiter.leases.as_ref().is_some_and(|leases| leases.are_asking()) {
+            thread::yield_now();
+        }
+        answer
     }
 }
 

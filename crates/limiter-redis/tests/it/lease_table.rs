@@ -92,6 +92,31 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
     assert_eq!(limiter.check("key").await.unwrap().source(), Source::Store);
 }
 
+/// A receipt whose lease was used up and replaced gives its permits back all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_that_are_held_while_leases_change_come_back() {
+    let server = Server::start();
+    let builder = process(&server, &slow(100_000)).await.lease(Duration::from_secs(10));
+    let limiter = builder.build().unwrap();
+    let (mut leased, mut back) = (0, 0);
+    for number in (0..12).map(|round| 1 << round) {
+        let mut receipts = Vec::new();
+        for _ in 0..number {
+            let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+            leased += u64::from(reserved.decision().source() == Source::Lease);
+            receipts.push(reserved.into_receipt().unwrap());
+        }
+        for receipt in receipts {
+            back += limiter.refund(receipt).await.unwrap();
+        }
+    }
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    let used = limiter.peek("key").await.unwrap().used();
+    println!("{leased} leased, {back} came back, {used} used, {:?}", limiter.counters());
+    assert!(leased > 3_000, "{leased}");
+    assert!(back > leased * 2 / 3, "{back} of {leased} came back");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tiers_by_with_policy_have_leases_of_their_own() {
     let server = Server::start();

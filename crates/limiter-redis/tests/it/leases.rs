@@ -273,8 +273,13 @@ async fn policies_without_leases_are_checked_at_the_server() {
         ("1000/s burst 10", None),
         ("1000/s burst 100", Some(Duration::from_millis(25))),
         ("1000/s by leaky-queue depth 10", None),
-        ("1000/s by fixed-window", None),
+        ("1000/s by fixed-window", Some(LEASE)),
+        ("1000/s by aligned-window", Some(LEASE)),
+        ("1000/s by sliding-counter", Some(LEASE)),
+        ("1000/100ms by fixed-window", Some(Duration::from_millis(25))),
+        ("1000/19ms by fixed-window", None),
         ("1000/s by sliding-log", None),
+        ("1000/s by sub-windows 10 slots", None),
     ] {
         let limiter = leasing(&server, &Policy::parse("test", policy).unwrap()).await;
         assert_eq!(limiter.lease(), lease, "{policy}");

@@ -26,6 +26,7 @@ mod forms;
 mod holes;
 mod lease_faults;
 mod lease_table;
+mod lease_windows;
 mod leases;
 mod nodes;
 mod operations;

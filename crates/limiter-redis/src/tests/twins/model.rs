@@ -136,20 +136,24 @@ impl Model {
         Outcome { reply, value, life }
     }
 
-    /// Grants a lease of the permits that are wanted, or as many as there may be, or checks the cost.
-    pub(super) fn lease(
-        &mut self,
-        now: i128,
-        found: Option<&str>,
-        [cost, wanted, length]: [i128; 3],
-    ) -> Outcome {
-        let mut outcome = self.take(now, found, cost, None);
-        let Some([Any::Gcra(gcra)]) = (outcome.reply[0] > 0).then_some(self.limits.as_mut_slice())
-        else {
+    /// Grants a lease of the permits that are wanted, or as many as there may be, or checks the cost. `terms` are
+    /// the cost, the permits that are wanted, and what scripts are given beside them.
+    pub(super) fn lease(&mut self, now: i128, found: Option<&str>, terms: [i128; 3]) -> Outcome {
+        let mut outcome = self.take(now, found, terms[0], None);
+        if outcome.reply[0] <= 0 {
             return outcome;
+        }
+        outcome.reply = match self.limits.as_mut_slice() {
+            [Any::Gcra(gcra)] => {
+                let permits = gcra.lease(terms);
+                vec![gcra.charged(), permits, now]
+            }
+            [Any::Windows(windows)] => {
+                let [permits, mark] = windows.lease(terms);
+                windows.usage().into_iter().chain([permits, now, mark]).collect()
+            }
+            _ => panic!("nothing of this policy is leased"),
         };
-        let permits = gcra.lease([cost, wanted, length]);
-        outcome.reply = vec![gcra.charged(), permits, now];
         let (value, life) = self.value();
         Outcome { value, life, ..outcome }
     }

@@ -117,15 +117,14 @@ impl Pair {
         let Side { plan, model, .. } = &mut self.sides[side];
         let call = plan.checks(&[(plan, cost, wanted)]);
         self.rig.add(now, &call);
-        let length = call.arguments[2].into();
         let found = self.value.as_deref();
-        let outcome = model.lease(now, found, [cost.get().into(), wanted.into(), length]);
-        if let &[debt, permits, taken_at] = outcome.reply.as_slice()
-            && debt > 0
-        {
-            let reply = [debt, permits, taken_at].map(|n| i64::try_from(n).unwrap());
+        let terms = [cost.get().into(), wanted.into(), call.arguments[2].into()];
+        let outcome = model.lease(now, found, terms);
+        if outcome.reply[0] > 0 {
+            let reply: Vec<_> = outcome.reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
             let charged = plan.checked(&reply, cost).unwrap().charged.unwrap();
-            self.receipts.push((side, charged, u64::try_from(permits).unwrap()));
+            let permits = charged.permits();
+            self.receipts.push((side, charged, permits));
         }
         let text = format!("lease {wanted} for {cost} by {side}");
         self.note(now, text, Some((side, cost)), outcome);

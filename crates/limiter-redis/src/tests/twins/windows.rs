@@ -40,6 +40,17 @@ impl Windows {
         Some(Counts { end, window: length, reach, current, previous })
     }
 
+    /// Adds to what a check was charged what makes it a lease. Returns how many permits that is, and the time until
+    /// the window ends.
+    pub(super) fn lease(&mut self, [cost, wanted, little]: [i128; 3]) -> [i128; 2] {
+        let room = self.usage()[1] + cost;
+        let permits = wanted.min(if room > little { room / 2 } else { room }).max(cost);
+        if permits > cost {
+            self.charge(permits - cost, self.now);
+        }
+        [permits, micros(self.state.end) - self.now]
+    }
+
     /// Returns the numbers of the state, and for how long it matters; none of a fresh one.
     fn numbers(&self) -> Option<(Vec<i128>, i128)> {
         let Counts { end, window, reach, current, previous } = self.state;

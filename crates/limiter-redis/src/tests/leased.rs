@@ -1,0 +1,268 @@
+//! The conformance rows and the laws with leases on, on a real server whose clock the tests set, together with that
+//! of the processes.
+
+use std::{iter, mem, slice, sync::Arc, time::Duration};
+
+use limiter_core::{Algorithm, Cost, Policy, Receipt, Source, Timestamp};
+use limiter_test::{
+    conformance,
+    laws::{self, Law},
+    oracle::Admitted,
+    policies::any_single,
+    schedule::{Request, Scenario, Tick, Time, traffic},
+    subject::{Operations, Subject},
+};
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
+
+use super::store::{InRedis, Store, unique};
+use crate::scripts::{LeaseTerms, Plan, Scripts};
+
+const KEY: &str = "key";
+
+/// The shortest lease, so that most rows have one.
+const SHORT: Duration = Duration::from_millis(5);
+
+fn leasing(store: &Arc<Store>, policy: &Policy, lease: Duration) -> InRedis {
+    store.process_of(&unique(), slice::from_ref(policy), Some(lease))
+}
+
+fn terms(policy: &Policy, longest: Duration) -> Option<LeaseTerms> {
+    Plan::new(Scripts::shared(), policy, Some(longest)).lease
+}
+
+#[test]
+fn rows_conform_with_leases() {
+    let store = Store::new();
+    conformance::gcra(|policy| leasing(&store, &policy, SHORT));
+    conformance::windows(|policy| leasing(&store, &policy, SHORT));
+    conformance::several(|policy| leasing(&store, &policy, SHORT));
+    let drains = |policy: &Policy| policy.limits()[0].algorithm() == Algorithm::Gcra;
+    conformance::operations_with_leases(drains, |policy| leasing(&store, &policy, SHORT));
+}
+
+/// Returns a policy of which permits are leased, and the longest lease.
+fn leased() -> impl Strategy<Value = (Policy, Duration)> {
+    let longest = select(vec![5, 30, 1_000, 3_600_000]).prop_map(Duration::from_millis);
+    (any_single(), longest)
+        .prop_filter("no leases", |(policy, longest)| terms(policy, *longest).is_some())
+}
+
+fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
+    let default = ProptestConfig::default();
+    let cases = default.cases.div_ceil(4);
+    let config = ProptestConfig { cases, failure_persistence: None, ..default };
+    TestRunner::new(config).run(strategy, law).unwrap();
+}
+
+/// Tries a law with one policy at a time.
+fn holds(law: fn(&mut InRedis, &Scenario) -> Law, time: Time, most: usize) {
+    let store = Store::new();
+    let scenarios = leased().prop_flat_map(move |(policy, longest)| {
+        (traffic(Just(policy), Tick::Micro, time, most), Just(longest))
+    });
+    run(&scenarios, |(scenario, longest)| {
+        law(&mut leasing(&store, &scenario.policy, longest), &scenario)
+    });
+}
+
+#[test]
+fn law_1_never_over() {
+    holds(laws::never_over, Time::Forward, 60);
+}
+
+#[test]
+fn law_2_a_refusal_writes_nothing() {
+    let law = |subject: &mut InRedis, scenario: &Scenario| {
+        for Request { now, cost, .. } in scenario.requests() {
+            subject.peek(now, KEY);
+            let before = subject.state(KEY);
+            if !subject.decide(now, KEY, cost).is_admitted() {
+                prop_assert_eq!(subject.state(KEY), before);
+            }
+        }
+        Ok(())
+    };
+    holds(law, Time::Forward, 60);
+}
+
+/// A refusal while the key is scarce names the later of the store's wait and the next request, and a permit is
+/// admitted then.
+#[test]
+fn law_3_a_retry_is_admitted() {
+    let law = |subject: &mut InRedis, scenario: &Scenario| {
+        let mut offset = Duration::ZERO;
+        for Request { now, policy, cost } in scenario.requests() {
+            let now = now.saturating_add(offset);
+            let decision = subject.decide(now, KEY, cost);
+            laws::is_coherent(&decision, policy, cost)?;
+            if cost == Cost::ONE
+                && let Some(wait) = decision.retry_after().filter(|wait| !wait.is_zero())
+            {
+                let micros = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap();
+                let wait = Duration::from_micros(micros);
+                let due = subject.decide(now.saturating_add(wait), KEY, cost);
+                prop_assert!(due.is_admitted(), "refused after {wait:?}: {decision:?}, {due:?}");
+                offset += wait;
+            }
+        }
+        Ok(())
+    };
+    holds(law, Time::Forward, 60);
+}
+
+#[test]
+fn law_4_recovered_equals_absent() {
+    holds(laws::recovered_equals_absent, Time::Forward, 20);
+}
+
+#[test]
+fn law_5_a_clock_that_steps_back_gives_nothing() {
+    holds(laws::never_over, Time::AnyWay, 60);
+}
+
+#[test]
+fn law_5_no_wait_outlasts_a_recovery() {
+    holds(laws::no_wait_outlasts_a_recovery, Time::AnyWay, 60);
+}
+
+#[test]
+fn law_7_a_refund_gives_back_no_more_than_was_taken() {
+    holds(laws::a_refund_gives_back_no_more_than_was_taken, Time::AnyWay, 60);
+}
+
+#[test]
+fn law_7_refunds_never_lift_above_the_bound() {
+    holds(laws::refunds_never_lift_above_the_bound, Time::Forward, 60);
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Some checks one after the other, of a cost each.
+    Checks(u64, u64),
+    /// A check of all that the store has left.
+    All,
+    Reserve,
+    Refund(usize),
+    Drain,
+    /// The process ends without giving anything back, and is started again.
+    Kill,
+}
+
+/// The time before it, which process, and what it does.
+type Step = (Duration, usize, Act);
+
+fn steps(policy: &Policy, longest: Duration) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let quota = *policy.limits()[0].quota();
+    let length = terms(policy, longest).unwrap().length;
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
+    let (length, window) = (micros(length), micros(quota.window()));
+    let edge = prop_oneof![Just(length), Just(window), Just(length - length / 1_024)];
+    let gap = prop_oneof![
+        8 => Just(0),
+        6 => 0..=length / 20,
+        4 => 0..=length,
+        4 => (edge, 0..=3_u64).prop_map(|(edge, around)| (edge + around).saturating_sub(2)),
+        1 => 0..=2 * window,
+    ];
+    let cost = prop_oneof![8 => Just(1), 1 => 1..=quota.burst()];
+    let act = prop_oneof![
+        8 => (1..=40_u64, cost).prop_map(|(number, cost)| Act::Checks(number, cost)),
+        3 => Just(Act::All),
+        1 => Just(Act::Reserve),
+        2 => any::<usize>().prop_map(Act::Refund),
+        1 => Just(Act::Drain),
+        1 => Just(Act::Kill),
+    ];
+    vec((gap.prop_map(Duration::from_micros), 0..4_usize, act), 1..40)
+}
+
+/// Law 1 for a fleet: processes with leases, and one without, that check, reserve, refund, drain and are killed,
+/// stay within the bound together.
+#[test]
+fn law_1_a_fleet_stays_within_the_bound() {
+    let store = Store::new();
+    let fleets = leased().prop_flat_map(|(policy, longest)| {
+        let steps = steps(&policy, longest);
+        (Just(policy), Just(longest), steps)
+    });
+    run(&fleets, |(policy, longest, steps)| {
+        let prefix = unique();
+        let process = |number: usize| {
+            let lease = (number != 0).then_some(longest);
+            store.process_of(&prefix, slice::from_ref(&policy), lease)
+        };
+        let mut fleet: Vec<_> = (0..4).map(process).collect();
+        let mut admitted = Admitted::by_ticks_of(Duration::from_micros(1));
+        let mut receipts: Vec<(usize, usize, Receipt)> = Vec::new();
+        let mut now = Timestamp::from_nanos(0);
+        for (gap, number, act) in steps {
+            now = now.saturating_add(gap);
+            admitted.pass(gap);
+            let all = fleet[0].peek(now, KEY).remaining();
+            let subject = &mut fleet[number];
+            match act {
+                Act::Checks(times, cost) => {
+                    for cost in iter::repeat_n(Cost::of(cost), usize::try_from(times).unwrap()) {
+                        let decision = subject.decide(now, KEY, cost);
+                        laws::is_coherent(&decision, &policy, cost)?;
+                        if !decision.is_admitted() {
+                            break;
+                        }
+                        admitted.add(cost);
+                    }
+                }
+                Act::All if all == 0 => {}
+                Act::All => {
+                    let is_admitted = fleet[0].decide(now, KEY, Cost::of(all)).is_admitted();
+                    prop_assert!(is_admitted, "{all} do not remain");
+                    admitted.add(Cost::of(all));
+                }
+                Act::Reserve => {
+                    let reserved = subject.reserve(now, KEY, Cost::ONE, Duration::ZERO);
+                    if let Some(receipt) = reserved.into_receipt() {
+                        receipts.push((number, admitted.len(), receipt));
+                        admitted.add(Cost::ONE);
+                    }
+                }
+                Act::Refund(_) if receipts.is_empty() => {}
+                Act::Refund(place) => {
+                    let place = place % receipts.len();
+                    let (number, addition, receipt) = receipts.swap_remove(place);
+                    // Without leases, a check by GCRA comes back whole, although a lease may be in its debt.
+                    if number != 0 || policy.limits()[0].algorithm() != Algorithm::Gcra {
+                        admitted.give_back(addition, fleet[number].refund(now, receipt));
+                    }
+                }
+                Act::Drain => subject.drain(now),
+                Act::Kill => mem::forget(mem::replace(subject, process(number))),
+            }
+        }
+        let over = admitted.over(&[&policy.limits()[0]]);
+        prop_assert!(over.is_none(), "{over:?}");
+        Ok(())
+    });
+}
+
+/// Law 9.
+#[test]
+fn law_9_what_one_quota_leases_counts_for_the_others() {
+    let store = Store::new();
+    let policy = Policy::parse("test", "10000/s").unwrap();
+    let other = Policy::parse("other", "20000/s").unwrap();
+    let mut subject =
+        store.process_of(&unique(), &[policy.clone(), other.clone()], Some(SHORT * 20));
+    let now = Timestamp::from_nanos(0);
+    let mut leased = 0;
+    for _ in 0..1_000 {
+        let decision = subject.decide_by(now, &policy, KEY, Cost::ONE);
+        assert!(decision.is_admitted());
+        leased += u64::from(decision.source() == Source::Lease);
+    }
+    assert!(leased > 900, "{leased}");
+    subject.switch(&other);
+    assert!(subject.peek(now, KEY).used() >= 1_000);
+    let left = subject.peek(now, KEY).remaining();
+    assert!(subject.decide(now, KEY, Cost::of(left)).is_admitted());
+    assert!(left <= 19_000, "{left}");
+}

@@ -1,0 +1,173 @@
+//! Leases of windows, which end with the window in which they were granted.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use futures::future::join_all;
+use limiter_core::{Cost, Decision, Policy, Source};
+use limiter_redis::{Counters, RedisLimiter};
+use limiter_test::server::Server;
+use tokio::{task::yield_now, time::sleep};
+
+use crate::leases::{LEASE, calls, leasing, process};
+
+const LIMIT: u64 = 20_000;
+
+/// When admissions began and ended, in microseconds of Unix time, and their permits.
+#[derive(Clone, Default)]
+struct Audit(Arc<Mutex<Vec<(u64, u64, u64)>>>);
+
+impl Audit {
+    async fn check(&self, limiter: &RedisLimiter, cost: Cost) -> Decision {
+        let begun = unix_micros();
+        let decision = limiter.check_n("key", cost).await.unwrap();
+        if decision.is_admitted() {
+            self.0.lock().unwrap().push((begun, unix_micros(), cost.get()));
+        }
+        decision
+    }
+
+    /// Returns the permits of admissions that began and ended from one moment to another.
+    fn within(&self, from: u64, to: u64) -> u64 {
+        let all = self.0.lock().unwrap();
+        all.iter().filter(|it| from <= it.0 && it.1 < to).map(|it| it.2).sum()
+    }
+
+    fn begun(&self) -> u64 {
+        self.0.lock().unwrap().iter().map(|it| it.0).min().unwrap()
+    }
+
+    fn ended(&self) -> u64 {
+        self.0.lock().unwrap().iter().map(|it| it.1).max().unwrap()
+    }
+}
+
+fn unix_micros() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
+/// Four processes that lease try ten times the limit, and one without leases takes all that it finds.
+async fn saturated(policy: &Policy) -> (Audit, u64, u64) {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiters = join_all((0..4).map(|_| leasing(&server, policy))).await;
+    let end = Instant::now() + Duration::from_millis(3_500);
+    let loads = limiters.iter().flat_map(|limiter| (0..10).map(move |_| limiter)).map(|limiter| {
+        let audit = &audit;
+        async move {
+            let mut decisions = 0;
+            while Instant::now() < end {
+                for _ in 0..5 {
+                    let _ = audit.check(limiter, Cost::ONE).await;
+                    decisions += 1;
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+            decisions
+        }
+    });
+    let plain = process(&server, policy).await.denial_cache(0).build().unwrap();
+    let rest = async {
+        let mut calls = 0;
+        while Instant::now() < end {
+            if let Ok(cost) = Cost::new(plain.peek("key").await.unwrap().remaining() / 4) {
+                let _ = audit.check(&plain, cost).await;
+                calls += 1;
+            }
+            sleep(LEASE * 2).await;
+            calls += 1;
+        }
+        calls
+    };
+    let (loads, by_rest) = tokio::join!(join_all(loads), rest);
+    (audit, loads.iter().sum(), calls(&server) - by_rest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_aligned_window_admits_its_limit_to_all_processes_together() {
+    const SECOND: u64 = 1_000_000;
+    let policy = Policy::parse("test", &format!("{LIMIT}/s by aligned-window")).unwrap();
+    let (audit, decisions, calls) = saturated(&policy).await;
+    let windows = audit.begun() / SECOND + 1..audit.ended() / SECOND;
+    for window in windows {
+        let admitted = audit.within(window * SECOND, (window + 1) * SECOND);
+        println!("{admitted} in a window");
+        assert!(admitted <= LIMIT, "{admitted}");
+        assert!(admitted > LIMIT * 9 / 10, "{admitted}");
+    }
+    println!("{calls} calls for {decisions} decisions");
+    // Windows open for all at the same moment, and each process asks once.
+    assert!(calls < decisions / 100, "{calls} calls for {decisions} decisions");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_windows_stay_within_their_bounds_at_their_edges() {
+    for (algorithm, bound) in [("fixed-window", 2 * LIMIT), ("sliding-counter", 2 * LIMIT - 1)] {
+        let policy = Policy::parse("test", &format!("{LIMIT}/s by {algorithm}")).unwrap();
+        let (audit, decisions, calls) = saturated(&policy).await;
+        let starts = (audit.begun()..audit.ended()).step_by(1_000);
+        let most = starts.map(|from| audit.within(from, from + 1_000_000)).max().unwrap();
+        let admitted = audit.within(0, u64::MAX);
+        println!("{algorithm}: {admitted}, {most} in a second, {calls} calls for {decisions}");
+        assert!(most <= bound, "{most}");
+        // Three windows and a half, or of the counter a bit less.
+        assert!(admitted > LIMIT * 3, "{admitted}");
+        assert!(calls < decisions / 50, "{calls} calls for {decisions} decisions");
+    }
+}
+
+async fn lease(limiter: &RedisLimiter) -> u64 {
+    let mut admitted = 0;
+    while limiter.counters().leases < 8 {
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+        admitted += 1;
+        yield_now().await;
+    }
+    admitted
+}
+
+/// A window forgets nothing before it ends, so permits that are not spent soon are spent later, or come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whole() {
+    let server = Server::start();
+    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
+        let policy = Policy::parse("test", &format!("100000/day by {algorithm}")).unwrap();
+        let builder = process(&server, &policy).await.lease(LEASE).prefix(algorithm);
+        let limiter = builder.build().unwrap();
+        let mut admitted = lease(&limiter).await;
+        sleep(LEASE * 2).await;
+        assert_eq!(limiter.check("key").await.unwrap().source(), Source::Lease);
+        admitted += 1;
+        limiter.drain(Duration::from_secs(1)).await.unwrap();
+        let counters = limiter.counters();
+        let Counters { lease_returned, lease_unused, .. } = counters;
+        println!("{algorithm}: {admitted} admitted, {counters:?}");
+        assert!(lease_returned > 10 && lease_unused == 0, "{counters:?}");
+        // A check that was asked for ahead may have been for nobody.
+        let used = limiter.peek("key").await.unwrap().used();
+        assert!((admitted..=admitted + 2).contains(&used), "{used} used of {admitted}");
+    }
+}
+
+/// In a full table, a lease that is hardly spent any more makes place for another one, and goes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_hardly_spent_makes_place_for_another_key() {
+    let server = Server::start();
+    let policy = Policy::parse("test", "100000/day by fixed-window").unwrap();
+    let builder = process(&server, &policy).await.lease(LEASE).lease_keys(8);
+    let limiter = builder.build().unwrap();
+    let admitted = lease(&limiter).await;
+    for number in 0..8 {
+        assert!(limiter.check(format!("{number}")).await.unwrap().is_admitted());
+    }
+    assert_eq!(limiter.counters().lease_returned, 0);
+    sleep(LEASE).await;
+    for number in 0..8 {
+        assert!(limiter.check(format!("{number}")).await.unwrap().is_admitted());
+    }
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    assert!(limiter.counters().lease_returned > 10, "{:?}", limiter.counters());
+    let used = limiter.peek("key").await.unwrap().used();
+    assert!((admitted..=admitted + 2).contains(&used), "{used} used of {admitted}");
+}
