@@ -6,7 +6,7 @@ use std::{
 };
 
 use limiter_core::{
-    Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Usage,
+    Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Source, Usage,
     WaitingLimiter,
 };
 
@@ -67,8 +67,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 Some(Ok(Answered::Admitted(decision, permits))) => {
                     return Ok(limiter.reserved(key, cost, decision, permits));
                 }
-                Some(Ok(Answered::Refused(decision))) if within.is_zero() => {
-                    return Ok(Reservation::refused(decision));
+                Some(Ok(answered @ Answered::Refused(_))) if within.is_zero() => {
+                    return Ok(Reservation::refused(limiter.decided(&answered)));
                 }
                 Some(Err(error)) => Err(error),
                 // The store may promise permits for later.
@@ -160,10 +160,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let context = &self.sender.context;
         let now = context.now();
         let awaited = match self.leased(key, cost, now, |decision, _| decision) {
-            Some(Ok(decision))
-            | Some(Err(Found::Answered(
-                Answered::Admitted(decision, _) | Answered::Refused(decision),
-            ))) => return Answer::ready(Ok(decision)),
+            Some(Ok(decision)) => return Answer::ready(Ok(decision)),
+            Some(Err(Found::Answered(answered))) => {
+                return Answer::ready(Ok(self.decided(&answered)));
+            }
             Some(Err(Found::Awaited { outcome, .. })) => Some(outcome),
             None => None,
         };
@@ -177,9 +177,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Answer::pending(async move {
             let Self { sender, handle, .. } = &limiter;
             let decided = match awaited {
-                Some(outcome) => limiter.awaited(outcome).await.map(|answered| match answered {
-                    Answered::Admitted(decision, _) | Answered::Refused(decision) => decision,
-                }),
+                Some(outcome) => {
+                    limiter.awaited(outcome).await.map(|answered| limiter.decided(&answered))
+                }
                 None => {
                     let ticket = sender.context.denials.ticket(&key);
                     let check = Check { cost, wanted: 0, ticket };
@@ -203,6 +203,22 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ) -> Option<Result<T, Found>> {
         let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
         leases.take((&self.handle, key, terms), cost, now, spend)
+    }
+
+    /// Returns the decision that a caller gets, and counts it if it is a refusal.
+    fn decided(&self, answered: &Answered) -> Decision {
+        let tally = &self.sender.context.events.tally;
+        match answered {
+            Answered::Admitted(decision, _) => *decision,
+            Answered::Refused(decision) if decision.source() == Source::Cache => {
+                tally.cached.add();
+                *decision
+            }
+            Answered::Refused(decision) => {
+                tally.refused.add();
+                *decision
+            }
+        }
     }
 
     /// Waits for the reply to a request for permits.

@@ -165,7 +165,6 @@ impl LeasedKey {
             }
         }
         if let Some(refusal) = state.refusal(cost, now).or_else(denied) {
-            tally.cached.add();
             return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
         }
         let (caller, outcome) = oneshot::channel();
@@ -272,10 +271,7 @@ impl LeasedKey {
             let refusal = state.refusal(waiting.cost, now);
             match refusal.or_else(|| (!decision.is_admitted()).then_some(decision)) {
                 _ if waiting.caller.is_closed() => {}
-                Some(refusal) => {
-                    tally.refused.add();
-                    drop(waiting.caller.send(Ok(Answered::Refused(refusal))));
-                }
+                Some(refusal) => drop(waiting.caller.send(Ok(Answered::Refused(refusal)))),
                 None => state.waiting.push(waiting),
             }
         }
