@@ -10,7 +10,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use limiter_test::server::Server;
+use limiter_core::{Policy, Quota};
+use limiter_test::{
+    audit::{Admission, Audit},
+    server::Server,
+};
 
 use crate::child::Job;
 
@@ -19,12 +23,6 @@ const PROCESSES: usize = 6;
 
 /// How long a part is, whose admissions are checked together.
 const PART: u64 = 30;
-
-/// The windows begin at each of so many microseconds.
-const GRID: i64 = 100;
-
-const WINDOWS: [i64; 9] =
-    [1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 300_000, 600_000, 1_000_000];
 
 /// Runs the processes for so many seconds, and prints by how much the limit was exceeded at most.
 pub(crate) fn run(seconds: u64) -> Result<()> {
@@ -55,7 +53,7 @@ fn one_part(
     folder: &Path,
     seed: &mut u64,
     faults: Option<&mut HashMap<&'static str, u64>>,
-) -> Result<(usize, i64)> {
+) -> Result<(u64, i64)> {
     let (mut logs, end) = (Vec::new(), Instant::now() + Duration::from_secs(PART));
     let mut start = |left: Duration| -> Result<Child> {
         let number = logs.len();
@@ -96,14 +94,19 @@ fn one_part(
     for mut child in children {
         child.wait()?;
     }
-    let mut all = Vec::new();
+    let audit = Audit::default();
     for log in &logs {
         let bytes = fs::read(log).unwrap_or_default();
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, i64::from_le_bytes);
-        all.extend(bytes.chunks_exact(16).map(|pair| (number(&pair[..8]), number(&pair[8..]))));
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let (pairs, _) = numbers.as_chunks::<2>();
+        audit.extend(pairs.iter().map(|[begun, ended]| {
+            let [begun, ended] = [begun, ended].map(|bytes| u64::from_le_bytes(*bytes));
+            Admission { begun, ended, permits: 1 }
+        }));
         let _ = fs::remove_file(log);
     }
-    Ok((all.len(), over(&all)))
+    let policy = Policy::gcra("fleet", Quota::per_second(RATE));
+    Ok((audit.admitted(), audit.over(&policy)))
 }
 
 fn start_child(server: &Server, number: usize, log: PathBuf, left: Duration) -> Result<Child> {
@@ -119,34 +122,6 @@ fn start_child(server: &Server, number: usize, log: PathBuf, left: Duration) -> 
         log: Some(log),
     };
     job.start()
-}
-
-/// Returns by how many permits the admissions exceed the bound at most, in windows that begin at the points of the
-/// grid. An admission counts if it was begun and ended in the window.
-fn over(all: &[(i64, i64)]) -> i64 {
-    let first = all.iter().map(|(begun, _)| *begun).min().unwrap_or(0);
-    let last = all.iter().map(|(_, ended)| *ended).max().unwrap_or(0) - first;
-    let mut most = i64::MIN;
-    for window in WINDOWS {
-        let mut steps = vec![0_i64; usize::try_from(last / GRID + 2).unwrap_or(0)];
-        for (begun, ended) in all {
-            let from = ((ended - first - window).max(0) + GRID - 1) / GRID;
-            let to = (begun - first) / GRID;
-            if let (true, Ok(from), Ok(to)) =
-                (from <= to, usize::try_from(from), usize::try_from(to + 1))
-            {
-                steps[from] += 1;
-                steps[to] -= 1;
-            }
-        }
-        let bound = RATE as i64 + RATE as i64 * window / 1_000_000;
-        let mut count = 0;
-        for step in steps {
-            count += step;
-            most = most.max(count - bound);
-        }
-    }
-    most
 }
 
 fn signal(name: &str, child: &Child) -> Result<()> {

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
+use limiter_test::audit::unix_micros;
 use tokio::runtime::Builder;
 
 /// What a process is to do.
@@ -160,11 +161,6 @@ async fn checks(
         }
     }
     Ok([decisions, admitted])
-}
-
-fn unix_micros() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 async fn contender(job: &Job) -> Result<Contender> {

@@ -8,14 +8,17 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_test::{
+    audit::{Audit, unix_micros},
+    server::Server,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},
     time::sleep,
 };
 
-use crate::leases::{Audit, LEASE, assert_all_is_counted, calls, leasing, load, process, rate};
+use crate::leases::{LEASE, assert_all_is_counted, calls, leasing, load, process, rate};
 
 /// Returns the address of a proxy that holds each reply of a server for some time.
 async fn late(server: &Server, hold: Duration) -> String {
@@ -51,7 +54,7 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
     let end = Instant::now() + Duration::from_secs(3);
     let rest = async {
         while Instant::now() < end {
-            let begun = Instant::now();
+            let begun = unix_micros();
             if let Ok(cost) = Cost::new(plain.peek("key").await.unwrap().remaining())
                 && plain.check_n("key", cost).await.unwrap().is_admitted()
             {

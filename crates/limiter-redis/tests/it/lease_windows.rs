@@ -1,51 +1,26 @@
 //! Leases of windows, which end with the window in which they were granted.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use limiter_core::{Cost, Decision, Policy, Source};
+use limiter_core::{Cost, Policy, Source};
 use limiter_redis::{Counters, RedisLimiter};
-use limiter_test::server::Server;
+use limiter_test::{
+    audit::{Audit, unix_micros},
+    server::Server,
+};
 use tokio::{task::yield_now, time::sleep};
 
 use crate::leases::{LEASE, calls, leasing, process};
 
 const LIMIT: u64 = 20_000;
 
-/// When admissions began and ended, in microseconds of Unix time, and their permits.
-#[derive(Clone, Default)]
-struct Audit(Arc<Mutex<Vec<(u64, u64, u64)>>>);
-
-impl Audit {
-    async fn check(&self, limiter: &RedisLimiter, cost: Cost) -> Decision {
-        let begun = unix_micros();
-        let decision = limiter.check_n("key", cost).await.unwrap();
-        if decision.is_admitted() {
-            self.0.lock().unwrap().push((begun, unix_micros(), cost.get()));
-        }
-        decision
+/// Makes a check, and notes its permits if it is admitted.
+async fn check(audit: &Audit, limiter: &RedisLimiter, cost: Cost) {
+    let begun = unix_micros();
+    if limiter.check_n("key", cost).await.unwrap().is_admitted() {
+        audit.add(begun, cost.get());
     }
-
-    /// Returns the permits of admissions that began and ended from one moment to another.
-    fn within(&self, from: u64, to: u64) -> u64 {
-        let all = self.0.lock().unwrap();
-        all.iter().filter(|it| from <= it.0 && it.1 < to).map(|it| it.2).sum()
-    }
-
-    fn begun(&self) -> u64 {
-        self.0.lock().unwrap().iter().map(|it| it.0).min().unwrap()
-    }
-
-    fn ended(&self) -> u64 {
-        self.0.lock().unwrap().iter().map(|it| it.1).max().unwrap()
-    }
-}
-
-fn unix_micros() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
 /// Four processes that lease try ten times the limit, and one without leases takes all that it finds.
@@ -59,7 +34,7 @@ async fn saturated(policy: &Policy) -> (Audit, u64, u64) {
             let mut decisions = 0;
             while Instant::now() < end {
                 for _ in 0..5 {
-                    let _ = audit.check(limiter, Cost::ONE).await;
+                    check(audit, limiter, Cost::ONE).await;
                     decisions += 1;
                 }
                 sleep(Duration::from_millis(1)).await;
@@ -72,7 +47,7 @@ async fn saturated(policy: &Policy) -> (Audit, u64, u64) {
         let mut calls = 0;
         while Instant::now() < end {
             if let Ok(cost) = Cost::new(plain.peek("key").await.unwrap().remaining() / 4) {
-                let _ = audit.check(&plain, cost).await;
+                check(&audit, &plain, cost).await;
                 calls += 1;
             }
             sleep(LEASE * 2).await;
@@ -89,9 +64,9 @@ async fn each_aligned_window_admits_its_limit_to_all_processes_together() {
     const SECOND: u64 = 1_000_000;
     let policy = Policy::parse("test", &format!("{LIMIT}/s by aligned-window")).unwrap();
     let (audit, decisions, calls) = saturated(&policy).await;
-    let windows = audit.begun() / SECOND + 1..audit.ended() / SECOND;
-    for window in windows {
-        let admitted = audit.within(window * SECOND, (window + 1) * SECOND);
+    let span = audit.span();
+    for window in span.start / SECOND + 1..span.end / SECOND {
+        let admitted = audit.within(&(window * SECOND..(window + 1) * SECOND));
         println!("{admitted} in a window");
         assert!(admitted <= LIMIT, "{admitted}");
         assert!(admitted > LIMIT * 9 / 10, "{admitted}");
@@ -106,9 +81,9 @@ async fn other_windows_stay_within_their_bounds_at_their_edges() {
     for (algorithm, bound) in [("fixed-window", 2 * LIMIT), ("sliding-counter", 2 * LIMIT - 1)] {
         let policy = Policy::parse("test", &format!("{LIMIT}/s by {algorithm}")).unwrap();
         let (audit, decisions, calls) = saturated(&policy).await;
-        let starts = (audit.begun()..audit.ended()).step_by(1_000);
-        let most = starts.map(|from| audit.within(from, from + 1_000_000)).max().unwrap();
-        let admitted = audit.within(0, u64::MAX);
+        let starts = audit.span().step_by(1_000);
+        let most = starts.map(|from| audit.within(&(from..from + 1_000_000))).max().unwrap();
+        let admitted = audit.admitted();
         println!("{algorithm}: {admitted}, {most} in a second, {calls} calls for {decisions}");
         assert!(most <= bound, "{most}");
         // Three windows and a half, or of the counter a bit less.

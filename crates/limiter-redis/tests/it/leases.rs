@@ -1,23 +1,17 @@
 //! Permits that processes lease: within the limit together, with few calls, and counted to the unit.
 
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the times and counts of a test are small"
-)]
-
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
-use limiter_test::server::Server;
+use limiter_test::{
+    audit::{Audit, unix_micros},
+    server::{Sentinels, Server},
+};
 use tokio::{task::yield_now, time::sleep};
 
 pub(crate) const LEASE: Duration = Duration::from_millis(100);
@@ -48,52 +42,6 @@ pub(crate) fn calls(server: &Server) -> u64 {
     lines.filter_map(calls).sum()
 }
 
-/// What was admitted: from when to when it was decided, and how many permits.
-#[derive(Clone, Default)]
-pub(crate) struct Audit(Arc<Mutex<Vec<(Instant, Instant, u64)>>>);
-
-impl Audit {
-    pub(crate) fn add(&self, begun: Instant, permits: u64) {
-        self.0.lock().unwrap().push((begun, Instant::now(), permits));
-    }
-
-    pub(crate) fn admitted(&self) -> u64 {
-        self.0.lock().unwrap().iter().map(|(_, _, permits)| permits).sum()
-    }
-
-    /// Returns by how many permits the bound of a quota was exceeded at most, in windows from 1 ms to 1 s that
-    /// begin every 0.2 ms. An admission counts if it was begun and ended in the window.
-    pub(crate) fn over(&self, policy: &Policy) -> i64 {
-        const GRID: i64 = 200;
-        let quota = policy.limits()[0].quota();
-        let (burst, rate) =
-            (quota.burst() as f64, quota.permits() as f64 / quota.window().as_secs_f64());
-        let all = self.0.lock().unwrap();
-        let first = all.iter().map(|(begun, _, _)| *begun).min().unwrap();
-        let micros = |at: Instant| at.duration_since(first).as_micros() as i64;
-        let end = all.iter().map(|(_, ended, _)| micros(*ended)).max().unwrap();
-        let mut most = f64::MIN;
-        for window in [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000_i64] {
-            // How many admissions lie in the window that begins at a point of the grid.
-            let mut steps = vec![0_i64; (end / GRID + 2) as usize];
-            for (begun, ended, permits) in all.iter() {
-                let from = ((micros(*ended) - window).max(0) + GRID - 1) / GRID;
-                let to = micros(*begun) / GRID;
-                if from <= to {
-                    steps[from as usize] += *permits as i64;
-                    steps[to as usize + 1] -= *permits as i64;
-                }
-            }
-            let mut count = 0;
-            for step in steps {
-                count += step;
-                most = most.max(count as f64 - burst - rate * window as f64 / 1e6);
-            }
-        }
-        most.ceil() as i64
-    }
-}
-
 /// Checks in a loop until `end`, and returns how many were admitted and refused. `pause` is between two checks.
 pub(crate) async fn load(
     limiter: &RedisLimiter,
@@ -103,7 +51,7 @@ pub(crate) async fn load(
 ) -> (u64, u64) {
     let (mut admitted, mut refused) = (0, 0);
     while Instant::now() < end {
-        let begun = Instant::now();
+        let begun = unix_micros();
         match limiter.check("key").await {
             Ok(decision) if decision.is_admitted() => {
                 audit.add(begun, 1);
@@ -175,7 +123,7 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
         let plain = self::process(&server, &policy).await.denial_cache(0).build().unwrap();
         while Instant::now() < end {
             let left = plain.peek("key").await.unwrap().remaining();
-            let begun = Instant::now();
+            let begun = unix_micros();
             if let Ok(cost) = Cost::new(left)
                 && plain.check_n("key", cost).await.unwrap().is_admitted()
             {
@@ -204,20 +152,20 @@ async fn a_lease_that_is_spent_at_its_end_counts_for_a_full_check_after_it() {
     let _ = load(&leases, &audit, warm, Duration::from_micros(500)).await;
     sleep(LEASE * 3 / 4).await;
     while leases.counters().leases < 20 {
-        let begun = Instant::now();
+        let begun = unix_micros();
         if leases.check("key").await.unwrap().is_admitted() {
             audit.add(begun, 1);
         }
     }
     for _ in 0..2_000 {
-        let begun = Instant::now();
+        let begun = unix_micros();
         let left = plain.peek("key").await.unwrap().remaining();
         if let Ok(cost) = Cost::new(left)
             && plain.check_n("key", cost).await.unwrap().is_admitted()
         {
             audit.add(begun, left);
         }
-        let begun = Instant::now();
+        let begun = unix_micros();
         if leases.check("key").await.unwrap().source() == Source::Lease {
             audit.add(begun, 1);
         }
@@ -266,6 +214,32 @@ async fn lost_data_lets_through_the_burst_once_more_at_most() {
     assert!((1_000..=2_000).contains(&over), "{over} permits over the bound");
 }
 
+/// Charges that the next primary has not got are lost, and processes keep what they hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_lets_through_the_burst_once_more_at_most() {
+    let mut set = Sentinels::start();
+    let (audit, policy) = (Audit::default(), rate(2_000));
+    let limiters = join_all((0..3).map(async |_| {
+        let client = connect_with(&set.url(), &ConnectOptions::new()).await.unwrap();
+        let builder = RedisLimiter::builder(client, policy.clone()).lease(LEASE);
+        builder.deadline(Duration::from_secs(1)).build().unwrap()
+    }))
+    .await;
+    let warm = Instant::now() + Duration::from_secs(1);
+    let pause = Duration::from_micros(100);
+    let _ = join_all(limiters.iter().map(|limiter| load(limiter, &audit, warm, pause))).await;
+    let before = audit.admitted();
+    set.server_mut(0).kill();
+    let end = Instant::now() + Duration::from_secs(6);
+    let _ = join_all(limiters.iter().map(|limiter| load(limiter, &audit, end, pause))).await;
+    let (over, after) = (audit.over(&policy), audit.admitted() - before);
+    println!("{before} admitted before and {after} after, {over} permits over the bound");
+    assert!(over <= 2_000, "{over} permits over the bound");
+    // Leases are granted again by the next primary.
+    assert!(after > 4_000, "{after}");
+    assert_eq!(limiters[0].check("other").await.unwrap().source(), Source::Store);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies_without_leases_are_checked_at_the_server() {
     let server = Server::start();
@@ -297,7 +271,7 @@ async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
     let mut found = 0;
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end {
-        let begun = Instant::now();
+        let begun = unix_micros();
         let decision = limiter.check("key").await.unwrap();
         if decision.is_admitted() {
             audit.add(begun, 1);

@@ -1,0 +1,136 @@
+//! Processes that lease permits of one limit, and are stopped, killed and cut off, stay within it together.
+//!
+//! `cargo xtask bench fleet --audit SECONDS` does the same for as long as you like.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::{self, Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_core::{Policy, Quota};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_test::{
+    audit::{Admission, Audit, unix_micros},
+    server::Server,
+};
+use tokio::{runtime::Runtime, task::yield_now};
+
+const PROCESSES: usize = 4;
+const LEASE: Duration = Duration::from_millis(100);
+
+/// How long processes are stopped and killed.
+const TEST: Duration = Duration::from_secs(8);
+
+/// Where a process that is to check finds its Redis, and the file that it writes. The test starts itself with them.
+const REDIS_OF_CHILD: &str = "LIMITER_TEST_LEASING_REDIS";
+const LOG_OF_CHILD: &str = "LIMITER_TEST_LEASING_LOG";
+
+fn policy() -> Policy {
+    Policy::gcra("test", Quota::per_second(2_000))
+}
+
+#[test]
+fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
+    if let (Ok(redis), Some(log)) = (env::var(REDIS_OF_CHILD), env::var_os(LOG_OF_CHILD)) {
+        return Runtime::new().unwrap().block_on(check(&redis, Path::new(&log)));
+    }
+    let server = Server::start();
+    let folder = env::temp_dir().join(format!("limiter-leased-processes-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let mut logs = Vec::new();
+    let mut start = || {
+        let log = folder.join(logs.len().to_string());
+        logs.push(log.clone());
+        Process::start(&server, log)
+    };
+    let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
+    let mut faults = BTreeMap::<&str, u64>::new();
+    let begun = Instant::now();
+    for number in 0.. {
+        if begun.elapsed() > TEST {
+            break;
+        }
+        // Long enough for leases to grow, and no multiple of their length.
+        thread::sleep(LEASE * 2 + Duration::from_millis(37));
+        let process = &mut processes[number % PROCESSES];
+        let fault = ["stopped", "killed", "cut off"][number % 3];
+        match fault {
+            // It goes on while its lease lasts, and after that.
+            "stopped" => {
+                process.signal("-STOP");
+                thread::sleep(if number % 2 == 0 { LEASE / 2 } else { LEASE * 2 });
+                process.signal("-CONT");
+            }
+            "killed" => *process = start(),
+            _ => _ = server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap(),
+        }
+        *faults.entry(fault).or_default() += 1;
+    }
+    drop(processes);
+    let audit = Audit::default();
+    for log in logs {
+        let bytes = fs::read(log).unwrap_or_default();
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let (pairs, _) = numbers.as_chunks::<2>();
+        let pairs = pairs.iter().map(|pair| pair.map(u64::from_le_bytes));
+        audit.extend(pairs.map(|[begun, ended]| Admission { begun, ended, permits: 1 }));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    let (admitted, over) = (audit.admitted(), audit.over(&policy()));
+    println!("{admitted} admitted, {over} permits over the bound, {faults:?}");
+    assert!(over <= 0, "{over} permits over the bound");
+    // What a process had leased is lost when it is killed.
+    assert!(admitted > 8_000, "{admitted}");
+}
+
+/// Checks as fast as it goes, and writes when each admission began and ended. Each fourth process has no leases.
+async fn check(redis: &str, log: &Path) {
+    let builder = RedisLimiter::builder(connect(redis).await.unwrap(), policy());
+    let builder = builder.deadline(Duration::from_secs(1));
+    let number: usize = log.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let has_leases = !number.is_multiple_of(PROCESSES);
+    let limiter = if has_leases { builder.lease(LEASE) } else { builder }.build().unwrap();
+    let (mut log, end) = (File::create(log).unwrap(), Instant::now() + TEST * 2);
+    while Instant::now() < end {
+        let begun = unix_micros();
+        if limiter.check("key").await.is_ok_and(|decision| decision.is_admitted()) {
+            let numbers = [begun, unix_micros()].map(u64::to_le_bytes);
+            log.write_all(numbers.as_flattened()).unwrap();
+        }
+        yield_now().await;
+    }
+}
+
+/// This test as another process, that checks. It is killed on drop.
+struct Process(Child);
+
+impl Process {
+    fn start(server: &Server, log: PathBuf) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        let name = "processes_that_are_stopped_and_killed_stay_within_the_limit";
+        command.args(["--exact", name]).stdout(Stdio::null());
+        command.env(REDIS_OF_CHILD, server.url()).env(LOG_OF_CHILD, log);
+        Self(command.spawn().unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.0.id().to_string()]).status();
+        assert!(status.unwrap().success(), "kill {name}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
