@@ -23,7 +23,7 @@ pub(crate) struct LeaseTerms {
 enum End {
     /// After its length. The store charges it for that moment, so a lease may be in the debt that a later check leaves.
     OfLength,
-    /// With the window in which it was granted, which its mark tells.
+    /// With the window in which it was granted. Its mark is the time until then.
     OfWindow,
 }
 
@@ -39,24 +39,22 @@ impl LeaseTerms {
             let terms = Self { length: Duration::from_micros(length), half, argument, end };
             (length >= SHORTEST).then_some(terms)
         };
-        match (limit.algorithm(), gcra) {
-            (Algorithm::Gcra, Some(gcra)) => {
+        match limit.algorithm() {
+            Algorithm::Gcra => {
+                let gcra = gcra?;
                 let length = longest.min(gcra.capacity() / gcra.scale / 4);
                 let ticks = length * gcra.scale;
                 terms(length, ticks / 2 / gcra.increment, ticks, End::OfLength)
             }
-            (
-                Algorithm::FixedWindow | Algorithm::AlignedWindow | Algorithm::SlidingCounter,
-                None,
-            ) => {
+            Algorithm::FixedWindow | Algorithm::AlignedWindow | Algorithm::SlidingCounter => {
                 let (permits, window) = (limit.quota().permits(), micros(limit.quota().window()));
                 let length = longest.min(window / 4);
                 let half = u128::from(permits) * u128::from(length) / 2 / u128::from(window.max(1));
                 let half = u64::try_from(half).unwrap_or(permits);
                 terms(length, half, half, End::OfWindow)
             }
-            // Queues are asked for each request. The entries of a log are those of single requests.
-            _ => None,
+            // A queue has no burst to lease of, and each entry of a log is a request of its own.
+            Algorithm::LeakyQueue { .. } | Algorithm::SubWindows(_) | Algorithm::SlidingLog => None,
         }
     }
 
