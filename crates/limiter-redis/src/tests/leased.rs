@@ -3,13 +3,13 @@
 
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Cost, Policy, Receipt, Source, Timestamp};
+use limiter_core::{Algorithm, Cost, Decision, Policy, Receipt, Source, Timestamp};
 use limiter_test::{
     conformance,
     laws::{self, Law},
     oracle::Admitted,
-    policies::any_single,
-    schedule::{Request, Scenario, Tick, Time, traffic},
+    policies::{any_alike, any_single},
+    schedule::{Request, Scenario, Tick, Time, mixed, traffic},
     subject::{Operations, Subject},
 };
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
@@ -261,7 +261,42 @@ fn law_7_checks_come_back_less_the_length_of_a_lease() {
     }
 }
 
-/// Law 9.
+/// A limiter that gives its leases back before another policy takes its turn.
+struct Draining(InRedis);
+
+impl Subject for Draining {
+    fn tick(&self) -> Duration {
+        self.0.tick()
+    }
+
+    fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
+        self.0.decide(now, key, cost)
+    }
+
+    fn switch(&mut self, policy: &Policy) {
+        self.0.switch(policy);
+    }
+
+    fn decide_by(&mut self, now: Timestamp, policy: &Policy, key: &str, cost: Cost) -> Decision {
+        if self.0.policy() != *policy {
+            self.0.drain(now);
+        }
+        self.0.decide_by(now, policy, key, cost)
+    }
+}
+
+/// Law 9: a lease that is held while a faster quota charges is the exception.
+#[test]
+fn law_9_quotas_that_take_turns_stay_within_the_bound() {
+    let store = Store::new();
+    run(&mixed(any_alike(), Tick::Micro, Time::Forward, 60), |scenario| {
+        let policies: Vec<_> = scenario.policies().cloned().collect();
+        let lease = Some(Duration::from_secs(3_600));
+        let subject = store.process_of(&unique(), &policies, lease);
+        laws::never_over(&mut Draining(subject), &scenario)
+    });
+}
+
 #[test]
 fn law_9_what_one_quota_leases_counts_for_the_others() {
     let store = Store::new();
