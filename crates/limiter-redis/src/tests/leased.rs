@@ -318,3 +318,24 @@ fn law_9_what_one_quota_leases_counts_for_the_others() {
     assert!(subject.decide(now, KEY, Cost::of(left)).is_admitted());
     assert!(left <= 19_000, "{left}");
 }
+
+/// The exception of law 9: a debt drains at the faster pace of the quota that charged last, while a lease under the
+/// former quota lasts.
+#[test]
+fn law_9_a_faster_quota_comes_on_top_of_the_leases_that_are_held() {
+    let store = Store::new();
+    let [slow, fast] = [("slow", "100/s"), ("fast", "10000/s")];
+    let [slow, fast] = [slow, fast].map(|(name, quota)| Policy::parse(name, quota).unwrap());
+    let policies = [slow.clone(), fast.clone()];
+    let mut subject = store.process_of(&unique(), &policies, Some(Duration::from_millis(250)));
+    let now = Timestamp::from_nanos(0);
+    while subject.decide_by(now, &slow, KEY, Cost::ONE).source() != Source::Lease {}
+    let used = subject.peek(now, KEY).used();
+    assert!(subject.decide_by(now, &fast, KEY, Cost::ONE).is_admitted());
+    // 100 times faster than by the quota that leased them.
+    let later = now.saturating_add(Duration::from_millis(10));
+    assert!(subject.decide_by(later, &fast, KEY, Cost::of(10_000)).is_admitted());
+    let more = (0..).take_while(|_| subject.decide_by(later, &slow, KEY, Cost::ONE).is_admitted());
+    let more = more.count();
+    assert!((1..=usize::try_from(used).unwrap()).contains(&more), "{more} of {used}");
+}
