@@ -52,12 +52,14 @@ async fn a_limiter_that_is_dropped_gives_its_leases_back() {
     let limiter = leasing(&server, &slow(100_000)).await;
     let end = Instant::now() + LEASE * 3;
     let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
-    let held = limiter.counters().lease_permits + limiter.counters().admitted - audit.admitted();
-    assert!(held > 10, "{held}");
     let plain = process(&server, &slow(100_000)).await.build().unwrap();
+    // On a busy machine, a lease may have ended before it was spent.
+    let Counters { lease_permits, admitted, lease_unused, .. } = limiter.counters();
+    let held = lease_permits + admitted - audit.admitted() - lease_unused;
+    assert!(held > 10 || lease_unused > 10, "{held}");
     drop(limiter);
     let start = Instant::now();
-    while plain.peek("key").await.unwrap().used() > audit.admitted() + 5 {
+    while plain.peek("key").await.unwrap().used() > audit.admitted() + lease_unused + 5 {
         assert!(start.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(5)).await;
     }
