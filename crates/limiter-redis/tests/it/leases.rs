@@ -104,8 +104,8 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
     let process = |number: u64| {
         let (server, policy, audit) = (&server, &policy, &audit);
         async move {
-            // Every fourth process has no leases.
-            let lease = (number % 4 != 3).then_some(LEASE);
+            // Half of the fleet has no leases.
+            let lease = (number % 4 < 2).then_some(LEASE);
             let pause = Duration::from_micros(200 * number);
             while Instant::now() < end {
                 let builder = process(server, policy).await;
