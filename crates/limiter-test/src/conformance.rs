@@ -112,14 +112,14 @@ pub fn operations<S: Operations>(make: impl FnMut(Policy) -> S) {
     operations_of(|_| true, make);
 }
 
-/// Runs the rows of all operations but checks, without refunds by policies that have leases: what is refunded by them
-/// comes back less the length of a lease.
+/// Runs the rows of all operations but checks, without refunds by policies for which `is_less` returns true: their
+/// checks come back less the length of a lease.
 pub fn operations_with_leases<S: Operations>(
-    has_leases: impl Fn(&Policy) -> bool,
+    is_less: impl Fn(&Policy) -> bool,
     make: impl FnMut(Policy) -> S,
 ) {
     let refunds = |case: &Case| case.rows.iter().any(|row| matches!(row.ask, Ask::Refund(..)));
-    operations_of(|case| !refunds(case) || !has_leases(&(case.policy)()), make);
+    operations_of(|case| !refunds(case) || !is_less(&(case.policy)()), make);
 }
 
 fn operations_of<S: Operations>(is_run: impl Fn(&Case) -> bool, mut make: impl FnMut(Policy) -> S) {

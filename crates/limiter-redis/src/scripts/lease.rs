@@ -53,7 +53,7 @@ impl LeaseTerms {
                 let half = u64::try_from(half).unwrap_or(permits);
                 terms(length, half, half, End::OfWindow)
             }
-            // A queue has no burst to lease of, and each entry of a log is a request of its own.
+            // A queue spaces requests one by one, and a log has an entry for each.
             Algorithm::LeakyQueue { .. } | Algorithm::SubWindows(_) | Algorithm::SlidingLog => None,
         }
     }
