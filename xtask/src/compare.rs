@@ -8,6 +8,7 @@ use limiter_core::{MemoryLimiter, Policy};
 use limiter_test::{
     bounds::adversary::{Effort, Means, attack},
     traffic::{self, Contender, Outcome, QUOTA, contenders},
+    turns,
 };
 use xshell::{Shell, cmd};
 
@@ -15,9 +16,13 @@ use xshell::{Shell, cmd};
 /// limit.
 const ATTACKED: (u64, u64) = (100, 10);
 
-/// Prints the tables, by a release build.
+/// Prints the tables, by a release build, or the shares that quotas in turn serve.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    ensure!(arguments.is_empty(), "compare takes no arguments");
+    if arguments == ["turns"] {
+        print!("{}", turns::table());
+        return Ok(());
+    }
+    ensure!(arguments.is_empty(), "compare takes no argument but \"turns\"");
     if cfg!(debug_assertions) {
         let cargo = cmd!(shell, "cargo run --quiet --release --package xtask -- compare");
         return Ok(cargo.quiet().run()?);

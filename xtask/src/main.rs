@@ -119,8 +119,9 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "compare",
-        options: "",
-        purpose: "measure the accuracy, memory and time of the algorithms, and print the tables",
+        options: "[turns]",
+        purpose: "measure the accuracy, memory and time of the algorithms, and print the tables; or the \
+                  shares that quotas in turn serve",
         run: compare::run,
     },
     Task {

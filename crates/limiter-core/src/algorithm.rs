@@ -1,6 +1,7 @@
 //! The algorithms: what a policy chooses from, and each as a pure transition of a key's state.
 //! [`store`](crate::store) lists them.
 
+mod entries;
 mod gcra;
 mod kind;
 mod ledger;
@@ -9,15 +10,18 @@ mod rule;
 mod slots;
 pub(crate) mod ticks;
 mod transition;
+mod window;
 mod windows;
 
+pub use entries::Entries;
 pub use gcra::{Gcra, Tat, Writer};
 pub use kind::Algorithm;
-pub use ledger::{Entries, Ledger};
+pub use ledger::Ledger;
 pub use rule::{Rule, Several, State};
 pub use slots::Slots;
 pub use transition::{Charge, Marks, Refunded, Transition};
-pub use windows::{Counts, WindowKind, Windows};
+pub use window::Counts;
+pub use windows::{WindowKind, Windows};
 
 use crate::Timestamp;
 

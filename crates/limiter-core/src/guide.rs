@@ -46,6 +46,10 @@
 //!
 #![doc = include_str!("../docs/guide/operations.md")]
 //!
+#![doc = include_str!("../docs/guide/two-quotas.md")]
+//!
+#![doc = include_str!("../docs/turns.md")]
+//!
 //! [families]: Policy::families
 
 #[cfg(doc)]

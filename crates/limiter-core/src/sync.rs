@@ -1,7 +1,7 @@
 //! Locks and atomics of the standard library or of the model checker, and a thread's waker.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, TryLockError},
     task::{Wake, Waker},
     thread::{self, Thread},
 };
@@ -22,6 +22,15 @@ pub(crate) use library::{
 /// Locks a mutex whose holders leave its value whole at any time, also when they panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a mutex as [`lock`] does, unless it is locked.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Returns a waker that unparks this thread.

@@ -18,6 +18,7 @@ pub mod schedule;
 pub mod server;
 pub mod subject;
 pub mod traffic;
+pub mod turns;
 
 /// The program in the repository's README.
 #[cfg(doctest)]

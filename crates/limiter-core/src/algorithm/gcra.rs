@@ -89,6 +89,29 @@ impl Gcra {
         Some(self.writer.capacity - cost.get() * self.writer.increment)
     }
 
+    /// Returns by how much a refund lowers a debt.
+    ///
+    /// A charge drains from the moment it was made for. The mark does not show how much of it is
+    /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
+    /// moments, so a refund gives back only the part of the charge that they don't overlap.
+    fn ticks_back(&self, state: &Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
+        let Writer { increment, .. } = self.writer;
+        let (now, charged_for) = (ticks(now), ticks(charge.at));
+        let debt = state.debt(now);
+        if state.writer != self.writer {
+            return 0;
+        }
+        let whole = charge.cost.get().saturating_mul(increment);
+        let price = permits.saturating_mul(increment).min(whole);
+        let remains = whole.saturating_sub(left(now, charged_for));
+        let back = price.min(remains).min(debt);
+        if debt <= self.writer.capacity {
+            return back;
+        }
+        let behind = left(state.at, charge.marks.first());
+        back.min(price.saturating_sub(behind))
+    }
+
     /// Checks `cost` under an own debt that ends at the tick `at`. Returns the debt afterwards and
     /// whether the cost fits, or `None` if the debt is impossible.
     #[inline(always)]
@@ -142,7 +165,7 @@ impl Transition for Gcra {
         Some(time(state.debt(ticks(now)).saturating_sub(room)))
     }
 
-    fn charge(&self, state: &mut Tat, at: Timestamp, cost: Cost) -> Marks {
+    fn charge(&self, state: &mut Tat, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
         let at = ticks(at);
         // What fits is at most the capacity, and what does not fit is not charged.
         let price = cost.get().saturating_mul(self.writer.increment);
@@ -152,33 +175,14 @@ impl Transition for Gcra {
     }
 
     /// A permit that has partly recovered counts as one.
-    ///
-    /// A charge drains from the moment it was made for. The mark does not show how much of it is
-    /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
-    /// moments, so a refund gives back only the part of the charge that they don't overlap.
-    fn give_back(
-        &self,
-        state: &mut Tat,
-        now: Timestamp,
-        charge: &Charge,
-        permits: u64,
-    ) -> Refunded {
-        let Writer { increment, .. } = self.writer;
-        let (now, charged_for) = (ticks(now), ticks(charge.at));
-        let debt = state.debt(now);
-        if state.writer != self.writer || debt == 0 {
-            return Refunded::NOTHING;
-        }
-        let whole = charge.cost.get().saturating_mul(increment);
-        let price = permits.saturating_mul(increment).min(whole);
-        let remains = whole.saturating_sub(left(now, charged_for));
-        let mut back = price.min(remains).min(debt);
-        if debt > self.writer.capacity {
-            let behind = left(state.at, charge.marks.first());
-            back = back.min(price.saturating_sub(behind));
-        }
-        state.at = state.at.wrapping_sub(back);
-        Refunded { permits: back.div_ceil(increment), is_whole: back == whole }
+    fn refundable(&self, state: &Tat, now: Timestamp, charge: &Charge, permits: u64) -> Refunded {
+        let back = self.ticks_back(state, now, charge, permits);
+        let is_whole = back > 0 && back == charge.cost.get().saturating_mul(self.writer.increment);
+        Refunded { permits: back.div_ceil(self.writer.increment), is_whole }
+    }
+
+    fn give_back(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
+        state.at = state.at.wrapping_sub(self.ticks_back(state, now, charge, permits));
     }
 
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {

@@ -72,11 +72,23 @@ impl State {
         }
     }
 
-    /// Merges the two newest entries of each log, which lowers no debt.
-    pub(crate) fn merge_newest(&mut self) {
+    /// Returns for how many entries more it would allocate memory at the next charge.
+    pub(crate) fn growth(&self) -> usize {
         match self {
-            Self::Ledger(entries) => entries.merge_newest(),
-            Self::Several(states) => states.iter_mut().for_each(Self::merge_newest),
+            Self::Ledger(entries) => entries.growth(),
+            Self::Several(states) => states.iter().map(Self::growth).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Lets its logs have so many entries more together than they have memory for.
+    pub(crate) fn set_spare(&mut self, spare: usize) {
+        match self {
+            Self::Ledger(entries) => entries.set_spare(spare),
+            Self::Several(states) => {
+                let share = spare / states.len().max(1);
+                states.iter_mut().for_each(|state| state.set_spare(share));
+            }
             _ => {}
         }
     }
@@ -132,18 +144,16 @@ impl Transition for Rule {
         dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
 
-    fn charge(&self, state: &mut State, at: Timestamp, cost: Cost) -> Marks {
-        dispatch!(write self, state, |own, value| own.charge(value, at, cost))
+    fn charge(&self, state: &mut State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+        dispatch!(write self, state, |own, value| own.charge(value, now, at, cost))
     }
 
-    fn give_back(
-        &self,
-        state: &mut State,
-        now: Timestamp,
-        charge: &Charge,
-        permits: u64,
-    ) -> Refunded {
-        dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits))
+    fn refundable(&self, state: &State, now: Timestamp, charge: &Charge, permits: u64) -> Refunded {
+        dispatch!(read self, state, |own, value| own.refundable(value, now, charge, permits))
+    }
+
+    fn give_back(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) {
+        dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits));
     }
 
     fn usage(&self, state: &State, now: Timestamp) -> Usage {
@@ -214,31 +224,35 @@ impl Transition for Several {
         Some(longest.saturating_add(more))
     }
 
-    fn charge(&self, states: &mut Vec<State>, at: Timestamp, cost: Cost) -> Marks {
+    fn charge(&self, states: &mut Vec<State>, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
         let mut marks = Marks::default();
         for ((limit, state), mark) in self.each_mut(states).zip(&mut marks.0) {
-            *mark = limit.charge(state, at, cost).first();
+            *mark = limit.charge(state, now, at, cost).first();
         }
         marks
     }
 
-    fn give_back(
+    fn refundable(
         &self,
-        states: &mut Vec<State>,
+        states: &Vec<State>,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded {
-        let marks = charge.marks.0;
-        let back = self.each_mut(states).zip(marks).map(|((limit, state), mark)| {
-            let charge = Charge { marks: Marks::one(mark), ..*charge };
-            limit.give_back(state, now, &charge, permits)
-        });
+        let back = self.each(states).zip(charge.of_each_limit());
+        let back =
+            back.map(|((limit, state), charge)| limit.refundable(state, now, &charge, permits));
         let all = |one: Refunded, other: Refunded| Refunded {
             permits: one.permits.max(other.permits),
             is_whole: one.is_whole && other.is_whole,
         };
         back.reduce(all).unwrap_or(Refunded::NOTHING)
+    }
+
+    fn give_back(&self, states: &mut Vec<State>, now: Timestamp, charge: &Charge, permits: u64) {
+        for ((limit, state), charge) in self.each_mut(states).zip(charge.of_each_limit()) {
+            limit.give_back(state, now, &charge, permits);
+        }
     }
 
     fn usage(&self, states: &Vec<State>, now: Timestamp) -> Usage {

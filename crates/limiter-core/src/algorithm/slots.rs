@@ -14,6 +14,7 @@ use crate::{Error, ErrorKind};
 /// assert_eq!(Slots::strict(60)?.to_string(), "60 slots");
 /// assert_eq!(Slots::loose(10)?.paced().to_string(), "10 slots loose paced");
 /// assert!(Slots::strict(0).is_err());
+/// assert!(Slots::loose(1).is_err());
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,8 +49,12 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// As [`Slots::strict`].
+    /// As [`Slots::strict`], and if `number` is 1: a single loose slot is an aligned window.
     pub fn loose(number: u32) -> Result<Self, Error> {
+        if number == 1 {
+            let fault = "a single loose slot is an aligned window; use that, or 2 slots";
+            return Err(Error::invalid(ErrorKind::InvalidSetting, "slots", "1 loose", fault));
+        }
         Ok(Self { loose: true, ..Self::strict(number)? })
     }
 

@@ -26,18 +26,21 @@ pub trait Transition {
     /// `now` may be later than the moment of the last `advance`.
     fn wait(&self, state: &Self::State, now: Timestamp, cost: Cost) -> Option<Duration>;
 
-    /// Charges `cost` at the moment `at`, now or later, at which it fits, and returns the mark by
-    /// which a refund finds the charge.
-    fn charge(&self, state: &mut Self::State, at: Timestamp, cost: Cost) -> Marks;
+    /// Charges `cost` for the moment `at`, which is `now` or later, and at which it fits. Returns the mark
+    /// by which a refund finds the charge.
+    fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks;
 
-    /// Gives back up to `permits` of a charge that this quota made, as far as they still count.
-    fn give_back(
+    /// Returns what [`give_back`](Self::give_back) would give back.
+    fn refundable(
         &self,
-        state: &mut Self::State,
+        state: &Self::State,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded;
+
+    /// Gives back up to `permits` of a charge that this quota made, as far as they still count.
+    fn give_back(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
 
     /// Gives back up to `permits` of a charge that this quota made, and returns how many came back: of
     /// several limits, the most that came back to one.
@@ -52,18 +55,11 @@ pub trait Transition {
         charge: &Charge,
         permits: u64,
     ) -> u64 {
-        if now < charge.made {
+        let back = self.refundable(state, now, charge, permits);
+        if now < charge.made || (now < charge.at && !back.is_whole) || back.permits == 0 {
             return 0;
         }
-        if now >= charge.at {
-            return self.give_back(state, now, charge, permits).permits;
-        }
-        let mut without = state.clone();
-        let back = self.give_back(&mut without, now, charge, permits);
-        if !back.is_whole {
-            return 0;
-        }
-        *state = without;
+        self.give_back(state, now, charge, permits);
         back.permits
     }
 
@@ -106,7 +102,7 @@ pub trait Transition {
             return (Decision::refused(self.refusing(state, now, cost), wait), None);
         };
         let at = now.saturating_add(delay);
-        let marks = self.charge(state, at, cost);
+        let marks = self.charge(state, now, at, cost);
         (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, marks }))
     }
 }
@@ -122,6 +118,13 @@ pub struct Charge {
     pub cost: Cost,
     /// Where a refund finds them in the states of the limits.
     pub marks: Marks,
+}
+
+impl Charge {
+    /// Returns the charge as it finds the state of each limit.
+    pub(super) fn of_each_limit(self) -> impl Iterator<Item = Self> {
+        self.marks.0.into_iter().map(move |mark| Self { marks: Marks::one(mark), ..self })
+    }
 }
 
 /// What came back of a charge.

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use super::{Charge, LAST, Marks, Refunded, Transition, nanos, whole};
+use super::{
+    Charge, LAST, Marks, Refunded, Transition, nanos, whole,
+    window::{Counts, Window},
+};
 use crate::{Cost, Quota, Timestamp, Usage};
 
 /// A counter that starts anew with each window; of a sliding counter, the count of the window before
@@ -17,9 +20,9 @@ pub struct Windows {
     kind: WindowKind,
     limit: u64,
     /// In nanoseconds, like all times here.
-    window: u64,
-    /// How far ahead of now the end of a window can be.
-    reach: u64,
+    length: u64,
+    /// How far ahead of now permits may be promised.
+    horizon: u64,
 }
 
 /// When windows open, and whether they fade.
@@ -34,55 +37,13 @@ pub enum WindowKind {
     Sliding,
 }
 
-/// A key's window, and the permits taken in it and in the one before. Fresh is all zero.
-///
-/// A window that has not begun was reserved when the one before it was full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// When the current window ends, in nanoseconds.
-    pub end: u64,
-    /// The length of both windows, by the quota that wrote them.
-    pub window: u64,
-    /// How far ahead of now that quota can have left the end.
-    pub reach: u64,
-    /// The permits taken in the current window.
-    pub current: u64,
-    /// The permits taken in the window before, if they fade: zero otherwise.
-    pub previous: u64,
-}
-
-impl Counts {
-    const fn start(&self) -> u64 {
-        self.end.saturating_sub(self.window)
-    }
-
-    /// Returns how many permits count at `now`, rounded up.
-    fn counted(&self, now: u64) -> u64 {
-        if self.previous == 0 {
-            return self.current;
-        }
-        let left = u128::from(self.end.saturating_sub(now).min(self.window));
-        let faded = u128::from(self.previous) * left;
-        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.window))))
-    }
-
-    /// Returns how much of a window is left when `count` permits of the one before count for no
-    /// more than `room`.
-    fn left_when_faded(&self, count: u64, room: u64) -> u64 {
-        if count <= room {
-            return self.window;
-        }
-        whole(u128::from(room) * u128::from(self.window) / u128::from(count))
-    }
-}
-
 impl Windows {
     /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
     #[must_use]
     pub fn new(kind: WindowKind, quota: &Quota, horizon: Duration) -> Self {
-        let window = whole(quota.window().as_nanos());
-        let reach = window + whole(horizon.as_nanos()).min(LAST);
-        Self { kind, limit: quota.permits(), window, reach }
+        let length = whole(quota.window().as_nanos());
+        let horizon = whole(horizon.as_nanos()).min(LAST - length);
+        Self { kind, limit: quota.permits(), length, horizon }
     }
 
     fn fades(&self) -> bool {
@@ -94,28 +55,51 @@ impl Windows {
     }
 
     /// Returns when a window of this length ends that opens at `at`.
-    fn end_from(&self, at: u64, window: u64) -> u64 {
-        if self.is_aligned() { (at / window + 1) * window } else { at + window }
+    fn end_from(&self, at: u64, length: u64) -> u64 {
+        if self.is_aligned() { (at / length + 1) * length } else { at + length }
     }
 
-    /// Returns the counts in the window that `now` is in, in nanoseconds.
-    #[must_use]
-    pub fn at(&self, mut counts: Counts, now: u64) -> Counts {
-        if self.fades() && counts.end <= now {
-            counts.end = counts.end.saturating_add(counts.window);
-            (counts.current, counts.previous) = (0, counts.current);
-        }
-        if self.fresh_at(&counts) <= now { Counts::default() } else { counts }
+    /// Returns this quota's window at `now`.
+    fn own(&self, state: &Counts, now: u64) -> Option<Window> {
+        state.own(self.length, now, self.fades())
     }
 
-    /// Returns when nothing will count any more.
-    fn fresh_at(&self, counts: &Counts) -> u64 {
-        match (counts.current, counts.previous) {
-            // A window that has not begun, and whose permits were all refunded.
-            (0, 0) => counts.start(),
-            (1.., _) if self.fades() => counts.end.saturating_add(counts.window),
-            _ => counts.end,
+    /// Returns the windows that a window of this length takes its count from, if it opens at `now`: those
+    /// that count since a moment within its own length. Their previous counts are older.
+    fn sources(&self, state: &Counts, now: u64) -> impl Iterator<Item = Window> {
+        state.at(now, self.fades()).filter(move |window| {
+            window.current > 0 && window.since.saturating_add(self.length) > now
+        })
+    }
+
+    /// Returns until when a window of this length that opens later takes its count from this one.
+    fn is_source_until(&self, window: &Window) -> u64 {
+        window.end.min(window.since.saturating_add(self.length))
+    }
+
+    /// Returns the window that opens at `now`: with the count of the fullest of its sources, and since the
+    /// same moment, so that no count is dated anew.
+    fn opened(&self, state: &Counts, now: u64) -> Window {
+        let fullest = self.sources(state, now).max_by_key(|it| (it.current, it.since));
+        let (since, current) = fullest.map_or((now, 0), |it| (it.since, it.current));
+        let end = self.end_from(if self.is_aligned() { now } else { since }, self.length);
+        let (length, shortest) = (self.length, self.length);
+        Window { end, length, since, shortest, reach: 0, current, previous: 0 }
+    }
+
+    /// Returns the first moment from `from` on at which at most `room` of this quota's permits count.
+    fn fits_at(&self, state: &Counts, from: u64, room: u64) -> u64 {
+        let own = self.own(state, from);
+        if let Some(own) = own {
+            let fits_at = own.fits_at(room, self.fades()).max(from);
+            if fits_at < own.fresh_at(self.fades()) {
+                return fits_at;
+            }
         }
+        // When its own window has ended, the next one opens.
+        let from = own.map_or(from, |own| own.fresh_at(self.fades()));
+        let others = self.sources(state, from).filter(|window| window.current > room);
+        others.map(|window| self.is_source_until(&window)).fold(from, u64::max)
     }
 }
 
@@ -123,7 +107,8 @@ impl Transition for Windows {
     type State = Counts;
 
     fn is_possible(&self, state: &Counts, now: Timestamp) -> bool {
-        state.end.saturating_sub(nanos(now)) <= state.reach
+        let now = nanos(now);
+        state.0.iter().all(|window| window.end.saturating_sub(now) <= window.reach)
     }
 
     /// A full debt keeps the length and the counts of the quota that wrote the state, which may be
@@ -135,95 +120,100 @@ impl Transition for Windows {
             return;
         }
         let now = nanos(now);
-        let end = self.end_from(now, state.window);
-        state.end = if self.is_aligned() { end + state.window } else { end };
-        state.reach = state.reach.max(state.end - now);
-        state.current = state.current.saturating_add(state.previous).max(self.limit);
-        state.previous = 0;
+        for window in &mut state.0 {
+            if window.end.saturating_sub(now) > window.reach {
+                let end = self.end_from(now, window.length);
+                window.end = if self.is_aligned() { end + window.length } else { end };
+                window.since = now;
+                window.reach = window.reach.max(window.end - now);
+                window.current = window.current.saturating_add(window.previous).max(self.limit);
+                window.previous = 0;
+            }
+        }
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
         let room = self.limit.checked_sub(cost.get())?;
-        let state = self.at(*state, nanos(now));
-        let Counts { end, window, current, previous, .. } = state;
-        let fits_at = match room.checked_sub(current) {
-            Some(room) => end.saturating_sub(state.left_when_faded(previous, room)),
-            // In the next window, in which the current count fades.
-            None if self.fades() => {
-                end.saturating_add(window - state.left_when_faded(current, room))
-            }
-            None => end,
-        };
-        Some(Duration::from_nanos(fits_at.saturating_sub(nanos(now))))
+        let now = nanos(now);
+        let fits_at = self.fits_at(state, now.max(state.begin_at()), room);
+        Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    /// Under another length, what counts now begins to count anew.
-    fn charge(&self, state: &mut Counts, at: Timestamp, cost: Cost) -> Marks {
-        let at = nanos(at);
-        let Self { window, reach, .. } = *self;
-        let counts = self.at(*state, at);
-        *state = if counts.window == window {
-            Counts { reach, ..counts }
-        } else {
-            let (end, current) = (self.end_from(at, window), counts.counted(at));
-            Counts { end, window, reach, current, previous: 0 }
-        };
-        state.current = state.current.saturating_add(cost.get());
-        Marks::one(state.end)
+    fn charge(&self, state: &mut Counts, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+        let (at, fades) = (nanos(at), self.fades());
+        let mut own = self.own(state, at).unwrap_or_else(|| self.opened(state, at));
+        own.reach = own.reach.max(self.length + self.horizon);
+        own.current = own.current.saturating_add(cost.get());
+        state.0 = state.at(at, fades).collect();
+        for window in &mut state.0 {
+            window.current = window.current.saturating_add(cost.get());
+        }
+        state.replace(own);
+        Marks::default()
     }
 
-    fn give_back(
+    fn refundable(
         &self,
-        state: &mut Counts,
+        state: &Counts,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded {
-        let (end, now) = (charge.marks.first(), nanos(now));
-        let mut counts = self.at(*state, now);
-        if counts.window != self.window {
-            return Refunded::NOTHING;
+        let permits = permits.min(charge.cost.get());
+        let (now, charged_for) = (nanos(now), nanos(charge.at));
+        let counts =
+            state.at(now, self.fades()).filter_map(|mut it| it.count_of(charged_for).copied());
+        let back = counts.map(|count| count.min(permits));
+        let (least, most) =
+            back.fold((u64::MAX, 0), |(least, most), back| (least.min(back), most.max(back)));
+        Refunded { permits: most, is_whole: least == charge.cost.get() }
+    }
+
+    fn give_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) {
+        let permits = permits.min(charge.cost.get());
+        for window in &mut state.0 {
+            if let Some(mut present) = window.at(nanos(now), self.fades())
+                && let Some(count) = present.count_of(nanos(charge.at))
+            {
+                *count = count.saturating_sub(permits);
+                // It stays also if nothing is left in it, because the clock may step back to before it.
+                *window = present;
+            }
         }
-        let count = if end == counts.end {
-            &mut counts.current
-        } else if end.saturating_add(self.window) == counts.end {
-            &mut counts.previous
-        } else {
-            return Refunded::NOTHING;
-        };
-        let back = permits.min(charge.cost.get()).min(*count);
-        *count -= back;
-        *state = self.at(counts, now);
-        Refunded::of(charge, back)
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
-        let now = nanos(now);
-        let state = self.at(*state, now);
-        let has_begun = state.start() <= now;
-        let room = self.limit.saturating_sub(state.counted(now));
-        let remaining = if has_begun { room } else { 0 };
-        let reset_after = self.fresh_at(&state).saturating_sub(now);
-        Usage::new(self.limit, remaining, Duration::from_nanos(reset_after))
+        let (now, begin_at, fades) = (nanos(now), state.begin_at(), self.fades());
+        let from = now.max(begin_at);
+        let own = self.own(state, from);
+        let counted = own.map_or_else(
+            || self.sources(state, from).map(|it| it.current).max().unwrap_or(0),
+            |own| own.counted(from),
+        );
+        let has_begun = begin_at <= now;
+        let remaining = if has_begun { self.limit.saturating_sub(counted) } else { 0 };
+        let fresh_at = own.map_or(from, |own| own.fresh_at(fades));
+        let others = self.sources(state, fresh_at).map(|it| self.is_source_until(&it));
+        let fresh_at = others.fold(fresh_at, u64::max);
+        let reset_after = Duration::from_nanos(fresh_at.saturating_sub(now));
+        Usage::new(self.limit, remaining, reset_after)
     }
 
-    /// A window by the clock may already be open when another one ends, so nothing is promised behind
-    /// an aligned window of another length.
+    /// A state that another quota may still count is not fresh for this one either.
+    fn is_fresh(&self, state: &Counts, now: Timestamp) -> bool {
+        state.at(nanos(now), self.fades()).next().is_none()
+    }
+
+    /// Behind windows of other lengths nothing is promised: a window that opens when one of them ends may
+    /// take its count from another one that is open now, and would admit something now.
     fn longest_delay(&self, state: &Counts, now: Timestamp) -> Duration {
-        let state = self.at(*state, nanos(now));
-        if self.is_aligned() && state.end > 0 && state.window != self.window {
-            return Duration::ZERO;
-        }
-        Duration::from_nanos(self.reach - self.window)
+        let mut windows = state.at(nanos(now), self.fades());
+        let has_others = windows.any(|window| window.length != self.length);
+        Duration::from_nanos(if has_others { 0 } else { self.horizon })
     }
 
-    /// Counts in windows of the longest length that has charged the state.
-    fn shared(&self, state: &mut Counts, now: Timestamp) -> Self {
-        let Counts { window, .. } = self.at(*state, nanos(now));
-        if window <= self.window {
-            return *self;
-        }
-        let horizon = self.reach - self.window;
-        Self { window, reach: window.saturating_add(horizon), ..*self }
+    /// The state has a window for each length, so what it counts never ends early.
+    fn shared(&self, _state: &mut Counts, _now: Timestamp) -> Self {
+        *self
     }
 }

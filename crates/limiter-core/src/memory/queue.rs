@@ -92,7 +92,7 @@ impl Forecast {
     /// Charges a waiter at the moment at which it is due, unless it was charged before.
     fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
         if ticket >= self.next {
-            waiter.states.rule().charge(&mut self.state, waiter.due, waiter.cost);
+            waiter.states.rule().charge(&mut self.state, self.last, waiter.due, waiter.cost);
             (self.last, self.next) = (waiter.due, ticket + 1);
         }
     }

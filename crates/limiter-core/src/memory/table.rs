@@ -4,7 +4,7 @@ use super::words::{Now, index};
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
-    sync::{AtomicUsize, Mutex, Ordering, lock},
+    sync::{AtomicUsize, Mutex, Ordering, lock, try_lock},
 };
 
 /// States by the hash of their keys, never more than there was room for at the start.
@@ -16,13 +16,19 @@ use crate::{
 pub(super) struct Table {
     /// Not empty.
     lines: Box<[Mutex<Line>]>,
-    /// The entries of all logs, and how many there may be. Beyond, entries are merged.
+    /// The entries of all logs, and how many there may be. Beyond, permits join the newest entry of
+    /// their key.
     entries: AtomicUsize,
     max_entries: usize,
+    /// How many lines have been searched for logs that have recovered.
+    searched: AtomicUsize,
 }
 
 /// With half of them in use on average, one key in 1,250 finds its line full.
 const SLOTS: usize = 16;
+
+/// How many lines a charge searches for entries to free.
+const MOST_SEARCHED: usize = 4;
 
 #[derive(Default)]
 struct Line {
@@ -44,7 +50,7 @@ impl Table {
     pub(super) fn new(keys: usize, max_entries: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS).max(1);
         let lines = (0..lines).map(|_| Mutex::new(Line::default())).collect();
-        Self { lines, entries: AtomicUsize::new(0), max_entries }
+        Self { lines, entries: AtomicUsize::new(0), max_entries, searched: AtomicUsize::new(0) }
     }
 
     /// Changes the state of a key, or that which it shares, at present or when a waiter was `due`, by
@@ -63,6 +69,11 @@ impl Table {
         let mut line = lock(part_of(&self.lines, hash));
         let now = clock();
         let at = |state: &State| due.filter(|due| rule.is_possible(state, *due)).unwrap_or(now);
+        let own = line.slots.iter().find(|slot| slot.hash == hash);
+        let growth = own.map_or(1, |own| own.state.growth());
+        if growth > self.spare() {
+            self.free_recovered_logs(&mut line, growth, rule, now);
+        }
         let Line { slots, shared } = &mut *line;
         if let Some(Slot { state, .. }) = slots.iter_mut().find(|slot| slot.hash == hash) {
             let at = at(state);
@@ -80,7 +91,7 @@ impl Table {
             return (result, is_shared);
         }
         if let Some(slot) = slots.iter_mut().find(|slot| rule.is_fresh(&slot.state, now)) {
-            self.account(slot.state.entries(), &mut state);
+            self.account(slot.state.entries(), &state);
             *slot = Slot { hash, state };
             return (result, is_shared);
         }
@@ -117,26 +128,49 @@ impl Table {
     ) -> R {
         let entries = state.entries();
         rule.advance(state, now);
+        state.set_spare(self.spare());
         let result = change(state);
         self.account(entries, state);
         result
     }
 
-    /// Counts the entries of a state that had so many before, and merges some if there are too many in
-    /// all states.
-    fn account(&self, before: usize, state: &mut State) {
-        let mut after = state.entries();
-        if after > before {
-            let others = self.entries.load(Ordering::Relaxed).saturating_sub(before);
-            if others + after > self.max_entries {
-                state.merge_newest();
-                after = state.entries();
-            }
-        }
+    /// Returns how many entries more there may be.
+    fn spare(&self) -> usize {
+        self.max_entries.saturating_sub(self.entries.load(Ordering::Relaxed))
+    }
+
+    /// Counts the entries of a state that had so many before.
+    fn account(&self, before: usize, state: &State) {
+        let after = state.entries();
         if after >= before {
             self.entries.fetch_add(after - before, Ordering::Relaxed);
         } else {
             self.entries.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    /// Frees the entries of logs that have recovered until so many are spare: in this line, and in a few
+    /// others, in turn. Their keys may never come back, and would hold them for ever.
+    fn free_recovered_logs(&self, line: &mut Line, growth: usize, rule: &Rule, now: Timestamp) {
+        self.free_recovered_logs_of(line, rule, now);
+        for _ in 0..MOST_SEARCHED {
+            if growth <= self.spare() {
+                return;
+            }
+            let next = self.searched.fetch_add(1, Ordering::Relaxed) % self.lines.len();
+            // Not if another thread uses it, because that may wait for this line.
+            if let Some(mut next) = self.lines.get(next).and_then(try_lock) {
+                self.free_recovered_logs_of(&mut next, rule, now);
+            }
+        }
+    }
+
+    fn free_recovered_logs_of(&self, line: &mut Line, rule: &Rule, now: Timestamp) {
+        for Slot { state, .. } in &mut line.slots {
+            if state.entries() > 0 && rule.is_fresh(state, now) {
+                self.entries.fetch_sub(state.entries(), Ordering::Relaxed);
+                *state = State::Fresh;
+            }
         }
     }
 }

@@ -50,6 +50,9 @@ pub(super) fn read(text: &str) -> Result<Algorithm, String> {
         ["aligned-window"] => Algorithm::AlignedWindow,
         ["sub-windows", n, "slots"] => SubWindows(slots(n, Slots::strict)?),
         ["sub-windows", n, "slots", "paced"] => SubWindows(slots(n, Slots::strict)?.paced()),
+        ["sub-windows", "1", "slots", "loose", ..] => {
+            return Err("a single loose slot is an aligned window; use aligned-window".to_owned());
+        }
         ["sub-windows", n, "slots", "loose"] => SubWindows(slots(n, Slots::loose)?),
         ["sub-windows", n, "slots", "loose", "paced"] => {
             SubWindows(slots(n, Slots::loose)?.paced())

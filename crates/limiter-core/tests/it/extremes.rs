@@ -8,7 +8,7 @@ use limiter_core::{
 };
 
 fn algorithms() -> Vec<Algorithm> {
-    let slots = [Slots::strict(1), Slots::strict(1_000), Slots::loose(1), Slots::loose(1_000)];
+    let slots = [Slots::strict(1), Slots::strict(1_000), Slots::loose(2), Slots::loose(1_000)];
     let slots = slots.map(Result::unwrap);
     let mut algorithms: Vec<_> = slots.iter().map(|slots| Algorithm::SubWindows(*slots)).collect();
     algorithms.extend(slots.iter().map(|slots| Algorithm::SubWindows(slots.paced())));
@@ -162,6 +162,6 @@ fn keys_recover_after_a_clock_jumps_ahead_by_decades() {
 #[test]
 fn states_have_their_sizes() {
     assert_eq!(size_of::<Tat>(), 32);
-    assert_eq!(size_of::<Counts>(), 40);
-    assert_eq!(size_of::<Entries>(), 64);
+    assert_eq!(size_of::<Counts>(), 64);
+    assert_eq!(size_of::<Entries>(), 96);
 }

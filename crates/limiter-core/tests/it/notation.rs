@@ -383,7 +383,7 @@ fn quotas() -> impl Strategy<Value = Quota> {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slots =
         (1..=Slots::MAX, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
-            let make = if loose { Slots::loose } else { Slots::strict };
+            let make = if loose && number > 1 { Slots::loose } else { Slots::strict };
             let slots = make(number).unwrap();
             Algorithm::SubWindows(if paced { slots.paced() } else { slots })
         });

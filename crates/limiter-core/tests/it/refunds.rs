@@ -118,15 +118,6 @@ fn a_receipt_from_later_than_now_gives_nothing() {
     }
 }
 
-/// The entry of a single loose slot stays when it has expired, for a clock that steps back.
-#[test]
-fn nothing_comes_back_of_an_entry_that_has_expired() {
-    let (limiter, clock) = limiter("5/s by sub-windows 1 slots loose");
-    let receipt = take(&limiter, 5).unwrap();
-    clock.advance(SECOND);
-    assert_eq!(limiter.refund(receipt), 0);
-}
-
 /// What a refund returns under several limits was the least that any limit got back: zero, if one of
 /// them had recovered.
 #[test]

@@ -195,3 +195,19 @@ fn a_horizon_is_whole_milliseconds_up_to_the_longest_recovery() {
     let longest = policy.with_horizon(Quota::MAX_RECOVERY).unwrap();
     assert_eq!(longest.limits()[0].horizon(), Quota::MAX_RECOVERY);
 }
+
+/// A single loose slot was an aligned window by another name, and needed rules of its own where the clock
+/// steps back.
+#[test]
+fn a_single_loose_slot_is_refused() {
+    let fault = "a single loose slot is an aligned window; use";
+    let error = Slots::loose(1).unwrap_err();
+    assert_eq!(error.to_string(), format!("invalid slots \"1 loose\": {fault} that, or 2 slots"));
+    for text in ["sub-windows 1 slots loose", "sub-windows 1 slots loose paced"] {
+        let error = text.parse::<Algorithm>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("invalid algorithm {text:?}: {fault} aligned-window")
+        );
+    }
+}

@@ -78,20 +78,6 @@ fn a_receipt_from_later_than_now_gives_nothing() {
     }
 }
 
-/// A refusal once forgot the slot that had just ended, and the clock stepped back into it.
-#[test]
-fn a_refusal_forgets_no_slot_that_the_clock_steps_back_into() {
-    let policy = Policy::parse("test", "5/s by sub-windows 1 slots loose").unwrap();
-    let mut limiter = Store::new().limiter(policy);
-    let edge = at(5).as_nanos();
-    let mut admitted = 0;
-    for (now, cost) in [(edge - 1_000, 5), (edge, 6), (edge - 1_000, 5), (edge, 5)] {
-        let decision = limiter.decide(Timestamp::from_nanos(now), "key", Cost::of(cost));
-        admitted += if decision.is_admitted() { cost } else { 0 };
-    }
-    assert_eq!(admitted, 10);
-}
-
 /// Once the value that was left could not be read, and counted as full.
 #[test]
 fn a_reset_of_a_recovered_key_leaves_a_fresh_one() {

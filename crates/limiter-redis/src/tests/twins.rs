@@ -136,7 +136,7 @@ fn gcra() -> impl Strategy<Value = Policy> + Clone {
 fn sub_windows() -> impl Strategy<Value = Algorithm> + Clone {
     let number = prop_oneof![1..=12_u32, Just(60), Just(1_000)];
     (number, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
-        let slots = if loose { Slots::loose(number) } else { Slots::strict(number) };
+        let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
         Algorithm::SubWindows(if paced { slots.unwrap().paced() } else { slots.unwrap() })
     })
 }

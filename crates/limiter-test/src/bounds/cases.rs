@@ -72,7 +72,7 @@ pub fn policies() -> Vec<(&'static str, Policy)> {
         ("sliding counter", Algorithm::SlidingCounter, 5, 1_000, None),
         ("sub-windows, strict", Algorithm::SubWindows(slots(1)), 3, 1_000, None),
         ("sub-windows, strict", Algorithm::SubWindows(slots(7)), 5, 1_000, None),
-        ("sub-windows, loose", Algorithm::SubWindows(loose(1)), 3, 1_000, None),
+        ("sub-windows, loose", Algorithm::SubWindows(loose(2)), 3, 1_000, None),
         ("sub-windows, loose", Algorithm::SubWindows(loose(7)), 5, 1_000, None),
         ("sub-windows, strict paced", Algorithm::SubWindows(slots(3).paced()), 5, 1_000, None),
         ("sub-windows, strict paced", Algorithm::SubWindows(slots(10).paced()), 3, 60_000, None),

@@ -291,12 +291,8 @@ pub(super) const ROWS: &[Case] = &[
             yes(0, 8, 2, 10_000),
             switch(4_000, || window(100, 10_000)),
             peek(4_000, 92, 6_000),
-            switch(4_000, || window(5, 2_000)),
+            switch(4_000, || window(5, 10_000)),
             no(4_000, 1, 0, 6_000, 6_000),
-            switch(4_000, || window(9, 2_000)),
-            // As if its own window opened at the charge.
-            yes(4_000, 1, 0, 2_000),
-            yes(6_000, 5, 4, 2_000),
         ],
     },
     Case {
@@ -334,9 +330,6 @@ pub(super) const ROWS: &[Case] = &[
             switch(0, || log(2, 1_000)),
             no(0, 1, 0, 1_000, 1_000),
             yes(1_000, 1, 1, 1_000),
-            switch(1_000, || log(5, 2_000)),
-            no(1_000, 1, 0, 1_000, 2_000),
-            yes(2_000, 4, 0, 2_000),
         ],
     },
     Case {

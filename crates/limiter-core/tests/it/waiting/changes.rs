@@ -100,7 +100,8 @@ fn behind_another_quotas_debt_reserve_refuses_and_acquire_waits() {
         crowd.join(limiter.acquire("key", Cost::ONE, Some(wait)));
         crowd.run();
         assert_eq!(crowd.admitted, [(0, wait)]);
-        // The debt is its own by now.
+        // The debt is its own by now, and the other window has ended.
+        clock.advance(ms(1_000));
         assert!(limiter.reserve("key", Cost::ONE, ms(60_000)).is_admitted());
     }
 }

@@ -1,0 +1,234 @@
+//! The state of the log and of sub-windows.
+
+use alloc::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+/// A key's entries. Fresh has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entries {
+    /// By time, each later than the one before, none with a count of zero.
+    pub(super) entries: VecDeque<Entry>,
+    /// The sum of the counts.
+    pub(super) total: u64,
+    /// The quotas that count these entries, one for each length.
+    pub(super) writers: SmallVec<[Writer; 1]>,
+    /// The largest limit that has been charged since there were no entries. No quota that has charged them
+    /// has to find more permits.
+    largest: u64,
+    /// How many entries there may be. Beyond, new permits join the newest entry.
+    room: usize,
+}
+
+/// The most quotas of different lengths that one state keeps apart.
+const MOST_WRITERS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// When the last of its permits was taken. Not the start of its slot: another quota has other
+    /// slots.
+    pub(super) at: u64,
+    pub(super) count: u64,
+}
+
+/// How long a quota counts entries. In nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Span {
+    pub(super) slot: u64,
+    /// From the start of an entry's slot.
+    pub(super) length: u64,
+}
+
+impl Span {
+    /// Returns the start of the slot of `at`.
+    pub(super) const fn slot_of(&self, at: u64) -> u64 {
+        at - at % self.slot
+    }
+
+    /// Returns when permits will not count any more that were taken at `at`.
+    pub(super) const fn end_of(&self, at: u64) -> u64 {
+        self.slot_of(at).saturating_add(self.length)
+    }
+}
+
+/// A quota that has charged a state, and may count its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writer {
+    pub(super) span: Span,
+    /// How far ahead its entries can be, in nanoseconds.
+    pub(super) horizon: u64,
+    /// When its newest permits were taken. Once these have ended, it counts nothing.
+    pub(super) newest: u64,
+}
+
+impl Writer {
+    /// Returns when it will not count permits any more that were taken at `at`, by itself or by others.
+    fn end_of(&self, at: u64) -> u64 {
+        self.span.end_of(at.min(self.newest))
+    }
+
+    /// Counts all that this or another writer counts.
+    fn join(&mut self, other: Self) {
+        if self.span != other.span {
+            // Slots of two lengths share no grid.
+            self.span = Span { slot: 1, length: self.span.length.max(other.span.length) };
+        }
+        self.horizon = self.horizon.max(other.horizon);
+        self.newest = self.newest.max(other.newest);
+    }
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        let (entries, writers) = (VecDeque::new(), SmallVec::new());
+        Self { entries, total: 0, writers, largest: 0, room: usize::MAX }
+    }
+}
+
+impl Entries {
+    /// Returns for how many entries memory is allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Returns for how many entries more it would allocate memory for the next one.
+    pub(crate) fn growth(&self) -> usize {
+        let used = self.entries.len();
+        if used < self.allocated() { 0 } else { used.max(4) }
+    }
+
+    /// Lets the state have so many entries more than it has memory for.
+    pub(crate) fn set_spare(&mut self, spare: usize) {
+        self.room = self.allocated().saturating_add(spare).max(1);
+    }
+
+    /// Lets the state have one entry.
+    pub(super) fn keep_one_entry(&mut self) {
+        self.room = 1;
+    }
+
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
+        *self = Self { room: self.room, ..Self::default() };
+    }
+
+    /// Returns whether `span` is that of all quotas that count these entries.
+    pub(super) fn are_counted_only_for(&self, span: Span) -> bool {
+        self.writers.iter().all(|writer| writer.span == span)
+    }
+
+    /// Returns when permits will not count any more, for any quota, that were taken at `at`.
+    pub(super) fn end_of(&self, at: u64) -> u64 {
+        self.writers.iter().map(|writer| writer.end_of(at)).max().unwrap_or(0)
+    }
+
+    /// Returns how far ahead of now the newest entry can be.
+    pub(super) fn reach(&self) -> u64 {
+        let reaches = self.writers.iter().map(|writer| writer.horizon.max(writer.span.slot));
+        reaches.max().unwrap_or(0)
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.entries.pop_front() {
+            self.total -= oldest.count;
+        }
+    }
+
+    /// Drops what no quota counts any more at `now`.
+    pub(super) fn drop_ended(&mut self, now: u64) {
+        while self.entries.front().is_some_and(|oldest| self.end_of(oldest.at) <= now) {
+            self.drop_oldest();
+        }
+        if self.writers.len() > 1 {
+            self.writers.retain(|writer| writer.end_of(u64::MAX) > now);
+        }
+        let (allocated, used) = (self.allocated(), self.entries.len());
+        if used == 0 {
+            self.clear();
+        } else if allocated > 4 * used.max(4) {
+            // So that a burst does not keep its memory; seldom enough to cost nothing on average.
+            self.entries.shrink_to(2 * used);
+        }
+    }
+
+    /// Drops the oldest permits that no quota has to find, one with this limit included: those before as
+    /// many as the largest limit. Permits that are reserved for later don't count among these, because they
+    /// may be refunded.
+    pub(super) fn drop_surplus(&mut self, now: u64, limit: u64) {
+        self.largest = self.largest.max(limit);
+        if self.writers.len() < 2 {
+            return;
+        }
+        let later = self.entries.iter().rev().take_while(|entry| entry.at > now);
+        let later: u64 = later.map(|entry| entry.count).sum();
+        while let Some(oldest) = self.entries.front()
+            && oldest.at <= now
+            && self.total - later - oldest.count >= self.largest
+        {
+            self.drop_oldest();
+        }
+    }
+
+    /// Takes permits from an entry that has as many.
+    pub(super) fn take_from(&mut self, index: usize, permits: u64) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.count -= permits;
+            self.total -= permits;
+            if entry.count == 0 {
+                self.entries.remove(index);
+            }
+        }
+        if self.entries.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Adds permits at a moment, and returns the time of their entry: the newest one, if that is later or
+    /// in the same slot by every quota's length, or if there is no room for another one.
+    pub(super) fn enter(&mut self, writer: Writer, count: u64) -> u64 {
+        let at = writer.newest;
+        self.add_writer(writer);
+        let count = count.min(u64::MAX - self.total);
+        self.total += count;
+        let slots = self.writers.iter().map(|writer| writer.span.slot);
+        let finest = Span { slot: slots.min().unwrap_or(1), length: 0 };
+        let can_grow = self.make_room();
+        match self.entries.back_mut() {
+            Some(last) if !can_grow || finest.slot_of(last.at) >= finest.slot_of(at) => {
+                last.at = last.at.max(at);
+                last.count += count;
+                last.at
+            }
+            _ => {
+                self.entries.push_back(Entry { at, count });
+                at
+            }
+        }
+    }
+
+    /// Returns whether there is memory for another entry. It grows by a quarter or more, so that an entry
+    /// takes constant time on average also where little is spare.
+    fn make_room(&mut self) -> bool {
+        let used = self.entries.len();
+        if used < self.allocated() {
+            return used < self.room;
+        }
+        let more = self.growth().min(self.room.saturating_sub(used));
+        if more < (used / 4).max(1) {
+            return false;
+        }
+        self.entries.reserve_exact(more);
+        true
+    }
+
+    fn add_writer(&mut self, writer: Writer) {
+        let is_full = self.writers.len() == MOST_WRITERS;
+        if let Some(own) = self.writers.iter_mut().find(|other| other.span == writer.span) {
+            own.join(writer);
+        } else if is_full && let Some(last) = self.writers.last_mut() {
+            last.join(writer);
+        } else {
+            self.writers.push(writer);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The states of the algorithms with whole windows.
+
+use smallvec::SmallVec;
+
+use super::whole;
+
+/// A key's windows, one for each length under which it was charged. Fresh has none.
+///
+/// Each charge counts in every window, and each quota decides by the window of its own length. So a
+/// longer window that other quotas have filled never refuses a shorter quota, and a charge never dates a
+/// count anew, which would let two quotas in turn starve each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(pub(super) SmallVec<[Window; 1]>);
+
+/// The most windows of a key.
+const MOST_WINDOWS: usize = 4;
+
+/// The permits that were taken in a window, and in the one before. Times are in nanoseconds.
+///
+/// A window that has not begun was reserved when the one before it was full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) end: u64,
+    pub(super) length: u64,
+    /// Since when it counts. By the clock, a window may begin earlier.
+    pub(super) since: u64,
+    /// The shortest length whose quotas decide by this window: its own, unless a key has more lengths
+    /// than windows.
+    pub(super) shortest: u64,
+    /// How far ahead of now the quotas of these lengths can have left the end.
+    pub(super) reach: u64,
+    /// The permits taken in this window.
+    pub(super) current: u64,
+    /// The permits taken in the window before, if they fade: zero otherwise.
+    pub(super) previous: u64,
+}
+
+impl Window {
+    pub(super) const fn start(&self) -> u64 {
+        self.end.saturating_sub(self.length)
+    }
+
+    /// Returns whether a quota with windows of this length decides by this window.
+    const fn serves(&self, length: u64) -> bool {
+        self.shortest <= length && length <= self.length
+    }
+
+    /// Returns how many permits count at `now`, rounded up.
+    pub(super) fn counted(&self, now: u64) -> u64 {
+        if self.previous == 0 {
+            return self.current;
+        }
+        let left = u128::from(self.end.saturating_sub(now).min(self.length));
+        let faded = u128::from(self.previous) * left;
+        self.current.saturating_add(whole(faded.div_ceil(u128::from(self.length))))
+    }
+
+    /// Returns the first moment at which at most `room` permits count.
+    pub(super) fn fits_at(&self, room: u64, fades: bool) -> u64 {
+        match room.checked_sub(self.current) {
+            Some(room) => self.end.saturating_sub(self.left_when_faded(self.previous, room)),
+            // In the next window, in which the current count fades.
+            None if fades => {
+                self.end.saturating_add(self.length - self.left_when_faded(self.current, room))
+            }
+            None => self.end,
+        }
+    }
+
+    /// Returns how much of a window is left when `count` permits of the one before count for no
+    /// more than `room`.
+    fn left_when_faded(&self, count: u64, room: u64) -> u64 {
+        if count <= room {
+            return self.length;
+        }
+        whole(u128::from(room) * u128::from(self.length) / u128::from(count))
+    }
+
+    /// Returns when nothing will count any more.
+    pub(super) const fn fresh_at(&self, fades: bool) -> u64 {
+        match (self.current, self.previous) {
+            // A window that has not begun, and whose permits were all refunded.
+            (0, 0) => self.start(),
+            (1.., _) if fades => self.end.saturating_add(self.length),
+            _ => self.end,
+        }
+    }
+
+    /// Returns the window that `now` is in, or this one if it has not begun: `None` if nothing counts any
+    /// more.
+    pub(super) fn at(mut self, now: u64, fades: bool) -> Option<Self> {
+        if fades && self.end <= now {
+            (self.since, self.end) = (self.end, self.end.saturating_add(self.length));
+            (self.current, self.previous) = (0, self.current);
+        }
+        (self.fresh_at(fades) > now).then_some(self)
+    }
+
+    /// Returns the count that has a charge for this moment.
+    pub(super) fn count_of(&mut self, charged_for: u64) -> Option<&mut u64> {
+        if charged_for >= self.end {
+            None
+        } else if charged_for >= self.start() {
+            Some(&mut self.current)
+        } else if charged_for >= self.start().saturating_sub(self.length) {
+            Some(&mut self.previous)
+        } else {
+            None
+        }
+    }
+}
+
+impl Counts {
+    /// Returns the windows at `now`.
+    pub(super) fn at(&self, now: u64, fades: bool) -> impl Iterator<Item = Window> {
+        self.0.iter().filter_map(move |window| window.at(now, fades))
+    }
+
+    /// Returns when the last of the windows begins. Nothing is charged before what was reserved.
+    pub(super) fn begin_at(&self) -> u64 {
+        self.0.iter().map(Window::start).max().unwrap_or(0)
+    }
+
+    /// Returns the window at `now` by which quotas of this length decide.
+    pub(super) fn own(&self, length: u64, now: u64, fades: bool) -> Option<Window> {
+        self.0.iter().find(|window| window.serves(length))?.at(now, fades)
+    }
+
+    /// Replaces the window of its length. If the key has too many, the window joins the next longer one,
+    /// which has counted all that it has, or if it is the longest, the longest one joins it.
+    pub(super) fn replace(&mut self, window: Window) {
+        let Self(windows) = self;
+        if let Some(own) = windows.iter_mut().find(|other| other.serves(window.length)) {
+            *own = window;
+        } else if windows.len() < MOST_WINDOWS {
+            windows.push(window);
+        } else if let Some(longer) =
+            windows.iter_mut().filter(|it| it.length > window.length).min_by_key(|it| it.length)
+        {
+            longer.shortest = window.length;
+        } else if let Some(longest) = windows.iter_mut().max_by_key(|it| it.length) {
+            *longest = Window { shortest: longest.shortest, ..window };
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The entries of logs, which all keys share.
+
+use std::time::Duration;
+
+use limiter_core::{Builder, ManualClock, MemoryLimiter, Policy};
+
+fn limiter(
+    policy: &str,
+    settings: impl FnOnce(Builder) -> Builder,
+) -> (MemoryLimiter<ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = settings(MemoryLimiter::builder(Policy::parse("test", policy).unwrap()));
+    (builder.clock(clock.clone()).build().unwrap(), clock)
+}
+
+/// Logs that had recovered held their entries until their keys came back: an hour after 16 keys with four
+/// checks each, one key at 1/s was refused 16 times in 20 minutes.
+#[test]
+fn recovered_logs_free_their_entries_for_other_keys() {
+    for keys in [16, 1_000] {
+        let (limiter, clock) =
+            limiter("100/min by sliding-log", |builder| builder.capacity(keys).entries_per_key(4));
+        for key in 0..keys as u64 {
+            for _ in 0..4 {
+                assert!(limiter.check(key).is_admitted());
+            }
+        }
+        clock.advance(Duration::from_secs(3_600));
+        let mut most_used = 0;
+        for second in 0..1_200 {
+            let decision = limiter.check("one more");
+            assert!(decision.is_admitted(), "{second} s, {keys} keys");
+            most_used = most_used.max(decision.usage().used());
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(most_used, 60, "as in a fresh limiter, {keys} keys");
+    }
+}
+
+/// A log of 1,000,000 permits kept 524,288 entries, because the next allocation would have been too large,
+/// and then allocated anew at each admission.
+#[test]
+fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
+    const ENTRIES: u32 = 100_000;
+    let (limiter, clock) = limiter("200000/d by sliding-log", |builder| {
+        builder.capacity(1).entries_per_key(ENTRIES as usize)
+    });
+    let admit = |permits: u64| {
+        for _ in 0..permits {
+            assert!(limiter.check("key").is_admitted());
+            clock.advance(Duration::from_nanos(1));
+        }
+    };
+    let entries = u64::from(ENTRIES);
+    admit(entries);
+    let allocations = allocation_counter::measure(|| admit(1_000));
+    assert_eq!(allocations.count_total, 0);
+    // The first permits leave the log one by one.
+    clock.advance(Duration::from_secs(86_400) - Duration::from_nanos(entries + 1_000));
+    clock.advance(Duration::from_nanos(entries / 2 - 1));
+    assert_eq!(limiter.peek("key").used(), entries / 2 + 1_000);
+}

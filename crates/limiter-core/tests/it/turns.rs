@@ -1,0 +1,138 @@
+//! Quotas of several lengths that take turns on one key: the rules, as models and as they are, keep the
+//! bound and starve no quota, and the wrong rules are found.
+
+use limiter_core::{Algorithm, Slots};
+use limiter_test::{
+    subject::{Bare, InMemory},
+    turns::{
+        IN_TURN, Log, LogRule, Means, Quota, Real, Turns, Windows, WindowsRule, excess, served,
+        table,
+    },
+};
+
+/// Of a model; the transitions take ten times as long.
+const SCHEDULES: u64 = 1_000;
+
+/// Returns what schedules may do: one quota or several, with and without reservations and refunds.
+fn means() -> impl Iterator<Item = Means> {
+    (1..=6).flat_map(|quotas| {
+        [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(reserves, refunds)| Means { quotas, reserves, refunds })
+    })
+}
+
+/// How many windows can be taken within a time into which so many fit: an algorithm with windows admits one
+/// more around an edge.
+type Edges = fn(u64) -> u64;
+
+/// Returns how many schedules exceed the bound.
+fn over<T: Turns>(schedules: u64, edges: Edges, make: impl Fn(&[Quota]) -> T) -> usize {
+    let exceeds = |seed, means| excess(seed, means, edges, &make) > 0;
+    means().map(|means| (0..schedules).filter(|seed| exceeds(*seed, means)).count()).sum()
+}
+
+const ONE_EDGE: Edges = |windows| windows + 1;
+const NO_EDGE: Edges = |windows| windows;
+
+#[test]
+fn a_window_for_each_length_keeps_the_bound() {
+    for fades in [false, true] {
+        let over = |rule| over(SCHEDULES, ONE_EDGE, |_| Windows::new(rule, fades));
+        assert_eq!(over(WindowsRule::EachLength), 0, "fades: {fades}");
+        let empty = over(WindowsRule::Empty);
+        println!("{empty} schedules exceed the bound where windows open empty, fading: {fades}");
+        assert!(empty > 0, "the schedules do not find the wrong rule");
+    }
+}
+
+#[test]
+fn a_log_that_keeps_the_newest_and_later_entries_keeps_the_bound() {
+    let over = |rule| over(SCHEDULES, NO_EDGE, |_| Log::new(rule));
+    assert_eq!(over(LogRule::NewestAndLater), 0);
+    for rule in [LogRule::Newest, LogRule::OwnWindow] {
+        let wrong = over(rule);
+        println!("{wrong} schedules exceed the bound by {rule:?}");
+        assert!(wrong > 0, "the schedules do not find the wrong rule {rule:?}");
+    }
+}
+
+/// The algorithms with windows, and how many windows more than fit can be taken within a time.
+fn algorithms() -> Vec<(Algorithm, Edges)> {
+    let slots = |number| Algorithm::SubWindows(Slots::strict(number).unwrap());
+    vec![
+        (Algorithm::FixedWindow, ONE_EDGE),
+        (Algorithm::SlidingCounter, ONE_EDGE),
+        (Algorithm::SlidingLog, NO_EDGE),
+        (slots(10), NO_EDGE),
+        (slots(60), NO_EDGE),
+    ]
+}
+
+#[test]
+fn the_transitions_keep_the_bound() {
+    for (algorithm, edges) in algorithms() {
+        let over = over(SCHEDULES / 10, edges, |quotas| Real::new(algorithm, quotas, Bare::new));
+        assert_eq!(over, 0, "{algorithm:?}");
+    }
+}
+
+const fn quota(limit: u64, length: u64) -> Quota {
+    Quota { limit, length }
+}
+
+/// Of 60/min and 60/61s in turn, a counter served 6 %.
+#[test]
+fn quotas_in_turn_starve_none() {
+    for (algorithm, _) in algorithms() {
+        for quotas in IN_TURN {
+            let shares = served(&mut Real::new(algorithm, quotas, Bare::new), quotas, 24_000);
+            assert!(
+                shares.iter().all(|share| *share == 100),
+                "{algorithm:?}, {quotas:?}: {shares:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_of_the_guide_is_current() {
+    assert_eq!(
+        table(),
+        include_str!("../../docs/turns.md"),
+        "write it by `cargo xtask compare turns`"
+    );
+}
+
+#[test]
+fn the_wrong_rules_starve_a_quota() {
+    for fades in [false, true] {
+        for (rule, quotas) in
+            [(WindowsRule::DatedAnew, IN_TURN[0]), (WindowsRule::Longest, IN_TURN[2])]
+        {
+            let shares = served(&mut Windows::new(rule, fades), quotas, 24_000);
+            println!("{rule:?}, fading: {fades}: {shares:?} %");
+            assert!(shares.iter().any(|share| *share < 60), "{shares:?}");
+        }
+    }
+}
+
+/// 100 keys of 1000/h by a log or sub-windows, and then of 100/min, each at half its limit: from the tenth
+/// minute on 2 % were admitted.
+#[test]
+fn a_longer_window_before_a_reload_starves_no_key() {
+    let reloads = [(quota(1_000, 3_600), quota(100, 60)), (quota(100, 60), quota(1_000, 3_600))];
+    for (algorithm, _) in algorithms() {
+        for (before, after) in reloads {
+            let limiter = |policy| InMemory::with_room_for(100, policy, false);
+            let mut key = Real::new(algorithm, &[before], limiter);
+            for (quota, start) in [(before, 100_000), (after, 103_600)] {
+                let asked = 3_600 / quota.length * quota.limit / 2;
+                let admitted = (0..asked).filter(|request| {
+                    key.take(start + request * 3_600 / asked, quota, 1, 0).is_some()
+                });
+                let admitted = admitted.count() as u64;
+                assert_eq!(admitted, asked, "{algorithm:?}, {quota:?} after {before:?}");
+            }
+        }
+    }
+}
