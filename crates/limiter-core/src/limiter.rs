@@ -80,7 +80,7 @@ pub trait Limiter: Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states.
+    /// [families](Policy::families) than this limiter's states, or other names for several limits.
     ///
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
     /// another quota.

@@ -77,7 +77,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states.
+    /// [families](Policy::families) than this limiter's states, or other names for several limits.
     ///
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has known 65,535
     /// different quotas by GCRA. Each counts for the life of the limiter, so quotas that clients or
