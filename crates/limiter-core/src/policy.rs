@@ -105,21 +105,21 @@ impl Policy {
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
-    /// Returns the policy with other algorithms and quotas for its limits, in the same order, such as the
-    /// share of one of several processes.
+    /// Returns the policy with other algorithms and quotas for its limits, such as the share of one of several
+    /// processes. Limits keep their names and, unless they become leaky queues, the horizons that were set.
     ///
     /// # Errors
     ///
-    /// Those of `quota`, and those of [`Policy::new`].
+    /// Those of `quota`, and those of [`Policy::several`], except that two limits may become the same.
     pub fn with_quotas(
         &self,
         quota: impl Fn(&Limit) -> Result<(Algorithm, Quota), Error>,
     ) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit)?;
-            Limit::new(limit.name(), algorithm, quota)
+            limit.with_quota(algorithm, quota)
         });
-        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
+        Self::checked(self.name(), limits.collect::<Result<_, _>>()?)
     }
 
     /// Returns the name.
@@ -183,7 +183,17 @@ impl Policy {
     }
 
     /// Returns a policy of these limits, as [`Policy::several`] does.
-    pub(crate) fn from_limits(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
+    pub(crate) fn from_limits(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
+        let policy = Self::checked(name, limits)?;
+        for (index, limit) in policy.limits().iter().enumerate() {
+            let mut others = policy.limits().iter().take(index);
+            others.try_for_each(|other| limit.differs_from(other, name))?;
+        }
+        Ok(policy)
+    }
+
+    /// Returns a policy of these limits, of which two may be the same.
+    fn checked(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
         validate_name("policy", name)?;
         if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);

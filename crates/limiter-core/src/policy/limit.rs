@@ -57,6 +57,14 @@ impl Limit {
         })
     }
 
+    /// Returns the limit with another algorithm and quota, and its own horizon: that of a queue is its
+    /// depth.
+    pub(crate) fn with_quota(&self, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
+        let is_queue = matches!(algorithm, Algorithm::LeakyQueue { .. });
+        let own_horizon = self.own_horizon.filter(|_| !is_queue);
+        Self { name: self.name.clone(), algorithm, quota, own_horizon }.checked()
+    }
+
     /// Sets the horizon, which errors quote as `given`.
     pub(crate) fn with_horizon(&self, horizon: Duration, given: &str) -> Result<Self, Error> {
         let fault = if matches!(self.algorithm, Algorithm::LeakyQueue { .. }) {
@@ -132,9 +140,6 @@ impl Limit {
         let (one, two) = (&other.name, &self.name);
         let (kind, fault) = if one == two {
             (ErrorKind::InvalidName, format!("two limits are named {two:?}; rename one"))
-        } else if (self.algorithm, self.quota) == (other.algorithm, other.quota) {
-            let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
-            (ErrorKind::InvalidSetting, fault)
         } else if self.is_paced() && other.is_paced() {
             let fault = "are paced; their slots might never agree; pace one";
             (ErrorKind::InvalidSetting, format!("{one:?} and {two:?} {fault}"))
@@ -142,6 +147,16 @@ impl Limit {
             return Ok(());
         };
         Err(Error::invalid(kind, "policy", policy, fault))
+    }
+
+    /// Checks that the limit adds something to another one of its policy.
+    pub(super) fn differs_from(&self, other: &Self, policy: &str) -> Result<(), Error> {
+        if (self.algorithm, self.quota) != (other.algorithm, other.quota) {
+            return Ok(());
+        }
+        let (one, two) = (&other.name, &self.name);
+        let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
+        Err(Error::invalid(ErrorKind::InvalidSetting, "policy", policy, fault))
     }
 
     /// Checks that the limit is small enough to be one of several.
