@@ -57,7 +57,8 @@ impl Policy {
     /// differs from its permits; a sliding counter of more than 50,000,000 permits; a log of more
     /// than 1,000,000 permits; slots that would be rounded up by more than a thousandth; a queue
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
-    /// of microseconds, if its burst and its horizon take longer than 10 days together.
+    /// of microseconds, if its burst and its horizon take longer than 10 days together, for which
+    /// [`Policy::parse`] reads a shorter horizon.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
         Self::from_limits(name, vec![Limit::new(name, algorithm, quota)?])
     }

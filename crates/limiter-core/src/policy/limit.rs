@@ -22,9 +22,25 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns a limit whose name has not been checked.
+    /// Returns a limit whose name has not been checked, with the default horizon.
     pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        Self { name: name.to_owned(), algorithm, quota, own_horizon: None }.checked()
+        Self::unchecked(name, algorithm, quota).checked()
+    }
+
+    /// Returns a limit with the default horizon, of which nothing has been checked.
+    fn unchecked(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
+        Self { name: name.to_owned(), algorithm, quota, own_horizon: None }
+    }
+
+    /// Returns a limit with this horizon, as [`with_horizon`](Self::with_horizon) does. The default horizon
+    /// may be too long for its quota.
+    pub(crate) fn with_given_horizon(
+        name: &str,
+        algorithm: Algorithm,
+        quota: Quota,
+        (horizon, given): (Duration, &str),
+    ) -> Result<Self, Error> {
+        Self::unchecked(name, algorithm, quota).with_horizon(horizon, given)
     }
 
     /// Returns the name: the policy's own if it has only this limit.
@@ -110,7 +126,7 @@ impl Limit {
                     return Ok(self);
                 }
                 "a permit takes no whole number of microseconds, so the burst and the horizon \
-                 together must recover within 10 days; set a smaller burst"
+                 together must recover within 10 days; set a smaller burst or a shorter horizon"
             }
             algorithm if has_own_burst => {
                 &format!("{} has no burst of its own; leave the burst out", algorithm.family())

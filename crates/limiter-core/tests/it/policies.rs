@@ -191,6 +191,17 @@ fn a_horizon_is_a_number_of_the_policy() {
     assert_eq!(queue.with_horizon(minute).unwrap_err().kind(), ErrorKind::InvalidSetting);
 }
 
+/// The limit was checked with its default horizon, which is 8 days, before the given one was set.
+#[test]
+fn a_limit_is_checked_with_the_horizon_that_is_given() {
+    let text = "3000000000/8d horizon 1s";
+    assert_eq!(Policy::parse("test", text).unwrap().limits()[0].to_string(), text);
+    for too_far in ["3000000000/8d", "3000000000/8d horizon 3d"] {
+        let error = Policy::parse("test", too_far).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{too_far}: {error}");
+    }
+}
+
 fn share_of(
     limits: &[&str],
     quota: impl Fn(&Limit) -> (Algorithm, Quota),
