@@ -225,8 +225,7 @@ impl World {
     fn with_policy(&mut self, handle: u8, policy: &Policy) {
         let first = &self.handles[0];
         let Ok(limiter) = first.with_policy(policy) else {
-            // Limits that are as short as another one's window may be in another order. The number
-            // of quotas at once is limited too.
+            // The number of quotas at once is limited.
             return;
         };
         assert_eq!(limiter.policy(), policy);

@@ -42,7 +42,8 @@ impl Policies {
     /// [`ErrorKind::InvalidName`] if there is no such policy, or if it or one of its tiers has the
     /// tier's name.
     ///
-    /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's.
+    /// [`ErrorKind::InvalidSetting`] if the families of the tier's limits differ from the policy's, or the
+    /// names of several.
     pub fn with_tier(mut self, policy: &str, tier: Policy) -> Result<Self, Error> {
         let Some(base) = self.policies.get(policy) else {
             let message =

@@ -77,7 +77,7 @@ pub use limiter::{Answer, Limiter, WaitingLimiter};
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, UnkeyedLimiter};
 pub use policy::{Limit, Policy};
-pub use quota::Quota;
+pub use quota::{KnownQuotas, Quota};
 pub use receipt::{Receipt, Reservation};
 pub use timestamp::Timestamp;
 

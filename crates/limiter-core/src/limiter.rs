@@ -8,7 +8,7 @@ use core::{
     time::Duration,
 };
 
-use crate::{Cost, Decision, Error, Key, Policy, Receipt, Reservation, Usage};
+use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservation, Usage};
 
 /// Applies a policy to many keys.
 ///
@@ -31,6 +31,13 @@ pub trait Limiter: Send + Sync {
     /// store.
     fn store(&self) -> &'static str {
         "other"
+    }
+
+    /// Returns how many different quotas the limiter knows by now, and how many it can know: then
+    /// [`with_policy`](Self::with_policy) fails for another one. `None`, the default, if it can know any
+    /// number.
+    fn known_quotas(&self) -> Option<KnownQuotas> {
+        None
     }
 
     /// Charges one permit to `key` if it fits now: [`check_n`](Self::check_n) with a cost of one.
@@ -80,7 +87,7 @@ pub trait Limiter: Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states.
+    /// [families](Policy::families) than this limiter's states, or other names for several limits.
     ///
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
     /// another quota.
@@ -133,6 +140,7 @@ macro_rules! forward {
 forward!(Limiter for Arc Box: {
     fn policy(&self) -> &Policy;
     fn store(&self) -> &'static str;
+    fn known_quotas(&self) -> Option<KnownQuotas>;
     fn check(&self, key: &Key<'_>) -> Answer<Decision>;
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;

@@ -83,10 +83,11 @@ impl LimitText {
             let fault = "the policy has no limit of this name; rename it or add its algorithm";
             Error::invalid(ErrorKind::InvalidSetting, "limit", name, fault)
         })?;
-        let limit = Limit::new(name, algorithm, self.quota)?;
         match &self.horizon {
-            Some((horizon, given)) => limit.with_horizon(*horizon, given),
-            None => Ok(limit),
+            Some((horizon, given)) => {
+                Limit::with_given_horizon(name, algorithm, self.quota, (*horizon, given))
+            }
+            None => Limit::new(name, algorithm, self.quota),
         }
     }
 

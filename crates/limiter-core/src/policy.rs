@@ -57,13 +57,14 @@ impl Policy {
     /// differs from its permits; a sliding counter of more than 50,000,000 permits; a log of more
     /// than 1,000,000 permits; slots that would be rounded up by more than a thousandth; a queue
     /// whose depth takes longer than [`Quota::MAX_RECOVERY`]; a rate whose permits take no whole number
-    /// of microseconds, if its burst and its horizon take longer than 10 days together.
+    /// of microseconds, if its burst and its horizon take longer than 10 days together, for which
+    /// [`Policy::parse`] reads a shorter horizon.
     pub fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
         Self::from_limits(name, vec![Limit::new(name, algorithm, quota)?])
     }
 
     /// Returns a policy that applies the limits of all `policies` at once, each by its own algorithm: a
-    /// cost is charged to all of them, or to none.
+    /// cost is charged to all of them, or to none. In a limiter's states, a limit is known by its name.
     ///
     /// ```
     /// use limiter_core::{Policy, Quota};
@@ -105,21 +106,21 @@ impl Policy {
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
-    /// Returns the policy with other algorithms and quotas for its limits, in the same order, such as the
-    /// share of one of several processes.
+    /// Returns the policy with other algorithms and quotas for its limits, such as the share of one of several
+    /// processes. Limits keep their names and, unless they become leaky queues, the horizons that were set.
     ///
     /// # Errors
     ///
-    /// Those of `quota`, and those of [`Policy::new`].
+    /// Those of `quota`, and those of [`Policy::several`], except that two limits may become the same.
     pub fn with_quotas(
         &self,
         quota: impl Fn(&Limit) -> Result<(Algorithm, Quota), Error>,
     ) -> Result<Self, Error> {
         let limits = self.limits().iter().map(|limit| {
             let (algorithm, quota) = quota(limit)?;
-            Limit::new(limit.name(), algorithm, quota)
+            limit.with_quota(algorithm, quota)
         });
-        Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
+        Self::checked(self.name(), limits.collect::<Result<_, _>>()?)
     }
 
     /// Returns the name.
@@ -128,7 +129,8 @@ impl Policy {
         &self.0.name
     }
 
-    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], by window, the shortest first.
+    /// Returns the limits, from 1 to [`Policy::MAX_LIMITS`], in the order of their names, so that a limit
+    /// keeps its place whatever its quota is.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.0.limits
@@ -136,14 +138,12 @@ impl Policy {
 
     /// Returns the [families](Algorithm::family) of the limits' algorithms, in order, joined by `+`.
     ///
-    /// Policies with the same families can take turns on one limiter's states.
+    /// Policies with the same families can take turns on one limiter's states, if they have the same names
+    /// for several limits.
     #[must_use]
     pub fn families(&self) -> String {
-        self.each_family().collect::<Vec<_>>().join("+")
-    }
-
-    fn each_family(&self) -> impl Iterator<Item = &'static str> {
-        self.limits().iter().map(|limit| limit.algorithm().family())
+        let families = self.limits().iter().map(|limit| limit.algorithm().family());
+        families.collect::<Vec<_>>().join("+")
     }
 
     /// Returns the transition that applies this policy, for [stores](crate::store).
@@ -152,20 +152,28 @@ impl Policy {
         &self.0.rule
     }
 
-    /// Checks that `other` has the same [families](Self::families), so that it can take turns with this
-    /// policy on one limiter's states.
+    /// Checks that `other` can take turns with this policy on one limiter's states: that both have one
+    /// limit of the same [family](Algorithm::family), or several of the same names and families, because
+    /// a state belongs to the limit of its name.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if it has others.
+    /// [`ErrorKind::InvalidSetting`] if it can't.
     pub fn check_families(&self, other: &Self) -> Result<(), Error> {
-        if self.each_family().eq(other.each_family()) {
+        let (limits, others) = (self.limits(), other.limits());
+        // A single limit may have the name of its policy, such as a tier's.
+        let are_named = limits.len() > 1;
+        let is_same = |(one, other): (&Limit, &Limit)| {
+            one.algorithm().family() == other.algorithm().family()
+                && (!are_named || one.name() == other.name())
+        };
+        if limits.len() == others.len() && limits.iter().zip(others).all(is_same) {
             return Ok(());
         }
-        let (own, others) = (self.families(), other.families());
+        let (own, others) = (families_and_names(limits), families_and_names(others));
         let fault = format!(
-            "it limits by {others}, and the limiter's states are those of {own} ({:?}); use the \
-             same algorithms in the same order",
+            "it limits by {others}, and the states of {:?} are by {own}; use the same algorithms, and \
+             the same names for several limits",
             self.name()
         );
         Err(Error::invalid(ErrorKind::InvalidSetting, "policy", other.name(), fault))
@@ -176,13 +184,23 @@ impl Policy {
     }
 
     /// Returns a policy of these limits, as [`Policy::several`] does.
-    pub(crate) fn from_limits(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
+    pub(crate) fn from_limits(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
+        let policy = Self::checked(name, limits)?;
+        for (index, limit) in policy.limits().iter().enumerate() {
+            let mut others = policy.limits().iter().take(index);
+            others.try_for_each(|other| limit.differs_from(other, name))?;
+        }
+        Ok(policy)
+    }
+
+    /// Returns a policy of these limits, of which two may be the same.
+    fn checked(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
         validate_name("policy", name)?;
         if limits.is_empty() || limits.len() > Self::MAX_LIMITS {
             let fault = format!("it has {} limits; use 1 to {}", limits.len(), Self::MAX_LIMITS);
             return Err(Error::invalid(ErrorKind::InvalidSetting, "policy", name, fault));
         }
-        limits.sort_by_key(|limit| limit.quota().window());
+        limits.sort_by(|one, other| one.name().cmp(other.name()));
         for (index, limit) in limits.iter().enumerate() {
             validate_name("limit", limit.name())?;
             limits.iter().take(index).try_for_each(|other| limit.fits_beside(other, name))?;
@@ -197,6 +215,15 @@ impl Policy {
         let rule = Rule::new(&limits);
         Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
     }
+}
+
+/// Returns the family of each limit, with the names of several.
+fn families_and_names(limits: &[Limit]) -> String {
+    let described = limits.iter().map(|limit| match (limits.len(), limit.algorithm().family()) {
+        (1, family) => family.to_owned(),
+        (_, family) => format!("{family} ({:?})", limit.name()),
+    });
+    described.collect::<Vec<_>>().join(" and ")
 }
 
 /// Constructors for constants, without `?`. For values from outside the program, use [`Policy::new`]

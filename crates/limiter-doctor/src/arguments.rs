@@ -114,8 +114,9 @@ pub(crate) struct PolicyOf {
     /// The name of the policy that the limiter was built with, which is not that of a tier
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// A limit of the policy, such as "100/min" or "5/min by sliding-log". Repeat it for several limits
-    #[arg(long, value_name = "LIMIT")]
+    /// A limit of the policy, such as "100/min" or "5/min by sliding-log". Repeat it for several limits, each
+    /// with its name, such as "hourly=100/h"
+    #[arg(long, value_name = "[NAME=]LIMIT")]
     quota: Vec<String>,
 }
 
@@ -193,9 +194,20 @@ impl PolicyOf {
             [] => return Ok(None),
             [quota] => Policy::parse(name, quota)?,
             quotas => {
-                let limits = quotas.iter().map(|quota| Policy::parse(quota, quota));
+                let limits = quotas.iter().map(|quota| named(quota));
                 Policy::several(name, limits.collect::<Result<Vec<_>, _>>()?)?
             }
         }))
     }
+}
+
+/// Returns a policy of one of several limits, whose name is the place of its state.
+fn named(quota: &str) -> Result<Policy, Failure> {
+    let Some((name, limit)) = quota.split_once('=') else {
+        return Err(Failure::Usage(format!(
+            "invalid --quota {quota:?}: it has no name, and states of several limits are in the order of \
+             their names; give its name, such as --quota \"hourly={quota}\""
+        )));
+    };
+    Ok(Policy::parse(name, limit)?)
 }

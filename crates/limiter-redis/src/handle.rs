@@ -27,7 +27,8 @@ pub(crate) struct Handles(Mutex<HashMap<Policy, Weak<Handle>>>);
 const FIRST_SWEEP: usize = 64;
 
 impl Handles {
-    /// Returns the handle of `policy`, which must have the families of the limiter's own policy.
+    /// Returns the handle of `policy`, which must have the families of the limiter's own policy, and its names of
+    /// several limits.
     pub(crate) fn get(&self, context: &Context, policy: &Policy) -> Result<Arc<Handle>, Error> {
         context.policy.check_families(policy)?;
         let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -70,7 +70,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
-    /// [families](Policy::families) of the policies differ.
+    /// [families](Policy::families) of the policies differ, or the names of several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let handle = self.handles.get(&self.sender.context, policy)?;
         Ok(Self { handle, ..self.clone() })

@@ -84,11 +84,13 @@ fn groups_of_singles(
     )
 }
 
-/// Returns one to three policies of several limits: a bit more in two or three times the time.
+/// Returns one to three policies of several limits: other permits in up to three times the time, so that
+/// another limit can have the shortest window.
 pub fn any_several_alike() -> impl Strategy<Value = Vec<Policy>> {
     (any_several(), 1..=3_usize).prop_filter_map("limits at odds", |(first, number)| {
         let scaled = |factor: u32| {
-            let limits = first.limits().iter().map(|limit| {
+            let limits = first.limits().iter().enumerate().map(|(index, limit)| {
+                let factor = if index == 0 { factor } else { factor - 1 };
                 let quota = limit.quota();
                 let permits = quota.permits() * (2 * u64::from(factor) + 1) / 2;
                 let quota = Quota::new(permits, quota.window() * (factor + 1))?;

@@ -54,7 +54,7 @@ pub struct Request<'a> {
 }
 
 impl Scenario {
-    /// Returns the quota of the first policy's limit with the shortest window.
+    /// Returns the quota of the first policy's first limit.
     ///
     /// # Panics
     ///

@@ -104,16 +104,13 @@ impl Bytes<'_> {
 
     /// Returns a policy of limits of these algorithms' families, or `None` if it is invalid.
     pub fn policy(&mut self, name: &str, algorithms: &[Algorithm]) -> Option<Policy> {
-        // A policy sorts its limits by window, so that sorted windows keep the order of the families.
-        let mut windows: Vec<Duration> = algorithms.iter().map(|_| self.window()).collect();
-        windows.sort_unstable();
         let mut limits = Vec::new();
-        for (index, (algorithm, window)) in algorithms.iter().zip(windows).enumerate() {
+        for (index, algorithm) in algorithms.iter().enumerate() {
             let algorithm = self.variant(*algorithm);
             let (permits, burst) = (self.number().max(1), self.byte());
-            let quota = Quota::new(permits, window).ok()?;
+            let quota = Quota::new(permits, self.window()).ok()?;
             let quota = if burst < 64 { quota.try_with_burst(burst.into()).ok()? } else { quota };
-            limits.push(Policy::new(&format!("{name}{index}"), algorithm, quota).ok()?);
+            limits.push(Policy::new(&format!("limit {index}"), algorithm, quota).ok()?);
         }
         let policy = match limits.as_slice() {
             [only] => only.clone(),

@@ -60,11 +60,15 @@ impl Tat {
 }
 
 impl Gcra {
-    /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`.
+    /// Returns the algorithm for `quota`, whose permits may be promised as far ahead as `horizon`, up to 36
+    /// years less the recovery of a burst.
     #[must_use]
     pub fn new(quota: &Quota, horizon: Duration) -> Self {
+        // Half of how far apart two moments in ticks can be compared, so that the clock may also step back.
+        const LONGEST_REACH: Duration = Duration::from_secs(36 * 365 * 86_400);
         let increment = of_time(quota.window()).div_ceil(quota.permits());
         let capacity = quota.burst() * increment;
+        let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(capacity)));
         let writer = Writer { increment, capacity, horizon: of_time(horizon) };
         Self { writer, burst: quota.burst(), horizon }
     }

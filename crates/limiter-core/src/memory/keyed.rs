@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Its memory is bounded by its capacity, it needs no background thread, and it is correct under
 /// threads: no permit is admitted twice. Clones and [handles](Self::with_policy) share one set of
-/// states. Keys are stored as hashes under a random seed, of 48 bits beside those that choose their place.
+/// states.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -40,6 +40,20 @@ use crate::{
 /// the other asks later than that: with tokio's timer, which counts in milliseconds, it gets the whole
 /// rate only if the burst lasts for two milliseconds or more. With a [`SystemClock`], waiting as a
 /// future needs the feature `tokio`; [`acquire_blocking`](Self::acquire_blocking) needs nothing.
+///
+/// # Hashes of keys
+///
+/// A key is stored as its hash of 64 bits, by foldhash under a seed of the limiter's own. GCRA compares 48 of
+/// them at the places that the hash chooses; other algorithms and wide states compare all. Two keys with
+/// one hash share one debt and one queue of waiters, and a reset of one resets the other. Without resets,
+/// they never get more permits together than apart: a client gains nothing from two colliding keys of its
+/// own. But a client whose key collides with another client's can use up that client's permits.
+///
+/// The seed differs between limiters and between starts of the program, so nobody can prepare colliding keys
+/// without it. But foldhash is not a cryptographic hash: the seed can be computed from hashes, which the
+/// `Debug` output of a [`Receipt`] contains, and perhaps from measured times. If clients choose their keys and
+/// you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
+/// secret from the system's random numbers.
 pub struct MemoryLimiter<C = SystemClock> {
     handle: Handle<C>,
     seed: RandomState,
@@ -77,7 +91,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
-    /// [families](Policy::families) than this limiter's states.
+    /// [families](Policy::families) than this limiter's states, or other names for several limits.
     ///
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has known 65,535
     /// different quotas by GCRA. Each counts for the life of the limiter, so quotas that clients or

@@ -22,9 +22,25 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns a limit whose name has not been checked.
+    /// Returns a limit whose name has not been checked, with the default horizon.
     pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
-        Self { name: name.to_owned(), algorithm, quota, own_horizon: None }.checked()
+        Self::unchecked(name, algorithm, quota).checked()
+    }
+
+    /// Returns a limit with the default horizon, of which nothing has been checked.
+    fn unchecked(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
+        Self { name: name.to_owned(), algorithm, quota, own_horizon: None }
+    }
+
+    /// Returns a limit with this horizon, as [`with_horizon`](Self::with_horizon) does. The default horizon
+    /// may be too long for its quota.
+    pub(crate) fn with_given_horizon(
+        name: &str,
+        algorithm: Algorithm,
+        quota: Quota,
+        (horizon, given): (Duration, &str),
+    ) -> Result<Self, Error> {
+        Self::unchecked(name, algorithm, quota).with_horizon(horizon, given)
     }
 
     /// Returns the name: the policy's own if it has only this limit.
@@ -55,6 +71,14 @@ impl Limit {
             }
             self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT)
         })
+    }
+
+    /// Returns the limit with another algorithm and quota, and its own horizon: that of a queue is its
+    /// depth.
+    pub(crate) fn with_quota(&self, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
+        let is_queue = matches!(algorithm, Algorithm::LeakyQueue { .. });
+        let own_horizon = self.own_horizon.filter(|_| !is_queue);
+        Self { name: self.name.clone(), algorithm, quota, own_horizon }.checked()
     }
 
     /// Sets the horizon, which errors quote as `given`.
@@ -102,7 +126,7 @@ impl Limit {
                     return Ok(self);
                 }
                 "a permit takes no whole number of microseconds, so the burst and the horizon \
-                 together must recover within 10 days; set a smaller burst"
+                 together must recover within 10 days; set a smaller burst or a shorter horizon"
             }
             algorithm if has_own_burst => {
                 &format!("{} has no burst of its own; leave the burst out", algorithm.family())
@@ -132,9 +156,6 @@ impl Limit {
         let (one, two) = (&other.name, &self.name);
         let (kind, fault) = if one == two {
             (ErrorKind::InvalidName, format!("two limits are named {two:?}; rename one"))
-        } else if (self.algorithm, self.quota) == (other.algorithm, other.quota) {
-            let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
-            (ErrorKind::InvalidSetting, fault)
         } else if self.is_paced() && other.is_paced() {
             let fault = "are paced; their slots might never agree; pace one";
             (ErrorKind::InvalidSetting, format!("{one:?} and {two:?} {fault}"))
@@ -142,6 +163,16 @@ impl Limit {
             return Ok(());
         };
         Err(Error::invalid(kind, "policy", policy, fault))
+    }
+
+    /// Checks that the limit adds something to another one of its policy.
+    pub(super) fn differs_from(&self, other: &Self, policy: &str) -> Result<(), Error> {
+        if (self.algorithm, self.quota) != (other.algorithm, other.quota) {
+            return Ok(());
+        }
+        let (one, two) = (&other.name, &self.name);
+        let fault = format!("{one:?} and {two:?} are the same limit ({self}); leave one out");
+        Err(Error::invalid(ErrorKind::InvalidSetting, "policy", policy, fault))
     }
 
     /// Checks that the limit is small enough to be one of several.

@@ -54,6 +54,48 @@ fn a_token_bucket_and_gcra_take_turns() {
     assert!(bucket.with_policy(&log).is_err());
 }
 
+fn both(name: &str, limits: [(&str, &str); 2]) -> Policy {
+    Policy::several(name, limits.map(|(name, text)| parse(name, text))).unwrap()
+}
+
+/// Limits were sorted by window, and a state belonged to a place: with 100/s as 1000/2h, the two limits
+/// changed places, and 100 more permits were admitted at once.
+#[test]
+fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
+    let clock = ManualClock::new();
+    let policy = both("test", [("x", "100/s"), ("y", "100/h")]);
+    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    assert!(limiter.check_n("key", Cost::of(100)).is_admitted());
+    clock.advance(SECOND);
+    let slower = both("test", [("x", "1000/2h"), ("y", "100/h")]);
+    let reloaded = limiter.with_policy(&slower).unwrap();
+    let refusal = reloaded.check_n("key", Cost::of(90));
+    assert!(!refusal.is_admitted());
+    assert_eq!(reloaded.policy().limits()[refusal.limit_index()].name(), "y");
+}
+
+/// States of other limits were taken over by their places.
+#[test]
+fn several_limits_take_turns_with_limits_of_the_same_names() {
+    let limiter = MemoryLimiter::new(both("test", [("x", "100/s"), ("y", "100/h")]));
+    let swapped = both("swapped", [("y", "50/h"), ("x", "200/s")]);
+    assert!(limiter.with_policy(&swapped).is_ok());
+    let renamed = both("renamed", [("x", "100/s"), ("z", "100/h")]);
+    assert_eq!(
+        limiter.with_policy(&renamed).unwrap_err().to_string(),
+        r#"invalid policy "renamed": it limits by gcra ("x") and gcra ("z"), and the states of "test" are by gcra ("x") and gcra ("y"); use the same algorithms, and the same names for several limits"#
+    );
+    let other = both("other", [("x", "100/s"), ("y", "100/h by sliding-log")]);
+    let message = limiter.with_policy(&other).unwrap_err().to_string();
+    assert!(message.contains(r#"it limits by gcra ("x") and sliding-log ("y"), and"#), "{message}");
+    // The name of a single limit is that of its policy, such as a tier's.
+    let single = MemoryLimiter::new(parse("free", "10/h"));
+    assert!(single.with_policy(&parse("premium", "100/h")).is_ok());
+    let only = Policy::several("several", [parse("only", "100/h")]).unwrap();
+    assert!(single.with_policy(&only).is_ok());
+    assert!(single.with_policy(&swapped).is_err());
+}
+
 /// A window that was reserved was once moved into the present, and the present one, which was full,
 /// forgotten: by any other policy, even by an equal one.
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    store::{Counts, Entries, Tat, Transition},
+    store::{Counts, Entries, Gcra, Ledger, Tat, Transition, WindowKind, Windows},
 };
 
 fn algorithms() -> Vec<Algorithm> {
@@ -128,6 +128,46 @@ fn policies_take_turns_at_the_ends_of_every_range() {
             }
         }
     }
+}
+
+/// `Gcra::new` overflowed with a horizon of `Duration::MAX`. A debt of more than half of what its ticks can
+/// compare would have counted as drained.
+#[test]
+fn the_longest_horizon_is_served() {
+    let quota = Quota::new(2, Quota::MAX_WINDOW).unwrap();
+    for start in [0, 1 << 62, u64::MAX / 2] {
+        // Of 366 days, within 36 years of 365.
+        let reserved = reserve_windows(&Gcra::new(&quota, Duration::MAX), start, 100);
+        assert_eq!(reserved, 35, "from {start}");
+    }
+    for kind in [WindowKind::Fixed, WindowKind::Aligned] {
+        let windows = Windows::new(kind, &quota, Duration::MAX);
+        assert_eq!(reserve_windows(&windows, 0, 100), 100);
+    }
+    let log = Ledger::sliding_log(&quota, Duration::MAX);
+    assert_eq!(reserve_windows(&log, 0, 9), 9);
+}
+
+/// Reserves up to so many whole bursts, each one window after the other, and returns their number.
+fn reserve_windows<T: Transition>(rule: &T, start: u64, most: u32) -> u32 {
+    let (mut state, now) = (T::State::default(), Timestamp::from_nanos(start));
+    let reserve = |state: &mut T::State, within| {
+        rule.advance(state, now);
+        rule.decide(state, now, Cost::of(2), within)
+    };
+    let mut reserved = 0;
+    while reserved < most
+        && let (_, Some(charge)) = reserve(&mut state, Duration::MAX)
+    {
+        assert_eq!(charge.at, now.saturating_add(reserved * Quota::MAX_WINDOW));
+        reserved += 1;
+        let (refusal, _) = reserve(&mut state, Duration::ZERO);
+        assert_eq!(refusal.retry_after(), Some(reserved * Quota::MAX_WINDOW));
+    }
+    let later = now.saturating_add(2 * reserved * Quota::MAX_WINDOW);
+    rule.advance(&mut state, later);
+    assert!(rule.is_fresh(&state, later));
+    reserved
 }
 
 /// A clock that jumps ahead by decades must not lock a key.

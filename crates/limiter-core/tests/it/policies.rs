@@ -3,7 +3,7 @@
 use std::{mem::discriminant, time::Duration};
 
 use limiter_core::{
-    Algorithm, Cost, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots, Timestamp,
+    Algorithm, Cost, Error, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots, Timestamp,
 };
 use limiter_test::{
     bounds::cases,
@@ -159,12 +159,12 @@ fn several_limits_refuse_only_what_is_certainly_a_mistake() {
 }
 
 #[test]
-fn equal_windows_keep_the_given_order() {
-    let limits = [("c", "3/min"), ("a", "1/min"), ("b", "2/s")];
+fn several_limits_are_in_the_order_of_their_names() {
+    let limits = [("c", "2/s"), ("a", "1/min"), ("b", "3/min")];
     let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
     let policy = Policy::several("test", limits).unwrap();
     let names: Vec<_> = policy.limits().iter().map(Limit::name).collect();
-    assert_eq!(names, ["b", "c", "a"]);
+    assert_eq!(names, ["a", "b", "c"]);
 }
 
 #[test]
@@ -189,6 +189,58 @@ fn a_horizon_is_a_number_of_the_policy() {
     }
     let queue = Policy::parse("test", "10/s by leaky-queue depth 5").unwrap();
     assert_eq!(queue.with_horizon(minute).unwrap_err().kind(), ErrorKind::InvalidSetting);
+}
+
+/// The limit was checked with its default horizon, which is 8 days, before the given one was set.
+#[test]
+fn a_limit_is_checked_with_the_horizon_that_is_given() {
+    let text = "3000000000/8d horizon 1s";
+    assert_eq!(Policy::parse("test", text).unwrap().limits()[0].to_string(), text);
+    for too_far in ["3000000000/8d", "3000000000/8d horizon 3d"] {
+        let error = Policy::parse("test", too_far).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{too_far}: {error}");
+    }
+}
+
+fn share_of(
+    limits: &[&str],
+    quota: impl Fn(&Limit) -> (Algorithm, Quota),
+) -> Result<Policy, Error> {
+    let named = |(index, text): (usize, &&str)| Policy::parse(&index.to_string(), text).unwrap();
+    let policy = Policy::several("test", limits.iter().enumerate().map(named)).unwrap();
+    policy.with_quotas(|limit| Ok(quota(limit)))
+}
+
+/// `with_quotas` let two paced limits pass, of which one refused what the other one's wait had promised.
+#[test]
+fn other_quotas_go_through_the_checks_of_a_policy() {
+    let paced = Algorithm::SubWindows(Slots::strict(5).unwrap().paced());
+    let error = share_of(&["10/s", "10/min"], |limit| (paced, *limit.quota())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting, "{error}");
+    assert!(error.to_string().contains("are paced"), "{error}");
+    let log = |limit: &Limit| (Algorithm::SlidingLog, *limit.quota());
+    let error = share_of(&["1001/s", "2000/min"], log).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{error}");
+    // Shares of different limits may be the same.
+    let one_a_minute = |_: &Limit| (Algorithm::Gcra, Quota::per_minute(1));
+    assert_eq!(share_of(&["1/s", "60/min"], one_a_minute).unwrap().limits().len(), 2);
+}
+
+/// `with_quotas` dropped the horizon: an hour became a minute.
+#[test]
+fn a_limit_keeps_its_horizon_under_another_quota() {
+    let five = quota("5/s");
+    let horizon = |text: &str, algorithm: Algorithm| {
+        share_of(&[text], |_| (algorithm, five)).unwrap().limits()[0].horizon()
+    };
+    let queue = Algorithm::LeakyQueue { depth: 10 };
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(horizon("10/s horizon 1h", Algorithm::Gcra), hour);
+    assert_eq!(horizon("10/s horizon 1h by sliding-log", Algorithm::SlidingLog), hour);
+    // The depth of a queue is its horizon.
+    assert_eq!(horizon("10/s horizon 1h", queue), Duration::from_secs(2));
+    assert_eq!(horizon("10/s by leaky-queue depth 5", queue), Duration::from_secs(2));
+    assert_eq!(horizon("10/s by leaky-queue depth 5", Algorithm::Gcra), Duration::from_secs(60));
 }
 
 /// `Policy::token_bucket` dropped the quota's own burst in silence.

@@ -276,7 +276,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"a": {"limit": "5/s", "tiers": {"t": "6/s by sliding-log"}}}"#,
-        r#""a.tiers.t": invalid policy "t": it limits by sliding-log, and the limiter's states are those of gcra ("a"); use the same algorithms in the same order"#,
+        r#""a.tiers.t": invalid policy "t": it limits by sliding-log, and the states of "a" are by gcra; use the same algorithms, and the same names for several limits"#,
     ),
     (
         r#"{"a": {"limit": "5/s by sliding-log", "tiers": {"t": "6/s burst 7"}}}"#,
@@ -292,7 +292,11 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s"}}}}"#,
-        r#""a.tiers.t": invalid policy "t": it limits by gcra, and the limiter's states are those of gcra+gcra ("a"); use the same algorithms in the same order"#,
+        r#""a.tiers.t": invalid policy "t": it limits by gcra, and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits"#,
+    ),
+    (
+        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h by gcra"}}}}"#,
+        r#""a.tiers.t": invalid policy "t": it limits by gcra ("b") and gcra ("d"), and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits"#,
     ),
     (
         r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "c": "6/s horizon 1.5h"}}}}"#,

@@ -49,6 +49,11 @@ fn invalid_arguments_are_refused_with_what_to_do() {
             "the subject is a secret, whose key is a keyed digest: give the shared secret by",
         ),
         (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid limit \"0/s\""),
+        (
+            given(&["top", "--name", "api", "--quota", "1/s", "--quota", "100/h"]),
+            "invalid --quota \"1/s\": it has no name, and states of several limits are in the order of \
+             their names; give its name, such as --quota \"hourly=1/s\"",
+        ),
         (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
         (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
         (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),

@@ -13,8 +13,8 @@ const LIMITS: [&str; 8] = [
     "10/d by sliding-counter",
     "10/d by sliding-log",
     "10/d by sub-windows 6 slots",
-    "10/d, 20/10d by fixed-window",
-    "10/d, 20/10d by sliding-log",
+    "short=10/d, long=20/10d by fixed-window",
+    "short=10/d, long=20/10d by sliding-log",
 ];
 
 #[tokio::test]
@@ -30,8 +30,8 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
         let json = doctor(&server, &subject.chain(quotas).collect::<Vec<_>>()).json();
         let json = &json["keys"][0];
         assert_eq!(json["key"], key.as_str(), "{json}");
-        let limit = &json["limits"][0];
         let usage: Usage = limiter.peek("alice").await.unwrap();
+        let limit = &json["limits"][usage.limit_index()];
         let left = limit["limit"].as_u64().unwrap() - limit["permits_in_use"].as_u64().unwrap();
         assert_eq!(left, usage.remaining(), "{limits}: {json}");
         let reset_after = u64::try_from(usage.reset_after().as_millis()).unwrap();

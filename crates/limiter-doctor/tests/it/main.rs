@@ -58,13 +58,16 @@ fn run(arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Printed {
     }
 }
 
-/// Returns a limiter of one limit, or of several that are separated by `, `.
+/// Returns a limiter of one limit, or of several with their names, such as `burst=5/s, hourly=100/h`.
 async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
     let limits: Vec<_> = limits.split(", ").collect();
     let policy = match limits.as_slice() {
         [limit] => Policy::parse(name, limit),
         limits => {
-            let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
+            let limits = limits.iter().map(|limit| {
+                let (name, limit) = limit.split_once('=').unwrap();
+                Policy::parse(name, limit).unwrap()
+            });
             Policy::several(name, limits)
         }
     };

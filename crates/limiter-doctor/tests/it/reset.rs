@@ -38,7 +38,7 @@ const LIMITS: [&str; 7] = [
     "3/d by sliding-counter",
     "3/d by sliding-log",
     "3/d by sub-windows 6 slots",
-    "3/d, 20/10d by sliding-log",
+    "short=3/d, long=20/10d by sliding-log",
 ];
 
 #[tokio::test]

@@ -47,8 +47,9 @@ async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     ];
     assert_eq!(lines[lines.len() - 2..], foot);
 
-    let of_mail = ["top", "--name", "mail", "--quota", "5/d", "--quota", "100/10d by sliding-log"];
-    let printed = doctor(&server, &of_mail);
+    // In any order.
+    let limits = ["--quota", "ten=100/10d by sliding-log", "--quota", "one=5/d"];
+    let printed = doctor(&server, &[&["top", "--name", "mail"], &limits[..]].concat());
     assert!(printed.out.contains("         4 of 100 "), "{printed:?}");
     let printed = doctor(&server, &["top", "--json", "--name", "api", "--limit", "1"]);
     let json = printed.json();

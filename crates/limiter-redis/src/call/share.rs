@@ -11,7 +11,7 @@ use limiter_core::{Algorithm, Error, Limit, Policy, Quota};
 /// - A burst is at least one permit, and recovers within [`Quota::MAX_RECOVERY`].
 /// - A queue may have no depth left: it then admits its burst, and promises nothing.
 ///
-/// Names and order of the limits stay, so that a decision's limit index means the same limit.
+/// Names, order and horizons of the limits stay, so that a decision's limit index means the same limit.
 pub(crate) fn share(policy: &Policy, processes: NonZeroU32) -> Result<Policy, Error> {
     let number = u64::from(processes.get());
     policy.with_quotas(|limit| {
@@ -85,6 +85,23 @@ mod tests {
         // 18,000 at 10 a day is 1,800 days; a third of both rounds the rate down by more.
         let policy = among("10/day by leaky-queue depth 18000", 3);
         assert_eq!(policy.limits()[0].algorithm(), Algorithm::LeakyQueue { depth: 5_490 });
+    }
+
+    /// The horizon was replaced by the default one.
+    #[test]
+    fn a_limit_keeps_its_horizon() {
+        let hour = among("10/s horizon 1h", 3).limits()[0].horizon();
+        assert_eq!(hour, Duration::from_secs(3_600));
+    }
+
+    /// Processes can have the same share of two limits.
+    #[test]
+    fn limits_may_become_the_same() {
+        let limits = ["1/s", "60/min"].map(|text| Policy::parse(text, text).unwrap());
+        let policy = Policy::several("api", limits).unwrap();
+        let part = share(&policy, NonZeroU32::new(60).unwrap()).unwrap();
+        let quotas = part.limits().iter().map(|limit| limit.quota().to_string());
+        assert_eq!(quotas.collect::<Vec<_>>(), ["1/min", "1/min"]);
     }
 
     #[test]

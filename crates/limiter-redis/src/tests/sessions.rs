@@ -63,7 +63,10 @@ async fn make(connection: &Connection, traffic: &str) {
     let policy = match limits {
         [limit] => Policy::parse(name, limit).unwrap(),
         limits => {
-            let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
+            let limits = limits.iter().map(|limit| {
+                let (name, limit) = limit.split_once('=').unwrap();
+                Policy::parse(name, limit).unwrap()
+            });
             Policy::several(name, limits).unwrap()
         }
     };

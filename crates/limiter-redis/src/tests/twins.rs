@@ -192,7 +192,7 @@ fn several_limits_and_their_twins_agree() {
     let calls = Cell::new(0);
     let cases = (several, vec(1..=20_u64, 5), steps());
     let result = TestRunner::new(config()).run(&cases, |(policy, factors, steps)| {
-        // A second policy with other permits, and the same windows in the same order.
+        // A second policy with other permits, and the same windows.
         let factor = |limit: &limiter_core::Limit| {
             let place = policy.limits().iter().position(|other| other == limit).unwrap();
             let (quota, factor) = (limit.quota(), factors[place]);

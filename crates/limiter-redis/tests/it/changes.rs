@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Policy, Quota};
+use limiter_core::{Cost, Policy, Quota};
 use limiter_redis::{Connection, RedisLimiter, connect};
 use limiter_test::server::Server;
 
@@ -36,6 +36,28 @@ async fn mixed_quotas_on_one_key_forgive_no_debt() {
     // One permit in 3.6 seconds.
     let recovered = u64::try_from(start.elapsed().as_millis()).unwrap() / 3_600;
     assert!((1_000..=1_001 + recovered).contains(&admitted), "{admitted}");
+}
+
+/// Limits were sorted by window, and a state belonged to a place: with 100/s as 1000/2h, the two limits
+/// changed places in the key, and 100 more permits were admitted at once.
+#[tokio::test]
+async fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let both = |x: &str| {
+        let limits = [("x", x), ("y", "100/h")];
+        let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
+        Policy::several("api", limits).unwrap()
+    };
+    let limiter = on(&client, &both("100/s"));
+    assert!(limiter.check_n("key", Cost::of(100)).await.unwrap().is_admitted());
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let slower = both("1000/2h");
+    for reloaded in [limiter.with_policy(&slower).unwrap(), on(&client, &slower)] {
+        let refusal = reloaded.check_n("key", Cost::of(90)).await.unwrap();
+        assert!(!refusal.is_admitted());
+        assert_eq!(slower.limits()[refusal.limit_index()].name(), "y");
+    }
 }
 
 /// A policy with other algorithms, or another number of limits, under the same name: once, 106 of 132

@@ -1,6 +1,6 @@
 //! Log lines, with the feature `tracing`. Keys are left out of them.
 
-use limiter_core::{Decision, Error, Policy};
+use limiter_core::{Decision, Error, KnownQuotas, Policy};
 
 use crate::{OnMissing, key::MissingKey, rule::OnStoreFailure};
 
@@ -30,6 +30,20 @@ pub(crate) fn store_recovered(policy: &Policy) {
 pub(crate) fn misconfigured(policy: &Policy, error: &Error) {
     log!(error, policy, "rate limit misconfigured, so requests are rejected: {error}");
     let _ = (policy, error);
+}
+
+/// A limiter that can know few more quotas, logged once.
+pub(crate) fn many_quotas(policy: &Policy, quotas: KnownQuotas) {
+    let KnownQuotas { known, capacity } = quotas;
+    log!(
+        warn,
+        policy,
+        known,
+        capacity,
+        "rate limiter knows most of the quotas that it can know, and then fails for new ones: round \
+         quotas to steps, or build it with wide_states"
+    );
+    let _ = (policy, known, capacity);
 }
 
 /// A fault of the server, logged once.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use limiter_core::{Decision, ErrorKind, Source};
-use metrics::{SharedString, counter, histogram};
+use limiter_core::{Decision, ErrorKind, KnownQuotas, Policy, Source};
+use metrics::{SharedString, counter, gauge, histogram};
 
 use super::Event;
 
@@ -45,6 +45,14 @@ fn record_usage(policy: &SharedString, decision: &Decision) {
     if decision.usage().is_shared() {
         counter!("ratelimit_shared_total", "policy" => policy.clone()).increment(1);
     }
+}
+
+/// Records how many quotas a limiter knows, whose first plan has this policy.
+pub(crate) fn record_quotas(policy: &Policy, quotas: KnownQuotas) {
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+    let [known, capacity] = [quotas.known, quotas.capacity].map(|count| count as f64);
+    gauge!("ratelimit_known_quotas_ratio", "policy" => policy.name().to_owned())
+        .set(known / capacity);
 }
 
 /// Returns the kind of a store's error, as a label.

@@ -19,6 +19,7 @@ mod metrics;
 mod operation;
 mod placement;
 mod plans;
+mod quotas;
 mod random_fields;
 mod refusals;
 mod rules;

@@ -20,9 +20,9 @@ use tower::{Layer, service_fn};
 use crate::{Body, hello, limiter_of, per_address, request_from, send};
 
 /// What was recorded: names with labels, and counts or values.
-type Recorded = BTreeMap<String, Vec<f64>>;
+pub(crate) type Recorded = BTreeMap<String, Vec<f64>>;
 
-fn record(work: impl Future<Output = ()>) -> Recorded {
+pub(crate) fn record(work: impl Future<Output = ()>) -> Recorded {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -6,24 +6,30 @@ use std::{
 };
 
 use metrics::{
-    Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
 use opentelemetry::{KeyValue, metrics as otel};
 
 use crate::buckets::BUCKETS;
 
-/// A recorder of counters and histograms. The layer has no gauges, so gauges are not recorded.
+/// A recorder of what the layer records.
 pub(super) struct OtelRecorder {
     meter: otel::Meter,
     /// Instruments with their labels. The layer's labels are bounded, so the maps are.
     counters: RwLock<HashMap<Key, Counter>>,
+    gauges: RwLock<HashMap<Key, Gauge>>,
     histograms: RwLock<HashMap<Key, Histogram>>,
 }
 
 impl OtelRecorder {
     pub(super) fn new(meter: otel::Meter) -> Self {
-        Self { meter, counters: RwLock::default(), histograms: RwLock::default() }
+        Self {
+            meter,
+            counters: RwLock::default(),
+            gauges: RwLock::default(),
+            histograms: RwLock::default(),
+        }
     }
 }
 
@@ -35,8 +41,11 @@ impl Recorder for OtelRecorder {
         })
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        get_or_insert(&self.gauges, key, || {
+            let gauge = self.meter.f64_gauge(key.name().to_owned()).build();
+            Gauge::from_arc(Arc::new(Labelled { instrument: gauge, labels: labels(key) }))
+        })
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
@@ -68,6 +77,18 @@ impl CounterFn for Labelled<otel::Counter<u64>> {
 
     /// Does nothing: the layer only increments, and OpenTelemetry has no such operation.
     fn absolute(&self, _: u64) {}
+}
+
+impl GaugeFn for Labelled<otel::Gauge<f64>> {
+    /// Does nothing: the layer only sets, and OpenTelemetry has no such operation.
+    fn increment(&self, _: f64) {}
+
+    /// As [`increment`](Self::increment).
+    fn decrement(&self, _: f64) {}
+
+    fn set(&self, value: f64) {
+        self.instrument.record(value, &self.labels);
+    }
 }
 
 impl HistogramFn for Labelled<otel::Histogram<f64>> {
