@@ -142,7 +142,7 @@ impl Transition for Ledger {
     type State = Entries;
 
     fn is_possible(&self, state: &Entries, now: Timestamp) -> bool {
-        let latest = nanos(now) + state.reach();
+        let latest = nanos(now).saturating_add(state.reach());
         state.entries.back().is_none_or(|last| last.at <= latest)
     }
 

@@ -145,7 +145,9 @@ fn the_longest_horizon_is_served() {
         assert_eq!(reserve_windows(&windows, 0, 100), 100);
     }
     let log = Ledger::sliding_log(&quota, Duration::MAX);
-    assert_eq!(reserve_windows(&log, 0, 9), 9);
+    for start in [0, 1 << 62, u64::MAX / 2] {
+        assert_eq!(reserve_windows(&log, start, 9), 9);
+    }
 }
 
 /// Reserves up to so many whole bursts, each one window after the other, and returns their number.
