@@ -18,6 +18,7 @@ pub(super) struct Acquire<C: Clock> {
     handle: Handle<C>,
     hash: u64,
     cost: Cost,
+    /// By [`Clock::now`].
     deadline: Option<Timestamp>,
     /// `None` before it has joined the queue, and after it was served.
     ticket: Option<Ticket>,
@@ -25,7 +26,7 @@ pub(super) struct Acquire<C: Clock> {
 
 impl<C: Clock> Acquire<C> {
     pub(super) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
-        let deadline = within.map(|within| handle.now().saturating_add(within));
+        let deadline = within.map(|within| handle.clock().now().saturating_add(within));
         Self { handle, hash, cost, deadline, ticket: None }
     }
 
@@ -43,7 +44,8 @@ impl<C: Clock> Acquire<C> {
             }
             Status::Waiting(place, due) => {
                 *ticket = Some(place);
-                Continue((due < Timestamp::MAX).then(|| handle.by_the_clock(due)))
+                let due = (due < Timestamp::MAX).then(|| handle.present().by_the_clock(due));
+                Continue(due.into_iter().chain(*deadline).min())
             }
         }
     }

@@ -19,6 +19,22 @@ pub(super) struct Handle<C> {
     pub(super) states: States,
 }
 
+/// The present by the two times of a limiter.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Present {
+    /// As the states count it: Unix time with aligned windows.
+    pub(super) now: Timestamp,
+    /// By [`Clock::now`], by which waiters sleep and have their deadlines, because Unix time may step.
+    pub(super) monotonic: Timestamp,
+}
+
+impl Present {
+    /// Returns a moment of the states' time, which is not before the present, by [`Clock::now`].
+    pub(super) fn by_the_clock(self, moment: Timestamp) -> Timestamp {
+        self.monotonic.saturating_add(moment.saturating_since(self.now))
+    }
+}
+
 /// What all handles of a limiter share.
 struct Shared<C> {
     /// Separates this limiter's receipts from those of others.
@@ -128,7 +144,7 @@ impl<C: Clock> Handle<C> {
 
     /// Operates on the queue of a key, after its waiters that are due were charged.
     pub(super) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
-        self.shared.queues.with(hash, &|| self.now(), operate)
+        self.shared.queues.with(hash, &|| self.present(), operate)
     }
 
     /// Returns the present as the states count it.
@@ -138,13 +154,11 @@ impl<C: Clock> Handle<C> {
         if *unix_time { clock.unix_time() } else { clock.now() }
     }
 
-    /// Returns a moment of the states' time by the clock's time.
-    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Timestamp {
-        if self.shared.unix_time {
-            self.shared.clock.now().saturating_add(moment.saturating_since(self.now()))
-        } else {
-            moment
-        }
+    /// Returns the present by both times.
+    pub(super) fn present(&self) -> Present {
+        let now = self.now();
+        let monotonic = if self.shared.unix_time { self.shared.clock.now() } else { now };
+        Present { now, monotonic }
     }
 }
 

@@ -24,3 +24,4 @@ mod threads;
 mod usages;
 mod validation;
 mod waiting;
+mod wall_clock;

@@ -10,6 +10,7 @@ mod order;
 mod overtaking;
 mod tasks;
 mod threads;
+mod wall;
 
 use std::{
     collections::VecDeque,
