@@ -30,8 +30,8 @@ impl<C: Clock> Acquire<C> {
         Self { handle, hash, cost, deadline, ticket: None }
     }
 
-    /// Returns the reservation, or until when to sleep if not woken before.
-    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Option<Timestamp>> {
+    /// Returns the reservation, or when it is due, as the states count time.
+    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { handle, hash, cost, deadline, ticket } = self;
         let status = handle.with_queue(*hash, |queue| match *ticket {
             Some(ticket) => queue.poll(ticket, waker),
@@ -44,10 +44,15 @@ impl<C: Clock> Acquire<C> {
             }
             Status::Waiting(place, due) => {
                 *ticket = Some(place);
-                let due = (due < Timestamp::MAX).then(|| handle.present().by_the_clock(due));
-                Continue(due.into_iter().chain(*deadline).min())
+                Continue(due)
             }
         }
+    }
+
+    /// Returns until when to sleep by the clock if not woken before, for a moment at which it is due.
+    fn wake_at(&self, due: Timestamp) -> Option<Timestamp> {
+        let due = (due < Timestamp::MAX).then(|| self.handle.present().by_the_clock(due));
+        due.into_iter().chain(self.deadline).min()
     }
 
     /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
@@ -57,7 +62,8 @@ impl<C: Clock> Acquire<C> {
         C: Timer,
     {
         let mut waiter = Some(self);
-        // Until when it sleeps, and the timer for it.
+        // When it is due, and the timer for it. That moment by the clock would differ at each poll,
+        // because two clocks are read, and make a new timer.
         let mut sleep: Option<(Timestamp, _)> = None;
         poll_fn(move |cx| {
             let Some(acquire) = &mut waiter else {
@@ -70,15 +76,17 @@ impl<C: Clock> Acquire<C> {
                 }
                 Continue(due) => due,
             };
-            sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
-            if let Some(due) = due {
+            sleep = sleep.take().filter(|(until, _)| *until == due);
+            if sleep.is_none() {
                 let clock = acquire.handle.clock();
-                let (_, timer) = sleep.get_or_insert_with(|| (due, clock.sleep_until(due)));
-                if timer.as_mut().poll(cx).is_ready() {
-                    // It is due by now, or the timer was early and another one sleeps for the rest.
-                    sleep = None;
-                    cx.waker().wake_by_ref();
-                }
+                sleep = acquire.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
+            }
+            if let Some((_, timer)) = &mut sleep
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                // It is due by now, or the timer was early and another one sleeps for the rest.
+                sleep = None;
+                cx.waker().wake_by_ref();
             }
             Poll::Pending
         })
@@ -90,7 +98,7 @@ impl<C: Clock> Acquire<C> {
         loop {
             match self.next(&waker) {
                 Break(reservation) => return reservation,
-                Continue(due) => self.handle.clock().park_until(due),
+                Continue(due) => self.handle.clock().park_until(self.wake_at(due)),
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -17,13 +17,14 @@ pub(crate) struct WallClock {
     pub(crate) monotonic: ManualClock,
     /// By how many nanoseconds Unix time is ahead of the monotonic time.
     ahead: Arc<AtomicU64>,
+    timers: Arc<AtomicUsize>,
 }
 
 impl WallClock {
     pub(crate) fn new(unix_time: Duration) -> Self {
         let ahead = u64::try_from(unix_time.as_nanos()).unwrap();
         let ahead = Arc::new(AtomicU64::new(ahead));
-        Self { monotonic: ManualClock::new(), ahead }
+        Self { monotonic: ManualClock::new(), ahead, timers: Arc::default() }
     }
 
     /// Sets the wall clock back, and leaves the monotonic time as it is.
@@ -34,6 +35,11 @@ impl WallClock {
     /// Sets the wall clock ahead, and leaves the monotonic time as it is.
     pub(crate) fn step_ahead(&self, by: Duration) {
         self.ahead.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::Relaxed);
+    }
+
+    /// Returns how many timers have been made.
+    pub(crate) fn timers(&self) -> usize {
+        self.timers.load(Ordering::Relaxed)
     }
 }
 
@@ -54,6 +60,7 @@ impl Clock for WallClock {
 
 impl Timer for WallClock {
     fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.timers.fetch_add(1, Ordering::Relaxed);
         self.monotonic.sleep_until(moment)
     }
 }

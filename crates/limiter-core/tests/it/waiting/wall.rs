@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{Clock, Cost, Policy, Quota, Timestamp, UnkeyedLimiter};
 
-use super::Crowd;
+use super::{Crowd, ms};
 use crate::wall_clock::WallClock;
 
 /// Half a minute before a full hour.
@@ -92,4 +92,21 @@ fn a_step_ahead_of_the_wall_clock_refuses_nobody() {
     assert_eq!(crowd.order(), [first, second]);
     let (_, last) = crowd.admitted[1];
     assert!(last <= HOUR, "{last:?}");
+}
+
+/// The due moment by the monotonic clock was computed at each poll, from two clocks that are read one
+/// after the other, so each poll made a new timer.
+#[test]
+fn a_waiter_that_is_polled_again_keeps_its_timer() {
+    let (limiter, clock) = hourly();
+    let mut crowd = Crowd::new(&clock.monotonic);
+    let waiter = crowd.join(limiter.acquire(Cost::ONE, None));
+    for _ in 0..10 {
+        clock.step_ahead(Duration::from_nanos(1));
+        clock.monotonic.advance(ms(1));
+        crowd.poll(waiter);
+    }
+    assert_eq!(clock.timers(), 1);
+    crowd.run();
+    assert_eq!(crowd.order(), [waiter]);
 }
