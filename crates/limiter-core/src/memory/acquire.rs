@@ -33,19 +33,21 @@ impl<C: Clock> Acquire<C> {
     /// Returns the reservation, or when it is due, as the states count time.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let status = handle.with_queue(*hash, |queue| match *ticket {
-            Some(ticket) => queue.poll(ticket, waker),
-            None => queue.join(&handle.states, *cost, *deadline, waker),
+        let status = handle.with_queue(*hash, |queue| {
+            let status = match *ticket {
+                Some(ticket) => queue.poll(ticket, waker),
+                None => queue.join(&handle.states, *cost, *deadline, waker),
+            };
+            // Before other waiters are woken, which may panic.
+            *ticket = match status {
+                Status::Done(_) => None,
+                Status::Waiting(place, _) => Some(place),
+            };
+            status
         });
         match status {
-            Status::Done(outcome) => {
-                *ticket = None;
-                Break(handle.reservation(*hash, outcome, Duration::ZERO))
-            }
-            Status::Waiting(place, due) => {
-                *ticket = Some(place);
-                Continue(due)
-            }
+            Status::Done(outcome) => Break(handle.reservation(*hash, outcome, Duration::ZERO)),
+            Status::Waiting(_, due) => Continue(due),
         }
     }
 

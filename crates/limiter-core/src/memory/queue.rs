@@ -11,7 +11,11 @@
 //! joins behind it: from the same copy, so that no permit is lost however late that is.
 
 use core::{mem, task::Waker, time::Duration};
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    thread,
+};
 
 use super::{handle::Present, states::States, table::part_of, words::Outcome};
 use crate::{
@@ -345,9 +349,21 @@ impl Queues {
         }
         // A waker, and a drop, may take the lock again.
         drop(queues);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(wake);
         drop(retired);
         result
+    }
+}
+
+/// Calls all wakers, also those behind one that panics, and then resumes the first panic.
+fn wake_all(wakers: Vec<Waker>) {
+    let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
+    let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
+    // A waiter that is dropped while its thread panics would abort the process by another panic.
+    if let Some(first) = panics.into_iter().next()
+        && !thread::panicking()
+    {
+        resume_unwind(first);
     }
 }
 

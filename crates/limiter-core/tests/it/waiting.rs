@@ -8,6 +8,7 @@ mod late;
 mod leaving;
 mod order;
 mod overtaking;
+mod panics;
 mod tasks;
 mod threads;
 mod wall;
