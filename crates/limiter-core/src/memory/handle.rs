@@ -100,8 +100,8 @@ impl<C: Clock> Handle<C> {
         let Some(charge) = charge else {
             return Reservation::refused(decision);
         };
-        let states = self.states.clone();
-        let taken = Taken { limiter: self.shared.id, hash, states, charge };
+        let policy = self.states.policy.clone();
+        let taken = Taken { limiter: self.shared.id, hash, policy, charge };
         Reservation::admitted(decision, delay, Receipt::of_memory(taken, charge.cost.get()))
     }
 
@@ -118,9 +118,13 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
-        taken.map_or(0, |Taken { hash, states, charge, .. }| {
-            self.change(*hash, |clock| states.refund(*hash, clock, charge, receipt.permits()))
-        })
+        let refund = |Taken { hash, policy, charge, .. }: &Taken| {
+            // Known to the limiter, because it has charged.
+            let states = self.states.with_policy(policy).ok()?;
+            let refund = |clock: Now<'_>| states.refund(*hash, clock, charge, receipt.permits());
+            Some(self.change(*hash, refund))
+        };
+        taken.and_then(refund).unwrap_or(0)
     }
 
     pub(super) fn reset(&self, hash: u64) {

@@ -26,13 +26,14 @@ enum Store {
     Table(Arc<Table>),
 }
 
-/// What a receipt gives back, and where.
+/// What a receipt gives back, and where. Not the states, because a receipt may be kept for longer than
+/// its limiter.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(super) limiter: u64,
     pub(super) hash: u64,
     /// By which it was charged.
-    pub(super) states: States,
+    pub(super) policy: Policy,
     pub(super) charge: Charge,
 }
 

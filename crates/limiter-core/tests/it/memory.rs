@@ -167,6 +167,22 @@ fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
     assert!(grown < 1 << 20, "{grown} bytes more");
 }
 
+/// A receipt held the table of its limiter, 4 MB, as long as it was kept.
+#[test]
+fn a_receipt_keeps_no_limiter_in_memory() {
+    for policy in ["10/min", "10/min by fixed-window", "10/min by sliding-log"] {
+        let mut receipt = None;
+        let allocations = allocation_counter::measure(|| {
+            let limiter = MemoryLimiter::new(Policy::parse("test", policy).unwrap());
+            receipt = limiter.reserve("key", Cost::ONE, Duration::ZERO).into_receipt();
+        });
+        let bytes = allocations.bytes_current;
+        // The policy.
+        assert!(bytes < 1_024, "{bytes} bytes by {policy}");
+        assert!(receipt.is_some());
+    }
+}
+
 /// One key's reservation, and a step back of the clock, made another key of its line wait for the
 /// reservation.
 #[test]
