@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     queue::{Queue, Queues},
-    states::{States, Taken},
-    words::{Now, Outcome},
+    states::{Outcome, States, Taken},
+    words::Now,
 };
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
@@ -77,7 +77,7 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
         let outcome = self.take_behind_waiters(hash, cost, within);
-        let at = outcome.1.map(|charge| charge.at);
+        let at = outcome.1.map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay)
     }
@@ -94,15 +94,16 @@ impl<C: Clock> Handle<C> {
     pub(super) fn reservation(
         &self,
         hash: u64,
-        (decision, charge): Outcome,
+        (decision, charged): Outcome,
         delay: Duration,
     ) -> Reservation {
-        let Some(charge) = charge else {
+        let Some(charged) = charged else {
             return Reservation::refused(decision);
         };
         let policy = self.states.policy.clone();
-        let taken = Taken { limiter: self.shared.id, hash, policy, charge };
-        Reservation::admitted(decision, delay, Receipt::of_memory(taken, charge.cost.get()))
+        let taken = Taken { limiter: self.shared.id, hash, policy, charged };
+        let receipt = Receipt::of_memory(taken, charged.charge.cost.get());
+        Reservation::admitted(decision, delay, receipt)
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
@@ -118,10 +119,10 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
-        let refund = |Taken { hash, policy, charge, .. }: &Taken| {
+        let refund = |Taken { hash, policy, charged, .. }: &Taken| {
             // Known to the limiter, because it has charged.
             let states = self.states.with_policy(policy).ok()?;
-            let refund = |clock: Now<'_>| states.refund(*hash, clock, charge, receipt.permits());
+            let refund = |clock: Now<'_>| states.refund(*hash, clock, charged, receipt.permits());
             Some(self.change(*hash, refund))
         };
         taken.and_then(refund).unwrap_or(0)

@@ -17,7 +17,11 @@ use std::{
     thread,
 };
 
-use super::{handle::Present, states::States, table::part_of, words::Outcome};
+use super::{
+    handle::Present,
+    states::{Outcome, States},
+    table::part_of,
+};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithm::{Rule, State, Transition},
@@ -128,7 +132,7 @@ impl Queue {
                 break;
             };
             let waiter = first.remove();
-            if outcome.1.is_some_and(|charge| charge.at == due) {
+            if outcome.1.is_some_and(|charged| charged.charge.at == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
                 }
@@ -202,9 +206,10 @@ impl Queue {
 
     /// Gives up a place, and what may have been charged for it.
     pub(super) fn leave(&mut self, ticket: Ticket, states: &States) {
-        if let Some((_, charge)) = self.done.remove(&ticket) {
-            if let Some(charge) = charge {
-                states.refund(self.hash, &|| self.present.now, &charge, charge.cost.get());
+        if let Some((_, charged)) = self.done.remove(&ticket) {
+            if let Some(charged) = charged {
+                let permits = charged.charge.cost.get();
+                states.refund(self.hash, &|| self.present.now, &charged, permits);
                 self.changed();
             }
         } else {

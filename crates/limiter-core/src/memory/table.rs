@@ -1,6 +1,6 @@
 //! A bounded table of states of any size, one a key, under locks.
 
-use super::words::{Now, index};
+use super::words::{Epoch, Now, index};
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
@@ -19,6 +19,7 @@ pub(super) struct Table {
     /// The entries of all logs, and how many there may be. Beyond, entries are merged.
     entries: AtomicUsize,
     max_entries: usize,
+    pub(super) epoch: Epoch,
 }
 
 /// With half of them in use on average, one key in 1,250 finds its line full.
@@ -44,7 +45,7 @@ impl Table {
     pub(super) fn new(keys: usize, max_entries: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS).max(1);
         let lines = (0..lines).map(|_| Mutex::new(Line::default())).collect();
-        Self { lines, entries: AtomicUsize::new(0), max_entries }
+        Self { lines, entries: AtomicUsize::new(0), max_entries, epoch: Epoch::default() }
     }
 
     /// Changes the state of a key, or that which it shares, at present or when a waiter was `due`, by
@@ -116,6 +117,9 @@ impl Table {
         change: impl FnOnce(&mut State) -> R,
     ) -> R {
         let entries = state.entries();
+        if !rule.is_possible(state, now) {
+            self.epoch.begin();
+        }
         rule.advance(state, now);
         let result = change(state);
         self.account(entries, state);
