@@ -44,8 +44,10 @@ pub trait Limiter: Send + Sync {
     /// Returns how far the permits of `key` are used up, and charges nothing.
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
 
-    /// Returns what [`check_n`](Self::check_n) would decide now, and charges nothing. `None`, the default,
-    /// if a limiter can't decide that without a call to its store.
+    /// Returns whether [`check_n`](Self::check_n) would admit `cost` now, with the wait of a refusal, and
+    /// charges nothing. `None`, the default, if a limiter can't decide that without a call to its store.
+    ///
+    /// The usage is the present one: that of an admission is the one before the charge.
     fn preview(&self, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
         None
     }

@@ -155,11 +155,13 @@ impl States {
         if is_shared { usage.shared() } else { usage }
     }
 
-    /// Returns the decision on `cost`, and charges nothing.
+    /// Returns the decision on `cost`, with the usage before it, and charges nothing.
     pub(super) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
-        let ((decision, _), is_shared) = self.read(hash, clock, |rule, state, now| {
-            rule.decide(&mut state.clone(), now, cost, Duration::ZERO)
-        });
+        let (decision, is_shared) =
+            self.read(hash, clock, |rule, state, now| match rule.wait(state, now, cost) {
+                Some(Duration::ZERO) => Decision::admitted(rule.usage(state, now)),
+                wait => Decision::refused(rule.refusing(state, now, cost), wait),
+            });
         if is_shared { decision.shared() } else { decision }
     }
 
