@@ -51,8 +51,10 @@ pub trait Limiter: Send + Sync {
     /// Returns how far the permits of `key` are used up, and charges nothing.
     fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
 
-    /// Returns what [`check_n`](Self::check_n) would decide now, and charges nothing. `None`, the default,
-    /// if a limiter can't decide that without a call to its store.
+    /// Returns whether [`check_n`](Self::check_n) would admit `cost` now, with the wait of a refusal, and
+    /// charges nothing. `None`, the default, if a limiter can't decide that without a call to its store.
+    ///
+    /// The usage is the present one: that of an admission is the one before the charge.
     fn preview(&self, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
         None
     }
@@ -74,8 +76,14 @@ pub trait Limiter: Send + Sync {
     ///   within the same window, logs and sub-windows as long as the entry counts.
     /// - Before the moment of a reservation for later, it comes back whole, in all limits, or not at all: if
     ///   [`keep`](Receipt::keep) left a part, or something is reserved behind it, nothing comes back.
-    /// - Nothing comes back of another limiter's receipt, where another quota has charged since, or if the
-    ///   clock has stepped back to before the charge. No key is lifted above a fresh one.
+    /// - Nothing comes back of another limiter's receipt, or if the clock has stepped back to before the
+    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's; in windows,
+    ///   while it is that of a quota with another window.
+    /// - In memory, nothing comes back of charges from before a step back of the clock by which the debt of
+    ///   some key became longer than its quota allows: a full debt then replaces that of the key, and
+    ///   counts for what was charged before.
+    /// - No key is lifted above a fresh one. After a reset, or when its quota charges again after another
+    ///   one, a receipt may give back later charges of the key, at most its own permits.
     fn refund(&self, receipt: Receipt) -> Answer<u64>;
 
     /// Makes `key` fresh.

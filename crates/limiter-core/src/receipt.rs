@@ -68,8 +68,8 @@ impl Reservation {
 /// What was charged to which key: a refund gives it back once.
 ///
 /// A receipt is good for the limiter that issued it and for all handles on it, as long as the charge
-/// counts; after that it gives back nothing. After a reset, or a charge by another quota in between,
-/// it may give back later charges of the key, but never more than its own permits.
+/// counts: [`Limiter::refund`](crate::Limiter::refund) lists what comes back. It never gives back more
+/// than its own permits. It holds none of the limiter's states, so it may be kept for long.
 ///
 /// A limiter outside of this crate stores what a refund needs in a token of its own type:
 ///

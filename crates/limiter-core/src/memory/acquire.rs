@@ -18,6 +18,7 @@ pub(super) struct Acquire<C: Clock> {
     handle: Handle<C>,
     hash: u64,
     cost: Cost,
+    /// By [`Clock::now`].
     deadline: Option<Timestamp>,
     /// `None` before it has joined the queue, and after it was served.
     ticket: Option<Ticket>,
@@ -25,27 +26,35 @@ pub(super) struct Acquire<C: Clock> {
 
 impl<C: Clock> Acquire<C> {
     pub(super) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
-        let deadline = within.map(|within| handle.now().saturating_add(within));
+        let deadline = within.map(|within| handle.clock().now().saturating_add(within));
         Self { handle, hash, cost, deadline, ticket: None }
     }
 
-    /// Returns the reservation, or until when to sleep if not woken before.
-    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Option<Timestamp>> {
+    /// Returns the reservation, or when it is due, as the states count time.
+    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let status = handle.with_queue(*hash, |queue| match *ticket {
-            Some(ticket) => queue.poll(ticket, waker),
-            None => queue.join(&handle.states, *cost, *deadline, waker),
+        let status = handle.with_queue(*hash, |queue| {
+            let status = match *ticket {
+                Some(ticket) => queue.poll(ticket, waker),
+                None => queue.join(&handle.states, *cost, *deadline, waker),
+            };
+            // Before other waiters are woken, which may panic.
+            *ticket = match status {
+                Status::Done(_) => None,
+                Status::Waiting(place, _) => Some(place),
+            };
+            status
         });
         match status {
-            Status::Done(outcome) => {
-                *ticket = None;
-                Break(handle.reservation(*hash, outcome, Duration::ZERO))
-            }
-            Status::Waiting(place, due) => {
-                *ticket = Some(place);
-                Continue((due < Timestamp::MAX).then(|| handle.by_the_clock(due)))
-            }
+            Status::Done(outcome) => Break(handle.reservation(*hash, outcome, Duration::ZERO)),
+            Status::Waiting(_, due) => Continue(due),
         }
+    }
+
+    /// Returns until when to sleep by the clock if not woken before, for a moment at which it is due.
+    fn wake_at(&self, due: Timestamp) -> Option<Timestamp> {
+        let due = (due < Timestamp::MAX).then(|| self.handle.present().by_the_clock(due));
+        due.into_iter().chain(self.deadline).min()
     }
 
     /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
@@ -55,7 +64,8 @@ impl<C: Clock> Acquire<C> {
         C: Timer,
     {
         let mut waiter = Some(self);
-        // Until when it sleeps, and the timer for it.
+        // When it is due, and the timer for it. That moment by the clock would differ at each poll,
+        // because two clocks are read, and make a new timer.
         let mut sleep: Option<(Timestamp, _)> = None;
         poll_fn(move |cx| {
             let Some(acquire) = &mut waiter else {
@@ -68,15 +78,17 @@ impl<C: Clock> Acquire<C> {
                 }
                 Continue(due) => due,
             };
-            sleep = sleep.take().filter(|(until, _)| Some(*until) == due);
-            if let Some(due) = due {
+            sleep = sleep.take().filter(|(until, _)| *until == due);
+            if sleep.is_none() {
                 let clock = acquire.handle.clock();
-                let (_, timer) = sleep.get_or_insert_with(|| (due, clock.sleep_until(due)));
-                if timer.as_mut().poll(cx).is_ready() {
-                    // It is due by now, or the timer was early and another one sleeps for the rest.
-                    sleep = None;
-                    cx.waker().wake_by_ref();
-                }
+                sleep = acquire.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
+            }
+            if let Some((_, timer)) = &mut sleep
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                // It is due by now, or the timer was early and another one sleeps for the rest.
+                sleep = None;
+                cx.waker().wake_by_ref();
             }
             Poll::Pending
         })
@@ -88,7 +100,7 @@ impl<C: Clock> Acquire<C> {
         loop {
             match self.next(&waker) {
                 Break(reservation) => return reservation,
-                Continue(due) => self.handle.clock().park_until(due),
+                Continue(due) => self.handle.clock().park_until(self.wake_at(due)),
             }
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     queue::{Queue, Queues},
-    states::{States, Taken},
-    words::{Now, Outcome},
+    states::{Outcome, States, Taken},
+    words::Now,
 };
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
@@ -17,6 +17,22 @@ use crate::{
 pub(super) struct Handle<C> {
     shared: Arc<Shared<C>>,
     pub(super) states: States,
+}
+
+/// The present by the two times of a limiter.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Present {
+    /// As the states count it: Unix time with aligned windows.
+    pub(super) now: Timestamp,
+    /// By [`Clock::now`], by which waiters sleep and have their deadlines, because Unix time may step.
+    pub(super) monotonic: Timestamp,
+}
+
+impl Present {
+    /// Returns a moment of the states' time, which is not before the present, by [`Clock::now`].
+    pub(super) fn by_the_clock(self, moment: Timestamp) -> Timestamp {
+        self.monotonic.saturating_add(moment.saturating_since(self.now))
+    }
 }
 
 /// What all handles of a limiter share.
@@ -61,7 +77,7 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
         let outcome = self.take_behind_waiters(hash, cost, within);
-        let at = outcome.1.map(|charge| charge.at);
+        let at = outcome.1.map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay)
     }
@@ -78,15 +94,16 @@ impl<C: Clock> Handle<C> {
     pub(super) fn reservation(
         &self,
         hash: u64,
-        (decision, charge): Outcome,
+        (decision, charged): Outcome,
         delay: Duration,
     ) -> Reservation {
-        let Some(charge) = charge else {
+        let Some(charged) = charged else {
             return Reservation::refused(decision);
         };
-        let states = self.states.clone();
-        let taken = Taken { limiter: self.shared.id, hash, states, charge };
-        Reservation::admitted(decision, delay, Receipt::of_memory(taken, charge.cost.get()))
+        let policy = self.states.policy.clone();
+        let taken = Taken { limiter: self.shared.id, hash, policy, charged };
+        let receipt = Receipt::of_memory(taken, charged.charge.cost.get());
+        Reservation::admitted(decision, delay, receipt)
     }
 
     pub(super) fn peek(&self, hash: u64) -> Usage {
@@ -102,9 +119,13 @@ impl<C: Clock> Handle<C> {
 
     pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
-        taken.map_or(0, |Taken { hash, states, charge, .. }| {
-            self.change(*hash, |clock| states.refund(*hash, clock, charge, receipt.permits()))
-        })
+        let refund = |Taken { hash, policy, charged, .. }: &Taken| {
+            // Known to the limiter, because it has charged.
+            let states = self.states.with_policy(policy).ok()?;
+            let refund = |clock: Now<'_>| states.refund(*hash, clock, charged, receipt.permits());
+            Some(self.change(*hash, refund))
+        };
+        taken.and_then(refund).unwrap_or(0)
     }
 
     pub(super) fn reset(&self, hash: u64) {
@@ -128,7 +149,7 @@ impl<C: Clock> Handle<C> {
 
     /// Operates on the queue of a key, after its waiters that are due were charged.
     pub(super) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
-        self.shared.queues.with(hash, &|| self.now(), operate)
+        self.shared.queues.with(hash, &|| self.present(), operate)
     }
 
     /// Returns the present as the states count it.
@@ -138,13 +159,11 @@ impl<C: Clock> Handle<C> {
         if *unix_time { clock.unix_time() } else { clock.now() }
     }
 
-    /// Returns a moment of the states' time by the clock's time.
-    pub(super) fn by_the_clock(&self, moment: Timestamp) -> Timestamp {
-        if self.shared.unix_time {
-            self.shared.clock.now().saturating_add(moment.saturating_since(self.now()))
-        } else {
-            moment
-        }
+    /// Returns the present by both times.
+    pub(super) fn present(&self) -> Present {
+        let now = self.now();
+        let monotonic = if self.shared.unix_time { self.shared.clock.now() } else { now };
+        Present { now, monotonic }
     }
 }
 

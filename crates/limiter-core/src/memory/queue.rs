@@ -11,12 +11,16 @@
 //! joins behind it: from the same copy, so that no permit is lost however late that is.
 
 use core::{mem, task::Waker, time::Duration};
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    thread,
+};
 
 use super::{
-    states::States,
+    handle::Present,
+    states::{Outcome, States},
     table::part_of,
-    words::{Now, Outcome},
 };
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
@@ -28,8 +32,8 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Queue {
     hash: u64,
-    /// The present, when the queue was last used.
-    now: Timestamp,
+    /// When the queue was last used.
+    present: Present,
     waiting: BTreeMap<Ticket, Waiter>,
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
@@ -47,7 +51,7 @@ pub(super) type Ticket = u64;
 struct Waiter {
     states: States,
     cost: Cost,
-    /// The last moment at which the permits are of use.
+    /// The last moment at which the permits are of use, by [`Clock::now`](crate::Clock::now).
     deadline: Option<Timestamp>,
     waker: Waker,
     /// Exact for the first waiter and for those that are charged in the forecast. The others are due
@@ -100,8 +104,9 @@ impl Forecast {
 
 impl Queue {
     /// Charges the waiters that are due, in their order.
-    fn settle(&mut self, now: Timestamp) {
-        if now < mem::replace(&mut self.now, now) {
+    fn settle(&mut self, present: Present) {
+        let now = present.now;
+        if now < mem::replace(&mut self.present, present).now {
             // The clock stepped back: the waits that are left are longer.
             self.restart();
         }
@@ -121,13 +126,13 @@ impl Queue {
                     continue;
                 }
                 outcome
-            } else if deadline.is_some_and(|deadline| deadline < due) {
+            } else if deadline.is_some_and(|deadline| deadline < present.by_the_clock(due)) {
                 refusal(states, self.hash, now, Some(due.saturating_since(now)))
             } else {
                 break;
             };
             let waiter = first.remove();
-            if outcome.1.is_some_and(|charge| charge.at == due) {
+            if outcome.1.is_some_and(|charged| charged.charge.at == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
                 }
@@ -154,13 +159,16 @@ impl Queue {
         deadline: Option<Timestamp>,
         waker: &Waker,
     ) -> Status {
-        let (hash, now) = (self.hash, self.now);
+        let (hash, present) = (self.hash, self.present);
+        let now = present.now;
         let take = || states.take(hash, &|| now, None, cost, Duration::ZERO);
         let outcome = self.refusal(states, cost).unwrap_or_else(take);
         let wait = outcome.0.retry_after().filter(|_| outcome.1.is_none());
         let wait = wait.filter(|wait| *wait <= longest_wait(states));
         let due = wait.map(|wait| now.saturating_add(wait));
-        let in_time = |due: &Timestamp| deadline.is_none_or(|deadline| *due <= deadline);
+        let in_time = |due: &Timestamp| {
+            deadline.is_none_or(|deadline| present.by_the_clock(*due) <= deadline)
+        };
         let Some(due) = due.filter(in_time) else {
             return Status::Done(outcome);
         };
@@ -172,6 +180,8 @@ impl Queue {
     }
 
     /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
+    /// At its deadline, a waiter that was not served is refused: those before it are due later than was
+    /// foreseen, such as after a step back of the wall clock.
     pub(super) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
@@ -184,33 +194,48 @@ impl Queue {
             self.retired.push(mem::replace(&mut waiter.waker, waker.clone()));
         }
         waiter.sleeps_until = waiter.due.max(first.unwrap_or_default());
-        Status::Waiting(ticket, waiter.sleeps_until)
+        if waiter.deadline.is_none_or(|deadline| self.present.monotonic < deadline) {
+            return Status::Waiting(ticket, waiter.sleeps_until);
+        }
+        let now = self.present.now;
+        let wait = waiter.sleeps_until.saturating_since(now);
+        let refusal = refusal(&waiter.states, self.hash, now, Some(wait));
+        self.remove(ticket);
+        Status::Done(refusal)
     }
 
     /// Gives up a place, and what may have been charged for it.
     pub(super) fn leave(&mut self, ticket: Ticket, states: &States) {
-        if let Some((_, charge)) = self.done.remove(&ticket) {
-            if let Some(charge) = charge {
-                states.refund(self.hash, &|| self.now, &charge, charge.cost.get());
+        if let Some((_, charged)) = self.done.remove(&ticket) {
+            if let Some(charged) = charged {
+                let permits = charged.charge.cost.get();
+                states.refund(self.hash, &|| self.present.now, &charged, permits);
                 self.changed();
             }
-        } else if let Some(waiter) = self.waiting.remove(&ticket) {
+        } else {
+            self.remove(ticket);
+        }
+    }
+
+    /// Removes a waiter that was not served, and settles those behind it.
+    fn remove(&mut self, ticket: Ticket) {
+        if let Some(waiter) = self.waiting.remove(&ticket) {
             self.retired.push(waiter.waker);
             self.removed(ticket);
-            self.settle(self.now);
+            self.settle(self.present);
         }
     }
 
     /// Settles the waiters after a change of the state.
     pub(super) fn changed(&mut self) {
         self.restart();
-        self.settle(self.now);
+        self.settle(self.present);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
     /// Takes time in proportion to the waiters that are not charged in the forecast.
     pub(super) fn refusal(&mut self, states: &States, cost: Cost) -> Option<Outcome> {
-        let (hash, now) = (self.hash, self.now);
+        let (hash, now) = (self.hash, self.present.now);
         let Some((first, _)) = self.waiting.first_key_value() else {
             self.forecast = None;
             return None;
@@ -231,7 +256,7 @@ impl Queue {
     fn removed(&mut self, ticket: Ticket) {
         match &mut self.forecast {
             Some(forecast) if forecast.next <= ticket => {
-                forecast.last = forecast.last.max(self.now);
+                forecast.last = forecast.last.max(self.present.now);
                 self.place_first();
             }
             _ => self.restart(),
@@ -244,7 +269,7 @@ impl Queue {
         self.forecast = None;
         let is_alone = self.waiting.len() == 1;
         if let Some(mut first) = self.waiting.first_entry() {
-            let (now, next) = (self.now, *first.key());
+            let (now, next) = (self.present.now, *first.key());
             let Waiter { states, cost, due, .. } = first.get_mut();
             let read = |rule: &Rule, state: &State, _| {
                 (rule.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
@@ -306,7 +331,7 @@ impl Queues {
     pub(super) fn with<R>(
         &self,
         hash: u64,
-        clock: Now<'_>,
+        clock: &dyn Fn() -> Present,
         operate: impl FnOnce(&mut Queue) -> R,
     ) -> R {
         let count = part_of(&self.counts, hash);
@@ -329,9 +354,21 @@ impl Queues {
         }
         // A waker, and a drop, may take the lock again.
         drop(queues);
-        wake.into_iter().for_each(Waker::wake);
+        wake_all(wake);
         drop(retired);
         result
+    }
+}
+
+/// Calls all wakers, also those behind one that panics, and then resumes the first panic.
+fn wake_all(wakers: Vec<Waker>) {
+    let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
+    let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
+    // A waiter that is dropped while its thread panics would abort the process by another panic.
+    if let Some(first) = panics.into_iter().next()
+        && !thread::panicking()
+    {
+        resume_unwind(first);
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     table::Table,
-    words::{Now, Numbered, Outcome, Words},
+    words::{Now, Numbered, Words},
 };
 use crate::{
     Cost, Decision, Error, Policy, Timestamp, Usage,
@@ -26,14 +26,25 @@ enum Store {
     Table(Arc<Table>),
 }
 
-/// What a receipt gives back, and where.
+/// A decision, and what was charged by it.
+pub(super) type Outcome = (Decision, Option<Charged>);
+
+/// What was charged, in which [epoch](super::words::Epoch).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charged {
+    pub(super) charge: Charge,
+    epoch: u64,
+}
+
+/// What a receipt gives back, and where. Not the states, because a receipt may be kept for longer than
+/// its limiter.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(super) limiter: u64,
     pub(super) hash: u64,
     /// By which it was charged.
-    pub(super) states: States,
-    pub(super) charge: Charge,
+    pub(super) policy: Policy,
+    pub(super) charged: Charged,
 }
 
 impl States {
@@ -87,11 +98,12 @@ impl States {
         within: Duration,
     ) -> Outcome {
         if let Store::Words(words, own) = &self.store {
-            let now = clock();
+            let (epoch, now) = (words.epoch.get(), clock());
             if let Some((debt, true)) = words.check(own, hash, now, cost) {
                 let marks = Marks::one(ticks(now).wrapping_add(debt));
                 let charge = Charge { made: now, at: now, cost, marks };
-                return (own.gcra.decision((debt, true), cost), Some(charge));
+                let charged = Charged { charge, epoch };
+                return (own.gcra.decision((debt, true), cost), Some(charged));
             }
         }
         self.take(hash, clock, None, cost, within)
@@ -108,15 +120,16 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        let ((decision, charge), is_shared) = match &self.store {
-            Store::Words(words, own) => {
-                words.with(own, hash, clock, due, |tat, at| own.gcra.decide(tat, at, cost, within))
-            }
+        let (((decision, charge), epoch), is_shared) = match &self.store {
+            Store::Words(words, own) => words.with(own, hash, clock, due, |tat, at| {
+                (own.gcra.decide(tat, at, cost, within), words.epoch.get())
+            }),
             Store::Table(table) => table.with(hash, self.rule(), clock, due, |rule, state, at| {
-                rule.decide(state, at, cost, within)
+                (rule.decide(state, at, cost, within), table.epoch.get())
             }),
         };
-        (if is_shared { decision.shared() } else { decision }, charge)
+        let charged = charge.map(|charge| Charged { charge, epoch });
+        (if is_shared { decision.shared() } else { decision }, charged)
     }
 
     /// Reads the state of a key, which may be shared, by the rule that applies to it.
@@ -142,21 +155,28 @@ impl States {
         if is_shared { usage.shared() } else { usage }
     }
 
-    /// Returns the decision on `cost`, and charges nothing.
+    /// Returns the decision on `cost`, with the usage before it, and charges nothing.
     pub(super) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
-        let ((decision, _), is_shared) = self.read(hash, clock, |rule, state, now| {
-            rule.decide(&mut state.clone(), now, cost, Duration::ZERO)
-        });
+        let (decision, is_shared) =
+            self.read(hash, clock, |rule, state, now| match rule.wait(state, now, cost) {
+                Some(Duration::ZERO) => Decision::admitted(rule.usage(state, now)),
+                wait => Decision::refused(rule.refusing(state, now, cost), wait),
+            });
         if is_shared { decision.shared() } else { decision }
     }
 
-    /// Gives back up to `permits` of a charge, and returns how many came back.
-    pub(super) fn refund(&self, hash: u64, clock: Now<'_>, charge: &Charge, permits: u64) -> u64 {
+    /// Gives back up to `permits` of a charge, and returns how many came back: none in a later epoch.
+    pub(super) fn refund(&self, hash: u64, clock: Now<'_>, charged: &Charged, permits: u64) -> u64 {
+        let Charged { charge, epoch } = charged;
+        // Whether the epoch is over shows when the state has been advanced.
         let back = match &self.store {
-            Store::Words(words, own) => words
-                .change(own, hash, clock, |tat, now| own.gcra.refund(tat, now, charge, permits)),
+            Store::Words(words, own) => words.change(own, hash, clock, |tat, now| {
+                let counts = words.epoch.get() == *epoch;
+                if counts { own.gcra.refund(tat, now, charge, permits) } else { 0 }
+            }),
             Store::Table(table) => table.change(hash, self.rule(), clock, |state, now| {
-                self.rule().refund(state, now, charge, permits)
+                let counts = table.epoch.get() == *epoch;
+                if counts { self.rule().refund(state, now, charge, permits) } else { 0 }
             }),
         };
         back.unwrap_or(0)

@@ -1,6 +1,6 @@
 //! A bounded table of states of any size, one a key, under locks.
 
-use super::words::{Now, index};
+use super::words::{Epoch, Now, index};
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
@@ -22,6 +22,7 @@ pub(super) struct Table {
     max_entries: usize,
     /// How many lines have been searched for logs that have recovered.
     searched: AtomicUsize,
+    pub(super) epoch: Epoch,
 }
 
 /// With half of them in use on average, one key in 1,250 finds its line full.
@@ -50,7 +51,13 @@ impl Table {
     pub(super) fn new(keys: usize, max_entries: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS).max(1);
         let lines = (0..lines).map(|_| Mutex::new(Line::default())).collect();
-        Self { lines, entries: AtomicUsize::new(0), max_entries, searched: AtomicUsize::new(0) }
+        Self {
+            lines,
+            entries: AtomicUsize::new(0),
+            max_entries,
+            searched: AtomicUsize::new(0),
+            epoch: Epoch::default(),
+        }
     }
 
     /// Changes the state of a key, or that which it shares, at present or when a waiter was `due`, by
@@ -127,6 +134,9 @@ impl Table {
         change: impl FnOnce(&mut State) -> R,
     ) -> R {
         let entries = state.entries();
+        if !rule.is_possible(state, now) {
+            self.epoch.begin();
+        }
         rule.advance(state, now);
         state.set_spare(self.spare());
         let result = change(state);

@@ -12,19 +12,35 @@ use super::{
     slot::{BUSY, Slot, number, tag},
 };
 use crate::{
-    Cost, Decision, Error, Timestamp,
+    Cost, Error, Timestamp,
     algorithm::{
-        Charge, Gcra, Tat, Transition,
+        Gcra, Tat, Transition,
         ticks::{left, ticks},
     },
-    sync::{Mutex, MutexGuard, lock, yield_now},
+    sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
 };
 
 /// Reads the clock of a limiter, as its states count time.
 pub(super) type Now<'a> = &'a dyn Fn() -> Timestamp;
 
-/// A decision, and what was charged by it.
-pub(super) type Outcome = (Decision, Option<Charge>);
+/// Counts how often an impossible state was replaced by a full debt, which no refund may give back: a
+/// charge counts on only in the epoch in which it was made. A replacement in one key's state begins an
+/// epoch for all keys, because no state has room for its own.
+///
+/// It is changed before a state is replaced, and read under the lock of a state or before a state is
+/// charged, so that the order of the states' changes is also that of the epochs.
+#[derive(Default)]
+pub(super) struct Epoch(AtomicU64);
+
+impl Epoch {
+    pub(super) fn begin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 pub(super) struct Words {
     /// In pairs of neighbours.
@@ -35,6 +51,7 @@ pub(super) struct Words {
     /// Each is the lock of many groups.
     locks: Box<[Mutex<()>]>,
     quotas: Quotas,
+    pub(super) epoch: Epoch,
 }
 
 /// In models, one slot, for which all keys compete.
@@ -71,6 +88,7 @@ impl Words {
             shared: (0..groups).map(|_| Slot::default()).collect(),
             locks: (0..groups.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
             quotas: Quotas::new(gcra.writer),
+            epoch: Epoch::default(),
         };
         (words, Numbered { gcra: *gcra, number: Quotas::FIRST })
     }
@@ -136,8 +154,7 @@ impl Words {
             let now = clock();
             let mut start = self.state(own, shared.found());
             let at = due.filter(|due| own.gcra.is_possible(&start, *due)).unwrap_or(now);
-            if !own.gcra.is_possible(&start, at) {
-                own.gcra.advance(&mut start, at);
+            if self.advance(own, &mut start, at) {
                 shared.set((shared.tag(), start.at));
             }
             let is_shared = start.debt(ticks(at)) > 0;
@@ -198,7 +215,7 @@ impl Words {
         // After the word was read: before, the debt could seem impossible.
         let now = clock();
         let mut tat = before;
-        own.gcra.advance(&mut tat, now);
+        self.advance(own, &mut tat, now);
         let result = change(&mut tat, due.unwrap_or(now));
         let writer = if tat.writer == before.writer { number(found.0) } else { own.number };
         let is_current = if tat == before {
@@ -207,6 +224,16 @@ impl Words {
             slot.replace(found, (tag(found.0 >> Number::BITS, writer), tat.at))
         };
         is_current.then_some(result)
+    }
+
+    /// Replaces a state that is impossible at `now`, and returns whether it was.
+    fn advance(&self, own: &Numbered, state: &mut Tat, now: Timestamp) -> bool {
+        let is_impossible = !own.gcra.is_possible(state, now);
+        if is_impossible {
+            self.epoch.begin();
+            own.gcra.advance(state, now);
+        }
+        is_impossible
     }
 
     fn repair(&self, own: &Numbered, slot: &Slot, clock: Now<'_>) {

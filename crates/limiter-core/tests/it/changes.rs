@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{
-    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter,
-};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter};
 use limiter_test::subject::{Bare, Operations, Subject};
+
+use crate::wall_clock::WallClock;
 
 type Limiter = MemoryLimiter<ManualClock>;
 
@@ -158,24 +158,11 @@ fn aligned_windows_end_by_the_clock_wherever_it_started() {
     }
 }
 
-/// A clock whose Unix time is not the time since its start.
-struct WallClock(ManualClock);
-
-impl Clock for WallClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn unix_time(&self) -> Timestamp {
-        self.0.now().saturating_add(1_700_000_007 * SECOND)
-    }
-}
-
 #[test]
 fn aligned_windows_alone_follow_unix_time() {
-    let clock = ManualClock::new();
+    let clock = WallClock::new(1_700_000_007 * SECOND);
     for (text, left) in [("1/min by aligned-window", 33), ("1/min by fixed-window", 60)] {
-        let limiter = MemoryLimiter::builder(parse("test", text)).clock(WallClock(clock.clone()));
+        let limiter = MemoryLimiter::builder(parse("test", text)).clock(clock.clone());
         let limiter = limiter.build().unwrap();
         assert!(limiter.check("key").is_admitted());
         let wait = limiter.check("key").retry_after().unwrap();

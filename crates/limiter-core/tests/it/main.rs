@@ -26,3 +26,4 @@ mod turns;
 mod usages;
 mod validation;
 mod waiting;
+mod wall_clock;

@@ -167,6 +167,41 @@ fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
     assert!(grown < 1 << 20, "{grown} bytes more");
 }
 
+/// A preview copied the state of its key under the lock: 16 MB for a log of 1,000,000 permits.
+#[test]
+fn a_preview_of_a_long_log_copies_nothing() {
+    let (limiter, clock) = limiter_of("10000/h by sliding-log", 1_000);
+    let preview = |cost| limiter.preview(&"key".into(), cost).unwrap();
+    for _ in 0..9_999 {
+        assert!(limiter.check("key").is_admitted());
+        clock.advance(Duration::from_millis(1));
+    }
+    let allocations = allocation_counter::measure(|| {
+        assert!(preview(Cost::ONE).is_admitted());
+        assert!(!preview(Cost::of(2)).is_admitted());
+    });
+    assert_eq!(allocations.bytes_total, 0);
+    // The usage is the one before the charge.
+    assert_eq!(preview(Cost::ONE).remaining(), 1);
+    assert_eq!(preview(Cost::of(2)), limiter.check_n("key", Cost::of(2)));
+}
+
+/// A receipt held the table of its limiter, 4 MB, as long as it was kept.
+#[test]
+fn a_receipt_keeps_no_limiter_in_memory() {
+    for policy in ["10/min", "10/min by fixed-window", "10/min by sliding-log"] {
+        let mut receipt = None;
+        let allocations = allocation_counter::measure(|| {
+            let limiter = MemoryLimiter::new(Policy::parse("test", policy).unwrap());
+            receipt = limiter.reserve("key", Cost::ONE, Duration::ZERO).into_receipt();
+        });
+        let bytes = allocations.bytes_current;
+        // The policy.
+        assert!(bytes < 1_024, "{bytes} bytes by {policy}");
+        assert!(receipt.is_some());
+    }
+}
+
 /// One key's reservation, and a step back of the clock, made another key of its line wait for the
 /// reservation.
 #[test]

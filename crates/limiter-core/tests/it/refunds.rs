@@ -118,6 +118,50 @@ fn a_receipt_from_later_than_now_gives_nothing() {
     }
 }
 
+/// A state from before the clock stepped back is impossible, and a full debt replaces it. Receipts from
+/// before gave back permits of that debt, although what they had charged had drained long ago.
+#[test]
+fn a_receipt_from_before_a_debt_was_replaced_gives_back_nothing() {
+    for policy in [
+        "10/s",
+        "10/s by fixed-window",
+        "10/s by aligned-window",
+        "10/s by sliding-counter",
+        "10/s by sub-windows 5 slots",
+        "10/s by sub-windows 5 slots loose",
+        "10/s by sliding-log",
+        "10/s and 20/min",
+    ] {
+        for (is_wide, made) in
+            [(false, 199_950), (false, 200_000), (true, 199_950), (true, 200_000)]
+        {
+            let clock = ManualClock::new();
+            let builder = MemoryLimiter::builder(parse(policy)).capacity(8).clock(clock.clone());
+            let builder = if is_wide { builder.wide_states() } else { builder };
+            let limiter = builder.build().unwrap();
+            let at = |millis: u64| clock.set(Timestamp::from_nanos(millis * 1_000_000));
+            at(made);
+            if policy.contains("aligned") {
+                // A full debt fills the next window too.
+                assert!(take(&limiter, 10).is_some());
+            }
+            let receipt = limiter.reserve("key", Cost::of(9), SECOND).into_receipt().unwrap();
+            at(86_400_000);
+            let later = take(&limiter, 10).unwrap();
+            at(200_000);
+            assert_eq!(limiter.refund(receipt), 0, "{policy}, made at {made} ms");
+            assert_eq!(limiter.refund(later), 0, "{policy}, made later");
+            assert!(take(&limiter, 1).is_none(), "{policy}, made at {made} ms");
+            // What is charged behind the full debt comes back.
+            let behind = limiter.reserve("key", Cost::of(5), 60 * SECOND).into_receipt().unwrap();
+            assert_eq!(limiter.refund(behind), 5, "{policy}, made behind");
+            at(300_000);
+            let receipt = take(&limiter, 10).unwrap();
+            assert_eq!(limiter.refund(receipt), 10, "{policy}, made afterwards");
+        }
+    }
+}
+
 /// What a refund returns under several limits was the least that any limit got back: zero, if one of
 /// them had recovered.
 #[test]
@@ -163,6 +207,25 @@ fn a_refund_through_another_handle_gives_back_by_its_own_quota() {
     let receipt = take(&premium, 50).unwrap();
     assert_eq!(free.refund(receipt), 50);
     assert_eq!((premium.peek("key").remaining(), free.peek("key").remaining()), (100, 10));
+}
+
+#[test]
+fn a_receipt_gives_back_nothing_while_the_last_charge_is_another_quotas() {
+    for (policy, other, back) in [
+        ("10/s", "20/s", 0),
+        ("10/s by fixed-window", "20/2s by fixed-window", 0),
+        ("10/s by fixed-window", "20/s by fixed-window", 2),
+        ("10/s by sliding-log", "20/2s by sliding-log", 2),
+    ] {
+        let (limiter, _) = limiter(policy);
+        let other = limiter.with_policy(&parse(other)).unwrap();
+        let [first, second] = [(); 2].map(|()| take(&limiter, 2).unwrap());
+        assert!(take(&other, 1).is_some());
+        assert_eq!(limiter.refund(first), back, "{policy}");
+        // Its own quota charges again: it may give back that, at most its own permits.
+        assert!(take(&limiter, 3).is_some());
+        assert!(limiter.refund(second) <= 2, "{policy}");
+    }
 }
 
 /// One check by a clock that had stepped back by a nanosecond voided the receipts of all keys that

@@ -8,8 +8,10 @@ mod late;
 mod leaving;
 mod order;
 mod overtaking;
+mod panics;
 mod tasks;
 mod threads;
+mod wall;
 
 use std::{
     collections::VecDeque,

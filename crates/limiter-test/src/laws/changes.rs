@@ -106,6 +106,11 @@ pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         let made = u128::from(now.as_nanos()) * gcra::NANO;
         let quota = policy.limits().first().map(model_of).expect("a policy has a limit");
+        if state.is_some_and(|state: gcra::State| !state.is_possible(made)) {
+            // A full debt replaces the state. A limiter in memory then gives back nothing of what was
+            // charged before, and a bare transition does not know.
+            receipts.clear();
+        }
         if index % 5 == 4 && !receipts.is_empty() {
             let (model, receipt) = receipts.swap_remove(index / 5 % receipts.len());
             let kept = if index % 2 == 0 { receipt.permits() / 2 } else { 0 };

@@ -48,6 +48,14 @@ pub struct Receipt {
     pub quota: Quota,
 }
 
+impl State {
+    /// Returns whether its writer can have left it by `now`.
+    #[must_use]
+    pub const fn is_possible(&self, now: u128) -> bool {
+        self.tat.saturating_sub(now) <= self.writer.reach()
+    }
+}
+
 impl Quota {
     const fn capacity(&self) -> u128 {
         self.increment * self.burst
@@ -61,7 +69,7 @@ impl Quota {
     /// Replaces an impossible state by a full debt, or by the largest that its writer can have left.
     fn made_possible(&self, found: State, now: u128) -> State {
         match found.writer {
-            writer if found.tat.saturating_sub(now) <= writer.reach() => found,
+            _ if found.is_possible(now) => found,
             writer if writer == *self => State { tat: now + self.capacity(), writer },
             writer => State { tat: now + writer.reach(), writer },
         }
