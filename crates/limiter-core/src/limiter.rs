@@ -77,8 +77,8 @@ pub trait Limiter: Send + Sync {
     /// - Before the moment of a reservation for later, it comes back whole, in all limits, or not at all: if
     ///   [`keep`](Receipt::keep) left a part, or something is reserved behind it, nothing comes back.
     /// - Nothing comes back of another limiter's receipt, or if the clock has stepped back to before the
-    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's; in windows,
-    ///   while it is that of a quota with another window.
+    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's; in windows
+    ///   through Redis, while it is that of a quota with another window.
     /// - In memory, nothing comes back of charges from before a step back of the clock by which the debt of
     ///   some key became longer than its quota allows: a full debt then replaces that of the key, and
     ///   counts for what was charged before.
