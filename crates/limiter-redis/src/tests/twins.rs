@@ -8,6 +8,7 @@ mod found;
 mod gcra;
 mod ledger;
 mod model;
+mod one_window;
 mod rig;
 pub(super) mod traffic;
 mod twin;

@@ -1,19 +1,19 @@
-//! The twins of the fixed window, the aligned window and the sliding counter: the transitions of
-//! `limiter-core`, over the texts that the scripts write.
+//! The twins of the fixed window, the aligned window and the sliding counter: one window a key, over the
+//! texts that the scripts write.
 
 use std::time::Duration;
 
-use limiter_core::{
-    Cost, Policy, Timestamp, Usage,
-    store::{self, Charge, Counts, Marks, Transition, WindowKind},
-};
+use limiter_core::{Cost, Policy, Timestamp, Usage, store::WindowKind};
 
-use super::twin::{self, Twin};
+use super::{
+    one_window::{Counts, OneWindow},
+    twin::{self, Twin},
+};
 use crate::state::{Family, State};
 
 /// A transition, its state, and how that is written.
 pub(super) struct Windows {
-    algorithm: store::Windows,
+    algorithm: OneWindow,
     state: Counts,
     now: i128,
     /// The text of a state that was neither charged nor given back.
@@ -25,7 +25,7 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(policy: &Policy, index: usize, kind: WindowKind) -> Self {
         let limit = &policy.limits()[index];
-        let algorithm = store::Windows::new(kind, limit.quota(), limit.horizon());
+        let algorithm = OneWindow::new(kind, limit.quota(), limit.horizon());
         let fades = kind == WindowKind::Sliding;
         Self { algorithm, state: Counts::default(), now: 0, found: None, fades }
     }
@@ -112,17 +112,16 @@ impl Twin for Windows {
     fn charge(&mut self, cost: i128, moment: i128) -> i128 {
         self.found = None;
         let cost = Cost::new(cost.try_into().unwrap()).unwrap();
-        micros(self.algorithm.charge(&mut self.state, at(moment), cost).first()) - self.now
+        micros(self.algorithm.charge(&mut self.state, at(moment), cost)) - self.now
     }
 
     fn refund(&mut self, charge: &twin::Charge, mark: i128) -> (i128, bool) {
         self.found = None;
         let permits = u64::try_from(charge.permits).unwrap();
-        let cost = Cost::new(charge.cost.try_into().unwrap()).unwrap();
-        let marks = Marks::one(nanos(charge.taken_at + mark));
-        let charge = Charge { made: at(charge.taken_at), at: at(charge.at), cost, marks };
-        let back = self.algorithm.give_back(&mut self.state, at(self.now), &charge, permits);
-        (back.permits.into(), back.is_whole)
+        let charged = (u64::try_from(charge.cost).unwrap(), nanos(charge.taken_at + mark));
+        let (back, is_whole) =
+            self.algorithm.give_back(&mut self.state, at(self.now), charged, permits);
+        (back.into(), is_whole)
     }
 
     fn usage(&self) -> [i128; 2] {
