@@ -7,12 +7,13 @@
 //! | `states` | where states are stored: words for GCRA, a locked table for all else |
 //! | `slot`, `words`, `quotas` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
-//! | `queue`, `acquire` | waiters |
+//! | `queue`, `acquire`, `present` | waiters, and the two times by which they are due and sleep |
 
 mod acquire;
 mod builder;
 mod handle;
 mod keyed;
+mod present;
 mod queue;
 mod quotas;
 mod slot;

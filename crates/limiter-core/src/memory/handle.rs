@@ -4,6 +4,7 @@ use core::{sync::atomic::AtomicU64, time::Duration};
 use std::sync::Arc;
 
 use super::{
+    present::Present,
     queue::{Queue, Queues},
     states::{Outcome, States, Taken},
     words::Now,
@@ -17,22 +18,6 @@ use crate::{
 pub(super) struct Handle<C> {
     shared: Arc<Shared<C>>,
     pub(super) states: States,
-}
-
-/// The present by the two times of a limiter.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Present {
-    /// As the states count it: Unix time with aligned windows.
-    pub(super) now: Timestamp,
-    /// By [`Clock::now`], by which waiters sleep and have their deadlines, because Unix time may step.
-    pub(super) monotonic: Timestamp,
-}
-
-impl Present {
-    /// Returns a moment of the states' time, which is not before the present, by [`Clock::now`].
-    pub(super) fn by_the_clock(self, moment: Timestamp) -> Timestamp {
-        self.monotonic.saturating_add(moment.saturating_since(self.now))
-    }
 }
 
 /// What all handles of a limiter share.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use super::{
-    handle::Present,
+    present::Present,
     states::{Outcome, States},
     table::part_of,
 };

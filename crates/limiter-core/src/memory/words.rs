@@ -63,6 +63,18 @@ const LINES_OF_GROUP: usize = 4;
 
 const MOST_LOCKS: usize = 256;
 
+/// Returns how many pairs of lines have 2.35 slots for each of so many keys, rounded up.
+const fn pairs_for(keys: usize) -> usize {
+    // 47 slots for 20 keys. In two parts, because 47 times the largest capacity overflows 32 bits.
+    let keys_of_47_pairs = 20 * SLOTS * NEIGHBOURS;
+    let (whole, rest) = (keys / keys_of_47_pairs, keys % keys_of_47_pairs);
+    47 * whole + (47 * rest).div_ceil(keys_of_47_pairs)
+}
+
+/// Fails to compile if it overflows.
+#[cfg(not(loom))]
+const _: usize = pairs_for(usize::MAX);
+
 #[derive(Default)]
 #[repr(align(64))]
 struct Line([Slot; SLOTS]);
@@ -81,7 +93,7 @@ impl Words {
     /// Returns a table with room for `keys` debtors, and its first quota. It takes 40 bytes a key: 2.35
     /// slots, since lines do not fill evenly.
     pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
-        let pairs = if cfg!(loom) { 1 } else { (keys * 47).div_ceil(20 * SLOTS * NEIGHBOURS) };
+        let pairs = if cfg!(loom) { 1 } else { pairs_for(keys) };
         let groups = (pairs * NEIGHBOURS).div_ceil(LINES_OF_GROUP);
         let words = Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),

@@ -74,6 +74,35 @@ fn a_waiter_for_a_paced_slot_of_a_fresh_key_is_charged_when_it_was_due() {
     assert!(limiter.check("key").is_admitted());
 }
 
+/// After a refund, the moments behind the first waiter can't be read from the key's own state: when the
+/// waiters are polled, another key may have its place.
+#[test]
+fn waiters_keep_their_moments_when_their_keys_place_is_lost() {
+    let clock = ManualClock::new();
+    let policy = Policy::parse("test", "10/10s by sliding-log").unwrap();
+    let limiter = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone()).build().unwrap();
+    let at = |seconds: u64| clock.set(Timestamp::from_nanos(seconds * 1_000_000_000));
+    assert!(limiter.check_n("key", cost(8)).is_admitted());
+    at(4);
+    assert!(limiter.check("key").is_admitted());
+    at(5);
+    let receipt = limiter.reserve("key", Cost::ONE, ms(0)).into_receipt().unwrap();
+    at(6);
+    let mut crowd = Crowd::new(&clock);
+    for permits in [8, 1, 1] {
+        crowd.join(limiter.acquire("key", cost(permits), None));
+    }
+    // They were due at 10 s, 14 s and 15 s, and are at 10 s, 10 s and 14 s.
+    assert_eq!(limiter.refund(receipt), 1);
+    at(16);
+    for key in 0..16_u64 {
+        assert!(limiter.check(key).is_admitted());
+    }
+    assert_eq!(limiter.peek("key").reset_after(), ms(8_000));
+    crowd.settle();
+    assert_eq!(crowd.order(), [0, 1, 2]);
+}
+
 /// The wait at the present was once added to a moment long ago, again and again until the present.
 #[test]
 fn a_waiter_that_is_years_late_behind_a_shared_state_is_settled_at_once() {

@@ -1,7 +1,7 @@
 //! Wakers that panic.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, panic_any},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,7 +23,7 @@ impl Wake for Panicking {
     fn wake(self: Arc<Self>) {
         self.wakes.fetch_add(1, Ordering::Relaxed);
         if let Some(message) = self.message {
-            panic_any(message);
+            resume_unwind(Box::new(message));
         }
     }
 }
