@@ -12,8 +12,8 @@ use foldhash::quality::RandomState;
 
 use super::{acquire::Acquire, handle::Handle};
 use crate::{
-    Answer, Clock, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, SystemClock,
-    Timer, Usage, WaitingLimiter,
+    Answer, Clock, Cost, Decision, Error, Key, KnownQuotas, Limiter, Policy, Receipt, Reservation,
+    SystemClock, Timer, Usage, WaitingLimiter,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -98,6 +98,14 @@ impl<C: Clock> MemoryLimiter<C> {
     /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
+    }
+
+    /// Returns how many different quotas the limiter knows by now, of how many: see
+    /// [`Limiter::known_quotas`]. `None` by other algorithms than GCRA, and with
+    /// [`wide_states`](crate::Builder::wide_states).
+    #[must_use]
+    pub fn known_quotas(&self) -> Option<KnownQuotas> {
+        self.handle.states.known_quotas()
     }
 
     /// Charges one permit to `key` if it fits now.
@@ -219,6 +227,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn store(&self) -> &'static str {
         "memory"
+    }
+
+    fn known_quotas(&self) -> Option<KnownQuotas> {
+        self.handle.states.known_quotas()
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {

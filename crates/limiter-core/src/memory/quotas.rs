@@ -7,7 +7,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use crate::{Error, ErrorKind, algorithm::Writer};
+use crate::{Error, ErrorKind, KnownQuotas, algorithm::Writer};
 
 /// The number of a quota in one limiter, from 1 on. The number 0 marks a slot that was never used.
 pub(super) type Number = u16;
@@ -68,6 +68,12 @@ impl Quotas {
             }
             (None, Err(_)) => Err(too_many()),
         }
+    }
+
+    /// Returns how many quotas have a number, and how many there can be.
+    pub(super) fn known(&self) -> KnownQuotas {
+        let others = self.numbers.read().unwrap_or_else(PoisonError::into_inner).len();
+        KnownQuotas { known: others + 1, capacity: Number::MAX.into() }
     }
 
     fn store(&self, number: Number, quota: Writer) {

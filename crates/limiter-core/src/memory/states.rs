@@ -7,7 +7,7 @@ use super::{
     words::{Now, Numbered, Words},
 };
 use crate::{
-    Cost, Decision, Error, Policy, Timestamp, Usage,
+    Cost, Decision, Error, KnownQuotas, Policy, Timestamp, Usage,
     algorithm::{Charge, Marks, Rule, State, Tat, Transition, ticks::ticks},
 };
 
@@ -72,6 +72,14 @@ impl States {
             (store, _) => store.clone(),
         };
         Ok(Self { policy: policy.clone(), store })
+    }
+
+    /// Returns how many quotas are known, if that is limited.
+    pub(super) fn known_quotas(&self) -> Option<KnownQuotas> {
+        match &self.store {
+            Store::Words(words, _) => Some(words.known_quotas()),
+            Store::Table(_) => None,
+        }
     }
 
     pub(super) fn rule(&self) -> &Rule {

@@ -12,7 +12,7 @@ use super::{
     slot::{BUSY, Slot, number, tag},
 };
 use crate::{
-    Cost, Error, Timestamp,
+    Cost, Error, KnownQuotas, Timestamp,
     algorithm::{
         Gcra, Tat, Transition,
         ticks::{left, ticks},
@@ -108,6 +108,10 @@ impl Words {
     /// Returns a quota with its number. Fails as [`Quotas::number`] does.
     pub(super) fn numbered(&self, gcra: &Gcra) -> Result<Numbered, Error> {
         Ok(Numbered { gcra: *gcra, number: self.quotas.number(gcra.writer)? })
+    }
+
+    pub(super) fn known_quotas(&self) -> KnownQuotas {
+        self.quotas.known()
     }
 
     /// Decides on a cost in the common case: the key has a slot, its debt is the own quota's and

@@ -1,9 +1,10 @@
 //! A quota of its own for each customer, in one limiter.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, ErrorKind, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter,
+    Cost, ErrorKind, KnownQuotas, Limiter, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
+    UnkeyedLimiter,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -47,6 +48,24 @@ fn the_last_number_is_an_error_of_its_own() {
     assert!(error.to_string().contains("build it with wide states"), "{error}");
     // Those that are known still have theirs.
     assert!(limiter.with_policy(&hourly(65_535)).unwrap().check().is_admitted());
+}
+
+/// The last number was given without a sign, and each new customer's handle was an error from then on.
+#[test]
+fn the_end_of_the_numbers_is_seen_coming() {
+    let limiter = MemoryLimiter::new(hourly(1));
+    let known = |limiter: &dyn Limiter| limiter.known_quotas();
+    let capacity = 65_535;
+    assert_eq!(limiter.known_quotas(), Some(KnownQuotas { known: 1, capacity }));
+    for permits in [2, 3, 2, 1] {
+        let _ = limiter.with_policy(&hourly(permits)).unwrap();
+    }
+    let handle: Arc<dyn Limiter> = Arc::new(limiter.with_policy(&hourly(3)).unwrap());
+    assert_eq!(known(&handle), Some(KnownQuotas { known: 3, capacity }));
+
+    let wide = MemoryLimiter::builder(hourly(1)).wide_states().build().unwrap();
+    let log = MemoryLimiter::new(Policy::sliding_log("customer", Quota::per_hour(1)));
+    assert_eq!([known(&wide), known(&log)], [None, None]);
 }
 
 #[test]
