@@ -73,7 +73,7 @@ fn limit_and_limits_apply_together() {
     let policies: Policies = serde_json::from_str(text).unwrap();
     let limits = policies.get("login").unwrap().limits();
     let names: Vec<_> = limits.iter().map(Limit::name).collect();
-    assert_eq!(names, ["login", "daily"]);
+    assert_eq!(names, ["daily", "login"]);
 }
 
 #[test]
