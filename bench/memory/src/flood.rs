@@ -24,8 +24,7 @@ const DEBTORS: usize = 1_000;
 /// How many fresh keys come between two visits to all debtors.
 const BETWEEN_VISITS: u64 = 200_000;
 
-/// The most that the resident memory may change, as a part of it. The slots of shared debts, which are 6 %
-/// of a table, become resident when a flood first writes them.
+/// The most that the resident memory may change, as a part of it.
 const MOST_GROWTH: f64 = 0.08;
 
 /// The most nanoseconds that 999 of 1,000 checks may take.

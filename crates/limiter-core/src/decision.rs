@@ -40,6 +40,9 @@ pub enum Source {
     /// Permits that this process has leased from the store. The usage is the store's at the time of the lease,
     /// with what is left of it here.
     Lease,
+    /// No state, because the table of a limiter in memory has no free slot for the key. It is refused until
+    /// one is free, or admitted and not counted: see [`Builder::on_full`](crate::Builder::on_full).
+    FullTable,
     /// A limiter in this process's memory, because the store failed. Usage and waits are those of
     /// that limiter.
     Local,
@@ -69,11 +72,6 @@ impl Decision {
     /// Sets where the decision was made. The default is [`Source::Store`].
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
-    }
-
-    /// Marks the decision as one that the debt of other keys had a part in: see [`Usage::is_shared`].
-    pub(crate) const fn shared(self) -> Self {
-        Self { usage: self.usage.shared(), ..self }
     }
 
     /// Returns whether the request may proceed: its permits were charged.
@@ -141,7 +139,6 @@ pub struct Usage {
     limit: u64,
     figures: Figures,
     limit_index: u8,
-    is_shared: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -167,18 +164,14 @@ impl Usage {
     #[must_use]
     pub const fn new(limit: u64, remaining: u64, reset_after: Duration) -> Self {
         let figures = Figures::Known { remaining, reset_after: nanos(reset_after) };
-        Self { limit, figures, limit_index: 0, is_shared: false }
+        Self { limit, figures, limit_index: 0 }
     }
 
     /// Returns the usage of a debt, in ticks.
     #[inline]
     pub(crate) const fn of_debt(limit: u64, debt: u64, increment: u64) -> Self {
         let figures = Figures::Debt { debt, increment };
-        Self { limit, figures, limit_index: 0, is_shared: false }
-    }
-
-    pub(crate) const fn shared(self) -> Self {
-        Self { is_shared: true, ..self }
+        Self { limit, figures, limit_index: 0 }
     }
 
     /// Sets which limit this usage describes: an index into
@@ -245,19 +238,11 @@ impl Usage {
     pub const fn limit_index(&self) -> usize {
         self.limit_index as usize
     }
-
-    /// Returns whether the debt of other keys counted, because the limiter in memory had no place for
-    /// this key alone: its table is too small. See [`Builder::capacity`](crate::Builder::capacity).
-    #[must_use]
-    pub const fn is_shared(&self) -> bool {
-        self.is_shared
-    }
 }
 
 impl PartialEq for Usage {
     fn eq(&self, other: &Self) -> bool {
-        let key =
-            |it: &Self| (it.limit, it.remaining(), it.reset_after(), it.limit_index, it.is_shared);
+        let key = |it: &Self| (it.limit, it.remaining(), it.reset_after(), it.limit_index);
         key(self) == key(other)
     }
 }
@@ -271,7 +256,6 @@ impl fmt::Debug for Usage {
             .field("remaining", &self.remaining())
             .field("reset_after", &self.reset_after())
             .field("limit_index", &self.limit_index)
-            .field("is_shared", &self.is_shared)
             .finish()
     }
 }

@@ -75,7 +75,7 @@ pub use error::{Error, ErrorKind};
 pub use key::Key;
 pub use limiter::{Answer, Limiter, WaitingLimiter};
 #[cfg(feature = "std")]
-pub use memory::{Builder, MemoryLimiter, UnkeyedLimiter};
+pub use memory::{Builder, MemoryLimiter, OnFull, UnkeyedLimiter};
 pub use policy::{Limit, Policy};
 pub use quota::{KnownQuotas, Quota};
 pub use receipt::{Receipt, Reservation};

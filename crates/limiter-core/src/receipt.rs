@@ -36,6 +36,11 @@ impl Reservation {
         Self { decision, delay: Some(delay), receipt: Some(receipt) }
     }
 
+    /// Returns an admission for which no permits were charged, so that there is no receipt.
+    pub const fn uncounted(decision: Decision) -> Self {
+        Self { decision, delay: Some(Duration::ZERO), receipt: None }
+    }
+
     /// Returns the refusal to charge permits.
     pub const fn refused(decision: Decision) -> Self {
         Self { decision, delay: None, receipt: None }
@@ -46,10 +51,10 @@ impl Reservation {
         self.decision
     }
 
-    /// Returns whether the permits were charged, for now or for later.
+    /// Returns whether the request may proceed, now or later.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        self.receipt.is_some()
+        self.delay.is_some()
     }
 
     /// Returns how long to wait before the permits may be used, or `None` if they were refused.
@@ -58,7 +63,8 @@ impl Reservation {
         self.delay
     }
 
-    /// Returns the receipt, or `None` if the permits were refused.
+    /// Returns the receipt, or `None` if the permits were refused, or admitted without being counted: see
+    /// [`Source::FullTable`](crate::Source::FullTable).
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         self.receipt

@@ -192,9 +192,7 @@ pub fn decisions_are_coherent(subject: &mut impl Subject, scenario: &Scenario) -
             // A debt of another quota is rounded up when it is charged anew.
             let rounded = u64::from(scenario.is_mixed());
             let remaining = decision.remaining();
-            // A charge moves the other permits of a shared log to its own date.
-            let moved = decision.usage().is_shared();
-            let is_exact = moved || remaining + rounded >= left;
+            let is_exact = remaining + rounded >= left;
             prop_assert!(remaining <= left && is_exact, "{left} by {last:?}");
         }
         before = Some((request, decision));

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    hash::{BuildHasher, RandomState},
     pin::Pin,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
@@ -170,7 +171,7 @@ fn refuse(
     let refusal = if decided.decision.source() == Source::Failure {
         Refusal::unavailable(head, &decided.plan)
     } else {
-        decided.decision = with_longest_wait(decided.decision, later, head);
+        decided.decision = with_longest_wait(spread(decided.decision), later, head);
         Refusal::quota(head, &decided)
     };
     let mut response = respond(config, rule, &refusal);
@@ -179,6 +180,18 @@ fn refuse(
         insert(decided.into(), response.extensions_mut());
     }
     Refused::new(response, Some(decision))
+}
+
+/// Returns a refusal with up to twice its wait, at random, if a table was full: so that not all keys of a
+/// flood return when a slot is free.
+fn spread(refused: Decision) -> Decision {
+    let Some(wait) = refused.retry_after().filter(|_| refused.source() == Source::FullTable) else {
+        return refused;
+    };
+    let [random, ..] = RandomState::new().hash_one(()).to_le_bytes();
+    let more = wait.saturating_mul(random.into()) / 255;
+    Decision::refused(refused.usage(), Some(wait.saturating_add(more)))
+        .with_source(Source::FullTable)
 }
 
 /// Returns a refusal whose wait is the longest of its own and those of the later rules, as far as these

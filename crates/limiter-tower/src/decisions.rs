@@ -73,7 +73,8 @@ impl PolicyDecision {
     /// Counts what a settlement has given back of the charge, when `kept` permits stay.
     fn settle(&mut self, kept: u64) {
         let back = self.cost.get().saturating_sub(kept);
-        if self.decision.is_admitted() && self.decision.source() != Source::Failure && back > 0 {
+        let is_charged = self.decision.is_admitted() && has_state(&self.decision);
+        if is_charged && back > 0 {
             self.decision = self.plan.fields().refunded(&self.decision, back);
         }
     }
@@ -82,8 +83,9 @@ impl PolicyDecision {
     pub(crate) fn reported(&self) -> Option<Reported<'_>> {
         let is_public = self.disclosure == Disclosure::Full
             && !self.is_shadow
-            // Made without a state.
-            && self.decision.source() != Source::Failure;
+            // A refusal by a full table has a wait.
+            && (has_state(&self.decision)
+                || (!self.decision.is_admitted() && self.decision.source() == Source::FullTable));
         let Self { plan, cost, decision, .. } = self;
         is_public.then_some(Reported { plan, decision, cost: *cost })
     }
@@ -146,4 +148,9 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Decisions {
              this route",
         ))
     }
+}
+
+/// Returns whether a decision was made by a key's state, which an admission has charged.
+fn has_state(decision: &Decision) -> bool {
+    !matches!(decision.source(), Source::Failure | Source::FullTable)
 }

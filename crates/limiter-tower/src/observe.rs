@@ -25,8 +25,8 @@ pub struct Event<'a> {
     pub store: &'static str,
     /// What became of the request.
     pub outcome: Outcome,
-    /// The decision. `None` if the limiter was not asked, or could not decide. Its usage reports with
-    /// [`is_shared`](limiter_core::Usage::is_shared) that a table in memory is too small.
+    /// The decision. `None` if the limiter was not asked, or could not decide. Its source reports that a
+    /// table in memory was [full](limiter_core::Source::FullTable) for the key.
     pub decision: Option<&'a Decision>,
     /// The failure of the store, if it could not decide.
     pub error: Option<&'a Error>,

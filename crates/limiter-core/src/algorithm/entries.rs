@@ -102,11 +102,6 @@ impl Entries {
         self.room = self.allocated().saturating_add(spare).max(1);
     }
 
-    /// Lets the state have one entry.
-    pub(super) fn keep_one_entry(&mut self) {
-        self.room = 1;
-    }
-
     /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         *self = Self { room: self.room, ..Self::default() };
@@ -190,11 +185,11 @@ impl Entries {
         self.add_writer(writer);
         let count = count.min(u64::MAX - self.total);
         self.total += count;
-        let slots = self.writers.iter().map(|writer| writer.span.slot);
-        let finest = Span { slot: slots.min().unwrap_or(1), length: 0 };
         let can_grow = self.make_room();
+        let is_in_slot =
+            |last: u64, Writer { span, .. }: &Writer| span.slot_of(last) >= span.slot_of(at);
         match self.entries.back_mut() {
-            Some(last) if !can_grow || finest.slot_of(last.at) >= finest.slot_of(at) => {
+            Some(last) if !can_grow || self.writers.iter().all(|it| is_in_slot(last.at, it)) => {
                 last.at = last.at.max(at);
                 last.count += count;
                 last.at

@@ -208,15 +208,7 @@ impl Transition for Gcra {
         }
     }
 
-    /// Reads the debt of a slower quota as an own one, tick by tick, so that its end does not come
-    /// earlier. The debt of a faster quota counts in permits, as always, because the key may have changed
-    /// from that quota to this one.
-    fn shared(&self, state: &mut Tat, _now: Timestamp) -> Self {
-        if state.writer.increment > self.writer.increment {
-            let longest = state.writer.reach().max(self.writer.reach());
-            let horizon = longest - self.writer.capacity;
-            state.writer = Writer { horizon, ..self.writer };
-        }
-        *self
+    fn fresh_after(&self, state: &Tat, now: Timestamp) -> Duration {
+        time(state.debt(ticks(now)))
     }
 }

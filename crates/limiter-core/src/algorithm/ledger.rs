@@ -217,18 +217,12 @@ impl Transition for Ledger {
         Usage::new(self.largest, remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
 
-    /// A state that another quota may still count is not fresh for this one either.
-    fn is_fresh(&self, state: &Entries, now: Timestamp) -> bool {
-        state.entries.back().is_none_or(|last| state.end_of(last.at) <= nanos(now))
+    fn fresh_after(&self, state: &Entries, now: Timestamp) -> Duration {
+        let end = state.entries.back().map_or(0, |last| state.end_of(last.at));
+        Duration::from_nanos(end.saturating_sub(nanos(now)))
     }
 
     fn longest_delay(&self, _state: &Entries, _now: Timestamp) -> Duration {
         Duration::from_nanos(self.horizon)
-    }
-
-    /// The state keeps one entry, so that it keeps its size.
-    fn shared(&self, state: &mut Entries, _now: Timestamp) -> Self {
-        state.keep_one_entry();
-        *self
     }
 }

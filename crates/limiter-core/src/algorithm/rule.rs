@@ -116,9 +116,6 @@ macro_rules! dispatch {
             result
         }
     };
-    (@wrap $variant:ident, $state:expr, $value:ident, $call:expr) => {
-        Rule::$variant(dispatch!(@write $variant, $state, $value, $call))
-    };
     (@read $variant:ident, $state:expr, $value:ident, $call:expr) => {
         if let State::$variant($value) = $state {
             $call
@@ -168,12 +165,8 @@ impl Transition for Rule {
         dispatch!(read self, state, |own, value| own.longest_delay(value, now))
     }
 
-    fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
-        dispatch!(read self, state, |own, value| own.is_fresh(value, now))
-    }
-
-    fn shared(&self, state: &mut State, now: Timestamp) -> Self {
-        dispatch!(wrap self, state, |own, value| own.shared(value, now))
+    fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
+        dispatch!(read self, state, |own, value| own.fresh_after(value, now))
     }
 }
 
@@ -272,11 +265,8 @@ impl Transition for Several {
         delays.min().unwrap_or(Duration::ZERO)
     }
 
-    fn is_fresh(&self, states: &Vec<State>, now: Timestamp) -> bool {
-        self.each(states).all(|(limit, state)| limit.is_fresh(state, now))
-    }
-
-    fn shared(&self, states: &mut Vec<State>, now: Timestamp) -> Self {
-        Self(self.each_mut(states).map(|(limit, state)| limit.shared(state, now)).collect())
+    fn fresh_after(&self, states: &Vec<State>, now: Timestamp) -> Duration {
+        let times = self.each(states).map(|(limit, state)| limit.fresh_after(state, now));
+        times.max().unwrap_or_default()
     }
 }

@@ -74,18 +74,13 @@ pub trait Transition {
     /// Returns how far ahead of `now` permits may be promised.
     fn longest_delay(&self, state: &Self::State, now: Timestamp) -> Duration;
 
+    /// Returns the time until `state` equals a fresh one for every quota that takes turns.
+    fn fresh_after(&self, state: &Self::State, now: Timestamp) -> Duration;
+
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.usage(state, now).reset_after().is_zero()
+        self.fresh_after(state, now).is_zero()
     }
-
-    /// Returns this quota as it charges a state that keys share, and prepares a copy of that state for
-    /// it: any of the keys may owe all of the state, so its end never comes earlier, and its pace
-    /// never becomes faster.
-    #[must_use]
-    fn shared(&self, state: &mut Self::State, now: Timestamp) -> Self
-    where
-        Self: Sized;
 
     /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
     /// fits. The state has been advanced to `now`.

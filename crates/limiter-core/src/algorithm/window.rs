@@ -96,8 +96,21 @@ impl Window {
         (self.fresh_at(fades) > now).then_some(self)
     }
 
-    /// Returns the count that has a charge for this moment.
-    pub(super) fn count_of(&mut self, charged_for: u64) -> Option<&mut u64> {
+    /// Returns the count that has a charge for this moment, which was made in a window with this end, by a
+    /// quota of some length.
+    pub(super) fn count_of(
+        &mut self,
+        charged_for: u64,
+        (length, end): (u64, u64),
+    ) -> Option<&mut u64> {
+        if self.length == length {
+            // The end tells its own window from one that opened after a reset.
+            return match self.end.checked_sub(end)? {
+                0 => Some(&mut self.current),
+                later if later == length => Some(&mut self.previous),
+                _ => None,
+            };
+        }
         if charged_for >= self.end {
             None
         } else if charged_for >= self.start() {

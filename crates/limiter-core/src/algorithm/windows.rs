@@ -87,6 +87,11 @@ impl Windows {
         Window { end, length, since, shortest, reach: 0, current, previous: 0 }
     }
 
+    /// Returns the moment that a charge was made for, and the length and the end of its window.
+    fn place_of(&self, charge: &Charge) -> (u64, (u64, u64)) {
+        (nanos(charge.at), (self.length, charge.marks.first()))
+    }
+
     /// Returns the first moment from `from` on at which at most `room` of this quota's permits count.
     fn fits_at(&self, state: &Counts, from: u64, room: u64) -> u64 {
         let own = self.own(state, from);
@@ -149,7 +154,7 @@ impl Transition for Windows {
             window.current = window.current.saturating_add(cost.get());
         }
         state.replace(own);
-        Marks::default()
+        Marks::one(own.end)
     }
 
     fn refundable(
@@ -160,9 +165,9 @@ impl Transition for Windows {
         permits: u64,
     ) -> Refunded {
         let permits = permits.min(charge.cost.get());
-        let (now, charged_for) = (nanos(now), nanos(charge.at));
-        let counts =
-            state.at(now, self.fades()).filter_map(|mut it| it.count_of(charged_for).copied());
+        let (charged_for, own) = self.place_of(charge);
+        let windows = state.at(nanos(now), self.fades());
+        let counts = windows.filter_map(|mut window| window.count_of(charged_for, own).copied());
         let back = counts.map(|count| count.min(permits));
         let (least, most) =
             back.fold((u64::MAX, 0), |(least, most), back| (least.min(back), most.max(back)));
@@ -171,9 +176,10 @@ impl Transition for Windows {
 
     fn give_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) {
         let permits = permits.min(charge.cost.get());
+        let (charged_for, own) = self.place_of(charge);
         for window in &mut state.0 {
             if let Some(mut present) = window.at(nanos(now), self.fades())
-                && let Some(count) = present.count_of(nanos(charge.at))
+                && let Some(count) = present.count_of(charged_for, own)
             {
                 *count = count.saturating_sub(permits);
                 // It stays also if nothing is left in it, because the clock may step back to before it.
@@ -199,9 +205,10 @@ impl Transition for Windows {
         Usage::new(self.limit, remaining, reset_after)
     }
 
-    /// A state that another quota may still count is not fresh for this one either.
-    fn is_fresh(&self, state: &Counts, now: Timestamp) -> bool {
-        state.at(nanos(now), self.fades()).next().is_none()
+    fn fresh_after(&self, state: &Counts, now: Timestamp) -> Duration {
+        let (now, fades) = (nanos(now), self.fades());
+        let ends = state.at(now, fades).map(|window| window.fresh_at(fades));
+        Duration::from_nanos(ends.max().map_or(0, |end| end - now))
     }
 
     /// Behind windows of other lengths nothing is promised: a window that opens when one of them ends may
@@ -210,10 +217,5 @@ impl Transition for Windows {
         let mut windows = state.at(nanos(now), self.fades());
         let has_others = windows.any(|window| window.length != self.length);
         Duration::from_nanos(if has_others { 0 } else { self.horizon })
-    }
-
-    /// The state has a window for each length, so what it counts never ends early.
-    fn shared(&self, _state: &mut Counts, _now: Timestamp) -> Self {
-        *self
     }
 }

@@ -1,6 +1,6 @@
 //! How a limiter in memory is built.
 
-use super::{handle::Handle, keyed::MemoryLimiter, states::States};
+use super::{handle::Handle, keyed::MemoryLimiter, on_full::OnFull, states::States};
 use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -21,6 +21,7 @@ pub struct Builder<C = SystemClock> {
     keys: usize,
     entries_per_key: usize,
     wide_states: bool,
+    on_full: OnFull,
     clock: C,
 }
 
@@ -53,6 +54,7 @@ impl MemoryLimiter {
             keys: Builder::DEFAULT_CAPACITY,
             entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
             wide_states: false,
+            on_full: OnFull::Refuse,
             clock: SystemClock::new(),
         }
     }
@@ -66,11 +68,9 @@ impl<C: Clock> Builder<C> {
     /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 400 bytes a key in
     /// all.
     ///
-    /// A new key that finds no room shares a debt with other such keys until an earlier key has
-    /// recovered; keys that have a place keep it. If nothing else is charged, it waits at most until the
-    /// slowest of these keys has recovered. [`Usage::is_shared`](crate::Usage::is_shared) reports it.
-    /// Since a key's place depends on its hash, a few keys share before the limiter is full: with GCRA
-    /// about one in 100,000, with another algorithm one in 1,000.
+    /// A new key that finds no free slot is refused until one of its slots is free: see
+    /// [`on_full`](Self::on_full). Keys that have a slot keep it. Since a key's place depends on its hash, a
+    /// few keys find none before the limiter is full: up to three in 100,000.
     pub fn capacity(self, keys: usize) -> Self {
         Self { keys, ..self }
     }
@@ -91,10 +91,19 @@ impl<C: Clock> Builder<C> {
         Self { wide_states: true, ..self }
     }
 
+    /// Sets what happens to a new key while the table has no free slot for it. The default is to refuse it
+    /// until the first of its slots is free, which is its `retry_after`.
+    ///
+    /// Such decisions have the [source](crate::Decision::source) [`Source::FullTable`](crate::Source), and
+    /// [`MemoryLimiter::times_full`] counts them: then the [capacity](Self::capacity) is too small.
+    pub fn on_full(self, on_full: OnFull) -> Self {
+        Self { on_full, ..self }
+    }
+
     /// Sets the clock that the limiter reads.
     pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
-        let Self { policy, keys, entries_per_key, wide_states, .. } = self;
-        Builder { policy, keys, entries_per_key, wide_states, clock }
+        let Self { policy, keys, entries_per_key, wide_states, on_full, .. } = self;
+        Builder { policy, keys, entries_per_key, wide_states, on_full, clock }
     }
 
     /// Returns the limiter.
@@ -118,7 +127,7 @@ impl<C: Clock> Builder<C> {
 
     fn limiter(self) -> MemoryLimiter<C> {
         let entries = self.keys.saturating_mul(self.entries_per_key);
-        let states = States::new(self.policy, self.keys, entries, self.wide_states);
+        let states = States::new(self.policy, self.keys, entries, self.wide_states, self.on_full);
         MemoryLimiter::of(Handle::new(states, self.keys, self.clock))
     }
 }

@@ -108,6 +108,13 @@ impl<C: Clock> MemoryLimiter<C> {
         self.handle.states.known_quotas()
     }
 
+    /// Returns how many decisions had no state so far, because the table had no free slot for their keys: see
+    /// [`Builder::on_full`](crate::Builder::on_full).
+    #[must_use]
+    pub fn times_full(&self) -> u64 {
+        self.handle.states.times_full()
+    }
+
     /// Charges one permit to `key` if it fits now.
     #[inline(always)]
     pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Decision {
@@ -143,14 +150,14 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
-    /// back: see [`Limiter::refund`]. Nothing comes back to a key that has no place of its own.
+    /// back: see [`Limiter::refund`].
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
         self.handle.refund(&receipt)
     }
 
-    /// Makes `key` fresh, unless it has no place of its own.
+    /// Makes `key` fresh.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
         self.handle.reset(self.hash(&key.into()));
     }

@@ -18,9 +18,9 @@ use std::{
 };
 
 use super::{
+    place::part_of,
     present::Present,
     states::{Outcome, States},
-    table::part_of,
 };
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
@@ -116,7 +116,7 @@ impl Queue {
             let Waiter { ref states, cost, deadline, due, .. } = *waiter;
             let outcome = if due <= now && due < Timestamp::MAX {
                 let outcome = states.take(self.hash, &|| now, Some(due), cost, Duration::ZERO);
-                if let (Some(wait), None) = (outcome.0.retry_after(), outcome.1) {
+                if let Some(wait) = wait_of(&outcome) {
                     // Something was charged that was not foreseen.
                     if due < now {
                         self.restart();
@@ -163,8 +163,7 @@ impl Queue {
         let now = present.now;
         let take = || states.take(hash, &|| now, None, cost, Duration::ZERO);
         let outcome = self.refusal(states, cost).unwrap_or_else(take);
-        let wait = outcome.0.retry_after().filter(|_| outcome.1.is_none());
-        let wait = wait.filter(|wait| *wait <= longest_wait(states));
+        let wait = wait_of(&outcome).filter(|wait| *wait <= longest_wait(states));
         let due = wait.map(|wait| now.saturating_add(wait));
         let in_time = |due: &Timestamp| {
             deadline.is_none_or(|deadline| present.by_the_clock(*due) <= deadline)
@@ -241,8 +240,10 @@ impl Queue {
             return None;
         };
         let forecast = self.forecast.get_or_insert_with(|| {
-            let (state, _) = states.read(hash, &|| now, |_, state, _| state.clone());
-            Forecast { state, last: now, next: *first }
+            let copy = states.read(hash, &|| now, |_, state, _| (state.clone(), now));
+            // A key without a slot has to wait for one.
+            let (state, last) = copy.unwrap_or_else(|full| (State::Fresh, full.free_at()));
+            Forecast { state, last, next: *first }
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
@@ -274,7 +275,10 @@ impl Queue {
             let read = |rule: &Rule, state: &State, _| {
                 (rule.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
             };
-            let ((wait, copy), _) = states.read(self.hash, &|| now, read);
+            let (wait, copy) = states.read(self.hash, &|| now, read).unwrap_or_else(|full| {
+                // A key without a slot has to wait for one.
+                (Some(full.wait), None)
+            });
             // A cost that never fits is due at once, to be refused.
             *due = now.saturating_add(wait.unwrap_or_default());
             self.forecast = copy.map(|state| Forecast { state, last: now, next });
@@ -370,6 +374,11 @@ fn wake_all(wakers: Vec<Waker>) {
     {
         resume_unwind(first);
     }
+}
+
+/// Returns how long a refused request has to wait, `None` if it was admitted or never fits.
+fn wait_of((decision, _): &Outcome) -> Option<Duration> {
+    decision.retry_after().filter(|_| !decision.is_admitted())
 }
 
 /// Returns a refusal of what would have to wait.

@@ -72,12 +72,6 @@ impl Slot {
         is_same
     }
 
-    /// Stores a tag and a word that only one thread changes at a time.
-    pub(super) fn set(&self, (tag, word): (u64, u64)) {
-        self.tag.store(tag, Ordering::Release);
-        self.word.store(free_of_busy(word), Ordering::Release);
-    }
-
     #[inline]
     fn swap(&self, found: u64, word: u64) -> bool {
         self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -3,12 +3,15 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
+    on_full::OnFull,
+    place::Full,
     table::Table,
     words::{Now, Numbered, Words},
 };
 use crate::{
-    Cost, Decision, Error, KnownQuotas, Policy, Timestamp, Usage,
+    Cost, Decision, Error, KnownQuotas, Policy, Source, Timestamp, Usage,
     algorithm::{Charge, Marks, Rule, State, Tat, Transition, ticks::ticks},
+    sync::{AtomicU64, Ordering},
 };
 
 /// The states of a limiter under one policy, by the hash of the key. A clone has the same states.
@@ -16,6 +19,14 @@ use crate::{
 pub(super) struct States {
     pub(super) policy: Policy,
     store: Store,
+    full: Arc<OnFullTable>,
+}
+
+/// What happens to keys for which the table is full, and how often that was.
+#[derive(Default)]
+struct OnFullTable {
+    is_admitted: bool,
+    times: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -50,7 +61,13 @@ pub(crate) struct Taken {
 impl States {
     /// Returns the states of so many keys, whose logs have up to `max_entries` entries together.
     /// Wide states are in the table.
-    pub(super) fn new(policy: Policy, keys: usize, max_entries: usize, wide: bool) -> Self {
+    pub(super) fn new(
+        policy: Policy,
+        keys: usize,
+        max_entries: usize,
+        wide: bool,
+        on_full: OnFull,
+    ) -> Self {
         let store = match policy.rule() {
             Rule::Gcra(gcra) if !wide => {
                 let (words, own) = Words::new(keys, gcra);
@@ -58,7 +75,9 @@ impl States {
             }
             _ => Store::Table(Arc::new(Table::new(keys, max_entries))),
         };
-        Self { policy, store }
+        let is_admitted = on_full == OnFull::Admit;
+        let full = Arc::new(OnFullTable { is_admitted, times: AtomicU64::new(0) });
+        Self { policy, store, full }
     }
 
     /// Returns the same states under another policy.
@@ -71,7 +90,7 @@ impl States {
             }
             (store, _) => store.clone(),
         };
-        Ok(Self { policy: policy.clone(), store })
+        Ok(Self { policy: policy.clone(), store, full: Arc::clone(&self.full) })
     }
 
     /// Returns how many quotas are known, if that is limited.
@@ -128,49 +147,81 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        let (((decision, charge), epoch), is_shared) = match &self.store {
+        let decided = match &self.store {
             Store::Words(words, own) => words.with(own, hash, clock, due, |tat, at| {
                 (own.gcra.decide(tat, at, cost, within), words.epoch.get())
             }),
-            Store::Table(table) => table.with(hash, self.rule(), clock, due, |rule, state, at| {
-                (rule.decide(state, at, cost, within), table.epoch.get())
+            Store::Table(table) => table.with(hash, self.rule(), clock, due, |state, at| {
+                (self.rule().decide(state, at, cost, within), table.epoch.get())
             }),
         };
-        let charged = charge.map(|charge| Charged { charge, epoch });
-        (if is_shared { decision.shared() } else { decision }, charged)
+        match decided {
+            Ok(((decision, charge), epoch)) => {
+                (decision, charge.map(|charge| Charged { charge, epoch }))
+            }
+            Err(full) => {
+                self.full.times.fetch_add(1, Ordering::Relaxed);
+                (self.without_state(&full, cost), None)
+            }
+        }
     }
 
-    /// Reads the state of a key, which may be shared, by the rule that applies to it.
+    /// Returns the decision on a cost of a key for which the table is full.
+    fn without_state(&self, full: &Full, cost: Cost) -> Decision {
+        let (rule, fresh, free_at) = (self.rule(), &State::Fresh, full.free_at());
+        let decision = if self.full.is_admitted {
+            Decision::admitted(rule.usage(fresh, free_at))
+        } else {
+            let wait = rule.wait(fresh, free_at, cost).map(|wait| full.wait.saturating_add(wait));
+            Decision::refused(self.usage_without_state(full), wait)
+        };
+        decision.with_source(Source::FullTable)
+    }
+
+    /// Returns the usage of a key for which the table is full: nothing is left, or all.
+    fn usage_without_state(&self, full: &Full) -> Usage {
+        let fresh = self.rule().usage(&State::Fresh, full.free_at());
+        if self.full.is_admitted {
+            return fresh;
+        }
+        Usage::new(fresh.limit(), 0, full.wait).of_limit(fresh.limit_index())
+    }
+
+    /// Reads the state of a key by the rule that applies to it.
     pub(super) fn read<R>(
         &self,
         hash: u64,
         clock: Now<'_>,
         read: impl Fn(&Rule, &State, Timestamp) -> R,
-    ) -> (R, bool) {
+    ) -> Result<R, Full> {
         match &self.store {
             Store::Words(words, own) => words.with(own, hash, clock, None, |tat: &mut Tat, now| {
                 read(self.rule(), &State::Gcra(*tat), now)
             }),
             Store::Table(table) => {
-                table
-                    .with(hash, self.rule(), clock, None, |rule, state, now| read(rule, state, now))
+                let rule = self.rule();
+                table.with(hash, rule, clock, None, |state, now| read(rule, state, now))
             }
         }
     }
 
     pub(super) fn usage(&self, hash: u64, clock: Now<'_>) -> Usage {
-        let (usage, is_shared) = self.read(hash, clock, Rule::usage);
-        if is_shared { usage.shared() } else { usage }
+        let usage = self.read(hash, clock, Rule::usage);
+        usage.unwrap_or_else(|full| self.usage_without_state(&full))
     }
 
     /// Returns the decision on `cost`, with the usage before it, and charges nothing.
     pub(super) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
-        let (decision, is_shared) =
-            self.read(hash, clock, |rule, state, now| match rule.wait(state, now, cost) {
-                Some(Duration::ZERO) => Decision::admitted(rule.usage(state, now)),
-                wait => Decision::refused(rule.refusing(state, now, cost), wait),
-            });
-        if is_shared { decision.shared() } else { decision }
+        let decide = |rule: &Rule, state: &State, now| match rule.wait(state, now, cost) {
+            Some(Duration::ZERO) => Decision::admitted(rule.usage(state, now)),
+            wait => Decision::refused(rule.refusing(state, now, cost), wait),
+        };
+        self.read(hash, clock, decide).unwrap_or_else(|full| self.without_state(&full, cost))
+    }
+
+    /// Returns how often there was no state, because the table was full.
+    pub(super) fn times_full(&self) -> u64 {
+        self.full.times.load(Ordering::Relaxed)
     }
 
     /// Gives back up to `permits` of a charge, and returns how many came back: none in a later epoch.
@@ -190,7 +241,7 @@ impl States {
         back.unwrap_or(0)
     }
 
-    /// Makes a key fresh, unless it has no place of its own.
+    /// Makes a key fresh.
     pub(super) fn reset(&self, hash: u64, clock: Now<'_>) {
         match &self.store {
             Store::Words(words, own) => {

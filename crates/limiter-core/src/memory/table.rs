@@ -1,18 +1,22 @@
 //! A bounded table of states of any size, one a key, under locks.
 
-use super::words::{Epoch, Now, index};
+use core::{mem, time::Duration};
+
+use super::{
+    place::{Full, index, second_index},
+    words::{Epoch, Now},
+};
 use crate::{
     Timestamp,
     algorithm::{Rule, State, Transition},
-    sync::{AtomicUsize, Mutex, Ordering, lock, try_lock},
+    sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock, try_lock},
 };
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///
-/// The table is cut into lines, each under its own lock, and a hash belongs to one line. A fresh
-/// state is a free slot. If a line is full of debtors, the keys that find no slot share one more
-/// state, of bounded size. A key that finds a slot later starts from that state, so a flood of keys
-/// makes newcomers wait, and never gives a key a new allowance.
+/// The table is cut into lines, each under its own lock, and a hash belongs to two of them. A fresh
+/// state is a free slot. A key gets a slot while both of its lines are locked, the one with the lower index
+/// first, so it never has two. If both are full of debtors, the table is [`Full`] for the key.
 pub(super) struct Table {
     /// Not empty.
     lines: Box<[Mutex<Line>]>,
@@ -25,19 +29,15 @@ pub(super) struct Table {
     pub(super) epoch: Epoch,
 }
 
-/// With half of them in use on average, one key in 1,250 finds its line full.
+/// With half of them in use on average, one key in 1,250 finds its first line full, and no more than three in
+/// 100,000 both.
 const SLOTS: usize = 16;
 
 /// How many lines a charge searches for entries to free.
 const MOST_SEARCHED: usize = 4;
 
 #[derive(Default)]
-struct Line {
-    slots: [Slot; SLOTS],
-    /// What the keys without a slot owe together. Logs have one entry here: in a flood, longer ones
-    /// would take all the entries that there may be (`cargo xtask bench flood`).
-    shared: State,
-}
+struct Line([Slot; SLOTS]);
 
 #[derive(Default)]
 struct Slot {
@@ -45,14 +45,25 @@ struct Slot {
     state: State,
 }
 
+/// A locked line.
+type Locked<'a> = Option<MutexGuard<'a, Line>>;
+
+/// Returns the slots of locked lines.
+fn slots<'a>(lines: &'a mut [Locked<'_>]) -> impl Iterator<Item = &'a mut Slot> {
+    lines.iter_mut().flatten().flat_map(|line| &mut line.0)
+}
+
+fn slot_of<'a>(hash: u64, lines: &'a mut [Locked<'_>]) -> Option<&'a mut Slot> {
+    slots(lines).find(|slot| slot.hash == hash)
+}
+
 impl Table {
     /// Returns a table for `keys` debtors, whose logs have up to `max_entries` entries together. It
     /// has twice as many slots as keys, since lines do not fill evenly.
     pub(super) fn new(keys: usize, max_entries: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS).max(1);
-        let lines = (0..lines).map(|_| Mutex::new(Line::default())).collect();
         Self {
-            lines,
+            lines: (0..lines).map(|_| Mutex::default()).collect(),
             entries: AtomicUsize::new(0),
             max_entries,
             searched: AtomicUsize::new(0),
@@ -60,8 +71,8 @@ impl Table {
         }
     }
 
-    /// Changes the state of a key, or that which it shares, at present or when a waiter was `due`, by
-    /// the rule that `change` receives. Returns whether the debt of other keys counted.
+    /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one if
+    /// the change charges it.
     ///
     /// The clock is read under the lock, so that no state is later than the present unless the clock
     /// steps back.
@@ -71,45 +82,46 @@ impl Table {
         rule: &Rule,
         clock: Now<'_>,
         due: Option<Timestamp>,
-        change: impl FnOnce(&Rule, &mut State, Timestamp) -> R,
-    ) -> (R, bool) {
-        let mut line = lock(part_of(&self.lines, hash));
+        change: impl FnOnce(&mut State, Timestamp) -> R,
+    ) -> Result<R, Full> {
+        let change_slot = |slot: &mut Slot, now| {
+            let at = due.filter(|due| rule.is_possible(&slot.state, *due)).unwrap_or(now);
+            self.apply(rule, &mut slot.state, at, |state| change(state, at))
+        };
+        let mut first = [Some(self.first(hash))];
+        if let Some(slot) = slot_of(hash, &mut first) {
+            let (now, growth) = (clock(), slot.state.growth());
+            self.free_recovered_logs(&mut first, growth, rule, now);
+            if let Some(slot) = slot_of(hash, &mut first) {
+                return Ok(change_slot(slot, now));
+            }
+        }
+        drop(first);
+        let mut lines = self.both(hash);
         let now = clock();
-        let at = |state: &State| due.filter(|due| rule.is_possible(state, *due)).unwrap_or(now);
-        let own = line.slots.iter().find(|slot| slot.hash == hash);
-        let growth = own.map_or(1, |own| own.state.growth());
-        if growth > self.spare() {
-            self.free_recovered_logs(&mut line, growth, rule, now);
+        let growth = slot_of(hash, &mut lines).map_or(1, |slot| slot.state.growth());
+        self.free_recovered_logs(&mut lines, growth, rule, now);
+        if let Some(slot) = slot_of(hash, &mut lines) {
+            return Ok(change_slot(slot, now));
         }
-        let Line { slots, shared } = &mut *line;
-        if let Some(Slot { state, .. }) = slots.iter_mut().find(|slot| slot.hash == hash) {
-            let at = at(state);
-            return (self.apply(rule, state, at, |state| change(rule, state, at)), false);
+        if let Some(slot) = slots(&mut lines).find(|slot| rule.is_fresh(&slot.state, now)) {
+            let mut newcomer = Slot { hash, state: State::Fresh };
+            let result = change_slot(&mut newcomer, now);
+            if newcomer.state != State::Fresh {
+                let former = mem::replace(slot, newcomer);
+                self.entries.fetch_sub(former.state.entries(), Ordering::Relaxed);
+            }
+            return Ok(result);
         }
-        let at = at(shared);
-        self.apply(rule, shared, at, |_| ());
-        let is_shared = !rule.is_fresh(shared, at);
-        let mut start = if is_shared { shared.clone() } else { State::Fresh };
-        let asking = rule.shared(&mut start, at);
-        let mut state = start.clone();
-        let result = change(&asking, &mut state, at);
-        if state == start {
-            // If nothing was charged, the slot stays free.
-            return (result, is_shared);
+        let mut wait = Duration::MAX;
+        for Slot { state, .. } in slots(&mut lines) {
+            // Their keys may never come back to have them repaired.
+            if !rule.is_possible(state, now) {
+                self.apply(rule, state, now, |_| ());
+            }
+            wait = wait.min(rule.fresh_after(state, now));
         }
-        if let Some(slot) = slots.iter_mut().find(|slot| rule.is_fresh(&slot.state, now)) {
-            self.account(slot.state.entries(), &state);
-            *slot = Slot { hash, state };
-            return (result, is_shared);
-        }
-        // The keys of impossible states may never come back to have them repaired.
-        for slot in slots.iter_mut().filter(|slot| !rule.is_possible(&slot.state, now)) {
-            self.apply(rule, &mut slot.state, now, |_| ());
-        }
-        let before = shared.entries();
-        *shared = state;
-        self.account(before, shared);
-        (result, true)
+        Err(Full { now, wait })
     }
 
     /// Changes the state of a key that has a slot.
@@ -120,10 +132,27 @@ impl Table {
         clock: Now<'_>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> Option<R> {
-        let mut line = lock(part_of(&self.lines, hash));
-        let slot = line.slots.iter_mut().find(|slot| slot.hash == hash)?;
+        let mut lines = self.both(hash);
+        let slot = slot_of(hash, &mut lines)?;
         let now = clock();
         Some(self.apply(rule, &mut slot.state, now, |state| change(state, now)))
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    fn first(&self, hash: u64) -> MutexGuard<'_, Line> {
+        lock(&self.lines[index(hash, self.lines.len())])
+    }
+
+    /// Locks both lines of a key, in the order of their indices, and returns the first one first.
+    #[expect(clippy::indexing_slicing, reason = "the indices are below the length")]
+    fn both(&self, hash: u64) -> [Locked<'_>; 2] {
+        let (first, second) = (index(hash, self.lines.len()), second_index(hash, self.lines.len()));
+        let lock = |index: usize| Some(lock(&self.lines[index]));
+        if first == second {
+            return [lock(first), None];
+        }
+        let (lower, upper) = (lock(first.min(second)), lock(first.max(second)));
+        if first < second { [lower, upper] } else { [upper, lower] }
     }
 
     fn apply<R>(
@@ -159,35 +188,36 @@ impl Table {
         }
     }
 
-    /// Frees the entries of logs that have recovered until so many are spare: in this line, and in a few
+    /// Frees the entries of logs that have recovered until so many are spare: in these lines, and in a few
     /// others, in turn. Their keys may never come back, and would hold them for ever.
-    fn free_recovered_logs(&self, line: &mut Line, growth: usize, rule: &Rule, now: Timestamp) {
-        self.free_recovered_logs_of(line, rule, now);
+    fn free_recovered_logs(
+        &self,
+        lines: &mut [Locked<'_>],
+        growth: usize,
+        rule: &Rule,
+        now: Timestamp,
+    ) {
+        if growth <= self.spare() {
+            return;
+        }
+        self.free_recovered_logs_of(lines, rule, now);
         for _ in 0..MOST_SEARCHED {
             if growth <= self.spare() {
                 return;
             }
             let next = self.searched.fetch_add(1, Ordering::Relaxed) % self.lines.len();
-            // Not if another thread uses it, because that may wait for this line.
-            if let Some(mut next) = self.lines.get(next).and_then(try_lock) {
-                self.free_recovered_logs_of(&mut next, rule, now);
-            }
+            // Not if a thread uses it, because that may wait for a line of this one.
+            let line = self.lines.get(next).and_then(try_lock);
+            self.free_recovered_logs_of(&mut [line], rule, now);
         }
     }
 
-    fn free_recovered_logs_of(&self, line: &mut Line, rule: &Rule, now: Timestamp) {
-        for Slot { state, .. } in &mut line.slots {
+    fn free_recovered_logs_of(&self, lines: &mut [Locked<'_>], rule: &Rule, now: Timestamp) {
+        for Slot { state, .. } in slots(lines) {
             if state.entries() > 0 && rule.is_fresh(state, now) {
                 self.entries.fetch_sub(state.entries(), Ordering::Relaxed);
                 *state = State::Fresh;
             }
         }
     }
-}
-
-/// Returns which of the parts of a table a hash belongs to.
-#[inline]
-#[expect(clippy::indexing_slicing, reason = "the index is below the length")]
-pub(super) fn part_of<T>(parts: &[T], hash: u64) -> &T {
-    &parts[index(hash, parts.len())]
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, pin::Pin, time::Duration};
 
-use super::{acquire::Acquire, handle::Handle, states::States};
+use super::{acquire::Acquire, handle::Handle, on_full::OnFull, states::States};
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, SystemClock, Timer, Usage,
 };
@@ -37,7 +37,7 @@ impl<C: Clock> UnkeyedLimiter<C> {
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         // One log is bounded by its own limit.
-        Self(Handle::new(States::new(policy, 1, usize::MAX, false), 1, clock))
+        Self(Handle::new(States::new(policy, 1, usize::MAX, false, OnFull::Refuse), 1, clock))
     }
 
     /// Returns the policy that this handle enforces.

@@ -4,10 +4,10 @@
 //! its own quota takes no lock. Everything else happens under a lock that the key always takes, so no
 //! key gets two slots: a slot whose debt has drained is claimed, and the quota in a tag is changed.
 //!
-//! If all slots of a key are taken by debtors, the key shares one more slot with other such keys. A key
-//! that finds a slot later starts from the shared debt.
+//! If all slots of a key are taken by debtors, the key has no state: the table is [`Full`] for it.
 
 use super::{
+    place::{Full, index, part_of, second_index},
     quotas::{Number, Quotas},
     slot::{BUSY, Slot, number, tag},
 };
@@ -15,7 +15,7 @@ use crate::{
     Cost, Error, KnownQuotas, Timestamp,
     algorithm::{
         Gcra, Tat, Transition,
-        ticks::{left, ticks},
+        ticks::{left, ticks, time},
     },
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
 };
@@ -45,10 +45,7 @@ impl Epoch {
 pub(super) struct Words {
     /// In pairs of neighbours.
     lines: Box<[[Line; NEIGHBOURS]]>,
-    /// For each group of lines, what the keys owe together that found no slot in their lines. The first
-    /// line of a key decides. Changed under the lock of the group.
-    shared: Box<[Slot]>,
-    /// Each is the lock of many groups.
+    /// Each is the lock of the keys with a part of the hashes, whose first lines are neighbours.
     locks: Box<[Mutex<()>]>,
     quotas: Quotas,
     pub(super) epoch: Epoch,
@@ -58,8 +55,6 @@ pub(super) struct Words {
 const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
 
 const NEIGHBOURS: usize = if cfg!(loom) { 1 } else { 2 };
-
-const LINES_OF_GROUP: usize = 4;
 
 const MOST_LOCKS: usize = 256;
 
@@ -94,11 +89,9 @@ impl Words {
     /// slots, since lines do not fill evenly.
     pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
         let pairs = if cfg!(loom) { 1 } else { pairs_for(keys) };
-        let groups = (pairs * NEIGHBOURS).div_ceil(LINES_OF_GROUP);
         let words = Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),
-            shared: (0..groups).map(|_| Slot::default()).collect(),
-            locks: (0..groups.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
+            locks: (0..pairs.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
             quotas: Quotas::new(gcra.writer),
             epoch: Epoch::default(),
         };
@@ -147,8 +140,8 @@ impl Words {
         }
     }
 
-    /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one
-    /// if the change charges it, or charges what it shares. Returns whether the debt of other keys counted.
+    /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one if
+    /// the change charges it.
     ///
     /// `change` may run several times; the last run counts.
     pub(super) fn with<R>(
@@ -158,39 +151,26 @@ impl Words {
         clock: Now<'_>,
         due: Option<Timestamp>,
         mut change: impl FnMut(&mut Tat, Timestamp) -> R,
-    ) -> (R, bool) {
-        let (shared, _lock) = self.group(hash);
+    ) -> Result<R, Full> {
+        let _lock = self.lock(hash);
         loop {
             if let Some(found) = self.find(hash) {
                 match self.update(own, found, clock, due, &mut change) {
-                    Some(result) => return (result, false),
+                    Some(result) => return Ok(result),
                     None => continue,
                 }
             }
             let now = clock();
-            let mut start = self.state(own, shared.found());
-            let at = due.filter(|due| own.gcra.is_possible(&start, *due)).unwrap_or(now);
-            if self.advance(own, &mut start, at) {
-                shared.set((shared.tag(), start.at));
-            }
-            let is_shared = start.debt(ticks(at)) > 0;
-            // The quota itself stays the same.
-            let _ = own.gcra.shared(&mut start, at);
-            let mut tat = start;
-            let result = change(&mut tat, at);
-            if tat == start {
-                // A refusal takes no slot.
-                return (result, is_shared);
-            }
-            let charged = (tag(hash, own.number), tat.at);
             let Some((slot, found)) = self.free(hash, ticks(now)) else {
                 // Their keys may never come back to have them repaired.
                 self.slots(hash).for_each(|slot| self.repair(own, slot, clock));
-                shared.set(charged);
-                return (result, true);
+                return Err(self.full(hash, now));
             };
-            if slot.replace(found, charged) {
-                return (result, is_shared);
+            let mut tat = Tat::default();
+            let result = change(&mut tat, due.unwrap_or(now));
+            let is_charged = tat != Tat::default();
+            if !is_charged || slot.replace(found, (tag(hash, own.number), tat.at)) {
+                return Ok(result);
             }
         }
     }
@@ -203,7 +183,7 @@ impl Words {
         clock: Now<'_>,
         mut change: impl FnMut(&mut Tat, Timestamp) -> R,
     ) -> Option<R> {
-        let (_, _lock) = self.group(hash);
+        let _lock = self.lock(hash);
         while let Some(found) = self.find(hash) {
             let result = self.update(own, found, clock, None, &mut change);
             if result.is_some() {
@@ -231,7 +211,10 @@ impl Words {
         // After the word was read: before, the debt could seem impossible.
         let now = clock();
         let mut tat = before;
-        self.advance(own, &mut tat, now);
+        if !own.gcra.is_possible(&tat, now) {
+            self.epoch.begin();
+            own.gcra.advance(&mut tat, now);
+        }
         let result = change(&mut tat, due.unwrap_or(now));
         let writer = if tat.writer == before.writer { number(found.0) } else { own.number };
         let is_current = if tat == before {
@@ -240,16 +223,6 @@ impl Words {
             slot.replace(found, (tag(found.0 >> Number::BITS, writer), tat.at))
         };
         is_current.then_some(result)
-    }
-
-    /// Replaces a state that is impossible at `now`, and returns whether it was.
-    fn advance(&self, own: &Numbered, state: &mut Tat, now: Timestamp) -> bool {
-        let is_impossible = !own.gcra.is_possible(state, now);
-        if is_impossible {
-            self.epoch.begin();
-            own.gcra.advance(state, now);
-        }
-        is_impossible
     }
 
     fn repair(&self, own: &Numbered, slot: &Slot, clock: Now<'_>) {
@@ -303,21 +276,19 @@ impl Words {
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     fn others(&self, hash: u64) -> &[Line; NEIGHBOURS] {
-        &self.lines[index(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.lines.len())]
+        &self.lines[second_index(hash, self.lines.len())]
     }
 
-    /// Returns the shared slot of a key, and its lock.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "each line belongs to a group, and there is a lock"
-    )]
-    fn group(&self, hash: u64) -> (&Slot, MutexGuard<'_, ()>) {
-        let group = index(hash, self.lines.len() * NEIGHBOURS) / LINES_OF_GROUP;
-        let shared = &self.shared[group];
-        // Before the lock, so that it is loaded together with the lines: otherwise a fresh key takes a
-        // fifth longer (`cargo xtask bench memory`).
-        let _ = shared.found();
-        (shared, lock(&self.locks[group % self.locks.len()]))
+    /// Locks the lines of a key against other keys that take or leave a slot.
+    fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
+        lock(part_of(&self.locks, hash))
+    }
+
+    /// Returns when the first of a key's slots is free.
+    fn full(&self, hash: u64, now: Timestamp) -> Full {
+        let ends = self.slots(hash).map(Slot::word).filter(|word| *word != BUSY);
+        let first = ends.map(|word| left(word, ticks(now))).min().unwrap_or(0);
+        Full { now, wait: time(first) }
     }
 }
 
@@ -329,20 +300,13 @@ impl Line {
         for slot in &self.0 {
             let (tag, word) = slot.found();
             let age = if tag == 0 { u64::MAX } else { left(now, word) };
-            if age > 0 && word != BUSY {
+            if word != BUSY && (tag == 0 || left(word, now) == 0) {
                 free += 1;
-                if age > longest {
+                if place.is_none() || age > longest {
                     (longest, place) = (age, Some((slot, (tag, word))));
                 }
             }
         }
         (free, place)
     }
-}
-
-/// Maps the high bits of a hash onto the indices of any length: the tag has the low ones.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a product over 2^64 is below the length")]
-pub(super) fn index(hash: u64, length: usize) -> usize {
-    ((u128::from(hash) * length as u128) >> 64) as usize
 }

@@ -9,6 +9,7 @@ mod clock;
 mod conformance;
 mod entries;
 mod extremes;
+mod full_table;
 mod interface;
 mod keys;
 mod laws;
@@ -20,7 +21,6 @@ mod quotas;
 mod refunds;
 #[cfg(feature = "serde")]
 mod serde;
-mod sharing;
 mod threads;
 mod turns;
 mod usages;

@@ -32,9 +32,7 @@ pub fn a_changed_quota_keeps_the_debt(subject: &mut impl Operations, scenario: &
             continue;
         }
         for (other, (before, after)) in policies.iter().zip(before.iter().zip(&after)) {
-            // A key that gets a place of its own leaves the debts of others behind.
-            let same_limit = before.limit_index() == after.limit_index()
-                && before.is_shared() == after.is_shared();
+            let same_limit = before.limit_index() == after.limit_index();
             let counts = counts_for(policy, other) || (before.used() > 0 && same_limit);
             let taken = if counts { cost.get() } else { 0 };
             let kept = if same_limit { before.used().saturating_add(taken) } else { taken };

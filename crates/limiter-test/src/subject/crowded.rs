@@ -6,7 +6,7 @@ use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usag
 
 use super::{InMemory, Operations, Subject};
 
-/// A limiter in memory whose table other keys have filled, so that keys share their debts.
+/// A limiter in memory whose table other keys have filled, so that a key may find no slot.
 #[derive(Debug)]
 pub struct Crowded {
     limiter: InMemory,

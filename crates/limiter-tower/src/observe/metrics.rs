@@ -27,9 +27,14 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
         counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
             .increment(1);
     }
-    // The usage of a decision without a state is a placeholder.
-    if let Some(decision) = event.decision.filter(|it| it.source() != Source::Failure) {
-        record_usage(&policy, decision);
+    match event.decision.map(|decision| (decision, decision.source())) {
+        // The usage of a decision without a state is a placeholder.
+        None | Some((_, Source::Failure)) => {}
+        Some((_, Source::FullTable)) => {
+            counter!("ratelimit_full_table_total", "policy" => policy, "result" => event.outcome.name())
+                .increment(1);
+        }
+        Some((decision, _)) => record_usage(&policy, decision),
     }
 }
 
@@ -41,9 +46,6 @@ fn record_usage(policy: &SharedString, decision: &Decision) {
     histogram!("ratelimit_window_utilization", "policy" => policy.clone()).record(utilization);
     if utilization > NEAR {
         counter!("ratelimit_near_limit_total", "policy" => policy.clone()).increment(1);
-    }
-    if decision.usage().is_shared() {
-        counter!("ratelimit_shared_total", "policy" => policy.clone()).increment(1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A store that fails: the setting is applied, and each change is logged once.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,9 @@ use std::{
 };
 
 use http::StatusCode;
-use limiter_core::{Answer, Decision, Error, ErrorKind, Limiter, Policy, Quota, Source, Usage};
+use limiter_core::{
+    Answer, Decision, Error, ErrorKind, Limiter, MemoryLimiter, Policy, Quota, Source, Usage,
+};
 use limiter_test::fake::Fake;
 #[cfg(feature = "tracing")]
 use limiter_test::log::Log;
@@ -82,6 +85,8 @@ async fn a_decision_without_a_state_has_no_fields() {
         (Decision::admitted(usage), Source::Failure, StatusCode::OK, false),
         (Decision::refused(usage, wait), Source::Failure, StatusCode::SERVICE_UNAVAILABLE, false),
         (Decision::refused(usage, wait), Source::Local, StatusCode::TOO_MANY_REQUESTS, true),
+        (Decision::admitted(usage), Source::FullTable, StatusCode::OK, false),
+        (Decision::refused(usage, wait), Source::FullTable, StatusCode::TOO_MANY_REQUESTS, true),
     ];
     for (decision, source, status, has_fields) in rows {
         let decision = decision.with_source(source);
@@ -92,6 +97,22 @@ async fn a_decision_without_a_state_has_no_fields() {
         assert_eq!(response.status(), status);
         assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields);
     }
+}
+
+/// Without a jitter, all keys of a flood would return at the moment at which one slot is free.
+#[tokio::test]
+async fn refusals_by_a_full_table_name_waits_that_are_spread() {
+    let policy = Policy::gcra("default", Quota::per_hour(1));
+    let limiter = MemoryLimiter::builder(policy).capacity(1).build().unwrap();
+    let service = per_address(limiter).layer(service_fn(hello));
+    let mut waits = BTreeSet::new();
+    for client in 0..100 {
+        let response = send(&service, request_from(&format!("192.0.2.{client}"))).await;
+        let wait = header(response.headers(), "retry-after").map(str::parse::<u64>);
+        waits.extend(wait.map(Result::unwrap));
+    }
+    assert!(waits.iter().all(|wait| (3_600..=7_200).contains(wait)), "{waits:?}");
+    assert!(waits.len() > 50, "{waits:?}");
 }
 
 #[cfg(feature = "tracing")]

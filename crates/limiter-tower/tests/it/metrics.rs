@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
 use limiter_core::{
-    Answer, Decision, Error, ErrorKind, MemoryLimiter, Policy, Quota, Source, Usage,
+    Answer, Decision, Error, ErrorKind, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
@@ -137,17 +137,21 @@ fn usage_is_recorded_for_each_decision() {
 }
 
 #[test]
-fn decisions_by_a_shared_debt_are_counted() {
-    let limiter = MemoryLimiter::builder(policy(2)).capacity(1).build().unwrap();
-    let layer = per_address(limiter);
-    let recorded = record(async {
-        let service = layer.layer(service_fn(hello));
-        for client in 0..10 {
-            send(&service, request_from(&format!("192.0.2.{client}"))).await;
-        }
-    });
-    // Eight keys have a place of their own.
-    assert_eq!(recorded["ratelimit_shared_total policy=default"], [2.0]);
+fn decisions_without_a_slot_are_counted() {
+    for (on_full, result) in [(OnFull::Refuse, "denied"), (OnFull::Admit, "allowed")] {
+        let builder = MemoryLimiter::builder(policy(2)).capacity(1).on_full(on_full);
+        let layer = per_address(builder.build().unwrap());
+        let recorded = record(async {
+            let service = layer.layer(service_fn(hello));
+            for client in 0..10 {
+                send(&service, request_from(&format!("192.0.2.{client}"))).await;
+            }
+        });
+        // Eight keys have a slot.
+        let name = format!("ratelimit_full_table_total policy=default result={result}");
+        assert_eq!(recorded[&name], [2.0]);
+        assert_eq!(recorded["ratelimit_window_count policy=default"].len(), 8);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Cost, Policy, Quota};
 
 use super::{Crowd, cost, every_kind, keyed, ms, now, unkeyed};
 
@@ -112,31 +112,4 @@ fn a_clock_that_steps_back_costs_those_who_wait_one_recovery_at_most() {
     assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(300)));
     crowd.run();
     assert_eq!(crowd.admitted[1..], [(1, ms(100)), (2, ms(200))]);
-}
-
-/// A waiter that was settled late once ignored what had expired since it was due.
-#[test]
-fn a_waiter_that_is_settled_late_counts_what_was_taken_before_it_was_due() {
-    let policy = Policy::parse("test", "2/s by sliding-log").unwrap();
-    let clock = ManualClock::new();
-    let builder =
-        MemoryLimiter::builder(policy).capacity(1).entries_per_key(1_000).clock(clock.clone());
-    let limiter = builder.build().unwrap();
-    let fill = || (0..16).for_each(|key| assert!(limiter.check(key).is_admitted()));
-    // The other keys share one state.
-    fill();
-    assert!(limiter.check("waiter").is_admitted());
-    clock.advance(ms(200));
-    let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire("waiter", cost(2), None));
-    clock.advance(ms(300));
-    assert!(limiter.check("other").is_admitted());
-    clock.advance(ms(490));
-    fill();
-    clock.advance(ms(910));
-    fill();
-    clock.advance(ms(100));
-    crowd.settle();
-    // It is charged at the present, since the permit at 500 ms was not foreseen.
-    assert_eq!(limiter.check("other").retry_after(), Some(ms(1_000)));
 }

@@ -1,0 +1,147 @@
+//! Keys that find no slot, because debtors have taken all of theirs.
+
+use std::time::Duration;
+
+use limiter_core::{Builder, Cost, ManualClock, MemoryLimiter, OnFull, Policy, Source, Timestamp};
+
+type Limiter = MemoryLimiter<ManualClock>;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const NANO: Duration = Duration::from_nanos(1);
+
+/// The algorithms, and whether GCRA's states are wide.
+const ALGORITHMS: [(&str, bool); 7] = [
+    ("gcra", false),
+    ("gcra", true),
+    ("fixed-window", false),
+    ("aligned-window", false),
+    ("sliding-counter", false),
+    ("sub-windows 4 slots", false),
+    ("sliding-log", false),
+];
+
+fn policy(quota: &str, algorithm: &str) -> Policy {
+    Policy::parse("test", &format!("{quota} by {algorithm}")).unwrap()
+}
+
+/// Returns a limiter whose slots are all taken, by keys that are charged one after the other.
+fn full(
+    quota: &str,
+    (algorithm, wide): (&str, bool),
+    settings: fn(Builder) -> Builder,
+) -> (Limiter, ManualClock) {
+    let clock = ManualClock::new();
+    clock.advance(24 * HOUR);
+    let builder = settings(MemoryLimiter::builder(policy(quota, algorithm)).capacity(1));
+    let builder = if wide { builder.wide_states() } else { builder };
+    let limiter = builder.clock(clock.clone()).build().unwrap();
+    let slots = if algorithm == "gcra" && !wide { 8 } else { 16 };
+    for key in 0..slots {
+        assert_eq!(limiter.check(key).source(), Source::Store, "{algorithm}: slot {key}");
+        clock.advance(NANO);
+    }
+    (limiter, clock)
+}
+
+#[test]
+fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
+    for algorithm in ALGORITHMS {
+        let (limiter, clock) = full("1/h", algorithm, |builder| builder);
+        let refusal = limiter.check("newcomer");
+        assert_eq!((refusal.is_admitted(), refusal.source()), (false, Source::FullTable));
+        assert_eq!((refusal.limit(), refusal.remaining()), (1, 0), "{algorithm:?}");
+        let peek = limiter.peek("newcomer");
+        assert_eq!((peek.remaining(), peek.reset_after()), (0, refusal.reset_after()));
+        assert!(!limiter.reserve("newcomer", Cost::ONE, 48 * HOUR).is_admitted());
+        assert_eq!(limiter.check_n("newcomer", Cost::of(2)).retry_after(), None);
+        let wait = limiter.check("newcomer").retry_after().unwrap();
+        clock.advance(wait - NANO);
+        assert_eq!(limiter.check("newcomer").retry_after(), Some(NANO), "{algorithm:?}");
+        clock.advance(NANO);
+        assert!(limiter.check("newcomer").is_admitted(), "{algorithm:?}");
+        assert_eq!(limiter.times_full(), 5, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_key_without_a_slot_may_be_admitted_uncounted() {
+    for algorithm in ALGORITHMS {
+        let (limiter, _) = full("1/h", algorithm, |builder| builder.on_full(OnFull::Admit));
+        for _ in 0..3 {
+            let admission = limiter.check("newcomer");
+            assert_eq!((admission.is_admitted(), admission.source()), (true, Source::FullTable));
+            assert_eq!(limiter.peek("newcomer").remaining(), 1);
+        }
+        let reservation = limiter.reserve("newcomer", Cost::ONE, HOUR);
+        assert_eq!((reservation.is_admitted(), reservation.delay()), (true, Some(Duration::ZERO)));
+        assert!(reservation.into_receipt().is_none(), "{algorithm:?}");
+        let acquired = limiter.acquire_blocking("newcomer", Cost::ONE, None);
+        assert!(acquired.is_admitted() && acquired.into_receipt().is_none());
+        // Those with a slot are limited.
+        assert!(!limiter.check(1).is_admitted(), "{algorithm:?}");
+    }
+}
+
+/// A key that has recovered has a slot for the next one, whatever its hash is.
+#[test]
+fn debtors_keep_their_slots() {
+    for algorithm in ALGORITHMS {
+        let (limiter, clock) = full("2/h", algorithm, |builder| builder);
+        for key in 0..1_000_u64 {
+            let _ = limiter.check_n(100 + key, Cost::of(2));
+        }
+        let slots = if algorithm == ("gcra", false) { 8 } else { 16 };
+        for key in 0..slots {
+            assert_eq!(limiter.peek(key).remaining(), 1, "{algorithm:?}: slot {key}");
+        }
+        clock.advance(2 * HOUR + HOUR);
+        for key in 0..slots {
+            assert!(limiter.check(100 + key).is_admitted(), "{algorithm:?}: newcomer {key}");
+        }
+    }
+}
+
+/// Debts from before a step back of the clock are mended for newcomers, also if their keys never come back.
+#[test]
+fn a_step_back_keeps_newcomers_out_for_one_recovery_at_most() {
+    for algorithm in ALGORITHMS {
+        let (limiter, clock) = full("1/s", algorithm, |builder| builder);
+        clock.set(Timestamp::from_nanos(1));
+        let wait = limiter.check("newcomer").retry_after().unwrap();
+        assert!(wait <= 63 * Duration::from_secs(1), "{algorithm:?}: {wait:?}");
+        clock.advance(wait);
+        assert!(limiter.check("newcomer").is_admitted(), "{algorithm:?}");
+    }
+}
+
+/// Of 100,000 fresh keys, 29 to 44 found no slot by GCRA, and 80 by other algorithms.
+#[test]
+fn hardly_a_key_finds_no_slot_before_the_table_is_full() {
+    for algorithm in ["gcra", "fixed-window"] {
+        let limiter = MemoryLimiter::new(policy("1/h", algorithm));
+        let refused = (0..100_000_u64).filter(|key| !limiter.check(*key).is_admitted()).count();
+        assert!(refused <= 3, "{refused} fresh keys were refused by {algorithm}");
+    }
+}
+
+/// Threads that bring the same new keys to a small table: a key with two slots would be admitted twice.
+#[test]
+fn no_key_gets_two_slots() {
+    for algorithm in ["gcra", "fixed-window", "sliding-log"] {
+        for round in 0..50_u64 {
+            let limiter = MemoryLimiter::builder(policy("1/h", algorithm)).capacity(64);
+            let limiter = limiter.build().unwrap();
+            let admit =
+                || (0..200_u64).filter(|key| limiter.check(1_000 * round + key).is_admitted());
+            let admitted: Vec<u64> = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    (0..3).map(|_| scope.spawn(|| admit().collect::<Vec<_>>())).collect();
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            });
+            let mut distinct = admitted.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), admitted.len(), "admitted twice by {algorithm}");
+        }
+    }
+}
