@@ -178,18 +178,18 @@ impl Entries {
         }
     }
 
-    /// Adds permits at a moment, and returns the time of their entry: the newest one, if that is later or
-    /// in the same slot by every quota's length, or if there is no room for another one.
-    pub(super) fn enter(&mut self, writer: Writer, count: u64) -> u64 {
+    /// Adds permits that are charged at `now` for a moment, and returns the time of their entry: the newest
+    /// one, if that is later or in the same slot by every quota's length, or if there is no room for another
+    /// one.
+    pub(super) fn enter(&mut self, writer: Writer, now: u64, count: u64) -> u64 {
         let at = writer.newest;
         self.add_writer(writer);
         let count = count.min(u64::MAX - self.total);
         self.total += count;
-        let can_grow = self.make_room();
-        let is_in_slot =
-            |last: u64, Writer { span, .. }: &Writer| span.slot_of(last) >= span.slot_of(at);
+        let is_in_slot = |last: u64, it: &Writer| it.span.slot_of(last) >= it.span.slot_of(at);
+        let has_room = self.make_room(now);
         match self.entries.back_mut() {
-            Some(last) if !can_grow || self.writers.iter().all(|it| is_in_slot(last.at, it)) => {
+            Some(last) if !has_room || self.writers.iter().all(|it| is_in_slot(last.at, it)) => {
                 last.at = last.at.max(at);
                 last.count += count;
                 last.at
@@ -201,19 +201,54 @@ impl Entries {
         }
     }
 
-    /// Returns whether there is memory for another entry. It grows by a quarter or more, so that an entry
-    /// takes constant time on average also where little is spare.
-    fn make_room(&mut self) -> bool {
+    /// Returns whether there is memory for another entry, allocated or made by merging others. It grows by a
+    /// quarter or more, so that an entry takes constant time on average also where little is spare.
+    fn make_room(&mut self, now: u64) -> bool {
         let used = self.entries.len();
-        if used < self.allocated() {
-            return used < self.room;
+        if used == self.allocated() {
+            let more = self.growth().min(self.room.saturating_sub(used));
+            if more >= (used / 4).max(1) {
+                self.entries.reserve_exact(more);
+            }
         }
-        let more = self.growth().min(self.room.saturating_sub(used));
-        if more < (used / 4).max(1) {
-            return false;
+        if used >= self.allocated().min(self.room) {
+            self.merge(now);
         }
-        self.entries.reserve_exact(more);
-        true
+        self.entries.len() < self.allocated().min(self.room)
+    }
+
+    /// Merges entries to the latest of their dates, the more the older they are, until a quarter of the entries
+    /// is free. So permits come back later by a part of their age, and the newest ones, which a shorter quota
+    /// counts beside a longer one, hardly later.
+    fn merge(&mut self, now: u64) {
+        let used = self.entries.len();
+        // Reserved permits keep their moments. With enough others, a factor exists.
+        if used <= 4 || self.entries.get(used / 2).is_none_or(|middle| middle.at >= now) {
+            return;
+        }
+        let mut factor = 2;
+        while self.entries.len() > used - used / 4 {
+            self.merge_within(|at| u128::from(now.saturating_sub(at)) * factor / used as u128);
+            factor *= 2;
+        }
+    }
+
+    /// Merges entries that are at most so far from the last of them.
+    fn merge_within(&mut self, farthest: impl Fn(u64) -> u128) {
+        // The date of the first entry that was merged into the last one, which is the newest entry meanwhile.
+        let mut since = None;
+        for _ in 0..self.entries.len() {
+            let Some(next) = self.entries.pop_front() else { return };
+            match (since, self.entries.back_mut()) {
+                (Some(since), Some(last)) if u128::from(next.at - since) <= farthest(next.at) => {
+                    *last = Entry { at: next.at, count: last.count + next.count };
+                }
+                _ => {
+                    since = Some(next.at);
+                    self.entries.push_back(next);
+                }
+            }
+        }
     }
 
     fn add_writer(&mut self, writer: Writer) {

@@ -159,7 +159,7 @@ impl Transition for Ledger {
             state.clear();
             state.writers = writers;
             let horizon = self.horizon.max(at - now);
-            state.enter(Writer { horizon, ..self.writer(at) }, count);
+            state.enter(Writer { horizon, ..self.writer(at) }, now, count);
         }
         state.drop_ended(now);
     }
@@ -180,8 +180,9 @@ impl Transition for Ledger {
     }
 
     fn charge(&self, state: &mut Entries, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
-        state.drop_surplus(nanos(now), self.limit);
-        Marks::one(state.enter(self.writer(nanos(at)), cost.get()))
+        let now = nanos(now);
+        state.drop_surplus(now, self.limit);
+        Marks::one(state.enter(self.writer(nanos(at)), now, cost.get()))
     }
 
     fn refundable(

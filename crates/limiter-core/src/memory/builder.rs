@@ -78,8 +78,8 @@ impl<C: Clock> Builder<C> {
     /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
     /// 16 bytes each. The default is 16.
     ///
-    /// All keys share them. When they are used up, a key's newest entries are merged to the later
-    /// date, so its permits come back later, never earlier.
+    /// All keys share them. When they are used up, and no recovered key has any, a key's entries are merged to
+    /// later dates, the old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
         Self { entries_per_key: entries, ..self }
     }

@@ -20,8 +20,7 @@ use crate::{
 pub(super) struct Table {
     /// Not empty.
     lines: Box<[Mutex<Line>]>,
-    /// The entries of all logs, and how many there may be. Beyond, permits join the newest entry of
-    /// their key.
+    /// The entries of all logs, and how many there may be. Beyond, a key's entries are merged.
     entries: AtomicUsize,
     max_entries: usize,
     /// How many lines have been searched for logs that have recovered.

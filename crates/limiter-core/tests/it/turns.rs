@@ -3,7 +3,7 @@
 
 use limiter_core::{Algorithm, Slots};
 use limiter_test::{
-    subject::{Bare, InMemory},
+    subject::Bare,
     turns::{
         IN_TURN, Log, LogRule, Means, Quota, Real, Turns, Windows, WindowsRule, excess, served,
         table,
@@ -76,10 +76,6 @@ fn the_transitions_keep_the_bound() {
     }
 }
 
-const fn quota(limit: u64, length: u64) -> Quota {
-    Quota { limit, length }
-}
-
 /// Of 60/min and 60/61s in turn, a counter served 6 %.
 #[test]
 fn quotas_in_turn_starve_none() {
@@ -112,27 +108,6 @@ fn the_wrong_rules_starve_a_quota() {
             let shares = served(&mut Windows::new(rule, fades), quotas, 24_000);
             println!("{rule:?}, fading: {fades}: {shares:?} %");
             assert!(shares.iter().any(|share| *share < 60), "{shares:?}");
-        }
-    }
-}
-
-/// 100 keys of 1000/h by a log or sub-windows, and then of 100/min, each at half its limit: from the tenth
-/// minute on 2 % were admitted.
-#[test]
-fn a_longer_window_before_a_reload_starves_no_key() {
-    let reloads = [(quota(1_000, 3_600), quota(100, 60)), (quota(100, 60), quota(1_000, 3_600))];
-    for (algorithm, _) in algorithms() {
-        for (before, after) in reloads {
-            let limiter = |policy| InMemory::with_room_for(100, policy, false);
-            let mut key = Real::new(algorithm, &[before], limiter);
-            for (quota, start) in [(before, 100_000), (after, 103_600)] {
-                let asked = 3_600 / quota.length * quota.limit / 2;
-                let admitted = (0..asked).filter(|request| {
-                    key.take(start + request * 3_600 / asked, quota, 1, 0).is_some()
-                });
-                let admitted = admitted.count() as u64;
-                assert_eq!(admitted, asked, "{algorithm:?}, {quota:?} after {before:?}");
-            }
         }
     }
 }
