@@ -89,7 +89,7 @@ pub(crate) const fn with_remainder() -> Quota {
 }
 
 pub(crate) fn sub_windows(quota: Quota, slots: u32) -> Result<Policy, Error> {
-    Policy::new(NAME, Algorithm::SubWindows(Slots::strict(slots)?), quota)
+    Policy::new(NAME, Algorithm::SubWindows(Slots::strict(slots)), quota)
 }
 
 /// Returns a policy of `number` limits by GCRA.

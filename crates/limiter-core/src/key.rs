@@ -19,8 +19,9 @@ use core::{
 /// assert_ne!(Key::from("7"), Key::from(7_u64));
 /// assert_eq!(Key::from(7_u64), Key::from(7_i32));
 ///
-/// let resource_and_client = Key::tuple(["/search".into(), "alice".into()]);
-/// assert_ne!(resource_and_client, Key::tuple(["/searcha".into(), "lice".into()]));
+/// let resource_and_client = Key::from(("/search", "alice"));
+/// assert_ne!(resource_and_client, Key::from(("/searcha", "lice")));
+/// assert_ne!(resource_and_client, Key::from(("/search", "alice", 1)));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key<'a> {
@@ -34,6 +35,8 @@ enum Value<'a> {
     Str(Cow<'a, str>),
     Bytes(Cow<'a, [u8]>),
     Integer(i128),
+    /// Never one that an `i128` can be.
+    LargeInteger(u128),
     /// Never an IPv4 address mapped into IPv6.
     Address(IpAddr),
     Tuple(Arc<[Key<'a>]>),
@@ -91,6 +94,9 @@ impl<'a> Key<'a> {
                 out.extend_from_slice(bytes);
             }
             Value::Integer(integer) => out.extend_from_slice(format!("i{integer}").as_bytes()),
+            Value::LargeInteger(integer) => {
+                out.extend_from_slice(format!("i{integer}").as_bytes());
+            }
             Value::Address(address) => out.extend_from_slice(format!("a{address}").as_bytes()),
             Value::Tuple(parts) => {
                 out.push(b't');
@@ -116,6 +122,10 @@ impl Hash for Key<'_> {
                 state.write_u8(b's');
             }
             Value::Integer(integer) => state.write_i128(*integer),
+            Value::LargeInteger(integer) => {
+                state.write_u128(*integer);
+                state.write_u8(b'i');
+            }
             Value::Address(IpAddr::V4(address)) => {
                 state.write_u32(address.to_bits());
                 state.write_u8(b'4');
@@ -146,6 +156,7 @@ impl fmt::Debug for Key<'_> {
             Value::Str(text) => text.fmt(f),
             Value::Bytes(bytes) => bytes.fmt(f),
             Value::Integer(integer) => integer.fmt(f),
+            Value::LargeInteger(integer) => integer.fmt(f),
             Value::Address(address) => address.fmt(f),
             Value::Tuple(parts) => parts.fmt(f),
         }
@@ -174,10 +185,29 @@ from! {
     &'a str, &'a String, String: text => Value::Str(text.into());
     Cow<'a, str>: text => Value::Str(text);
     &'a Cow<'_, str>: text => &**text;
+    &'a Arc<str>: text => &**text;
+    Arc<str>: text => String::from(&*text);
     &'a [u8], Vec<u8>: bytes => Value::Bytes(bytes.into());
     IpAddr: address => Value::Address(address.to_canonical());
     Ipv4Addr, Ipv6Addr: address => IpAddr::from(address);
     u8, u16, u32, u64, i8, i16, i32, i64: integer => Value::Integer(integer.into());
+    i128: integer => Value::Integer(integer);
+    usize: integer => integer as u64;
+    isize: integer => integer as i64;
+    u128: integer => i128::try_from(integer)
+        .map_or(Value::LargeInteger(integer), Value::Integer);
+}
+
+impl<'a, A: Into<Self>, B: Into<Self>> From<(A, B)> for Key<'a> {
+    fn from((first, second): (A, B)) -> Self {
+        Self::tuple([first.into(), second.into()])
+    }
+}
+
+impl<'a, A: Into<Self>, B: Into<Self>, C: Into<Self>> From<(A, B, C)> for Key<'a> {
+    fn from((first, second, third): (A, B, C)) -> Self {
+        Self::tuple([first.into(), second.into(), third.into()])
+    }
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {

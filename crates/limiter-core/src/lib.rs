@@ -70,7 +70,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timer};
 #[cfg(feature = "serde")]
 pub use config::Policies;
 pub use cost::Cost;
-pub use decision::{Decision, Source, Usage};
+pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
 pub use key::Key;
 pub use limiter::{Answer, Limiter, WaitingLimiter};

@@ -137,7 +137,6 @@ fn window_families() -> impl Strategy<Value = BoxedStrategy<Algorithm>> {
     let slots = (prop_oneof![1..=12_u32, Just(60), Just(1_000)], any::<bool>(), any::<bool>());
     let slots = slots.prop_map(|(number, loose, paced)| {
         let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-        let slots = slots.expect("the number is in range");
         Algorithm::SubWindows(if paced { slots.paced() } else { slots })
     });
     let slots = slots.boxed();

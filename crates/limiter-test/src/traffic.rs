@@ -50,8 +50,7 @@ pub const END: u64 = 60;
 /// If an algorithm can't hold the quota.
 #[must_use]
 pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
-    let slots = |slots: Result<Slots, _>| slots.expect("ten slots");
-    let strict = slots(Slots::strict(10));
+    let strict = Slots::strict(10);
     let contender = |name, slug, algorithm, when| {
         let quota = Quota::new(permits, Duration::from_secs(seconds)).expect("a valid quota");
         let quota = match algorithm {
@@ -96,7 +95,7 @@ pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
         contender(
             "sub-windows, loose",
             "sub-windows-loose",
-            Algorithm::SubWindows(slots(Slots::loose(10))),
+            Algorithm::SubWindows(Slots::loose(10)),
             "permits have to recover within a window, and an excess does no harm",
         ),
         contender(

@@ -67,7 +67,7 @@ impl Algorithm {
             Self::LeakyQueue { .. } => Some(Self::FixedWindow),
             Self::FixedWindow => Some(Self::AlignedWindow),
             Self::AlignedWindow => Some(Self::SlidingCounter),
-            Self::SlidingCounter => Slots::strict(4).ok().map(Self::SubWindows),
+            Self::SlidingCounter => Some(Self::SubWindows(Slots::strict(4))),
             Self::SubWindows(_) => Some(Self::SlidingLog),
             Self::SlidingLog => None,
         })

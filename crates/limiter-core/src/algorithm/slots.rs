@@ -11,11 +11,11 @@ use crate::{Error, ErrorKind};
 /// ```
 /// use limiter_core::Slots;
 ///
-/// assert_eq!(Slots::strict(60)?.to_string(), "60 slots");
-/// assert_eq!(Slots::loose(10)?.paced().to_string(), "10 slots loose paced");
-/// assert!(Slots::strict(0).is_err());
-/// assert!(Slots::loose(1).is_err());
-/// # Ok::<(), limiter_core::Error>(())
+/// const MINUTES: Slots = Slots::strict(60);
+/// assert_eq!(MINUTES.to_string(), "60 slots");
+/// assert_eq!(Slots::loose(10).paced().to_string(), "10 slots loose paced");
+/// assert!(Slots::try_strict(0).is_err());
+/// assert!(Slots::try_loose(1).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slots {
@@ -31,15 +31,14 @@ impl Slots {
     /// Returns `number` slots of which `number + 1` count: the present one, which is partial, and
     /// `number` before it. No trailing window admits more than the quota's permits.
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// [`ErrorKind::InvalidSetting`] unless `number` is from 1 to [`Slots::MAX`].
-    pub fn strict(number: u32) -> Result<Self, Error> {
-        if (1..=Self::MAX).contains(&number) {
-            return Ok(Self { number, loose: false, paced: false });
-        }
-        let fault = format!("use 1 to {}", Self::MAX);
-        Err(Error::invalid(ErrorKind::InvalidSetting, "slots", &number.to_string(), fault))
+    /// Unless `number` is from 1 to [`Slots::MAX`]. For a number from outside the program, use
+    /// [`Slots::try_strict`].
+    #[must_use]
+    pub const fn strict(number: u32) -> Self {
+        assert!(number >= 1 && number <= Self::MAX, "invalid slots: use 1 to 10000");
+        Self { number, loose: false, paced: false }
     }
 
     /// Returns `number` slots of which `number` count, the present one included.
@@ -47,15 +46,43 @@ impl Slots {
     /// Permits recover one slot earlier than in a strict window, so a trailing window can admit
     /// up to twice the quota's permits.
     ///
+    /// # Panics
+    ///
+    /// As [`Slots::strict`], and if `number` is 1: a single loose slot is an aligned window. For a number
+    /// from outside the program, use [`Slots::try_loose`].
+    #[must_use]
+    pub const fn loose(number: u32) -> Self {
+        assert!(
+            number != 1,
+            "invalid slots: a single loose slot is an aligned window; use that, or 2 slots"
+        );
+        Self { loose: true, ..Self::strict(number) }
+    }
+
+    /// Returns slots as [`Slots::strict`] does.
+    ///
     /// # Errors
     ///
-    /// As [`Slots::strict`], and if `number` is 1: a single loose slot is an aligned window.
-    pub fn loose(number: u32) -> Result<Self, Error> {
+    /// [`ErrorKind::InvalidSetting`] where that panics.
+    pub fn try_strict(number: u32) -> Result<Self, Error> {
+        if (1..=Self::MAX).contains(&number) {
+            return Ok(Self::strict(number));
+        }
+        let fault = format!("use 1 to {}", Self::MAX);
+        Err(Error::invalid(ErrorKind::InvalidSetting, "slots", &number.to_string(), fault))
+    }
+
+    /// Returns slots as [`Slots::loose`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] where that panics.
+    pub fn try_loose(number: u32) -> Result<Self, Error> {
         if number == 1 {
             let fault = "a single loose slot is an aligned window; use that, or 2 slots";
             return Err(Error::invalid(ErrorKind::InvalidSetting, "slots", "1 loose", fault));
         }
-        Ok(Self { loose: true, ..Self::strict(number)? })
+        Ok(Self { loose: true, ..Self::try_strict(number)? })
     }
 
     /// Gives each slot a ceiling of its own, so that traffic is spread evenly over the window.

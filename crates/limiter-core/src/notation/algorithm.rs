@@ -48,14 +48,14 @@ pub(super) fn read(text: &str) -> Result<Algorithm, String> {
         }
         ["fixed-window"] => Algorithm::FixedWindow,
         ["aligned-window"] => Algorithm::AlignedWindow,
-        ["sub-windows", n, "slots"] => SubWindows(slots(n, Slots::strict)?),
-        ["sub-windows", n, "slots", "paced"] => SubWindows(slots(n, Slots::strict)?.paced()),
+        ["sub-windows", n, "slots"] => SubWindows(slots(n, Slots::try_strict)?),
+        ["sub-windows", n, "slots", "paced"] => SubWindows(slots(n, Slots::try_strict)?.paced()),
         ["sub-windows", "1", "slots", "loose", ..] => {
             return Err("a single loose slot is an aligned window; use aligned-window".to_owned());
         }
-        ["sub-windows", n, "slots", "loose"] => SubWindows(slots(n, Slots::loose)?),
+        ["sub-windows", n, "slots", "loose"] => SubWindows(slots(n, Slots::try_loose)?),
         ["sub-windows", n, "slots", "loose", "paced"] => {
-            SubWindows(slots(n, Slots::loose)?.paced())
+            SubWindows(slots(n, Slots::try_loose)?.paced())
         }
         ["sliding-counter"] => Algorithm::SlidingCounter,
         ["sliding-log"] => Algorithm::SlidingLog,

@@ -111,7 +111,6 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         (1..12_u32, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
             let slots =
                 if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-            let slots = slots.unwrap();
             Algorithm::SubWindows(if paced { slots.paced() } else { slots })
         }),
         Just(Algorithm::SlidingCounter),

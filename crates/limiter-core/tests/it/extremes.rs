@@ -9,7 +9,6 @@ use limiter_core::{
 
 fn algorithms() -> Vec<Algorithm> {
     let slots = [Slots::strict(1), Slots::strict(1_000), Slots::loose(2), Slots::loose(1_000)];
-    let slots = slots.map(Result::unwrap);
     let mut algorithms: Vec<_> = slots.iter().map(|slots| Algorithm::SubWindows(*slots)).collect();
     algorithms.extend(slots.iter().map(|slots| Algorithm::SubWindows(slots.paced())));
     algorithms.extend([

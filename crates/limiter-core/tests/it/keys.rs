@@ -1,6 +1,6 @@
 //! Different keys have different, stable encodings.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use limiter_core::Key;
 use proptest::{collection::vec, prelude::*};
@@ -17,6 +17,7 @@ fn keys() -> impl Strategy<Value = Key<'static>> {
         "[abstx1:]{0,4}".prop_map(Key::from),
         vec(prop_oneof![Just(b's'), Just(b'1'), Just(b':')], 0..4).prop_map(Key::from),
         (-12..12_i64).prop_map(Key::from),
+        (u128::MAX - 2..=u128::MAX).prop_map(Key::from),
         prop_oneof![Just("1.1.1.1"), Just("::1"), Just("::ffff:1.1.1.1")]
             .prop_map(|text| Key::from(text.parse::<IpAddr>().unwrap())),
     ];
@@ -61,6 +62,26 @@ fn encodings_stay_as_they_are() {
     for (key, want) in rows {
         assert_eq!(encoded(&key), want, "{key:?}");
     }
+}
+
+#[test]
+fn integers_and_texts_of_every_type_are_equal_keys() {
+    for key in [7_u8.into(), 7_usize.into(), 7_isize.into(), 7_i128.into(), 7_u128.into()] {
+        assert_eq!(Key::from(7), key);
+    }
+    let largest = i128::MAX.unsigned_abs();
+    assert_eq!(Key::from(largest), Key::from(i128::MAX));
+    assert_eq!(encoded(&Key::from(largest + 1)), format!("i{}", largest + 1).into_bytes());
+    let text: Arc<str> = "alice".into();
+    assert_eq!((Key::from(&text), Key::from(Arc::clone(&text))), ("alice".into(), "alice".into()));
+}
+
+#[test]
+fn tuples_are_keys() {
+    let key = Key::tuple(["/search".into(), "alice".into()]);
+    assert_eq!(Key::from(("/search", "alice")), key);
+    let key = Key::tuple(["/search".into(), "alice".into(), 7.into()]);
+    assert_eq!(Key::from(("/search", "alice", 7)), key);
 }
 
 #[test]

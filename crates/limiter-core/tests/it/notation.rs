@@ -124,8 +124,8 @@ fn invalid_quotas_are_quoted_with_a_remedy() {
 
 #[test]
 fn algorithms_are_read_and_print_alike() {
-    let strict = |number| Slots::strict(number).unwrap();
-    let loose = |number| Slots::loose(number).unwrap();
+    let strict = Slots::strict;
+    let loose = Slots::loose;
     let rows = [
         ("gcra", Algorithm::Gcra),
         ("leaky-queue depth 50", Algorithm::LeakyQueue { depth: 50 }),
@@ -384,7 +384,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slots =
         (1..=Slots::MAX, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
             let make = if loose && number > 1 { Slots::loose } else { Slots::strict };
-            let slots = make(number).unwrap();
+            let slots = make(number);
             Algorithm::SubWindows(if paced { slots.paced() } else { slots })
         });
     prop_oneof![

@@ -20,7 +20,7 @@ fn quota(text: &str) -> Quota {
 }
 
 fn slots(number: u32) -> Algorithm {
-    Algorithm::SubWindows(Slots::strict(number).unwrap())
+    Algorithm::SubWindows(Slots::strict(number))
 }
 
 /// A new algorithm once compiled with two edits, and failed at run time in one store.
@@ -214,7 +214,7 @@ fn share_of(
 /// `with_quotas` let two paced limits pass, of which one refused what the other one's wait had promised.
 #[test]
 fn other_quotas_go_through_the_checks_of_a_policy() {
-    let paced = Algorithm::SubWindows(Slots::strict(5).unwrap().paced());
+    let paced = Algorithm::SubWindows(Slots::strict(5).paced());
     let error = share_of(&["10/s", "10/min"], |limit| (paced, *limit.quota())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting, "{error}");
     assert!(error.to_string().contains("are paced"), "{error}");

@@ -111,7 +111,7 @@ fn quotas_and_algorithms_are_texts_and_costs_are_numbers() {
 
     let algorithms = [
         (Algorithm::AlignedWindow, "aligned-window"),
-        (Algorithm::SubWindows(Slots::loose(6).unwrap()), "sub-windows 6 slots loose"),
+        (Algorithm::SubWindows(Slots::loose(6)), "sub-windows 6 slots loose"),
     ];
     for (algorithm, text) in algorithms {
         assert_eq!(serde_json::to_value(algorithm).unwrap(), json!(text));

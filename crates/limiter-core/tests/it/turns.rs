@@ -58,7 +58,7 @@ fn a_log_that_keeps_the_newest_and_later_entries_keeps_the_bound() {
 
 /// The algorithms with windows, and how many windows more than fit can be taken within a time.
 fn algorithms() -> Vec<(Algorithm, Edges)> {
-    let slots = |number| Algorithm::SubWindows(Slots::strict(number).unwrap());
+    let slots = |number| Algorithm::SubWindows(Slots::strict(number));
     vec![
         (Algorithm::FixedWindow, ONE_EDGE),
         (Algorithm::SlidingCounter, ONE_EDGE),

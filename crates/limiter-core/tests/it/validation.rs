@@ -98,7 +98,7 @@ fn a_cost_of_zero_is_refused() {
 /// Which quotas each algorithm refuses, for every store alike.
 #[test]
 fn quotas_that_an_algorithm_cannot_serve_are_refused() {
-    let slots = |number| Algorithm::SubWindows(Slots::strict(number).unwrap());
+    let slots = |number| Algorithm::SubWindows(Slots::strict(number));
     let bursty = Quota::per_minute(60).with_burst(5);
     let own_burst = |family| format!("{family} has no burst of its own; leave the burst out");
     let rows = [
@@ -198,7 +198,7 @@ fn a_horizon_is_whole_milliseconds_up_to_the_longest_recovery() {
 #[test]
 fn a_single_loose_slot_is_refused() {
     let fault = "a single loose slot is an aligned window; use";
-    let error = Slots::loose(1).unwrap_err();
+    let error = Slots::try_loose(1).unwrap_err();
     assert_eq!(error.to_string(), format!("invalid slots \"1 loose\": {fault} that, or 2 slots"));
     for text in ["sub-windows 1 slots loose", "sub-windows 1 slots loose paced"] {
         let error = text.parse::<Algorithm>().unwrap_err();

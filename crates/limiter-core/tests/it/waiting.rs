@@ -183,12 +183,8 @@ fn every_kind() -> Vec<Policy> {
 
 /// The same under a quota.
 fn every_kind_of(quota: Quota) -> Vec<Policy> {
-    let slots = [
-        Slots::strict(5).unwrap(),
-        Slots::loose(5).unwrap(),
-        Slots::strict(2).unwrap().paced(),
-        Slots::loose(2).unwrap().paced(),
-    ];
+    let slots =
+        [Slots::strict(5), Slots::loose(5), Slots::strict(2).paced(), Slots::loose(2).paced()];
     let several = Policy::several(
         "several",
         [

@@ -22,7 +22,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slots = (select(vec![1, 2, 3, 4, 6, 12]), any::<bool>(), any::<bool>());
     let slots = slots.prop_map(|(number, loose, paced)| {
         let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-        Algorithm::SubWindows(if paced { slots.unwrap().paced() } else { slots.unwrap() })
+        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
     });
     prop_oneof![
         2 => Just(Algorithm::Gcra),

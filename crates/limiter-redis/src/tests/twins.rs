@@ -138,7 +138,7 @@ fn sub_windows() -> impl Strategy<Value = Algorithm> + Clone {
     let number = prop_oneof![1..=12_u32, Just(60), Just(1_000)];
     (number, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
         let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-        Algorithm::SubWindows(if paced { slots.unwrap().paced() } else { slots.unwrap() })
+        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
     })
 }
 

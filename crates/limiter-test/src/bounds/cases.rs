@@ -54,8 +54,8 @@ pub fn quota(limit: &Limit) -> String {
 /// If one of them is not valid.
 #[must_use]
 pub fn policies() -> Vec<(&'static str, Policy)> {
-    let slots = |number| Slots::strict(number).expect("a few slots");
-    let loose = |number| Slots::loose(number).expect("a few slots");
+    let slots = Slots::strict;
+    let loose = Slots::loose;
     let queue = |depth| Algorithm::LeakyQueue { depth };
     let cases = [
         ("GCRA", Algorithm::Gcra, 5, 1_000, Some(2)),

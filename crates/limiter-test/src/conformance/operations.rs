@@ -37,7 +37,7 @@ fn log(permits: u64, window_ms: u64) -> Policy {
 }
 
 fn slots(permits: u64, window_ms: u64) -> Policy {
-    let slots = Slots::strict(4).expect("the rows' slots are valid");
+    let slots = Slots::strict(4);
     policy_of(Algorithm::SubWindows(slots), quota(permits, window_ms))
 }
 

@@ -110,7 +110,7 @@ async fn a_burst_that_differs_from_the_quota_is_a_parameter_and_r_starts_there()
     assert_eq!(policy, member("p", [("q", 10), ("w", 1), ("limiter-burst", 1)]));
     assert_eq!(limit, member("p", [("r", 0), ("t", 1)]));
     // At most 2 of the 100 in each of 60 slots.
-    let slots = Slots::strict(60).unwrap().paced();
+    let slots = Slots::strict(60).paced();
     let (policy, limit) = first(Policy::sub_windows("p", Quota::per_minute(100), slots)).await;
     assert_eq!(policy, member("p", [("q", 100), ("w", 60), ("limiter-burst", 2)]));
     assert!(limit.get("r") <= Some(1), "{limit:?}");

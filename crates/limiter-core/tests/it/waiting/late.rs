@@ -61,7 +61,7 @@ fn no_permit_is_lost_to_late_timers_when_waiters_leave() {
 fn a_waiter_for_a_paced_slot_of_a_fresh_key_is_charged_when_it_was_due() {
     // Slots of a second with room for one and for two in turn.
     let quota = Quota::new(3, ms(2_000)).unwrap();
-    let policy = Policy::sub_windows("paced", quota, Slots::strict(2).unwrap().paced());
+    let policy = Policy::sub_windows("paced", quota, Slots::strict(2).paced());
     let (limiter, clock) = keyed(policy);
     let mut crowd = Crowd::new(&clock);
     crowd.join(limiter.acquire("key", cost(2), None));
