@@ -106,10 +106,10 @@ impl Table {
         if let Some(slot) = slots(&mut lines).find(|slot| rule.is_fresh(&slot.state, now)) {
             let mut newcomer = Slot { hash, state: State::Fresh };
             let result = change_slot(&mut newcomer, now);
-            if newcomer.state != State::Fresh {
-                let former = mem::replace(slot, newcomer);
-                self.entries.fetch_sub(former.state.entries(), Ordering::Relaxed);
-            }
+            // A refusal or a peek takes no slot.
+            let is_charged = !rule.is_fresh(&newcomer.state, now);
+            let dropped = if is_charged { mem::replace(slot, newcomer) } else { newcomer };
+            self.entries.fetch_sub(dropped.state.entries(), Ordering::Relaxed);
             return Ok(result);
         }
         let mut wait = Duration::MAX;
