@@ -186,10 +186,11 @@ impl Entries {
         self.add_writer(writer);
         let count = count.min(u64::MAX - self.total);
         self.total += count;
-        let is_in_slot = |last: u64, it: &Writer| it.span.slot_of(last) >= it.span.slot_of(at);
-        let has_room = self.make_room(now);
+        let newest = self.entries.back().map_or(0, |newest| newest.at);
+        let is_in_slot = |it: &Writer| it.span.slot_of(newest) >= it.span.slot_of(at);
+        let needs_entry = !self.writers.iter().all(is_in_slot) && self.make_room(now);
         match self.entries.back_mut() {
-            Some(last) if !has_room || self.writers.iter().all(|it| is_in_slot(last.at, it)) => {
+            Some(last) if !needs_entry => {
                 last.at = last.at.max(at);
                 last.count += count;
                 last.at
@@ -228,7 +229,9 @@ impl Entries {
         }
         let mut factor = 2;
         while self.entries.len() > used - used / 4 {
-            self.merge_within(|at| u128::from(now.saturating_sub(at)) * factor / used as u128);
+            self.merge_within(|at| {
+                u128::from(now.saturating_sub(at)).saturating_mul(factor) / used as u128
+            });
             factor *= 2;
         }
     }
