@@ -86,9 +86,8 @@ fn a_longer_window_before_a_reload_starves_no_key() {
 /// Permits that join the entry of their slot need no other entries merged.
 #[test]
 fn permits_of_one_slot_merge_no_others() {
-    let (limiter, clock) = limiter("1000/8s by sub-windows 8 slots", |builder| {
-        builder.capacity(1).entries_per_key(8)
-    });
+    let (limiter, clock) =
+        limiter("1000/8s by sub-windows 8 slots", |builder| builder.capacity(1).entries_per_key(8));
     for _ in 0..7 {
         assert!(limiter.check("key").is_admitted());
         clock.advance(Duration::from_secs(1));
