@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Algorithm, String> {
         ["sub-windows", n, "slots"] => SubWindows(slots(n, Slots::try_strict)?),
         ["sub-windows", n, "slots", "paced"] => SubWindows(slots(n, Slots::try_strict)?.paced()),
         ["sub-windows", "1", "slots", "loose", ..] => {
-            return Err("a single loose slot is an aligned window; use aligned-window".to_owned());
+            return Err("a single loose slot is an aligned window; use aligned-window".into());
         }
         ["sub-windows", n, "slots", "loose"] => SubWindows(slots(n, Slots::try_loose)?),
         ["sub-windows", n, "slots", "loose", "paced"] => {
