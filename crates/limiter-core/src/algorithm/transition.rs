@@ -92,8 +92,8 @@ pub trait Transition {
         within: Duration,
     ) -> (Decision, Option<Charge>) {
         let wait = self.wait(state, now, cost);
-        let longest = within.min(self.longest_delay(state, now));
-        let Some(delay) = wait.filter(|wait| wait.is_zero() || *wait <= longest) else {
+        let is_soon = |wait: &Duration| *wait <= within && *wait <= self.longest_delay(state, now);
+        let Some(delay) = wait.filter(|wait| wait.is_zero() || is_soon(wait)) else {
             return (Decision::refused(self.refusing(state, now, cost), wait), None);
         };
         let at = now.saturating_add(delay);

@@ -139,13 +139,23 @@ impl Counts {
         self.0.iter().find(|window| window.serves(length))?.at(now, fades)
     }
 
-    /// Replaces the window of its length. If the key has too many, the window joins the next longer one,
+    /// Returns the window by which quotas of this length decide, after one was added if it has just opened.
+    pub(super) fn own_or_add(
+        &mut self,
+        length: u64,
+        opened: Option<Window>,
+    ) -> Option<&mut Window> {
+        if let Some(window) = opened {
+            self.add(window);
+        }
+        self.0.iter_mut().find(|window| window.serves(length))
+    }
+
+    /// Adds a window of a length without one. If the key has too many, the window joins the next longer one,
     /// which has counted all that it has, or if it is the longest, the longest one joins it.
-    pub(super) fn replace(&mut self, window: Window) {
+    fn add(&mut self, window: Window) {
         let Self(windows) = self;
-        if let Some(own) = windows.iter_mut().find(|other| other.serves(window.length)) {
-            *own = window;
-        } else if windows.len() < MOST_WINDOWS {
+        if windows.len() < MOST_WINDOWS {
             windows.push(window);
         } else if let Some(longer) =
             windows.iter_mut().filter(|it| it.length > window.length).min_by_key(|it| it.length)

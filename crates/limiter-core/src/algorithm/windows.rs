@@ -146,15 +146,20 @@ impl Transition for Windows {
 
     fn charge(&self, state: &mut Counts, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
         let (at, fades) = (nanos(at), self.fades());
-        let mut own = self.own(state, at).unwrap_or_else(|| self.opened(state, at));
-        own.reach = own.reach.max(self.length + self.horizon);
-        own.current = own.current.saturating_add(cost.get());
-        state.0 = state.at(at, fades).collect();
-        for window in &mut state.0 {
-            window.current = window.current.saturating_add(cost.get());
-        }
-        state.replace(own);
-        Marks::one(own.end)
+        let charged = |window: Window| Window {
+            current: window.current.saturating_add(cost.get()),
+            ..window
+        };
+        let is_open = self.own(state, at).is_some();
+        let opened = (!is_open).then(|| charged(self.opened(state, at)));
+        state.0.retain(|window| {
+            window.at(at, fades).map(|present| *window = charged(present)).is_some()
+        });
+        let own = state.own_or_add(self.length, opened);
+        own.map_or_else(Marks::default, |own| {
+            own.reach = own.reach.max(self.length + self.horizon);
+            Marks::one(own.end)
+        })
     }
 
     fn refundable(

@@ -88,12 +88,10 @@ impl Table {
             self.apply(rule, &mut slot.state, at, |state| change(state, at))
         };
         let mut first = [Some(self.first(hash))];
-        if let Some(slot) = slot_of(hash, &mut first) {
-            let (now, growth) = (clock(), slot.state.growth());
-            self.free_recovered_logs(&mut first, growth, rule, now);
-            if let Some(slot) = slot_of(hash, &mut first) {
-                return Ok(change_slot(slot, now));
-            }
+        if let Some(slot) = slot_of(hash, &mut first)
+            && slot.state.growth() <= self.spare()
+        {
+            return Ok(change_slot(slot, clock()));
         }
         drop(first);
         let mut lines = self.both(hash);
@@ -103,7 +101,12 @@ impl Table {
         if let Some(slot) = slot_of(hash, &mut lines) {
             return Ok(change_slot(slot, now));
         }
-        if let Some(slot) = slots(&mut lines).find(|slot| rule.is_fresh(&slot.state, now)) {
+        let mut wait = Duration::MAX;
+        let free = slots(&mut lines).position(|slot| {
+            wait = wait.min(rule.fresh_after(&slot.state, now));
+            wait.is_zero()
+        });
+        if let Some(slot) = free.and_then(|index| slots(&mut lines).nth(index)) {
             let mut newcomer = Slot { hash, state: State::Fresh };
             let result = change_slot(&mut newcomer, now);
             // A refusal or a peek takes no slot.
@@ -112,13 +115,11 @@ impl Table {
             self.entries.fetch_sub(dropped.state.entries(), Ordering::Relaxed);
             return Ok(result);
         }
-        let mut wait = Duration::MAX;
-        for Slot { state, .. } in slots(&mut lines) {
-            // Their keys may never come back to have them repaired.
-            if !rule.is_possible(state, now) {
-                self.apply(rule, state, now, |_| ());
-            }
-            wait = wait.min(rule.fresh_after(state, now));
+        // Keys of impossible states may never come back to have them repaired.
+        let impossible = slots(&mut lines).filter(|slot| !rule.is_possible(&slot.state, now));
+        if impossible.map(|slot| self.apply(rule, &mut slot.state, now, |_| ())).count() > 0 {
+            let waits = slots(&mut lines).map(|slot| rule.fresh_after(&slot.state, now));
+            wait = waits.min().unwrap_or_default();
         }
         Err(Full { now, wait })
     }

@@ -162,8 +162,7 @@ impl Words {
             }
             let now = clock();
             let Some((slot, found)) = self.free(hash, ticks(now)) else {
-                // Their keys may never come back to have them repaired.
-                self.slots(hash).for_each(|slot| self.repair(own, slot, clock));
+                self.repair(own, hash, clock, now);
                 return Err(self.full(hash, now));
             };
             let mut tat = Tat::default();
@@ -225,9 +224,15 @@ impl Words {
         is_current.then_some(result)
     }
 
-    fn repair(&self, own: &Numbered, slot: &Slot, clock: Now<'_>) {
-        // If the slot changes meanwhile, another request has repaired it.
-        let _ = self.update(own, (slot, slot.found()), clock, None, |_, _| ());
+    /// Replaces the impossible states of a key's neighbours, whose keys may never come back for it.
+    fn repair(&self, own: &Numbered, hash: u64, clock: Now<'_>, now: Timestamp) {
+        for slot in self.slots(hash) {
+            let found = slot.found();
+            if !own.gcra.is_possible(&self.state(own, found), now) {
+                // If the slot changes meanwhile, another request has repaired it.
+                let _ = self.update(own, (slot, found), clock, None, |_, _| ());
+            }
+        }
     }
 
     /// Returns the state that was found in a slot.
