@@ -1,9 +1,9 @@
 //! Quotas of several lengths that take turns on one key: the rules, as models and as they are, keep the
 //! bound and starve no quota, and the wrong rules are found.
 
-use limiter_core::{Algorithm, Slots};
+use limiter_core::{Algorithm, Cost, Policy, Slots, Timestamp};
 use limiter_test::{
-    subject::Bare,
+    subject::{Bare, Subject},
     turns::{
         IN_TURN, Log, LogRule, Means, Quota, Real, Turns, Windows, WindowsRule, excess, served,
         table,
@@ -110,4 +110,26 @@ fn the_wrong_rules_starve_a_quota() {
             assert!(shares.iter().any(|share| *share < 60), "{shares:?}");
         }
     }
+}
+
+/// Found by the 200,000 cases of law 1: the longer window counts since a moment that is not within the
+/// shorter length, so a window of that length opens empty just before the edge of its grid. Law 9 allows
+/// three times the larger limit.
+#[test]
+fn an_aligned_window_beside_one_of_twice_its_length_stays_within_law_9() {
+    let parse = |text| Policy::parse("test", text).unwrap();
+    let (short, long) = (parse("16/1ms by aligned-window"), parse("12/2ms by aligned-window"));
+    let mut limiter = Bare::new(short.clone());
+    let mut admitted = 0;
+    for (nanos, policy, cost) in [
+        (2_470_017, &long, 1),
+        (3_525_104, &long, 10),
+        (3_525_104, &short, 11),
+        (4_000_000, &short, 12),
+    ] {
+        let decision =
+            limiter.decide_by(Timestamp::from_nanos(nanos), policy, "key", Cost::of(cost));
+        admitted += if decision.is_admitted() { cost } else { 0 };
+    }
+    assert_eq!(admitted - 1, 33, "within half a millisecond, of at most 48");
 }

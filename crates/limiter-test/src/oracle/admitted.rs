@@ -151,21 +151,13 @@ impl Bound {
 }
 
 /// Returns at how many edges of a grid a trailing window of the shortest length can forget what was
-/// taken before: one for each grid of aligned windows or of the slots of loose sub-windows.
-///
-/// Where one aligned window is a multiple of another, its edges are edges of that one too.
+/// taken before: one for each grid of aligned windows or of the slots of loose sub-windows. Also where one
+/// length is a multiple of another: a window may open too late to find what a longer one has counted.
 fn edges(limits: &[&Limit]) -> u128 {
-    let mut grids = BTreeSet::new();
-    for limit in limits {
-        match limit.algorithm() {
-            Algorithm::SubWindows(slots) if !slots.is_loose() => {}
-            _ => _ = grids.insert((slot_of(limit), limit.quota().window())),
-        }
-    }
-    let is_aligned = limits.iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow);
-    let is_multiple = |length: u64| {
-        let mut others = grids.iter().map(|(other, _)| *other).filter(|other| *other != length);
-        is_aligned && others.any(|other| length.is_multiple_of(other))
+    let has_edges = |limit: &&&Limit| match limit.algorithm() {
+        Algorithm::SubWindows(slots) => slots.is_loose(),
+        _ => true,
     };
-    grids.iter().filter(|(slot, _)| !is_multiple(*slot)).count() as u128
+    let grids = limits.iter().filter(has_edges).map(|it| (slot_of(it), it.quota().window()));
+    grids.collect::<BTreeSet<_>>().len() as u128
 }
