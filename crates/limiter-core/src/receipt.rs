@@ -36,7 +36,7 @@ impl Reservation {
         Self { decision, delay: Some(delay), receipt: Some(receipt) }
     }
 
-    /// Returns an admission for which no permits were charged, so that there is no receipt.
+    /// Returns an admission that charged no permits, and so has no receipt.
     pub const fn uncounted(decision: Decision) -> Self {
         Self { decision, delay: Some(Duration::ZERO), receipt: None }
     }

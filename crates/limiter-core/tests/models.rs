@@ -69,27 +69,18 @@ fn recovered() -> Keyed {
 
 #[test]
 fn two_claims_of_one_key_admit_one() {
-    model(|| {
-        let (limiter, _) = keyed();
-        let other = limiter.clone();
-        let (there, here) =
-            together(move || other.check(7).is_admitted(), || limiter.check(7).is_admitted());
-        assert_ne!(there, here);
-        assert!(!limiter.check(7).is_admitted());
-    });
-}
-
-#[test]
-fn two_claims_of_one_key_in_the_locked_table_admit_one() {
-    model(|| {
-        let builder = MemoryLimiter::builder(hourly()).capacity(1).wide_states();
-        let limiter = builder.clock(Still::default()).build().expect("one key fits");
-        let other = limiter.clone();
-        let (there, here) =
-            together(move || other.check(7).is_admitted(), || limiter.check(7).is_admitted());
-        assert_ne!(there, here);
-        assert!(!limiter.check(7).is_admitted());
-    });
+    for is_wide in [false, true] {
+        model(move || {
+            let builder = MemoryLimiter::builder(hourly()).capacity(1).clock(Still::default());
+            let builder = if is_wide { builder.wide_states() } else { builder };
+            let limiter = builder.build().expect("one key fits");
+            let other = limiter.clone();
+            let (there, here) =
+                together(move || other.check(7).is_admitted(), || limiter.check(7).is_admitted());
+            assert_ne!(there, here);
+            assert!(!limiter.check(7).is_admitted());
+        });
+    }
 }
 
 #[test]

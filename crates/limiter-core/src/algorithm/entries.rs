@@ -178,9 +178,9 @@ impl Entries {
         }
     }
 
-    /// Adds permits that are charged at `now` for a moment, and returns the time of their entry: the newest
-    /// one, if that is later or in the same slot by every quota's length, or if there is no room for another
-    /// one.
+    /// Adds permits that are charged at `now` for the writer's newest moment, and returns the time of their
+    /// entry. They join the newest entry if it is later, if both are in one slot of every quota, or if the
+    /// state may not have another entry.
     pub(super) fn enter(&mut self, writer: Writer, now: u64, count: u64) -> u64 {
         let at = writer.newest;
         self.add_writer(writer);

@@ -83,9 +83,10 @@ impl<C: Clock> Handle<C> {
         delay: Duration,
     ) -> Reservation {
         let Some(charged) = charged else {
-            let is_admitted = decision.is_admitted();
-            let uncounted = is_admitted.then(|| Reservation::uncounted(decision));
-            return uncounted.unwrap_or(Reservation::refused(decision));
+            return match decision.is_admitted() {
+                true => Reservation::uncounted(decision),
+                false => Reservation::refused(decision),
+            };
         };
         let policy = self.states.policy.clone();
         let taken = Taken { limiter: self.shared.id, hash, policy, charged };

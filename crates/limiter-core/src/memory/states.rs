@@ -169,11 +169,10 @@ impl States {
     /// Returns the decision on a cost of a key for which the table is full.
     fn without_state(&self, full: &Full, cost: Cost) -> Decision {
         let (rule, fresh, free_at) = (self.rule(), &State::Fresh, full.free_at());
-        let decision = if self.full.is_admitted {
-            Decision::admitted(rule.usage(fresh, free_at))
-        } else {
-            let wait = rule.wait(fresh, free_at, cost).map(|wait| full.wait.saturating_add(wait));
-            Decision::refused(self.usage_without_state(full), wait)
+        let usage = self.usage_without_state(full);
+        let decision = match rule.wait(fresh, free_at, cost) {
+            Some(_) if self.full.is_admitted => Decision::admitted(usage),
+            wait => Decision::refused(usage, wait.map(|wait| full.wait.saturating_add(wait))),
         };
         decision.with_source(Source::FullTable)
     }

@@ -75,6 +75,9 @@ fn a_key_without_a_slot_may_be_admitted_uncounted() {
         let reservation = limiter.reserve("newcomer", Cost::ONE, HOUR);
         assert_eq!((reservation.is_admitted(), reservation.delay()), (true, Some(Duration::ZERO)));
         assert!(reservation.into_receipt().is_none(), "{algorithm:?}");
+        // A cost that never fits is refused all the same.
+        let refusal = limiter.check_n("newcomer", Cost::of(2));
+        assert_eq!((refusal.is_admitted(), refusal.retry_after()), (false, None), "{algorithm:?}");
         let acquired = limiter.acquire_blocking("newcomer", Cost::ONE, None);
         assert!(acquired.is_admitted() && acquired.into_receipt().is_none());
         // Those with a slot are limited.

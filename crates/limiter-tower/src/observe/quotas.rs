@@ -1,4 +1,4 @@
-//! How many quotas a limiter knows, reported before there is no room for another one.
+//! Reports how many quotas a limiter knows, before `with_policy` fails for a new one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
