@@ -98,5 +98,5 @@ pub(crate) fn several(number: u64) -> Result<Policy, Error> {
         let quota = Quota::new(100 * limit, Duration::from_secs(3_600 * limit * limit))?;
         Ok(Policy::gcra(&format!("limit {limit}"), quota))
     });
-    Policy::several(NAME, limits.collect::<Result<Vec<_>, Error>>()?)
+    Policy::all_of(NAME, limits.collect::<Result<Vec<_>, Error>>()?)
 }

@@ -108,12 +108,12 @@ impl World {
         match operation {
             Operation::Check { by, cost } => {
                 let limiter = self.of(by);
-                let cost = cost.get(peek(&limiter, by.key).limit());
+                let cost = cost.get(peek(&limiter, by.key).burst());
                 self.check(&limiter, by.key, cost);
             }
             Operation::Reserve { by, cost, within } => {
                 let limiter = self.of(by);
-                let cost = cost.get(peek(&limiter, by.key).limit());
+                let cost = cost.get(peek(&limiter, by.key).burst());
                 let reservation = limiter.reserve(by.key, cost, within);
                 assert!(reservation.delay().is_none_or(|delay| delay <= within));
                 assert!(reservation.delay().is_none_or(|delay| delay <= horizon(limiter.policy())));
@@ -139,7 +139,7 @@ impl World {
             }
             Operation::Acquire { by, cost, within } => {
                 let limiter = self.of(by);
-                let cost = cost.get(peek(&limiter, by.key).limit());
+                let cost = cost.get(peek(&limiter, by.key).burst());
                 let future = limiter.acquire(by.key, cost, within);
                 // A waiter is charged for the moment at which it is due, which it does not report.
                 self.bound.forget(by.key);
@@ -248,7 +248,7 @@ impl World {
         let own = build(policy);
         let other = build(self.handles[0].policy());
         let handle = other.with_policy(policy).expect("its families are equal");
-        let limit = own.peek(0).limit();
+        let limit = own.peek(0).burst();
         for permits in [limit.saturating_add(1), limit.div_ceil(2), limit, 1, limit / 2] {
             let cost = Cost::new(permits.max(1)).expect("at least one");
             assert_eq!(handle.check_n(0, cost), own.check_n(0, cost));
@@ -288,14 +288,14 @@ impl World {
     }
 
     fn is_consistent(&self, limiter: &Limiter, key: u8, cost: Cost, decision: &Decision) {
-        assert!(decision.remaining() <= decision.limit(), "{decision:?}");
+        assert!(decision.remaining() <= decision.burst(), "{decision:?}");
         let limits = limiter.policy().limits();
         let limit = &limits[decision.limit_index()];
         let largest = match limit.algorithm() {
-            Algorithm::SubWindows(slots) if slots.is_paced() => decision.limit(),
+            Algorithm::SubWindows(slots) if slots.is_paced() => decision.burst(),
             _ => limit.quota().burst(),
         };
-        assert_eq!(decision.limit(), largest, "the limit is that of the handle's policy");
+        assert_eq!(decision.burst(), largest, "the limit is that of the handle's policy");
         if decision.is_admitted() {
             let fits = limits.iter().all(|limit| cost.get() <= limit.quota().burst());
             assert!(fits, "{cost} of {limits:?}");
@@ -320,7 +320,7 @@ impl World {
 
 fn peek(limiter: &Limiter, key: u8) -> Usage {
     let usage = limiter.peek(key);
-    assert!(usage.remaining() <= usage.limit(), "{usage:?}");
+    assert!(usage.remaining() <= usage.burst(), "{usage:?}");
     usage
 }
 

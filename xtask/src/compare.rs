@@ -84,5 +84,5 @@ fn most(contender: &Contender) -> String {
 
 /// Returns how many permits a fresh key has at once.
 fn at_once(policy: &Policy) -> u64 {
-    MemoryLimiter::new(policy.clone()).peek("key").limit()
+    MemoryLimiter::new(policy.clone()).peek("key").burst()
 }

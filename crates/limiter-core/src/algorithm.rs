@@ -17,7 +17,7 @@ pub use entries::Entries;
 pub use gcra::{Gcra, Tat, Writer};
 pub use kind::Algorithm;
 pub use ledger::Ledger;
-pub use rule::{Rule, Several, State};
+pub use rule::{AllOf, Rule, State};
 pub use slots::Slots;
 pub use transition::{Charge, Marks, Refunded, Transition};
 pub use window::Counts;

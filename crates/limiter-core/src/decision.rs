@@ -15,7 +15,7 @@ pub(crate) const MAX_LIMITS: usize = 8;
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_hour(3)));
 /// let decision = limiter.check("alice");
 /// assert!(decision.is_admitted());
-/// assert_eq!((decision.limit(), decision.remaining()), (3, 2));
+/// assert_eq!((decision.burst(), decision.remaining()), (3, 2));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a request is limited only if its decision is acted on"]
@@ -34,7 +34,7 @@ const NEVER: u64 = u64::MAX;
 #[non_exhaustive]
 pub enum Source {
     /// The limiter's own state, in memory or in the store.
-    Store,
+    State,
     /// A cached denial that still holds. No call was sent to the store.
     Cache,
     /// Permits that this process has leased from the store. The usage is the store's at the time of the lease,
@@ -55,7 +55,7 @@ impl Decision {
     /// Returns an admission that left `usage`, decided by the store.
     #[inline]
     pub const fn admitted(usage: Usage) -> Self {
-        Self { admitted: true, usage, retry_after: 0, source: Source::Store }
+        Self { admitted: true, usage, retry_after: 0, source: Source::State }
     }
 
     /// Returns a refusal at `usage`, decided by the store. `retry_after` is `None` if the cost can
@@ -66,10 +66,10 @@ impl Decision {
             Some(wait) => nanos(wait),
             None => NEVER,
         };
-        Self { admitted: false, usage, retry_after, source: Source::Store }
+        Self { admitted: false, usage, retry_after, source: Source::State }
     }
 
-    /// Sets where the decision was made. The default is [`Source::Store`].
+    /// Sets where the decision was made. The default is [`Source::State`].
     pub const fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
     }
@@ -111,10 +111,10 @@ impl Decision {
         self.usage
     }
 
-    /// Returns the most permits that the key can ever take at once: see [`Usage::limit`].
+    /// Returns the most permits that the key can ever take at once: see [`Usage::burst`].
     #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.usage.limit()
+    pub const fn burst(&self) -> u64 {
+        self.usage.burst()
     }
 
     /// Returns how many permits the key could take now: see [`Usage::remaining`].
@@ -223,7 +223,7 @@ impl Usage {
     /// Sets which limit this usage describes: an index into
     /// [`Policy::limits`](crate::Policy::limits).
     #[must_use]
-    pub const fn of_limit(self, limit_index: usize) -> Self {
+    pub const fn with_limit_index(self, limit_index: usize) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 8 limits")]
         let limit_index = limit_index as u8;
         Self { limit_index, ..self }
@@ -232,7 +232,7 @@ impl Usage {
     /// Returns the usage that describes an admission or a peek under several limits: the one with
     /// the fewest permits left, and among equals the one that recovers last.
     #[must_use]
-    pub fn of_fewest_left(usages: impl IntoIterator<Item = Self>) -> Self {
+    pub fn fewest_remaining(usages: impl IntoIterator<Item = Self>) -> Self {
         let key = |usage: &Self| (usage.remaining(), Reverse(usage.reset_after()));
         usages.into_iter().min_by_key(key).unwrap_or(Self::NONE)
     }
@@ -240,7 +240,7 @@ impl Usage {
     /// Returns the usage that describes a refusal under several limits: the one with the longest
     /// wait, where `None` is the longest, and the last among equals.
     #[must_use]
-    pub fn of_longest_wait(waits: impl IntoIterator<Item = (Option<Duration>, Self)>) -> Self {
+    pub fn longest_wait(waits: impl IntoIterator<Item = (Option<Duration>, Self)>) -> Self {
         let longest = waits.into_iter().max_by_key(|(wait, _)| wait.unwrap_or(Duration::MAX));
         longest.map_or(Self::NONE, |(_, usage)| usage)
     }
@@ -248,7 +248,7 @@ impl Usage {
     /// Returns the most permits that the key can ever take at once: the quota's burst, or the
     /// highest ceiling of a slot in a paced window.
     #[must_use]
-    pub const fn limit(&self) -> u64 {
+    pub const fn burst(&self) -> u64 {
         self.limit
     }
 

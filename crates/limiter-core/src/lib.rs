@@ -73,7 +73,7 @@ pub use cost::Cost;
 pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
 pub use key::Key;
-pub use limiter::{Answer, Limiter, WaitingLimiter};
+pub use limiter::{Limiter, LimiterFuture, WaitingLimiter};
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, OnFull, UnkeyedLimiter};
 pub use policy::{Limit, Policy};

@@ -41,15 +41,15 @@ pub trait Limiter: Send + Sync {
     }
 
     /// Charges one permit to `key` if it fits now: [`check_n`](Self::check_n) with a cost of one.
-    fn check(&self, key: &Key<'_>) -> Answer<Decision> {
+    fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision> {
         self.check_n(key, Cost::ONE)
     }
 
     /// Charges `cost` to `key` if it fits now. Never waits for permits.
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision>;
 
     /// Returns how far the permits of `key` are used up, and charges nothing.
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
 
     /// Returns whether [`check_n`](Self::check_n) would admit `cost` now, with the wait of a refusal, and
     /// charges nothing. `None`, the default, if a limiter can't decide that without a call to its store.
@@ -67,7 +67,7 @@ pub trait Limiter: Send + Sync {
     /// nothing while a window of another length counts: what does not fit now is refused. Through Redis that
     /// holds for aligned windows alone. With `within` zero, this is
     /// [`check_n`](Self::check_n) with a receipt.
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
     /// limits, the most that came back to one. The receipt is used up, even if the answer is an error.
@@ -85,10 +85,10 @@ pub trait Limiter: Send + Sync {
     ///   counts for what was charged before.
     /// - No key is lifted above a fresh one. After a reset, or when its quota charges again after another
     ///   one, a receipt may give back later charges of the key, at most its own permits.
-    fn refund(&self, receipt: Receipt) -> Answer<u64>;
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
 
     /// Makes `key` fresh.
-    fn reset(&self, key: &Key<'_>) -> Answer<()>;
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
     /// customers, and for reloads. Keys keep their debts.
@@ -120,7 +120,12 @@ pub trait WaitingLimiter: Limiter {
     /// beyond the horizon, or behind another quota's debt. A limiter in memory waits for both.
     ///
     /// It may have to be polled within the runtime that the limiter's timer or client belongs to.
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
+    fn acquire(
+        &self,
+        key: &Key<'_>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> LimiterFuture<Reservation>;
 
     /// Returns [`with_policy`](Limiter::with_policy) as a limiter whose callers can wait.
     ///
@@ -150,29 +155,29 @@ forward!(Limiter for Arc Box: {
     fn policy(&self) -> &Policy;
     fn store(&self) -> &'static str;
     fn known_quotas(&self) -> Option<KnownQuotas>;
-    fn check(&self, key: &Key<'_>) -> Answer<Decision>;
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision>;
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage>;
+    fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision>;
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
     fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation>;
-    fn refund(&self, receipt: Receipt) -> Answer<u64>;
-    fn reset(&self, key: &Key<'_>) -> Answer<()>;
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 });
 
 forward!(WaitingLimiter for Arc Box: {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation>;
+    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> LimiterFuture<Reservation>;
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 });
 
 /// The future of a limiter's answer: ready at once from memory, pending from a store.
 ///
-/// A limiter in memory returns [`Answer::ready`], which allocates nothing. With a store, nothing may
+/// A limiter in memory returns [`LimiterFuture::ready`], which allocates nothing. With a store, nothing may
 /// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
 /// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
 /// nothing.
 #[must_use = "an operation may not be executed until its answer is awaited"]
-pub struct Answer<T>(Repr<T>);
+pub struct LimiterFuture<T>(Repr<T>);
 
 enum Repr<T> {
     /// `None` once it was taken.
@@ -180,7 +185,7 @@ enum Repr<T> {
     Pending(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
 }
 
-impl<T> Answer<T> {
+impl<T> LimiterFuture<T> {
     /// Returns an answer that is ready.
     #[inline]
     pub const fn ready(result: Result<T, Error>) -> Self {
@@ -212,9 +217,9 @@ impl<T> Answer<T> {
 }
 
 // Nothing in it is pinned: the future is in a box.
-impl<T> Unpin for Answer<T> {}
+impl<T> Unpin for LimiterFuture<T> {}
 
-impl<T> Future for Answer<T> {
+impl<T> Future for LimiterFuture<T> {
     type Output = Result<T, Error>;
 
     #[inline]
@@ -231,7 +236,7 @@ impl<T> Future for Answer<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Answer<T> {
+impl<T: fmt::Debug> fmt::Debug for LimiterFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::Ready(result) => f.debug_tuple("Ready").field(result).finish(),

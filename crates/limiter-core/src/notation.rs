@@ -98,7 +98,7 @@ impl LimitText {
         };
         let words: Vec<&str> = text.split_whitespace().collect();
         if let Some(second) = words.iter().filter(|word| word.contains('/')).nth(1) {
-            let remedy = "write one limit, and combine several with `Policy::several` or in a file";
+            let remedy = "write one limit, and combine several with `Policy::all_of` or in a file";
             return Err(format!("{second:?} is a second limit; {remedy}"));
         }
         let mut parts = words.chunk_by(|_, word| !is_keyword(word));

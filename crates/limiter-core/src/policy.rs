@@ -69,7 +69,7 @@ impl Policy {
     /// ```
     /// use limiter_core::{Policy, Quota};
     ///
-    /// let policy = Policy::several("api", [
+    /// let policy = Policy::all_of("api", [
     ///     Policy::gcra("burst", Quota::per_second(10)),
     ///     Policy::gcra("hourly", Quota::per_hour(1_000)),
     /// ])?;
@@ -86,7 +86,7 @@ impl Policy {
     ///
     /// [`ErrorKind::InvalidQuota`] if a log has more than 1,000 permits, or sub-windows more than
     /// 1,000 slots, because the states of several limits are read and written as one.
-    pub fn several(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
+    pub fn all_of(name: &str, policies: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let limits = policies.into_iter().flat_map(|policy| policy.limits().to_vec());
         Self::from_limits(name, limits.collect())
     }
@@ -111,7 +111,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// Those of `quota`, and those of [`Policy::several`], except that two limits may become the same.
+    /// Those of `quota`, and those of [`Policy::all_of`], except that two limits may become the same.
     pub fn with_quotas(
         &self,
         quota: impl Fn(&Limit) -> Result<(Algorithm, Quota), Error>,
@@ -183,7 +183,7 @@ impl Policy {
         self.limits().iter().any(|limit| limit.algorithm() == Algorithm::AlignedWindow)
     }
 
-    /// Returns a policy of these limits, as [`Policy::several`] does.
+    /// Returns a policy of these limits, as [`Policy::all_of`] does.
     pub(crate) fn from_limits(name: &str, limits: Vec<Limit>) -> Result<Self, Error> {
         let policy = Self::checked(name, limits)?;
         for (index, limit) in policy.limits().iter().enumerate() {

@@ -84,7 +84,7 @@ impl Reservation {
 ///
 /// struct Token { key: String }
 ///
-/// let receipt = Receipt::of_store(Token { key: "alice".to_owned() }, 5).keep(2);
+/// let receipt = Receipt::new(Token { key: "alice".to_owned() }, 5).keep(2);
 /// let token = receipt.token::<Token>().map(|token| token.key.as_str());
 /// assert_eq!((token, receipt.permits()), (Some("alice"), 3));
 /// assert!(receipt.token::<u64>().is_none());
@@ -108,7 +108,7 @@ impl Receipt {
     ///
     /// The token's type separates a limiter's receipts from those of others, so it should be private
     /// to that limiter.
-    pub fn of_store(token: impl Any + Send + Sync, permits: u64) -> Self {
+    pub fn new(token: impl Any + Send + Sync, permits: u64) -> Self {
         Self { token: Token::Store(Box::new(token)), permits }
     }
 

@@ -39,12 +39,12 @@
 //! | GCRA, token bucket, leaky bucket as meter or queue | [`Gcra`] | [`Tat`], with its [`Writer`] |
 //! | fixed window, aligned window, sliding counter | [`Windows`], of a [`WindowKind`] | [`Counts`] |
 //! | sub-windows, exact log | [`Ledger`] | [`Entries`] |
-//! | several limits at once | [`Several`] | the states of its limits |
+//! | several limits at once | [`AllOf`] | the states of its limits |
 //!
 //! A refund needs the [`Charge`] that `decide` returned, which a store keeps in the token of a
-//! [`Receipt`](crate::Receipt::of_store).
+//! [`Receipt`](crate::Receipt::new).
 
 pub use crate::algorithm::{
-    Charge, Counts, Entries, Gcra, Ledger, Marks, Refunded, Rule, Several, State, Tat, Transition,
+    AllOf, Charge, Counts, Entries, Gcra, Ledger, Marks, Refunded, Rule, State, Tat, Transition,
     WindowKind, Windows, Writer,
 };

@@ -195,7 +195,7 @@ impl PolicyOf {
             [quota] => Policy::parse(name, quota)?,
             quotas => {
                 let limits = quotas.iter().map(|quota| named(quota));
-                Policy::several(name, limits.collect::<Result<Vec<_>, _>>()?)?
+                Policy::all_of(name, limits.collect::<Result<Vec<_>, _>>()?)?
             }
         }))
     }

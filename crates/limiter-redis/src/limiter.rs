@@ -2,7 +2,9 @@
 
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
-use limiter_core::{Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation};
+use limiter_core::{
+    Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
+};
 use limiter_core::{Usage, WaitingLimiter};
 
 use crate::{
@@ -126,17 +128,17 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].
-    pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Answer<Decision> {
+    pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<Decision> {
         self.check_n(key, Cost::ONE)
     }
 
     /// Charges `cost` to `key` if it fits now: see [`Limiter::check_n`].
-    pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Answer<Decision> {
+    pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> LimiterFuture<Decision> {
         Limiter::check_n(self, &key.into(), cost)
     }
 
     /// Returns how far the permits of `key` are used up, and charges nothing: see [`Limiter::peek`].
-    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Answer<Usage> {
+    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<Usage> {
         Limiter::peek(self, &key.into())
     }
 
@@ -147,7 +149,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: impl Into<Key<'a>>,
         cost: Cost,
         within: Duration,
-    ) -> Answer<Reservation> {
+    ) -> LimiterFuture<Reservation> {
         Limiter::reserve(self, &key.into(), cost, within)
     }
 
@@ -173,18 +175,18 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: impl Into<Key<'a>>,
         cost: Cost,
         within: Option<Duration>,
-    ) -> Answer<Reservation> {
+    ) -> LimiterFuture<Reservation> {
         WaitingLimiter::acquire(self, &key.into(), cost, within)
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came back:
     /// see [`Limiter::refund`].
-    pub fn refund(&self, receipt: Receipt) -> Answer<u64> {
+    pub fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         Limiter::refund(self, receipt)
     }
 
     /// Makes `key` fresh: see [`Limiter::reset`].
-    pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> Answer<()> {
+    pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<()> {
         Limiter::reset(self, &key.into())
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use limiter_core::{
-    Answer, Cost, Decision, Error, Key, Limiter, Policy, Receipt, Reservation, Source, Usage,
-    WaitingLimiter,
+    Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation, Source,
+    Usage, WaitingLimiter,
 };
 
 use tokio::{sync::oneshot, time::timeout};
@@ -37,23 +37,23 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         "redis"
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         let stored = self.sender.context.keys.with(key, |key| self.check_stored(key, cost));
-        stored.unwrap_or_else(|error| Answer::ready(Err(error)))
+        stored.unwrap_or_else(|error| LimiterFuture::ready(Err(error)))
     }
 
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        Answer::pending(async move {
+        LimiterFuture::pending(async move {
             let key = key?;
             let usage = limiter.sender.operate(&limiter.handle, &key, Peek).await;
             usage.or_else(|error| limiter.locally(&key, |local| local.peek(&key)).ok_or(error))
         })
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        Answer::pending(async move {
+        LimiterFuture::pending(async move {
             let key = key?;
             let spend = |decision, grant: &Arc<Grant>| {
                 Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
@@ -94,12 +94,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         })
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<u64> {
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         match receipt.token::<Arc<Token>>() {
             Some(token) if token.limiter == self.sender.context.id => {
                 let (sender, token) = (Arc::clone(&self.sender), Arc::clone(token));
                 let permits = receipt.permits();
-                Answer::pending(async move {
+                LimiterFuture::pending(async move {
                     // The handle that charged.
                     let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
                     let forgotten = Forgotten::of(&sender.context, &key);
@@ -107,24 +107,24 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                     sender.operate(&handle, &key, refund).await
                 })
             }
-            Some(_) => Answer::ready(Ok(0)),
+            Some(_) => LimiterFuture::ready(Ok(0)),
             None if let Some((limiter, grant)) = receipt.token::<(u64, Arc<Grant>)>() => {
                 let is_own = *limiter == self.sender.context.id;
                 let given =
                     is_own.then(|| grant.give(receipt.permits(), self.sender.context.now()));
-                Answer::ready(Ok(given.unwrap_or(0)))
+                LimiterFuture::ready(Ok(given.unwrap_or(0)))
             }
             // The local fallback's receipt, or another limiter's.
             None => {
                 let local = self.handle.local.as_ref();
-                Answer::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
+                LimiterFuture::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
             }
         }
     }
 
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        Answer::pending(async move {
+        LimiterFuture::pending(async move {
             let (key, Self { sender, handle, .. }) = (key?, &limiter);
             if let Some(local) = &handle.local {
                 local.reset(&key);
@@ -144,9 +144,14 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 }
 
 impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+    fn acquire(
+        &self,
+        key: &Key<'_>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> LimiterFuture<Reservation> {
         let reserved = Limiter::reserve(self, key, cost, within.unwrap_or(Duration::MAX));
-        Answer::pending(waiting::until_due(self.clone(), reserved))
+        LimiterFuture::pending(waiting::until_due(self.clone(), reserved))
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
@@ -156,13 +161,13 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Checks the store's key of a subject.
-    fn check_stored(&self, key: &[u8], cost: Cost) -> Answer<Decision> {
+    fn check_stored(&self, key: &[u8], cost: Cost) -> LimiterFuture<Decision> {
         let context = &self.sender.context;
         let now = context.now();
         let awaited = match self.leased(key, cost, now, |decision, _| decision) {
-            Some(Ok(decision)) => return Answer::ready(Ok(decision)),
+            Some(Ok(decision)) => return LimiterFuture::ready(Ok(decision)),
             Some(Err(Found::Answered(answered))) => {
-                return Answer::ready(Ok(self.decided(&answered)));
+                return LimiterFuture::ready(Ok(self.decided(&answered)));
             }
             Some(Err(Found::Awaited { outcome, .. })) => Some(outcome),
             None => None,
@@ -171,10 +176,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
             && let Some(denial) = context.denials.find(key, &self.handle.policy, cost, now)
         {
             context.events.tally.cached.add();
-            return Answer::ready(Ok(denial));
+            return LimiterFuture::ready(Ok(denial));
         }
         let (limiter, key) = (self.clone(), key.to_vec());
-        Answer::pending(async move {
+        LimiterFuture::pending(async move {
             let Self { sender, handle, .. } = &limiter;
             let decided = match awaited {
                 Some(outcome) => {
@@ -247,7 +252,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         match permits {
             Permits::Store(charged) => self.reserved_at_store(key, cost, decision, charged, None),
             Permits::Lease(grant) => {
-                let receipt = Receipt::of_store((self.sender.context.id, grant), cost.get());
+                let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
                 Reservation::admitted(decision, Duration::ZERO, receipt)
             }
         }
@@ -264,7 +269,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let delay = charged.delay();
         let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
         let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
-        let receipt = Receipt::of_store(Arc::new(token), cost.get());
+        let receipt = Receipt::new(Arc::new(token), cost.get());
         Reservation::admitted(decision, delay, receipt)
     }
 
@@ -293,7 +298,7 @@ fn uncharged(decision: Decision, cost: Cost) -> Reservation {
     /// The token of permits that no state has counted, so that a refund gives back nothing.
     struct Uncharged;
     if decision.is_admitted() {
-        let receipt = Receipt::of_store(Uncharged, cost.get());
+        let receipt = Receipt::new(Uncharged, cost.get());
         Reservation::admitted(decision, Duration::ZERO, receipt)
     } else {
         Reservation::refused(decision)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Answer, Error, ErrorKind, Receipt, Reservation};
+use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -52,7 +52,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
 /// not polled.
 pub(crate) async fn until_due<C: ScriptClient>(
     limiter: RedisLimiter<C>,
-    reserved: Answer<Reservation>,
+    reserved: LimiterFuture<Reservation>,
 ) -> Result<Reservation, Error> {
     timer(|| drop(sleep(Duration::ZERO)))?;
     let (send, receive) = oneshot::channel();

@@ -12,8 +12,8 @@ use std::{
 };
 
 use limiter_core::{
-    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, ManualClock, MemoryLimiter, Policy,
-    Receipt, Reservation, Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, ManualClock, MemoryLimiter,
+    Policy, Receipt, Reservation, Usage, WaitingLimiter,
 };
 
 /// A limiter whose operations are executed when their answers are polled for the second time, and
@@ -55,13 +55,13 @@ impl Deferred {
         self.shared.refunds.load(Ordering::Relaxed)
     }
 
-    fn later<T, F>(&self, operation: impl FnOnce(Self) -> F + Send + 'static) -> Answer<T>
+    fn later<T, F>(&self, operation: impl FnOnce(Self) -> F + Send + 'static) -> LimiterFuture<T>
     where
         T: 'static,
         F: Future<Output = Result<T, Error>> + Send,
     {
         let this = self.clone();
-        Answer::pending(async move {
+        LimiterFuture::pending(async move {
             let mut polled = false;
             poll_fn(|cx| match replace(&mut polled, true) {
                 true => Poll::Ready(()),
@@ -84,7 +84,7 @@ impl Limiter for Deferred {
         self.inner.policy()
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         let key = owned(key);
         self.later(move |this| {
             this.shared.checks.fetch_add(1, Ordering::Relaxed);
@@ -92,12 +92,12 @@ impl Limiter for Deferred {
         })
     }
 
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         let key = owned(key);
         self.later(move |this| Limiter::peek(&this.inner, &key))
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         let key = owned(key);
         self.later(move |this| {
             this.shared.checks.fetch_add(1, Ordering::Relaxed);
@@ -105,14 +105,14 @@ impl Limiter for Deferred {
         })
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<u64> {
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         self.later(move |this| {
             this.shared.refunds.fetch_add(1, Ordering::Relaxed);
             Limiter::refund(&this.inner, receipt)
         })
     }
 
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         let key = owned(key);
         self.later(move |this| Limiter::reset(&this.inner, &key))
     }
@@ -123,7 +123,12 @@ impl Limiter for Deferred {
 }
 
 impl WaitingLimiter for Deferred {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+    fn acquire(
+        &self,
+        key: &Key<'_>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> LimiterFuture<Reservation> {
         WaitingLimiter::acquire(&self.inner, key, cost, within)
     }
 

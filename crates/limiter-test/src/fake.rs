@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, Policy, Receipt, Reservation, Usage,
-    WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
+    Usage, WaitingLimiter,
 };
 
 /// A limiter whose checks return what a function returns. All else returns an error.
@@ -14,36 +14,36 @@ pub struct Fake<F> {
     check: F,
 }
 
-impl<F: Fn() -> Answer<Decision> + Send + Sync> Fake<F> {
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Fake<F> {
     /// Returns a limiter that reports `policy`.
     pub const fn new(policy: Policy, check: F) -> Self {
         Self { policy, check }
     }
 }
 
-impl<F: Fn() -> Answer<Decision> + Send + Sync> Limiter for Fake<F> {
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Limiter for Fake<F> {
     fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    fn check_n(&self, _: &Key<'_>, _: Cost) -> Answer<Decision> {
+    fn check_n(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Decision> {
         (self.check)()
     }
 
-    fn peek(&self, _: &Key<'_>) -> Answer<Usage> {
-        Answer::ready(Err(beyond_a_fake()))
+    fn peek(&self, _: &Key<'_>) -> LimiterFuture<Usage> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
-    fn reserve(&self, _: &Key<'_>, _: Cost, _: Duration) -> Answer<Reservation> {
-        Answer::ready(Err(beyond_a_fake()))
+    fn reserve(&self, _: &Key<'_>, _: Cost, _: Duration) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
-    fn refund(&self, _: Receipt) -> Answer<u64> {
-        Answer::ready(Err(beyond_a_fake()))
+    fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
-    fn reset(&self, _: &Key<'_>) -> Answer<()> {
-        Answer::ready(Err(beyond_a_fake()))
+    fn reset(&self, _: &Key<'_>) -> LimiterFuture<()> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
     fn with_policy(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
@@ -51,9 +51,9 @@ impl<F: Fn() -> Answer<Decision> + Send + Sync> Limiter for Fake<F> {
     }
 }
 
-impl<F: Fn() -> Answer<Decision> + Send + Sync> WaitingLimiter for Fake<F> {
-    fn acquire(&self, _: &Key<'_>, _: Cost, _: Option<Duration>) -> Answer<Reservation> {
-        Answer::ready(Err(beyond_a_fake()))
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> WaitingLimiter for Fake<F> {
+    fn acquire(&self, _: &Key<'_>, _: Cost, _: Option<Duration>) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
     fn waiting_with_policy(&self, _: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {

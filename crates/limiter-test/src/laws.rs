@@ -206,7 +206,7 @@ pub fn is_coherent(decision: &Decision, policy: &Policy, cost: Cost) -> Law {
         return Err(TestCaseError::fail("an index without a limit"));
     };
     let largest = largest(limit);
-    prop_assert_eq!(decision.limit(), largest);
+    prop_assert_eq!(decision.burst(), largest);
     prop_assert!(decision.remaining() <= largest);
     if decision.reset_after().is_zero() && !is_paced(limit) {
         prop_assert_eq!(decision.remaining(), largest);

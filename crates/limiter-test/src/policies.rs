@@ -33,7 +33,7 @@ pub fn any_several() -> impl Strategy<Value = Policy> {
             let quota = Quota::new(permits, Duration::from_millis(window_ms)).ok()?;
             policies.push(Policy::new(&format!("limit {index}"), algorithm, quota).ok()?);
         }
-        Policy::several("test", policies).ok()
+        Policy::all_of("test", policies).ok()
     })
 }
 
@@ -96,7 +96,7 @@ pub fn any_several_alike() -> impl Strategy<Value = Vec<Policy>> {
                 let quota = Quota::new(permits, quota.window() * (factor + 1))?;
                 Policy::new(limit.name(), limit.algorithm(), quota)
             });
-            Policy::several("other", limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
+            Policy::all_of("other", limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
         };
         let others = (1..u32::try_from(number).ok()?).map(scaled);
         let mut group = vec![first.clone()];

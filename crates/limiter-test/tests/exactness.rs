@@ -220,7 +220,7 @@ impl Case {
         let usage = Runtime::new()
             .unwrap()
             .block_on(async { self.limiter().await.peek(KEY).await.unwrap() });
-        let charged = usage.limit() - usage.remaining();
+        let charged = usage.burst() - usage.remaining();
         let Counted { admitted, refused, cached, undetermined, .. } = *counted;
         println!("    {charged} charged, {undetermined} replies lost");
         assert_eq!(admitted + refused + cached + undetermined, self.attempts);
@@ -239,8 +239,8 @@ async fn attempts(limiter: RedisLimiter, number: u64) -> Counted {
             let result = limiter.check(KEY).await;
             let count = match &result {
                 Ok(decision) => match (decision.is_admitted(), decision.source()) {
-                    (true, Source::Store) => &mut counted.admitted,
-                    (false, Source::Store) => &mut counted.refused,
+                    (true, Source::State) => &mut counted.admitted,
+                    (false, Source::State) => &mut counted.refused,
                     (false, Source::Cache) => &mut counted.cached,
                     _ => panic!("{decision:?}"),
                 },

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Answer, Cost, Decision, Error, Key, Receipt, Reservation, Source};
+use limiter_core::{Cost, Decision, Error, Key, LimiterFuture, Receipt, Reservation, Source};
 
 use crate::{
     config::{Config, EventDetails},
@@ -36,12 +36,12 @@ pub(crate) struct RuleCheck {
 
 /// The answer that is awaited.
 pub(crate) enum PendingAnswer {
-    Check(Answer<Decision>),
+    Check(LimiterFuture<Decision>),
     /// As `Check`, with a receipt.
-    Reserve(Answer<Reservation>),
+    Reserve(LimiterFuture<Reservation>),
     /// After a refusal.
     Wait(
-        Answer<Reservation>,
+        LimiterFuture<Reservation>,
         #[expect(dead_code, reason = "dropping it frees the place")] WaiterGuard,
     ),
 }
@@ -156,7 +156,7 @@ impl RuleCheck {
 
 /// Returns whether the store made a decision, now or when it granted a lease.
 pub(crate) const fn is_of_store(decision: &Decision) -> bool {
-    matches!(decision.source(), Source::Store | Source::Lease)
+    matches!(decision.source(), Source::State | Source::Lease)
 }
 
 /// Returns the response to a request that was refused.

@@ -56,7 +56,7 @@ macro_rules! pages {
         /// [`Plans::by_extension`]: crate::plan::Plans::by_extension
         /// [`Plans::by_method`]: crate::plan::Plans::by_method
         /// [`Plans::replace`]: crate::plan::Plans::replace
-        /// [`Policy::several`]: crate::Policy::several
+        /// [`Policy::all_of`]: crate::Policy::all_of
         /// [`problem_json`]: crate::refusal::problem_json
         /// [`programs`]: crate::guide::programs
         /// [`RuleHandle::check`]: crate::handle::RuleHandle::check

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use limiter_core::{Answer, Error, ErrorKind, Key, Policy, Usage};
+use limiter_core::{Error, ErrorKind, Key, LimiterFuture, Policy, Usage};
 
 pub use self::check::Refused;
 use crate::{
@@ -165,12 +165,12 @@ impl RuleHandle<'_> {
     }
 
     /// Returns how far the permits of `key` are used up. With a store, the answer has to be awaited.
-    pub fn peek(self, key: &Key<'_>) -> Answer<Usage> {
+    pub fn peek(self, key: &Key<'_>) -> LimiterFuture<Usage> {
         self.rule.plan.get().limiter().peek(key)
     }
 
     /// Makes `key` fresh. With a store, the answer has to be awaited.
-    pub fn reset(self, key: &Key<'_>) -> Answer<()> {
+    pub fn reset(self, key: &Key<'_>) -> LimiterFuture<()> {
         self.rule.plan.get().limiter().reset(key)
     }
 }

@@ -45,7 +45,7 @@ use crate::{
 ///
 /// A refusal reports the rule that refused. Its `Retry-After` is the longest wait among that rule and
 /// those after it whose limiters know it without a call to a store, and so is that of its decision. Each
-/// rule is a call of its own, one round trip each with a store. Limits for the *same* key are one atomic step with `Policy::several`.
+/// rule is a call of its own, one round trip each with a store. Limits for the *same* key are one atomic step with `Policy::all_of`.
 ///
 /// # Configuration
 ///

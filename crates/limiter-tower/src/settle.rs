@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use limiter_core::{Answer, Receipt};
+use limiter_core::{LimiterFuture, Receipt};
 
 use crate::plan::Plan;
 pub use crate::respond::ResponseHead;
@@ -170,7 +170,7 @@ impl Charges {
 }
 
 /// Executes a refund, whether or not anything polls it. Counts it if that fails.
-fn send(mut refund: Answer<u64>, unsent: Arc<UnsentRefunds>) {
+fn send(mut refund: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
     match refund.take_ready() {
         Some(Ok(_)) => {}
         Some(Err(_)) => unsent.count(),
@@ -180,7 +180,7 @@ fn send(mut refund: Answer<u64>, unsent: Arc<UnsentRefunds>) {
 
 /// Polls the refund in a task of its own.
 #[cfg(feature = "tokio")]
-fn spawn(refund: Answer<u64>, unsent: Arc<UnsentRefunds>) {
+fn spawn(refund: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
             let uncertain = RefundGuard(Some(unsent));
@@ -215,6 +215,6 @@ impl Drop for RefundGuard {
 }
 
 #[cfg(not(feature = "tokio"))]
-fn spawn(_: Answer<u64>, unsent: Arc<UnsentRefunds>) {
+fn spawn(_: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
     unsent.count();
 }

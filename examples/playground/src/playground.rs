@@ -122,7 +122,7 @@ async fn status(State(playground): State<Arc<Playground>>, uri: Uri) -> impl Int
         // In memory this is ready at once, and never an error.
         && let Ok(usage) = run.plan.limiter().peek(&subject.into()).await
     {
-        let usage = json!({ "subject": subject, "used": usage.used(), "limit": usage.limit() });
+        let usage = json!({ "subject": subject, "used": usage.used(), "limit": usage.burst() });
         status.insert("usage".to_owned(), usage);
     }
     ([(CONTENT_TYPE, "application/json")], Value::from(status).to_string())

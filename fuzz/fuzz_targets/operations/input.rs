@@ -114,7 +114,7 @@ impl Bytes<'_> {
         }
         let policy = match limits.as_slice() {
             [only] => only.clone(),
-            _ => Policy::several(name, limits).ok()?,
+            _ => Policy::all_of(name, limits).ok()?,
         };
         match self.byte() {
             0..192 => Some(policy),

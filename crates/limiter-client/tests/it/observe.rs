@@ -10,8 +10,8 @@ use std::{
 use http::{Request, Response};
 use limiter_client::{EventKind, ThrottleLayer};
 use limiter_core::{
-    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, MemoryLimiter, Policy, Quota, Receipt,
-    Reservation, Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota,
+    Receipt, Reservation, Usage, WaitingLimiter,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -119,23 +119,23 @@ impl Limiter for NoRefund {
         self.0.policy()
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         Limiter::check_n(&self.0, key, cost)
     }
 
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         Limiter::peek(&self.0, key)
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         Limiter::reserve(&self.0, key, cost, within)
     }
 
-    fn refund(&self, _: Receipt) -> Answer<u64> {
-        Answer::pending(async { Err(Error::new(ErrorKind::Unavailable, "no connection")) })
+    fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
+        LimiterFuture::pending(async { Err(Error::new(ErrorKind::Unavailable, "no connection")) })
     }
 
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         Limiter::reset(&self.0, key)
     }
 
@@ -145,7 +145,12 @@ impl Limiter for NoRefund {
 }
 
 impl WaitingLimiter for NoRefund {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+    fn acquire(
+        &self,
+        key: &Key<'_>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> LimiterFuture<Reservation> {
         WaitingLimiter::acquire(&self.0, key, cost, within)
     }
 

@@ -4,7 +4,7 @@ use std::{convert::Infallible, time::Duration};
 
 use http::{Request, Response};
 use limiter_client::{OnStoreFailure, ThrottleError, ThrottleLayer};
-use limiter_core::{Answer, Error, ErrorKind, Policy, Quota};
+use limiter_core::{Error, ErrorKind, LimiterFuture, Policy, Quota};
 use limiter_test::fake::Fake;
 use tokio::{
     task::yield_now,
@@ -204,7 +204,7 @@ async fn requests_without_a_host_of_the_closure_are_sent_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_store_is_no_outage_of_the_client_unless_it_is_told() {
     let failing = || {
-        let unused = || Answer::ready(Err(Error::new(ErrorKind::Unavailable, "unused")));
+        let unused = || LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "unused")));
         Fake::new(Policy::gcra("outgoing", Quota::per_second(1)), unused)
     };
     let log = Log::default();
@@ -223,7 +223,7 @@ async fn an_outage_of_the_store_is_no_outage_of_the_client_unless_it_is_told() {
 fn a_policy_that_has_no_pace_is_refused_and_quoted() {
     for policy in [
         Policy::sliding_log("hourly", Quota::per_hour(10)),
-        Policy::several(
+        Policy::all_of(
             "hourly",
             [Policy::gcra("a", Quota::per_second(10)), Policy::gcra("b", Quota::per_hour(1_000))],
         )

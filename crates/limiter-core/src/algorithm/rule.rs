@@ -18,7 +18,7 @@ pub enum Rule {
     /// Dated entries.
     Ledger(Ledger),
     /// Several limits at once.
-    Several(Several),
+    AllOf(AllOf),
 }
 
 /// The state of a [`Rule`].
@@ -33,8 +33,8 @@ pub enum State {
     Windows(Counts),
     /// That of [`Ledger`].
     Ledger(Entries),
-    /// That of [`Several`].
-    Several(Vec<State>),
+    /// That of [`AllOf`].
+    AllOf(Vec<State>),
 }
 
 impl Rule {
@@ -42,7 +42,7 @@ impl Rule {
     pub(crate) fn new(limits: &[Limit]) -> Self {
         match limits {
             [only] => Self::of_limit(only),
-            several => Self::Several(Several(several.iter().map(Self::of_limit).collect())),
+            several => Self::AllOf(AllOf(several.iter().map(Self::of_limit).collect())),
         }
     }
 
@@ -67,7 +67,7 @@ impl State {
     pub(crate) fn entries(&self) -> usize {
         match self {
             Self::Ledger(entries) => entries.allocated(),
-            Self::Several(states) => states.iter().map(Self::entries).sum(),
+            Self::AllOf(states) => states.iter().map(Self::entries).sum(),
             _ => 0,
         }
     }
@@ -76,7 +76,7 @@ impl State {
     pub(crate) fn growth(&self) -> usize {
         match self {
             Self::Ledger(entries) => entries.growth(),
-            Self::Several(states) => states.iter().map(Self::growth).sum(),
+            Self::AllOf(states) => states.iter().map(Self::growth).sum(),
             _ => 0,
         }
     }
@@ -85,7 +85,7 @@ impl State {
     pub(crate) fn set_spare(&mut self, spare: usize) {
         match self {
             Self::Ledger(entries) => entries.set_spare(spare),
-            Self::Several(states) => {
+            Self::AllOf(states) => {
                 let share = spare / states.len().max(1);
                 states.iter_mut().for_each(|state| state.set_spare(share));
             }
@@ -102,7 +102,7 @@ macro_rules! dispatch {
             Rule::Gcra($own) => dispatch!(@$access Gcra, $state, $value, $call),
             Rule::Windows($own) => dispatch!(@$access Windows, $state, $value, $call),
             Rule::Ledger($own) => dispatch!(@$access Ledger, $state, $value, $call),
-            Rule::Several($own) => dispatch!(@$access Several, $state, $value, $call),
+            Rule::AllOf($own) => dispatch!(@$access AllOf, $state, $value, $call),
         }
     };
     (@write $variant:ident, $state:expr, $value:ident, $call:expr) => {
@@ -173,11 +173,11 @@ impl Transition for Rule {
 /// Several limits on one subject: a cost is charged to all of them, or to none.
 ///
 /// A refusal describes the limit with the longest wait, an admission the one with the fewest permits
-/// left. [`Policy::several`](crate::Policy::several) checks that the limits make sense together.
+/// left. [`Policy::all_of`](crate::Policy::all_of) checks that the limits make sense together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Several(Vec<Rule>);
+pub struct AllOf(Vec<Rule>);
 
-impl Several {
+impl AllOf {
     fn longest_wait(&self, states: &[State], now: Timestamp, cost: Cost) -> Option<Duration> {
         let waits = self.each(states).map(|(limit, state)| limit.wait(state, now, cost));
         waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(Duration::ZERO))
@@ -197,7 +197,7 @@ impl Several {
     }
 }
 
-impl Transition for Several {
+impl Transition for AllOf {
     /// The states of the limits, in their order. Fresh has none.
     type State = Vec<State>;
 
@@ -250,14 +250,14 @@ impl Transition for Several {
 
     fn usage(&self, states: &Vec<State>, now: Timestamp) -> Usage {
         let usages = self.each(states).map(|(limit, state)| limit.usage(state, now)).enumerate();
-        Usage::of_fewest_left(usages.map(|(index, usage)| usage.of_limit(index)))
+        Usage::fewest_remaining(usages.map(|(index, usage)| usage.with_limit_index(index)))
     }
 
     fn refusing(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Usage {
         let waits = self.each(states).enumerate().map(|(index, (limit, state))| {
-            (limit.wait(state, now, cost), limit.usage(state, now).of_limit(index))
+            (limit.wait(state, now, cost), limit.usage(state, now).with_limit_index(index))
         });
-        Usage::of_longest_wait(waits)
+        Usage::longest_wait(waits)
     }
 
     fn longest_delay(&self, states: &Vec<State>, now: Timestamp) -> Duration {

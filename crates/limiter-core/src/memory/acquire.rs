@@ -58,7 +58,7 @@ impl<C: Clock> Acquire<C> {
     }
 
     /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
-    /// was ready, it is pending for ever, like [`Answer`](crate::Answer), and charges nothing.
+    /// was ready, it is pending for ever, like [`LimiterFuture`](crate::LimiterFuture), and charges nothing.
     pub(super) fn wait(self) -> impl Future<Output = Reservation> + Send
     where
         C: Timer,

@@ -12,8 +12,8 @@ use foldhash::quality::RandomState;
 
 use super::{acquire::Acquire, handle::Handle};
 use crate::{
-    Answer, Clock, Cost, Decision, Error, Key, KnownQuotas, Limiter, Policy, Receipt, Reservation,
-    SystemClock, Timer, Usage, WaitingLimiter,
+    Clock, Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, Policy, Receipt,
+    Reservation, SystemClock, Timer, Usage, WaitingLimiter,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -241,29 +241,29 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         self.handle.states.known_quotas()
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
-        Answer::ready(Ok(self.handle.check(self.hash(key), cost)))
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
+        LimiterFuture::ready(Ok(self.handle.check(self.hash(key), cost)))
     }
 
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
-        Answer::ready(Ok(self.handle.peek(self.hash(key))))
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
+        LimiterFuture::ready(Ok(self.handle.peek(self.hash(key))))
     }
 
     fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
         Some(self.handle.preview(self.hash(key), cost))
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
-        Answer::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<u64> {
-        Answer::ready(Ok(self.handle.refund(&receipt)))
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
+        LimiterFuture::ready(Ok(self.handle.refund(&receipt)))
     }
 
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         self.handle.reset(self.hash(key));
-        Answer::ready(Ok(()))
+        LimiterFuture::ready(Ok(()))
     }
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
@@ -273,9 +273,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
 /// [`MemoryLimiter::acquire`] in a box.
 impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Answer<Reservation> {
+    fn acquire(
+        &self,
+        key: &Key<'_>,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> LimiterFuture<Reservation> {
         let acquire = self.waiter(key, cost, within).wait();
-        Answer::pending(async { Ok(acquire.await) })
+        LimiterFuture::pending(async { Ok(acquire.await) })
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {

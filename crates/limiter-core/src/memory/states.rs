@@ -183,7 +183,7 @@ impl States {
         if self.full.is_admitted {
             return fresh;
         }
-        Usage::new(fresh.limit(), 0, full.wait).of_limit(fresh.limit_index())
+        Usage::new(fresh.burst(), 0, full.wait).with_limit_index(fresh.limit_index())
     }
 
     /// Reads the state of a key by the rule that applies to it.

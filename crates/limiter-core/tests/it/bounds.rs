@@ -72,7 +72,7 @@ proptest! {
         let short = Policy::new("short", short, quota(permits, 1_000)).unwrap();
         let long = Policy::new("long", long, quota(permits + more, 3_000)).unwrap();
         // No two of them may be paced.
-        let both = Policy::several("both", [short, long]);
+        let both = Policy::all_of("both", [short, long]);
         prop_assume!(both.is_ok());
         let both = both.unwrap();
         for limit in both.limits() {

@@ -38,7 +38,7 @@ fn an_upgrade_takes_effect_at_once() {
     assert_eq!(fast.policy(), &parse("test", "1000/h"));
     assert!(fast.check_n("key", Cost::of(990)).is_admitted());
     assert!(!fast.check("key").is_admitted());
-    assert_eq!(fast.check("key").limit(), 1_000);
+    assert_eq!(fast.check("key").burst(), 1_000);
     assert_eq!(slow.policy(), &parse("test", "10/h"));
 }
 
@@ -55,7 +55,7 @@ fn a_token_bucket_and_gcra_take_turns() {
 }
 
 fn both(name: &str, limits: [(&str, &str); 2]) -> Policy {
-    Policy::several(name, limits.map(|(name, text)| parse(name, text))).unwrap()
+    Policy::all_of(name, limits.map(|(name, text)| parse(name, text))).unwrap()
 }
 
 /// Limits were sorted by window, and a state belonged to a place: with 100/s as 1000/2h, the two limits
@@ -91,7 +91,7 @@ fn several_limits_take_turns_with_limits_of_the_same_names() {
     // The name of a single limit is that of its policy, such as a tier's.
     let single = MemoryLimiter::new(parse("free", "10/h"));
     assert!(single.with_policy(&parse("premium", "100/h")).is_ok());
-    let only = Policy::several("several", [parse("only", "100/h")]).unwrap();
+    let only = Policy::all_of("several", [parse("only", "100/h")]).unwrap();
     assert!(single.with_policy(&only).is_ok());
     assert!(single.with_policy(&swapped).is_err());
 }

@@ -82,7 +82,7 @@ fn limiters_serve_the_ends_of_every_range() {
                 clock.set(Timestamp::from_nanos(now));
                 for cost in costs(&policy) {
                     let decision = limiter.check_n("key", cost);
-                    assert!(decision.remaining() <= decision.limit(), "{policy:?} at {now}");
+                    assert!(decision.remaining() <= decision.burst(), "{policy:?} at {now}");
                     if !decision.is_admitted() {
                         assert_ne!(decision.retry_after(), Some(Duration::ZERO), "{policy:?}");
                     }
@@ -94,7 +94,7 @@ fn limiters_serve_the_ends_of_every_range() {
                     limiter.refund(receipt);
                 }
                 let usage = limiter.peek("key");
-                assert!(usage.remaining() <= usage.limit(), "{policy:?} at {now}");
+                assert!(usage.remaining() <= usage.burst(), "{policy:?} at {now}");
             }
             limiter.reset("key");
             receipts.into_iter().for_each(|receipt| _ = limiter.refund(receipt));
@@ -115,9 +115,9 @@ fn policies_take_turns_at_the_ends_of_every_range() {
                 rule.advance(&mut state, now);
                 for cost in costs(policy) {
                     let usage = rule.usage(&state, now);
-                    assert!(usage.remaining() <= usage.limit(), "{old:?}, then {new:?}");
+                    assert!(usage.remaining() <= usage.burst(), "{old:?}, then {new:?}");
                     let (decision, charge) = rule.decide(&mut state, now, cost, Duration::MAX);
-                    let never = cost.get() > usage.limit();
+                    let never = cost.get() > usage.burst();
                     assert_eq!(decision.retry_after().is_none(), never, "{old:?}, then {new:?}");
                     if let Some(charge) = charge.filter(|_| cost.get() % 2 == 0) {
                         let back = rule.refund(&mut state, now, &charge, u64::MAX);

@@ -37,7 +37,7 @@ fn full(
     let limiter = builder.clock(clock.clone()).build().unwrap();
     let slots = if algorithm == "gcra" && !wide { 8 } else { 16 };
     for key in 0..slots {
-        assert_eq!(limiter.check(key).source(), Source::Store, "{algorithm}: slot {key}");
+        assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}: slot {key}");
         clock.advance(NANO);
     }
     (limiter, clock)
@@ -49,7 +49,7 @@ fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
         let (limiter, clock) = full("1/h", algorithm, |builder| builder);
         let refusal = limiter.check("newcomer");
         assert_eq!((refusal.is_admitted(), refusal.source()), (false, Source::FullTable));
-        assert_eq!((refusal.limit(), refusal.remaining()), (1, 0), "{algorithm:?}");
+        assert_eq!((refusal.burst(), refusal.remaining()), (1, 0), "{algorithm:?}");
         let peek = limiter.peek("newcomer");
         assert_eq!((peek.remaining(), peek.reset_after()), (0, refusal.reset_after()));
         assert!(!limiter.reserve("newcomer", Cost::ONE, 48 * HOUR).is_admitted());

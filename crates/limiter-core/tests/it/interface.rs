@@ -11,8 +11,8 @@ use std::{
 use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
-    Answer, Cost, Decision, Error, ErrorKind, Key, Limiter, ManualClock, MemoryLimiter, Policy,
-    Receipt, Reservation, Source, Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, ManualClock, MemoryLimiter,
+    Policy, Receipt, Reservation, Source, Usage, WaitingLimiter,
 };
 
 fn memory(policy: Policy) -> (Arc<dyn WaitingLimiter>, ManualClock) {
@@ -25,11 +25,11 @@ fn policy(text: &str) -> Policy {
 }
 
 /// Returns an answer that is ready.
-fn ready<T>(mut answer: Answer<T>) -> T {
+fn ready<T>(mut answer: LimiterFuture<T>) -> T {
     answer.take_ready().unwrap().unwrap()
 }
 
-fn poll<T>(answer: &mut Answer<T>) -> Poll<Result<T, Error>> {
+fn poll<T>(answer: &mut LimiterFuture<T>) -> Poll<Result<T, Error>> {
     pin!(answer).poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -135,14 +135,14 @@ fn a_limiter_in_memory_answers_without_allocating() {
 
 #[test]
 fn an_answer_is_ready_once() {
-    let mut ready = Answer::ready(Ok(7));
+    let mut ready = LimiterFuture::ready(Ok(7));
     assert_eq!(format!("{ready:?}"), "Ready(Some(Ok(7)))");
     assert_eq!(*ready.as_ready().unwrap().as_ref().unwrap(), 7);
     assert_eq!(ready.take_ready().unwrap().unwrap(), 7);
     assert!(ready.as_ready().is_none() && ready.take_ready().is_none());
     assert!(poll(&mut ready).is_pending());
 
-    let mut pending = Answer::pending(async { Ok(7) });
+    let mut pending = LimiterFuture::pending(async { Ok(7) });
     assert_eq!(format!("{pending:?}"), "Pending");
     assert!(pending.as_ready().is_none() && pending.take_ready().is_none());
     assert_eq!(block_on(pending).unwrap(), 7);
@@ -155,7 +155,7 @@ fn a_store_issues_reservations_of_its_own() {
 
     let usage = Usage::new(10, 4, Duration::from_secs(6));
     let (delay, admitted) = (Duration::from_secs(1), Decision::admitted(usage));
-    let reservation = Reservation::admitted(admitted, delay, Receipt::of_store(Token("a"), 6));
+    let reservation = Reservation::admitted(admitted, delay, Receipt::new(Token("a"), 6));
     assert_eq!((reservation.decision(), reservation.delay()), (admitted, Some(delay)));
     let receipt = reservation.into_receipt().unwrap().keep(2);
     assert_eq!((receipt.token(), receipt.permits()), (Some(&Token("a")), 4));
@@ -173,11 +173,11 @@ fn a_decision_reports_its_source() {
     let (limiter, _) = memory(policy("1/s"));
     for _ in 0..2 {
         let decision = ready(limiter.check(&"alice".into()));
-        assert_eq!(decision.source(), Source::Store);
-        for source in [Source::Cache, Source::Local, Source::Failure, Source::Store] {
+        assert_eq!(decision.source(), Source::State);
+        for source in [Source::Cache, Source::Local, Source::Failure, Source::State] {
             let changed = decision.with_source(source);
             assert_eq!(changed.source(), source);
-            assert_eq!(changed == decision, source == Source::Store);
+            assert_eq!(changed == decision, source == Source::State);
         }
     }
 }

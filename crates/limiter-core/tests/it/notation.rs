@@ -62,7 +62,7 @@ fn invalid_quotas_are_quoted_with_a_remedy() {
     let window = "the window must be from 1ms to 366d";
     let unexpected = |word| format!("unexpected {word:?}; use burst, horizon or by");
     let second = |limit| {
-        let remedy = "write one limit, and combine several with `Policy::several` or in a file";
+        let remedy = "write one limit, and combine several with `Policy::all_of` or in a file";
         format!("{limit:?} is a second limit; {remedy}")
     };
     let rows = [

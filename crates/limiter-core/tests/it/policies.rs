@@ -119,7 +119,7 @@ fn a_policy_refuses_what_no_store_serves() {
 fn several_limits_refuse_only_what_is_certainly_a_mistake() {
     let several = |limits: &[(&str, &str)]| {
         let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
-        Policy::several("test", limits)
+        Policy::all_of("test", limits)
     };
     let served: &[&[(&str, &str)]] = &[
         &[("a", "100/s burst 5"), ("b", "50/min")],
@@ -162,7 +162,7 @@ fn several_limits_refuse_only_what_is_certainly_a_mistake() {
 fn several_limits_are_in_the_order_of_their_names() {
     let limits = [("c", "2/s"), ("a", "1/min"), ("b", "3/min")];
     let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
-    let policy = Policy::several("test", limits).unwrap();
+    let policy = Policy::all_of("test", limits).unwrap();
     let names: Vec<_> = policy.limits().iter().map(Limit::name).collect();
     assert_eq!(names, ["a", "b", "c"]);
 }
@@ -207,7 +207,7 @@ fn share_of(
     quota: impl Fn(&Limit) -> (Algorithm, Quota),
 ) -> Result<Policy, Error> {
     let named = |(index, text): (usize, &&str)| Policy::parse(&index.to_string(), text).unwrap();
-    let policy = Policy::several("test", limits.iter().enumerate().map(named)).unwrap();
+    let policy = Policy::all_of("test", limits.iter().enumerate().map(named)).unwrap();
     policy.with_quotas(|limit| Ok(quota(limit)))
 }
 

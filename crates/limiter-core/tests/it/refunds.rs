@@ -18,7 +18,7 @@ fn limiter(policy: &str) -> (Limiter, ManualClock) {
 /// Returns the policy of a limit, or of several that are separated by ` and `.
 fn parse(text: &str) -> Policy {
     let limits = text.split(" and ").map(|limit| Policy::parse(limit, limit).unwrap());
-    Policy::several("test", limits).unwrap()
+    Policy::all_of("test", limits).unwrap()
 }
 
 fn take(limiter: &Limiter, permits: u64) -> Option<Receipt> {
@@ -309,8 +309,8 @@ fn a_receipt_of_another_limiter_gives_back_nothing() {
     assert_eq!(limiter.refund(foreign), 0);
     assert_eq!(unkeyed.refund(take(&other, 5).unwrap()), 0);
     // A store's outside of the crate, whatever it says.
-    assert_eq!(limiter.refund(Receipt::of_store((), u64::MAX)), 0);
-    assert_eq!(limiter.refund(Receipt::of_store("key", 5).keep(1)), 0);
+    assert_eq!(limiter.refund(Receipt::new((), u64::MAX)), 0);
+    assert_eq!(limiter.refund(Receipt::new("key", 5).keep(1)), 0);
     assert_eq!((limiter.peek("key").remaining(), unkeyed.peek().remaining()), (0, 5));
 }
 

@@ -27,7 +27,7 @@ hourly = "10/h"
 fn a_file_gives_the_policies_and_tiers_that_it_names() {
     let named = |name, text| Policy::parse(name, text).unwrap();
     let limits = |name, burst, hourly| {
-        Policy::several(name, [named("burst", burst), named("hourly", hourly)]).unwrap()
+        Policy::all_of(name, [named("burst", burst), named("hourly", hourly)]).unwrap()
     };
     let expected = Policies::new([
         named("search", "100/min burst 20 horizon 5min"),

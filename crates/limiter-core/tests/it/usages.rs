@@ -15,9 +15,9 @@ fn indexed<T>(parts: impl IntoIterator<Item = T>) -> impl Iterator<Item = (T, us
 
 #[test]
 fn the_index_of_a_limit_changes_no_figure() {
-    let usage = usage(3, 7).of_limit(2);
+    let usage = usage(3, 7).with_limit_index(2);
     assert_eq!(usage.limit_index(), 2);
-    assert_eq!((usage.limit(), usage.remaining(), usage.used()), (10, 3, 7));
+    assert_eq!((usage.burst(), usage.remaining(), usage.used()), (10, 3, 7));
     assert_eq!(usage.reset_after(), Duration::from_secs(7));
 }
 
@@ -31,11 +31,11 @@ fn the_fewest_left_describe_all_and_of_equals_the_slowest_to_recover() {
         (&[(0, 0), (0, 1)], 1),
     ];
     for (limits, index) in rows {
-        let usages =
-            indexed(limits).map(|((left, reset), index)| usage(*left, *reset).of_limit(index));
-        assert_eq!(Usage::of_fewest_left(usages).limit_index(), index, "{limits:?}");
+        let usages = indexed(limits)
+            .map(|((left, reset), index)| usage(*left, *reset).with_limit_index(index));
+        assert_eq!(Usage::fewest_remaining(usages).limit_index(), index, "{limits:?}");
     }
-    assert_eq!(Usage::of_fewest_left([]), Usage::new(0, 0, Duration::ZERO));
+    assert_eq!(Usage::fewest_remaining([]), Usage::new(0, 0, Duration::ZERO));
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn the_longest_wait_describes_all_and_of_equals_the_last() {
     ];
     for (waits, index) in rows {
         let usages = indexed(waits).map(|(wait, index)| {
-            (wait.map(Duration::from_secs), usage(index as u64, 0).of_limit(index))
+            (wait.map(Duration::from_secs), usage(index as u64, 0).with_limit_index(index))
         });
-        assert_eq!(Usage::of_longest_wait(usages).limit_index(), index, "{waits:?}");
+        assert_eq!(Usage::longest_wait(usages).limit_index(), index, "{waits:?}");
     }
-    assert_eq!(Usage::of_longest_wait([]), Usage::new(0, 0, Duration::ZERO));
+    assert_eq!(Usage::longest_wait([]), Usage::new(0, 0, Duration::ZERO));
 }

@@ -80,7 +80,7 @@ fn invalid_names_are_refused() {
         let policy = Policy::new(name, Algorithm::Gcra, quota);
         let message = format!("invalid policy name \"{quoted}\": {remedy}");
         assert_refused(policy, ErrorKind::InvalidName, &message);
-        let policy = Policy::several(name, [Policy::gcra("a", quota)]);
+        let policy = Policy::all_of(name, [Policy::gcra("a", quota)]);
         assert_refused(policy, ErrorKind::InvalidName, &message);
     }
     for name in ["default", "a b", "quoted \" and \\", "~"] {
@@ -137,7 +137,7 @@ fn quotas_that_an_algorithm_cannot_serve_are_refused() {
 fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
     let several = |limits: &[(&str, &str)]| {
         let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
-        Policy::several("api", limits.collect::<Vec<_>>())
+        Policy::all_of("api", limits.collect::<Vec<_>>())
     };
     several(&[("a", "100/s burst 5"), ("b", "50/min")]).unwrap();
     several(&[("a", "10/s"), ("b", "10/s by sliding-log")]).unwrap();
@@ -172,7 +172,7 @@ fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
 fn a_policy_of_policies_has_all_their_limits() {
     let [a, b, c] = [("a", "5/s"), ("b", "9/min"), ("c", "50/h")]
         .map(|(name, text)| Policy::parse(name, text).unwrap());
-    let outer = Policy::several("outer", [c, Policy::several("inner", [a, b]).unwrap()]).unwrap();
+    let outer = Policy::all_of("outer", [c, Policy::all_of("inner", [a, b]).unwrap()]).unwrap();
     let names: Vec<_> = outer.limits().iter().map(Limit::name).collect();
     assert_eq!(names, ["a", "b", "c"]);
 }

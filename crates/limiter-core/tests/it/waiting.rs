@@ -185,7 +185,7 @@ fn every_kind() -> Vec<Policy> {
 fn every_kind_of(quota: Quota) -> Vec<Policy> {
     let slots =
         [Slots::strict(5), Slots::loose(5), Slots::strict(2).paced(), Slots::loose(2).paced()];
-    let several = Policy::several(
+    let several = Policy::all_of(
         "several",
         [
             Policy::gcra("burst", Quota::per_second(4)),

@@ -68,7 +68,7 @@ async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
                 let (name, limit) = limit.split_once('=').unwrap();
                 Policy::parse(name, limit).unwrap()
             });
-            Policy::several(name, limits)
+            Policy::all_of(name, limits)
         }
     };
     let connection = connect(&server.url()).await.unwrap();

@@ -220,9 +220,9 @@ impl Denial {
     fn decision(&self, cost: Cost, now: Instant) -> Decision {
         let usage = self.decision.usage();
         let reset_after = self.left_of(usage.reset_after(), now);
-        let usage =
-            Usage::new(usage.limit(), usage.remaining(), reset_after).of_limit(usage.limit_index());
-        let retry_after = self.wait(now).filter(|_| cost.get() <= usage.limit());
+        let usage = Usage::new(usage.burst(), usage.remaining(), reset_after)
+            .with_limit_index(usage.limit_index());
+        let retry_after = self.wait(now).filter(|_| cost.get() <= usage.burst());
         Decision::refused(usage, retry_after).with_source(Source::Cache)
     }
 

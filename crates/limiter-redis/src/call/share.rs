@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn limits_may_become_the_same() {
         let limits = ["1/s", "60/min"].map(|text| Policy::parse(text, text).unwrap());
-        let policy = Policy::several("api", limits).unwrap();
+        let policy = Policy::all_of("api", limits).unwrap();
         let part = share(&policy, NonZeroU32::new(60).unwrap()).unwrap();
         let quotas = part.limits().iter().map(|limit| limit.quota().to_string());
         assert_eq!(quotas.collect::<Vec<_>>(), ["1/min", "1/min"]);
@@ -108,7 +108,7 @@ mod tests {
     fn several_limits_keep_their_order() {
         let limits = ["5/s", "100/min by sliding-log", "101/h"];
         let limits = limits.iter().map(|text| Policy::parse(text, text).unwrap());
-        let policy = Policy::several("api", limits).unwrap();
+        let policy = Policy::all_of("api", limits).unwrap();
         let part = share(&policy, NonZeroU32::new(50).unwrap()).unwrap();
         let names = |policy: &Policy| {
             policy.limits().iter().map(|limit| limit.name().to_owned()).collect::<Vec<_>>()

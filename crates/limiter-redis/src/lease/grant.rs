@@ -103,9 +103,9 @@ impl Grant {
     pub(super) fn admitted(&self, left: u64, now: Instant) -> Decision {
         let Self { usage, received, .. } = self;
         let age = now.saturating_duration_since(*received);
-        let remaining = usage.remaining().saturating_add(left).min(usage.limit());
+        let remaining = usage.remaining().saturating_add(left).min(usage.burst());
         let reset_after = usage.reset_after().saturating_sub(age);
-        let usage = Usage::new(usage.limit(), remaining, reset_after);
+        let usage = Usage::new(usage.burst(), remaining, reset_after);
         Decision::admitted(usage).with_source(Source::Lease)
     }
 }

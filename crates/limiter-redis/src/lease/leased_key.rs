@@ -385,10 +385,10 @@ impl State {
     fn refusal(&self, cost: Cost, now: Instant) -> Option<Decision> {
         let scarcity = self.scarcity.as_ref().filter(|scarcity| now < scarcity.asked_again)?;
         let Scarcity { usage, refused_until, received, asked_again } = scarcity;
-        let wait = (cost.get() <= usage.limit())
+        let wait = (cost.get() <= usage.burst())
             .then(|| refused_until.max(asked_again).saturating_duration_since(now));
         let reset_after = usage.reset_after().saturating_sub(now.duration_since(*received));
         let remaining = usage.remaining().min(cost.get() - 1);
-        Some(Decision::refused(Usage::new(usage.limit(), remaining, reset_after), wait))
+        Some(Decision::refused(Usage::new(usage.burst(), remaining, reset_after), wait))
     }
 }

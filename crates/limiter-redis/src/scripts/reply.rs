@@ -58,7 +58,7 @@ impl Plan {
     fn leased(&self, usage: [i64; 2], permits: i64, now: i64, mark: i64) -> Option<CheckReply> {
         let marks = vec![mark];
         let charged = Charged { cost: permits, taken_at: now, delay: 0, marks, leases: 0 };
-        let decision = Decision::admitted(Usage::of_fewest_left(self.usages(&usage)?));
+        let decision = Decision::admitted(Usage::fewest_remaining(self.usages(&usage)?));
         Some(CheckReply { decision, charged: Some(charged) })
     }
 
@@ -90,7 +90,7 @@ impl Plan {
             return Some(CheckReply { decision, charged: None });
         }
         let (usages, rest) = numbers.split_at_checked(self.limits.len() * 2)?;
-        let decision = Decision::admitted(Usage::of_fewest_left(self.usages(usages)?));
+        let decision = Decision::admitted(Usage::fewest_remaining(self.usages(usages)?));
         let charged = match *rest {
             [] => None,
             [delay, taken_at, ref marks @ ..] if marks.len() == self.limits.len() => {
@@ -109,7 +109,7 @@ impl Plan {
             return Some(gcra.usage_of(&gcra.debt(numbers)?));
         }
         let (_, _, usages) = self.refused(numbers)?;
-        Some(Usage::of_fewest_left(usages))
+        Some(Usage::fewest_remaining(usages))
     }
 
     /// Returns how many permits a refund gave back, `None` if the reply can't say so.
@@ -139,7 +139,7 @@ impl Plan {
         let limits = self.limits.iter().zip(pairs).enumerate();
         let usages = limits.map(|(index, (limit, &[reset, remaining]))| {
             let usage = Usage::new(limit.largest, u64::try_from(remaining).ok()?, micros(reset)?);
-            Some(usage.of_limit(index))
+            Some(usage.with_limit_index(index))
         });
         usages.collect()
     }

@@ -71,7 +71,7 @@ fn the_list_has_the_scripts_of_all_policies() {
             .iter()
             .zip(["a", "b"])
             .map(|(limit, name)| Policy::new(name, limit.algorithm(), *limit.quota()).unwrap());
-        Policy::several("api", named).ok()
+        Policy::all_of("api", named).ok()
     });
     for policy in policies.iter().cloned().chain(pairs) {
         let plan = Plan::new(Scripts::shared(), &policy, None);

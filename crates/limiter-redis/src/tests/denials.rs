@@ -72,7 +72,7 @@ fn a_refusal_holds_until_its_wait_is_over() {
 #[test]
 fn it_is_told_which_limit_had_refused() {
     let cache = Cache::new(100);
-    let usage = Usage::new(10, 1, ms(900)).of_limit(2);
+    let usage = Usage::new(10, 1, ms(900)).with_limit_index(2);
     let decision = Decision::refused(usage, Some(ms(300)));
     let (sent, received) = (cache.start, cache.start);
     let denial = Denial { cost: Cost::ONE, decision, sent, received };

@@ -37,7 +37,7 @@ fn keys_do_not_change_between_versions() {
 fn the_families_of_the_algorithms_are_part_of_the_key() {
     let hourly = || Policy::sliding_log("hourly", Quota::per_hour(100));
     let several = [Policy::gcra("burst", Quota::per_second(1)), hourly()];
-    let several = Policy::several("api", several).unwrap();
+    let several = Policy::all_of("api", several).unwrap();
     let key = Keys::new("limiter", &several, None).unwrap().of(&"alice".into()).unwrap();
     assert_eq!(String::from_utf8(key).unwrap(), "limiter:{salice}:api:gcra+sliding-log.2");
 }

@@ -96,7 +96,7 @@ fn law_3_a_retry_is_admitted() {
             let decision = subject.decide(now, KEY, cost);
             laws::is_coherent(&decision, policy, cost)?;
             let is_counter = policy.limits()[0].algorithm() == Algorithm::SlidingCounter;
-            let is_exact = !is_counter || decision.source() == Source::Store;
+            let is_exact = !is_counter || decision.source() == Source::State;
             if cost == Cost::ONE
                 && is_exact
                 && let Some(wait) = decision.retry_after().filter(|wait| !wait.is_zero())

@@ -52,7 +52,7 @@ fn several() -> impl Strategy<Value = Policy> {
     vec((algorithms(), quotas()), 2..=3).prop_filter_map("limits at odds", |limits| {
         let limits = limits.into_iter().enumerate();
         let limits = limits.map(|(n, (of, quota))| Policy::new(&format!("{n}"), of, quota));
-        Policy::several("test", limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
+        Policy::all_of("test", limits.collect::<Result<Vec<_>, _>>().ok()?).ok()
     })
 }
 
@@ -112,7 +112,7 @@ fn in_micros(time: Duration) -> Duration {
 }
 
 fn in_whole(usage: Usage) -> (u64, u64, Duration, usize) {
-    (usage.limit(), usage.remaining(), in_micros(usage.reset_after()), usage.limit_index())
+    (usage.burst(), usage.remaining(), in_micros(usage.reset_after()), usage.limit_index())
 }
 
 fn rounded(decision: &Decision) -> (bool, (u64, u64, Duration, usize), Option<Duration>) {

@@ -67,7 +67,7 @@ async fn make(connection: &Connection, traffic: &str) {
                 let (name, limit) = limit.split_once('=').unwrap();
                 Policy::parse(name, limit).unwrap()
             });
-            Policy::several(name, limits).unwrap()
+            Policy::all_of(name, limits).unwrap()
         }
     };
     for checks in checks.trim_end_matches('.').split(". ") {

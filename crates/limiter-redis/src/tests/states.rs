@@ -44,7 +44,7 @@ fn a_key_has_the_version_of_a_changed_form() {
     }
     let limits =
         ["10/min", "100/h by sliding-log"].map(|limit| Policy::parse(limit, limit).unwrap());
-    let policy = Policy::several("api", limits).unwrap();
+    let policy = Policy::all_of("api", limits).unwrap();
     assert_eq!(stored_families(&policy), "gcra+sliding-log.2");
 }
 

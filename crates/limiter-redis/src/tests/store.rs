@@ -17,7 +17,7 @@ use fred::{
 };
 use futures::future::try_join_all;
 use limiter_core::{
-    Algorithm, Answer, Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
+    Algorithm, Cost, Decision, LimiterFuture, Policy, Receipt, Reservation, Timestamp, Usage,
 };
 use limiter_test::{
     server::{self, Cluster},
@@ -235,7 +235,7 @@ impl<C: ScriptClient> InRedis<C> {
     }
 
     /// Sets the clock, and awaits an answer.
-    fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter<C>) -> Answer<T>) -> T {
+    fn at<T>(&self, now: Timestamp, ask: impl FnOnce(&RedisLimiter<C>) -> LimiterFuture<T>) -> T {
         self.store.set_clock(now.saturating_add(self.epoch));
         let answer = self.store.runtime.block_on(ask(&self.handle)).unwrap();
         // What was asked for ahead is asked for at this moment.

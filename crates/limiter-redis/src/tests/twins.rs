@@ -187,7 +187,7 @@ fn several_limits_and_their_twins_agree() {
             let limit = &policy.limits()[0];
             Policy::new(&format!("limit {index}"), limit.algorithm(), *limit.quota()).unwrap()
         });
-        Policy::several("test", limits).ok()
+        Policy::all_of("test", limits).ok()
     });
     let store = Store::new();
     let calls = Cell::new(0);

@@ -38,7 +38,7 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
         Policy::parse("one", "100/day"),
         Policy::parse("one", "100/day by sub-windows 10 slots"),
         Policy::parse("one", "100/day by fixed-window"),
-        Policy::several("eight", limits),
+        Policy::all_of("eight", limits),
     ] {
         let before = calls(&server);
         let policy = policy.unwrap();

@@ -47,7 +47,7 @@ async fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
     let both = |x: &str| {
         let limits = [("x", x), ("y", "100/h")];
         let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
-        Policy::several("api", limits).unwrap()
+        Policy::all_of("api", limits).unwrap()
     };
     let limiter = on(&client, &both("100/s"));
     assert!(limiter.check_n("key", Cost::of(100)).await.unwrap().is_admitted());
@@ -78,7 +78,7 @@ async fn changed_algorithms_under_one_name_start_anew() {
     let mut policies: Vec<Policy> = texts.into_iter().map(single).collect();
     let named = |name: &str, text: &str| Policy::parse(name, text).unwrap();
     policies.push(
-        Policy::several("api", [named("a", "3/day"), named("b", "30/2d by sliding-log")]).unwrap(),
+        Policy::all_of("api", [named("a", "3/day"), named("b", "30/2d by sliding-log")]).unwrap(),
     );
     for policy in &policies {
         for other in &policies {

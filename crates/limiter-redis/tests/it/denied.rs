@@ -26,7 +26,7 @@ fn policy(text: &str) -> Policy {
     let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
     match limits.clone().count() {
         1 => Policy::parse("test", text).unwrap(),
-        _ => Policy::several("test", limits).unwrap(),
+        _ => Policy::all_of("test", limits).unwrap(),
     }
 }
 

@@ -18,7 +18,7 @@ async fn stopped(limit: u64, policy: FailurePolicy) -> (RedisLimiter, Server) {
     let server = Server::start();
     let limiter = builder(&server.url(), limit).await.failure_policy(policy).build().unwrap();
     let start = Instant::now();
-    while limiter.check("key").await.unwrap().source() != Source::Store {
+    while limiter.check("key").await.unwrap().source() != Source::State {
         assert!(start.elapsed() < Duration::from_secs(10));
     }
     server.pause();
@@ -64,7 +64,7 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
     let (limiter, _server) = stopped(9, among(4)).await;
     let check = async |key: &str| {
         let decision = limiter.check(key).await.unwrap();
-        assert_eq!((decision.source(), decision.limit()), (Source::Local, 2));
+        assert_eq!((decision.source(), decision.burst()), (Source::Local, 2));
         decision.is_admitted()
     };
     assert!(check("key").await);
@@ -86,7 +86,7 @@ async fn what_is_more_than_the_share_uses_up_all_of_it() {
         let mut admitted = 0;
         while admitted < calls {
             let decision = limiter.check_n(key, cost).await.unwrap();
-            if decision.source() == Source::Store {
+            if decision.source() == Source::State {
                 assert!(decision.is_admitted());
                 admitted += 1;
             }
@@ -110,7 +110,7 @@ async fn what_was_given_back_before_an_outage_is_not_charged_in_it() {
     let start = Instant::now();
     let receipt = async || loop {
         let reserved = limiter.reserve(key, Cost::of(2), Duration::ZERO).await.unwrap();
-        if reserved.decision().source() == Source::Store {
+        if reserved.decision().source() == Source::State {
             break reserved.into_receipt().unwrap();
         }
         assert!(start.elapsed() < Duration::from_secs(10));
@@ -183,7 +183,7 @@ async fn the_share_of_the_local_fallback_is_set_live() {
     let limit = async |limiter: &RedisLimiter| {
         let decision = limiter.check("other").await.unwrap();
         assert_eq!(decision.source(), Source::Local);
-        decision.limit()
+        decision.burst()
     };
     assert_eq!((limit(&limiter).await, limit(&premium).await), (3, 30));
     limiter.set_processes(NonZeroU32::new(2).unwrap());

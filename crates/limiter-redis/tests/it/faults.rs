@@ -61,7 +61,7 @@ async fn a_stopped_server_hangs_no_check() {
     let (decision, took) = recover(&limiter).await;
     assert!(took < Duration::from_secs(5), "recovered only after {took:?}");
     // What was sent while the server stood still may have been charged, once each: the limit holds.
-    assert_eq!((decision.limit(), decision.is_admitted()), (3, false));
+    assert_eq!((decision.burst(), decision.is_admitted()), (3, false));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +104,7 @@ async fn a_cut_connection_charges_each_check_at_most_once() {
         for _ in 0..20 {
             made += 1;
             match check(&limiter).await {
-                Ok(decision) => taken = decision.limit() - decision.remaining(),
+                Ok(decision) => taken = decision.burst() - decision.remaining(),
                 Err(_) => lost += 1,
             }
         }
@@ -115,7 +115,7 @@ async fn a_cut_connection_charges_each_check_at_most_once() {
         made += 1;
     }
     let last = check(&limiter).await.unwrap();
-    taken = taken.max(last.limit() - last.remaining());
+    taken = taken.max(last.burst() - last.remaining());
     made += 1;
     assert!((made - lost..=made).contains(&taken), "{taken} taken by {made} checks, {lost} lost");
 }

@@ -71,7 +71,7 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
     let limiter = leasing(&server, &slow(10_000)).await;
     // The first reservation is a check, which a refund gives back at the server, less the length of a lease.
     let first = limiter.reserve("cold", Cost::ONE, Duration::ZERO).await.unwrap();
-    assert_eq!(first.decision().source(), Source::Store);
+    assert_eq!(first.decision().source(), Source::State);
     assert_eq!(limiter.refund(first.into_receipt().unwrap()).await.unwrap(), 1);
 
     // Until the lease has some permits.
@@ -92,10 +92,10 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
     assert!(found > 100, "{found}");
     // A large cost goes to the server, and a reset ends the leases.
     let large = limiter.check_n("key", Cost::new(3_000).unwrap()).await.unwrap();
-    assert_eq!((large.is_admitted(), large.source()), (true, Source::Store));
+    assert_eq!((large.is_admitted(), large.source()), (true, Source::State));
     limiter.reset("key").await.unwrap();
     assert_eq!(limiter.peek("key").await.unwrap().remaining(), 10_000);
-    assert_eq!(limiter.check("key").await.unwrap().source(), Source::Store);
+    assert_eq!(limiter.check("key").await.unwrap().source(), Source::State);
 }
 
 /// A receipt whose lease was used up and replaced gives its permits back all the same.
@@ -138,7 +138,7 @@ async fn tiers_by_with_policy_have_leases_of_their_own() {
             let handle = limiter.with_policy(policy).unwrap();
             let decision = handle.check(format!("key-{tier}")).await.unwrap();
             assert!(decision.is_admitted(), "{number} {tier}");
-            assert_eq!(decision.limit(), policy.limits()[0].quota().burst());
+            assert_eq!(decision.burst(), policy.limits()[0].quota().burst());
         }
     }
     let counters = limiter.counters();

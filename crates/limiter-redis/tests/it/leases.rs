@@ -237,7 +237,7 @@ async fn a_failover_lets_through_the_burst_once_more_at_most() {
     assert!(over <= 2_000, "{over} permits over the bound");
     // Leases are granted again by the next primary.
     assert!(after > 4_000, "{after}");
-    assert_eq!(limiters[0].check("other").await.unwrap().source(), Source::Store);
+    assert_eq!(limiters[0].check("other").await.unwrap().source(), Source::State);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -184,7 +184,7 @@ async fn a_known_refusal_asks_no_server() {
     let check = async |cost: u64| limiter.check_n(key, Cost::new(cost).unwrap()).await.unwrap();
     assert!(check(2).await.is_admitted());
     let refused = check(2).await;
-    assert_eq!((refused.is_admitted(), refused.source()), (false, Source::Store));
+    assert_eq!((refused.is_admitted(), refused.source()), (false, Source::State));
     let asked = || calls(&server);
     let before = asked();
     for _ in 0..100 {
@@ -231,7 +231,7 @@ async fn receipts_of_other_limiters_give_nothing_back() {
         reserved.into_receipt().unwrap()
     };
     assert_eq!(other.refund(reserve().await).await.unwrap(), 0);
-    assert_eq!(one.refund(Receipt::of_store("a stranger's", 1)).await.unwrap(), 0);
+    assert_eq!(one.refund(Receipt::new("a stranger's", 1)).await.unwrap(), 0);
     assert_eq!(one.peek(key).await.unwrap().used(), 2);
     let handle = one.with_policy(&Policy::gcra("handle", Quota::per_day(7))).unwrap();
     assert_eq!(handle.refund(reserve().await).await.unwrap(), 2);
@@ -261,7 +261,7 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
         .map(|(index, text)| Policy::parse(&format!("p{index}"), text).unwrap())
         .collect();
     let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
-    policies.push(Policy::several("several", limits).unwrap());
+    policies.push(Policy::all_of("several", limits).unwrap());
     for policy in &policies {
         let limiter = RedisLimiter::builder(client.clone(), policy.clone());
         let limiter = limiter.deadline(LONG).build().unwrap();

@@ -59,7 +59,7 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
             limiter.peek(KEY).await.expect(&what);
             for _ in 0..2 {
                 let decision = limiter.check(KEY).await.expect(&what);
-                assert_eq!(decision.source(), Source::Store, "{what}");
+                assert_eq!(decision.source(), Source::State, "{what}");
                 assert!(decision.retry_after().unwrap() <= recovery, "{what}: {decision:?}");
                 assert!(decision.reset_after() <= recovery, "{what}: {decision:?}");
             }
@@ -129,7 +129,7 @@ async fn a_time_that_is_no_number_is_a_full_debt() {
     let server = Server::start();
     for policy in ["10/min", "10/min, 100/h"] {
         let limits = policy.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
-        let policy = Policy::several("test", limits).unwrap();
+        let policy = Policy::all_of("test", limits).unwrap();
         let limiter = RedisLimiter::connect(&server.url(), policy).await.unwrap();
         let key = String::from_utf8(limiter.stored_key(KEY).unwrap()).unwrap();
         for time in ["             nan", "             inf", "            -inf"] {

@@ -84,7 +84,7 @@ pub fn policies() -> Vec<(&'static str, Policy)> {
     let single = cases.into_iter().map(|(name, algorithm, permits, window, burst)| {
         (name, policy("one", algorithm, permits, window, burst))
     });
-    let several = Policy::several(
+    let several = Policy::all_of(
         "both",
         [
             policy("short", Algorithm::SlidingLog, 2, 1_000, None),

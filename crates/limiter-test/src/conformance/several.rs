@@ -9,7 +9,7 @@ fn burst_and_hourly(second: Algorithm, hour: Algorithm) -> Policy {
     let burst = Policy::new("burst", second, quota(2, 1_000));
     let hourly = Policy::new("hourly", hour, quota(3, 3_600_000));
     let limits = burst.and_then(|burst| hourly.map(|hourly| [hourly, burst]));
-    limits.and_then(|limits| Policy::several("test", limits)).expect("the limits are valid")
+    limits.and_then(|limits| Policy::all_of("test", limits)).expect("the limits are valid")
 }
 
 const fn by(index: u8, at: u64, cost: u64, want: &'static Want) -> Row {

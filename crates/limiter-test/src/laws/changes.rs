@@ -36,7 +36,7 @@ pub fn a_changed_quota_keeps_the_debt(subject: &mut impl Operations, scenario: &
             let counts = counts_for(policy, other) || (before.used() > 0 && same_limit);
             let taken = if counts { cost.get() } else { 0 };
             let kept = if same_limit { before.used().saturating_add(taken) } else { taken };
-            let used = kept.min(after.limit()).min(most_kept(policy, other));
+            let used = kept.min(after.burst()).min(most_kept(policy, other));
             prop_assert!(after.used() >= used, "{cost} from {before:?} to {after:?}");
         }
     }
@@ -91,7 +91,7 @@ pub fn a_handle_enforces_the_policy_that_it_reports<S: Operations>(
         let decision = subject.decide(now, &key, cost);
         prop_assert_eq!(decision, built.decide(now, &key, cost));
         if let Some(limit) = policy.limits().get(decision.limit_index()) {
-            prop_assert_eq!(decision.limit(), largest(limit));
+            prop_assert_eq!(decision.burst(), largest(limit));
         }
     }
     Ok(())

@@ -140,7 +140,7 @@ pub fn refunds_never_lift_above_the_bound(
             let given_up = if is_single || back == 0 { back } else { permits };
             admitted.give_back(addition, given_up);
             let usage = subject.peek(now, KEY);
-            prop_assert!(usage.remaining() <= usage.limit());
+            prop_assert!(usage.remaining() <= usage.burst());
         }
         let within = if index % 4 == 1 && is_single { Duration::MAX } else { Duration::ZERO };
         let reservation = subject.reserve(now, KEY, cost, within);

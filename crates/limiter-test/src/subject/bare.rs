@@ -90,7 +90,7 @@ impl Operations for Bare {
         };
         self.write(key, state);
         let token = Token { key: key.to_owned(), rule: rule.clone(), charge };
-        let receipt = Receipt::of_store(token, cost.get());
+        let receipt = Receipt::new(token, cost.get());
         Reservation::admitted(decision, charge.at.saturating_since(now), receipt)
     }
 

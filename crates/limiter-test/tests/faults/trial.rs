@@ -222,7 +222,7 @@ impl Findings<'_> {
             recovery: self
                 .attempts
                 .iter()
-                .filter(|attempt| attempt.is_by(Source::Store))
+                .filter(|attempt| attempt.is_by(Source::State))
                 .filter_map(|attempt| attempt.ended.checked_duration_since(self.ended))
                 .min()
                 .unwrap_or(Duration::MAX),
@@ -266,8 +266,8 @@ impl Findings<'_> {
             ),
             (denied.count() > 0, "charges by calls that are said not to have charged".to_owned()),
             (
-                crowd(Source::Store) > allowed,
-                format!("{} admitted of a key with {allowed}", crowd(Source::Store)),
+                crowd(Source::State) > allowed,
+                format!("{} admitted of a key with {allowed}", crowd(Source::State)),
             ),
             (row.without_store == 0, "no fault showed".to_owned()),
             (strangers.count() > 0, "not as the failure policy says".to_owned()),
@@ -286,7 +286,7 @@ impl Findings<'_> {
         match &attempt.result {
             Ok(decision) => match (decision.source(), row.policy) {
                 // Each key has room but the crowded one.
-                (Source::Store, _) => attempt.key.is_none() || decision.is_admitted(),
+                (Source::State, _) => attempt.key.is_none() || decision.is_admitted(),
                 (Source::Cache, _) => attempt.key.is_none() && !decision.is_admitted(),
                 (Source::Failure, "Allow") => decision.is_admitted(),
                 (Source::Failure, "Deny") => !decision.is_admitted(),
@@ -306,7 +306,7 @@ impl Findings<'_> {
 
 impl Attempt {
     fn is_by_store(&self) -> bool {
-        self.is_by(Source::Store) || self.is_by(Source::Cache)
+        self.is_by(Source::State) || self.is_by(Source::Cache)
     }
 
     fn is_by(&self, source: Source) -> bool {

@@ -65,17 +65,17 @@ impl RuleHandle<'_> {
 ///
 /// With the feature `axum` it is a response, so handlers can return it as their error.
 #[derive(Debug)]
-pub struct Refused(Box<Answer>);
+pub struct Refused(Box<LimiterFuture>);
 
 #[derive(Debug)]
-struct Answer {
+struct LimiterFuture {
     response: Response<Bytes>,
     decision: Option<Decision>,
 }
 
 impl Refused {
     pub(crate) fn new(response: Response<Bytes>, decision: Option<Decision>) -> Self {
-        Self(Box::new(Answer { response, decision }))
+        Self(Box::new(LimiterFuture { response, decision }))
     }
 
     /// Returns the response to the client.

@@ -40,7 +40,7 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
 
 fn record_usage(policy: &SharedString, decision: &Decision) {
     #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
-    let [used, limit] = [decision.usage().used(), decision.limit()].map(|count| count as f64);
+    let [used, limit] = [decision.usage().used(), decision.burst()].map(|count| count as f64);
     let utilization = if limit > 0.0 { used / limit } else { 0.0 };
     histogram!("ratelimit_window_count", "policy" => policy.clone()).record(used);
     histogram!("ratelimit_window_utilization", "policy" => policy.clone()).record(utilization);

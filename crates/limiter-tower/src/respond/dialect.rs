@@ -223,7 +223,7 @@ fn strictest<'d>(
     };
     Some(Box::new(Strictest {
         names,
-        limit: decision.limit().min(MAX_INTEGER),
+        limit: decision.burst().min(MAX_INTEGER),
         remaining: decision.remaining().min(MAX_INTEGER),
         reset: reset.map(|wait| counted.seconds(wait)),
     }))

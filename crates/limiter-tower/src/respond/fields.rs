@@ -54,7 +54,7 @@ impl Fields {
     pub(super) fn policy(&self, decision: &Decision) -> HeaderValue {
         match (decision.source(), self.limits.get(decision.limit_index())) {
             // The local fallback enforces a share of the quota, so the field announces the share.
-            (Source::Local, Some(limit)) => header_value(limit.policy(Some(decision.limit()))),
+            (Source::Local, Some(limit)) => header_value(limit.policy(Some(decision.burst()))),
             _ => self.policy.clone(),
         }
     }
@@ -76,16 +76,17 @@ impl Fields {
     /// Returns an admission after `permits` of its charge were given back.
     pub(crate) fn refunded(&self, decision: &Decision, permits: u64) -> Decision {
         let usage = decision.usage();
-        let remaining = usage.remaining().saturating_add(permits).min(usage.limit());
+        let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
         let reset_after = match self.limits.get(usage.limit_index()) {
-            _ if remaining == usage.limit() => Duration::ZERO,
+            _ if remaining == usage.burst() => Duration::ZERO,
             Some(limit) if limit.is_continuous => {
                 let recovered = Duration::from_nanos(limit.nanos_of(permits, false));
                 usage.reset_after().saturating_sub(recovered)
             }
             _ => usage.reset_after(),
         };
-        let usage = Usage::new(usage.limit(), remaining, reset_after).of_limit(usage.limit_index());
+        let usage =
+            Usage::new(usage.burst(), remaining, reset_after).with_limit_index(usage.limit_index());
         Decision::admitted(usage).with_source(decision.source())
     }
 }
@@ -139,7 +140,7 @@ impl LimitFields {
         if !self.is_continuous {
             return Some(whole_seconds(decision.reset_after()));
         }
-        let (limit, remaining) = (decision.limit(), decision.remaining());
+        let (limit, remaining) = (decision.burst(), decision.remaining());
         let time = if remaining < cost {
             // Rounded down, and at the quota's rate, because a share recovers no faster: so that the
             // wait is never too short.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
-use limiter_core::{Answer, Cost, Decision, Policy, Quota, Usage};
+use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{
     OnMissing, RateLimitLayer,
@@ -26,7 +26,7 @@ fn gcra(name: &str, quota: Quota) -> RateLimitLayer {
 /// Returns a layer whose only decision is this one.
 fn deciding(decision: Decision) -> RateLimitLayer {
     let policy = Policy::gcra("default", Quota::per_minute(10));
-    per_address(Fake::new(policy, move || Answer::ready(Ok(decision))))
+    per_address(Fake::new(policy, move || LimiterFuture::ready(Ok(decision))))
 }
 
 async fn headers(layer: &RateLimitLayer) -> HeaderMap {

@@ -11,7 +11,7 @@ use std::{
 
 use http::StatusCode;
 use limiter_core::{
-    Answer, Decision, Error, ErrorKind, Limiter, MemoryLimiter, Policy, Quota, Source, Usage,
+    Decision, Error, ErrorKind, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota, Source, Usage,
 };
 use limiter_test::fake::Fake;
 #[cfg(feature = "tracing")]
@@ -33,9 +33,9 @@ fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
             Ok(Decision::admitted(Usage::new(10, 9, Duration::from_secs(6))))
         };
         if at_once {
-            return Answer::ready(result);
+            return LimiterFuture::ready(result);
         }
-        Answer::pending(async {
+        LimiterFuture::pending(async {
             tokio::task::yield_now().await;
             result
         })
@@ -68,7 +68,7 @@ async fn an_error_that_is_no_failure_of_the_store_forwards_nothing() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     // Such as a secret key, for a store that has no secret to hide it with.
     let limiter = Fake::new(policy, || {
-        Answer::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
+        LimiterFuture::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
     });
     let service = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
     let service = service.layer(service_fn(hello));
@@ -90,7 +90,7 @@ async fn a_decision_without_a_state_has_no_fields() {
     ];
     for (decision, source, status, has_fields) in rows {
         let decision = decision.with_source(source);
-        let limiter = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        let limiter = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
         // The setting for errors does not apply to decisions.
         let layer = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
         let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
@@ -141,7 +141,7 @@ async fn an_admission_by_a_lease_ends_an_outage() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let limiter = Fake::new(policy, move || {
         let leased = Decision::admitted(Usage::new(10, 9, Duration::from_secs(6)));
-        Answer::ready(match failing.load(Ordering::Relaxed) {
+        LimiterFuture::ready(match failing.load(Ordering::Relaxed) {
             true => Err(Error::new(ErrorKind::Unavailable, "no connection")),
             false => Ok(leased.with_source(Source::Lease)),
         })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use limiter_core::{Answer, Cost, Decision, Policy, Quota, Slots, Source, Usage};
+use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Slots, Source, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{OnMissing, key::FixedKey};
 use tower::{Layer, service_fn};
@@ -81,7 +81,7 @@ async fn large_numbers_stay_within_the_range_of_a_field() {
     // More than the range of an integer, from a limiter that counts otherwise.
     let usage = Usage::new(u64::MAX, u64::MAX, Duration::MAX);
     let policy = Policy::gcra("p", Quota::per_second(1));
-    let fake = Fake::new(policy, move || Answer::ready(Ok(Decision::admitted(usage))));
+    let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
     let service = per_address(fake).layer(service_fn(hello));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(both(response.headers()).1.get("r"), Some(999_999_999_999_999));
@@ -160,7 +160,7 @@ async fn of_a_refusal_t_is_retry_after() {
 async fn a_policy_of_several_limits_lists_all_and_reports_the_one_that_decided() {
     let burst = Policy::gcra("burst", Quota::per_second(2));
     let daily = Policy::fixed_window("daily", Quota::per_day(3));
-    let (limiter, clock) = limiter_of(Policy::several("api", [burst, daily]).unwrap());
+    let (limiter, clock) = limiter_of(Policy::all_of("api", [burst, daily]).unwrap());
     let service = per_address(limiter).layer(service_fn(hello));
     let rows = [
         (StatusCode::OK, "\"burst\";r=1;t=1"),
@@ -206,12 +206,12 @@ async fn while_a_local_share_decides_q_is_the_share() {
         // A quarter of the quota: 25 a minute, so 4 permits in 9.6 s.
         (Decision::admitted(share), Source::Local, 25, 5, 4, 10),
         (Decision::refused(spent, Some(wait)), Source::Local, 25, 5, 0, 3),
-        (Decision::admitted(Usage::new(20, 4, wait)), Source::Store, 100, 20, 4, 3),
+        (Decision::admitted(Usage::new(20, 4, wait)), Source::State, 100, 20, 4, 3),
         (Decision::refused(spent, Some(wait)), Source::Cache, 100, 20, 0, 3),
     ];
     for (decision, source, q, burst, r, t) in rows {
         let decision = decision.with_source(source);
-        let fake = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        let fake = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
         let service = per_address(fake).layer(service_fn(hello));
         let response = send(&service, request_from("192.0.2.1")).await;
         let (policy, limit) = both(response.headers());
@@ -227,7 +227,7 @@ async fn a_decision_without_a_state_has_no_fields() {
     let usage = Usage::new(100, 0, Duration::ZERO);
     for decision in [Decision::admitted(usage), Decision::refused(usage, None)] {
         let decision = decision.with_source(Source::Failure);
-        let fake = Fake::new(policy.clone(), move || Answer::ready(Ok(decision)));
+        let fake = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
         let service = per_address(fake).layer(service_fn(hello));
         let response = send(&service, request_from("192.0.2.1")).await;
         assert_eq!(header(response.headers(), "ratelimit"), None);
@@ -240,7 +240,7 @@ async fn an_admitted_cost_above_the_limit_is_reported() {
     // A limiter of an application's own may admit it, into debt.
     let usage = Usage::new(10, 0, Duration::from_secs(90));
     let policy = Policy::gcra("default", Quota::per_minute(10));
-    let fake = Fake::new(policy, move || Answer::ready(Ok(Decision::admitted(usage))));
+    let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
     let service = per_address(fake).cost(|_| Cost::of(15)).layer(service_fn(hello));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(both(response.headers()).1, member("default", [("r", 0), ("t", 90)]));

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body::Body as _;
 use http_body_util::Empty;
-use limiter_core::{Answer, Cost, Error, ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{
+    Cost, Error, ErrorKind, LimiterFuture, ManualClock, MemoryLimiter, Policy, Quota,
+};
 use limiter_test::fake::Fake;
 use limiter_tower::{
     ClientIp, OnMissing, RateLimitLayer,
@@ -89,7 +91,7 @@ async fn a_server_without_connect_info_is_an_internal_error_without_its_reason()
 async fn a_store_that_fails_is_unavailable_for_a_second() {
     let policy = Policy::gcra("default", Quota::per_minute(1));
     let limiter = Fake::new(policy, || {
-        Answer::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
+        LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
     });
     let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
     let status = status(&layer.on_store_failure(OnStoreFailure::Deny)).await;

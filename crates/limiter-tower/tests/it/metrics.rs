@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
 use limiter_core::{
-    Answer, Decision, Error, ErrorKind, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
+    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
@@ -71,7 +71,7 @@ fn keyed(policy: Policy) -> RateLimitLayer {
 /// Returns a layer whose limiter returns this.
 fn returning(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
     let limiter = Fake::new(policy(10), move || {
-        Answer::ready(result.map_err(|kind| Error::new(kind, "no connection")))
+        LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
     });
     RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use limiter_core::{
-    Answer, Cost, Decision, Error, Key, KnownQuotas, Limiter, MemoryLimiter, Policy, Quota,
+    Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota,
     Receipt, Reservation, Usage,
 };
 use limiter_tower::{
@@ -40,23 +40,23 @@ impl Limiter for FewQuotas {
         Some(KnownQuotas { known: self.known.lock().unwrap().len(), capacity: 10 })
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> Answer<Decision> {
+    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         Limiter::check_n(&self.limiter, key, cost)
     }
 
-    fn peek(&self, key: &Key<'_>) -> Answer<Usage> {
+    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         Limiter::peek(&self.limiter, key)
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> Answer<Reservation> {
+    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         Limiter::reserve(&self.limiter, key, cost, within)
     }
 
-    fn refund(&self, receipt: Receipt) -> Answer<u64> {
+    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         Limiter::refund(&self.limiter, receipt)
     }
 
-    fn reset(&self, key: &Key<'_>) -> Answer<()> {
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         Limiter::reset(&self.limiter, key)
     }
 

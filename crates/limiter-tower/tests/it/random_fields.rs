@@ -29,7 +29,7 @@ fn renamed(policy: &Policy, name: &str) -> Result<Policy, Error> {
     if limits.len() == 1 {
         return Ok(limits.remove(0));
     }
-    Policy::several(name, limits)
+    Policy::all_of(name, limits)
 }
 
 /// A request, after some time.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt;
-use limiter_core::{Answer, Cost, Decision, Error, ErrorKind, Policy, Quota, Usage};
+use limiter_core::{Cost, Decision, Error, ErrorKind, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{
     OnMissing, RateLimitLayer,
@@ -40,7 +40,7 @@ impl KeyExtractor for NoKey {
 fn layer_of(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
     let policy = Policy::gcra("default", TEN);
     let limiter = Fake::new(policy, move || {
-        Answer::ready(result.map_err(|kind| Error::new(kind, "no connection")))
+        LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
     });
     RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
         .on_store_failure(OnStoreFailure::Deny)
@@ -145,7 +145,7 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
         [Policy::gcra(name, Quota::per_minute(1)), Policy::gcra("daily", Quota::per_day(9))];
     for (policy, expected) in [
         (Policy::gcra(name, Quota::per_minute(1)), name),
-        (Policy::several("api", limits).unwrap(), name),
+        (Policy::all_of("api", limits).unwrap(), name),
     ] {
         let (limiter, _) = limiter_of(policy);
         let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);

@@ -210,7 +210,7 @@ async fn rules_in_stores_decide_as_those_in_memory() {
     assert_eq!(global.peek(&"all".into()).await.unwrap().used(), 2);
     let decisions = send(&service, request_from("192.0.2.2")).await;
     let decisions = decisions.extensions().get::<Decisions>().unwrap();
-    assert_eq!(decisions.get("global").unwrap().decision().source(), Source::Store);
+    assert_eq!(decisions.get("global").unwrap().decision().source(), Source::State);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use limiter_core::{Answer, Decision, Limiter, Policy, Quota, Usage};
+use limiter_core::{Decision, Limiter, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::service::{RateLimit, ResponseBody};
 use tower::{Layer, Service, ServiceExt};
@@ -18,7 +18,7 @@ use crate::{Body, layer, per_address, request_from};
 /// Returns a limiter whose admissions are not ready at once.
 fn slow(policy: Policy) -> impl Limiter {
     Fake::new(policy, || {
-        Answer::pending(async {
+        LimiterFuture::pending(async {
             tokio::task::yield_now().await;
             Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
         })

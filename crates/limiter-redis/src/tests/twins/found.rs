@@ -99,7 +99,7 @@ fn several_limits_and_their_twins_agree_on_any_text() {
             let limit = &policy.limits()[0];
             Policy::new(&format!("limit {index}"), limit.algorithm(), *limit.quota()).unwrap()
         });
-        Policy::several("test", limits).ok()
+        Policy::all_of("test", limits).ok()
     });
     agree(several, 5);
 }
