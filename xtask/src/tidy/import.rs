@@ -1,66 +1,69 @@
-//! The files of a crate import each other in one direction.
+//! The modules of a crate import each other in one direction: its files, and its folders.
 
+mod circle;
 mod modules;
 mod uses;
 
-use self::modules::{Import, Modules};
+use self::circle::Edge;
+use self::modules::Modules;
 use super::{Finding, Tree};
 
-/// The crates that are checked. In the others, some files still import each other.
-const CHECKED: [&str; 2] = ["crates/limiter-core/src", "crates/limiter-redis/src"];
+/// The crates whose files are checked. In the others, some files still import each other: `host` and
+/// `layer` in `limiter-client`, `main` and `arguments` in `limiter-doctor`, `config` and `respond` in
+/// `limiter-tower`.
+const FILES: [&str; 3] =
+    ["crates/limiter-core/src", "crates/limiter-redis/src", "crates/limiter-test/src"];
 
-/// No files of a crate import each other in a circle. Re-exports are not imports, and an import of a
-/// re-exported item counts for the file that defines it.
+/// The crates of `FILES` whose folders are checked too. In the others, some folders still import each
+/// other: `algorithm` and `policy` in `limiter-core`, `call` and `client` in `limiter-redis`.
+const FOLDERS: [&str; 1] = ["crates/limiter-test/src"];
+
+/// Neither files nor sibling folders of a crate import each other in a circle. A folder includes the file
+/// of its name: `memory.rs` belongs to `memory/`. A parent may import its children. Re-exports are not
+/// imports, and an import of a re-exported item counts for the file that defines it.
 pub(super) fn has_no_circles(tree: &Tree) -> Vec<Finding> {
-    CHECKED.iter().flat_map(|folder| circles(tree, folder)).collect()
+    FILES.iter().flat_map(|krate| circles(tree, krate, FOLDERS.contains(krate))).collect()
 }
 
-/// Returns a finding for the first circle through each file that begins one.
-fn circles(tree: &Tree, folder: &str) -> Vec<Finding> {
-    let modules = Modules::read(tree, folder);
+/// Returns a finding for each circle, at its first import.
+fn circles(tree: &Tree, krate: &str, with_folders: bool) -> Vec<Finding> {
+    let modules = Modules::read(tree, krate);
     let imports = modules.imports();
-    let mut reported: Vec<usize> = Vec::new();
-    let mut findings = Vec::new();
-    for first in &imports {
-        if reported.contains(&first.from) {
-            continue;
-        }
-        let Some(circle) = shortest_path(&imports, first.to, first.from) else { continue };
-        let names = circle.iter().map(|file| modules.name(*file)).collect::<Vec<_>>().join(", ");
-        let message = format!(
-            "files import each other in a circle: {}, {names}; move what both need to a file of \
-             its own",
-            modules.name(first.from)
-        );
-        findings.push(modules.file(first.from).finding(first.line, message));
-        reported.extend(circle);
+    let mut findings = report(imports.iter().map(Edge::between_files));
+    if with_folders {
+        findings.extend(report(imports.iter().filter_map(Edge::between_siblings)));
     }
+    // A circle of siblings without folders was found as a circle of files too.
+    findings.sort_by(|a, b| a.message.cmp(&b.message));
+    findings.dedup_by(|a, b| a.message == b.message);
     findings
 }
 
-/// Returns the files on a shortest way along imports, both ends included.
-fn shortest_path(imports: &[Import], from: usize, to: usize) -> Option<Vec<usize>> {
-    let mut paths = vec![vec![from]];
-    let mut index = 0;
-    while let Some(path) = paths.get(index).cloned() {
-        let last = *path.last()?;
-        if last == to {
-            return Some(path);
-        }
-        for next in imports.iter().filter(|import| import.from == last).map(|import| import.to) {
-            if !paths.iter().any(|path| path.last() == Some(&next)) {
-                paths.push(path.iter().copied().chain([next]).collect());
-            }
-        }
-        index += 1;
-    }
-    None
+fn report<'a>(edges: impl Iterator<Item = Edge<'a>>) -> Vec<Finding> {
+    let circles = circle::circles(edges).into_iter();
+    let findings = circles.filter_map(|circle| {
+        let Edge { import, .. } = circle.first()?;
+        let edges = circle.iter().map(describe).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "modules import each other in a circle: {edges}; move what they share to a module of its \
+             own"
+        );
+        Some(import.file.finding(import.item.line, message))
+    });
+    findings.collect()
+}
+
+fn describe(Edge { from, to, import }: &Edge<'_>) -> String {
+    let name =
+        |path: &[String]| if path.is_empty() { "the root".to_owned() } else { path.join("/") };
+    let (item, path, line) = (import.item.path.join("::"), &import.file.path, import.item.line);
+    format!("{} imports {} ({path}:{line}: {item})", name(from), name(to))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::found;
+    use crate::tidy::{File, found};
 
     const LIB: &str = "crates/limiter-core/src/lib.rs";
     const ONE: &str = "crates/limiter-core/src/one.rs";
@@ -86,10 +89,10 @@ mod tests {
     #[test]
     fn longer_circle_fires() {
         let files = [
-            (LIB, "mod one;\nmod two;"),
-            (ONE, "mod inner;\nuse crate::two;"),
-            (TWO, "use crate::one::inner::Inner;"),
-            (INNER, "use super::One;"),
+            (LIB, "mod one;"),
+            (ONE, "mod inner;\nuse inner::Inner;"),
+            (INNER, "use super::other::Other;"),
+            ("crates/limiter-core/src/one/other.rs", "use super::One;"),
         ];
         assert_eq!(faults(&files), [(ONE.to_owned(), 2)]);
     }
@@ -119,5 +122,69 @@ mod tests {
             faults(&[("crates/limiter-core/tests/it/main.rs", "mod a;\nuse crate::a::A;")]),
             []
         );
+    }
+
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
+        let files = files.iter().map(|(path, text)| (format!("a/src/{path}"), *text));
+        let files: Vec<_> = files.map(|(path, text)| File::sample(&path, text)).collect();
+        circles(&Tree(files), "a/src", true).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn circle_of_folders_fires_with_the_imports_that_make_it() {
+        let files = [
+            ("lib.rs", "mod one;\nmod two;\npub use two::Two;"),
+            ("one.rs", "mod inner;\nmod other;\npub struct One;"),
+            ("one/inner.rs", "use core::fmt;\nuse crate::Two;"),
+            ("one/other.rs", "use crate::two::Two;"),
+            ("two.rs", "mod inner;\npub struct Two;"),
+            ("two/inner.rs", "use crate::one::One;"),
+        ];
+        assert_eq!(
+            messages(&files),
+            ["modules import each other in a circle: one imports two (a/src/one/inner.rs:2: \
+              crate::Two), two imports one (a/src/two/inner.rs:1: crate::one::One); move what they \
+              share to a module of its own"]
+        );
+    }
+
+    #[test]
+    fn circle_below_the_root_fires() {
+        let files = [
+            ("main.rs", "mod one;"),
+            ("one.rs", "mod a;\nmod b;"),
+            ("one/a.rs", "mod inner;"),
+            ("one/a/inner.rs", "use super::super::b::B;"),
+            ("one/b.rs", "use super::a::A;"),
+        ];
+        let messages = messages(&files);
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(messages.iter().all(|message| message.contains("one/a imports one/b (")));
+    }
+
+    #[test]
+    fn circle_of_files_and_of_siblings_fires_once() {
+        let files = [
+            ("lib.rs", "mod one;\nmod two;\nmod three;"),
+            ("one.rs", "use crate::two::Two;"),
+            ("two.rs", "use crate::three::Three;"),
+            ("three.rs", "use crate::one::One;"),
+        ];
+        assert_eq!(messages(&files).len(), 1);
+    }
+
+    #[test]
+    fn parents_and_one_direction_of_folders_are_silent() {
+        let files = [
+            (
+                "lib.rs",
+                "mod one;\nmod two;\nuse one::One;\npub use two::Two;\npub use one::inner::X;",
+            ),
+            ("one.rs", "mod inner;\nuse inner::Inner;\npub use crate::two::Two;"),
+            ("one/inner.rs", "use crate::two::inner::Inner;"),
+            ("two.rs", "mod inner;\nuse self::inner::Inner;"),
+            ("two/inner.rs", "#[cfg(test)]\nmod tests {\n    use crate::one::One;"),
+        ];
+        assert_eq!(messages(&files), [""; 0]);
     }
 }

@@ -21,18 +21,20 @@ struct Module<'a> {
     uses: Vec<Use>,
 }
 
-/// An import of one file's item in another one. Both are numbers of modules.
-pub(super) struct Import {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) line: usize,
+/// An import of one file's item in another one. Both are paths of modules.
+pub(super) struct Import<'a> {
+    pub(super) from: &'a [String],
+    pub(super) to: &'a [String],
+    pub(super) file: &'a File,
+    pub(super) item: &'a Use,
 }
 
 impl<'a> Modules<'a> {
     pub(super) fn read(tree: &'a Tree, folder: &str) -> Self {
         let modules = tree.0.iter().filter_map(|file| {
             let path = file.path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
-            let path = path.split('/').filter(|part| *part != "lib").map(str::to_owned).collect();
+            let path = if matches!(path, "lib" | "main") { "" } else { path };
+            let path = path.split_terminator('/').map(str::to_owned).collect();
             Some(Module { file, path, uses: uses::read(&file.text) })
         });
         let modules: Vec<_> = modules.collect();
@@ -41,24 +43,14 @@ impl<'a> Modules<'a> {
         Self { modules, by_path }
     }
 
-    pub(super) fn file(&self, number: usize) -> &File {
-        self.modules
-            .get(number)
-            .map_or_else(|| unreachable!("a known number"), |module| module.file)
-    }
-
-    pub(super) fn name(&self, number: usize) -> String {
-        let path = self.modules.get(number).map(|module| module.path.join("/"));
-        format!("{}.rs", path.filter(|path| !path.is_empty()).unwrap_or_else(|| "lib".to_owned()))
-    }
-
     /// Returns the imports between different files.
-    pub(super) fn imports(&self) -> Vec<Import> {
+    pub(super) fn imports(&self) -> Vec<Import<'_>> {
         let mut imports = Vec::new();
-        for (from, module) in self.modules.iter().enumerate() {
-            for item in module.uses.iter().filter(|item| !item.is_public) {
-                if let Some(to) = self.resolve(from, &item.path, 0).filter(|to| *to != from) {
-                    imports.push(Import { from, to, line: item.line });
+        for (number, Module { file, path: from, uses }) in self.modules.iter().enumerate() {
+            for item in uses.iter().filter(|item| !item.is_public) {
+                let to = self.resolve(number, &item.path, 0).filter(|to| *to != number);
+                if let Some(Module { path: to, .. }) = to.and_then(|to| self.modules.get(to)) {
+                    imports.push(Import { from, to, file, item });
                 }
             }
         }
