@@ -11,14 +11,14 @@ use crate::{test, workspace};
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["memory"] | ["memory", "--quick"] | ["flood"] | ["flood", "--keys", _] => {
-            run_package(shell, "memory", "release", &words)
+        ["flood"] | ["flood", "--keys", _] => {
+            run_package(shell, "memory", "release", &[&["release"], words.as_slice()].concat())
         }
-        ["layer"] | ["layer", "--quick"] => {
+        [name @ ("memory" | "layer")] | [name @ ("memory" | "layer"), "--quick"] => {
             // Users compile with either.
             for profile in ["release", "lto"] {
                 let words = [&[profile], words.as_slice()].concat();
-                run_package(shell, "layer", profile, &words)?;
+                run_package(shell, name, profile, &words)?;
             }
             Ok(())
         }

@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use governor::DefaultKeyedRateLimiter;
-use limiter_core::{MemoryLimiter, UnkeyedLimiter};
+use limiter_core::MemoryLimiter;
 use rate_net::RateLimiter;
 
 use crate::{
     Effort, host,
     keys::Key,
-    subjects::{Keyed, Quota},
+    subjects::{self, Keyed, Quota},
 };
 
 /// The bytes of a key, by the name of the limiter.
@@ -23,21 +23,21 @@ pub(crate) struct Bytes {
     pub(crate) bytes: f64,
 }
 
-/// Ours without keys.
-pub(crate) const UNKEYED: &str = "Limiter, a limiter without keys";
+/// Ours with one key for all.
+pub(crate) const ONE_KEY: &str = "Limiter, a limiter with room for one key";
 
-/// Returns the bytes of a string key in each limiter, and those of a limiter without keys, measured in
-/// processes of their own.
+/// Returns the bytes of a string key in each limiter, and those of a limiter with room for one
+/// key, measured in processes of their own.
 pub(crate) fn measure(effort: &Effort) -> Result<Vec<Bytes>> {
     let names = [
         <MemoryLimiter as Keyed<String>>::NAME,
         <DefaultKeyedRateLimiter<String> as Keyed<String>>::NAME,
         <RateLimiter as Keyed<String>>::NAME,
-        UNKEYED,
+        ONE_KEY,
     ];
     let measure = |name: &'static str| {
         eprintln!("bytes: {name}");
-        let keys = if name == UNKEYED { 10_000 } else { effort.bytes }.to_string();
+        let keys = if name == ONE_KEY { 10_000 } else { effort.bytes }.to_string();
         let output = Command::new(env::current_exe()?).args(["bytes", name, &keys]).output()?;
         ensure!(output.status.success(), "bytes {name}: {:?}", output.status);
         let bytes = String::from_utf8(output.stdout)?.trim().parse().context("bytes")?;
@@ -54,17 +54,16 @@ pub(crate) fn print(limiter: &str, keys: usize) -> Result<()> {
         print_of::<DefaultKeyedRateLimiter<String>>(keys)
     } else if limiter == <RateLimiter as Keyed<String>>::NAME {
         print_of::<RateLimiter>(keys)
-    } else if limiter == UNKEYED {
-        print_unkeyed(keys)
+    } else if limiter == ONE_KEY {
+        print_one_key(keys)
     } else {
         bail!("no limiter is named {limiter:?}")
     }
 }
 
-fn print_unkeyed(limiters: usize) -> Result<()> {
+fn print_one_key(limiters: usize) -> Result<()> {
     let before = host::resident()?;
-    let new = |_| UnkeyedLimiter::new(Quota::COMMON.policy());
-    let limiters: Vec<_> = (0..limiters).map(new).collect();
+    let limiters: Vec<_> = (0..limiters).map(|_| subjects::one_key(Quota::COMMON)).collect();
     let after = host::resident()?;
     println!("{:.1}", (after - before) as f64 / black_box(&limiters).len() as f64);
     Ok(())

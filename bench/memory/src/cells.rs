@@ -12,7 +12,7 @@ use crate::{
     keys::{Key, Pattern, visits},
     measure::{self, Measured, Runner},
     report::thousands,
-    subjects::{self, Keyed, Quota, Unkeyed},
+    subjects::{self, ForAll, Keyed, Quota},
     table::Sample,
 };
 
@@ -40,7 +40,7 @@ impl Outcome {
 
 /// Limiters side by side at the same work.
 pub(crate) struct Cell {
-    /// The kind of key, `None` without keys.
+    /// The kind of key, `None` of limiters for everybody.
     pub(crate) kind: Option<&'static str>,
     pub(crate) keys: usize,
     pub(crate) pattern: Pattern,
@@ -64,7 +64,7 @@ impl Cell {
         let (pattern, outcome) = (self.pattern.name(), self.outcome.name());
         let threads = self.threads();
         match (self.kind, self.keys) {
-            (None, _) => format!("without keys, {outcome}, {threads}"),
+            (None, _) => format!("one key for all, {outcome}, {threads}"),
             (Some(kind), 1) => format!("{kind}, 1 key, {outcome}, {threads}"),
             (Some(kind), _) if self.outcome == Outcome::Fresh => {
                 format!("{kind}, {outcome}, {threads}")
@@ -97,7 +97,7 @@ impl Cell {
 /// Measures all cells.
 pub(crate) fn all(effort: &Effort) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
-    unkeyed(effort, &mut cells)?;
+    for_all(effort, &mut cells)?;
     keyed::<String>(effort, &mut cells)?;
     warm(effort, &mut cells)?;
     keyed::<u64>(effort, &mut cells)?;
@@ -105,17 +105,16 @@ pub(crate) fn all(effort: &Effort) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-fn unkeyed(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
+fn for_all(effort: &Effort, cells: &mut Vec<Cell>) -> Result<()> {
     for (outcome, quota) in OUTCOMES {
         for threads in [1, 2] {
-            let limiters = subjects::unkeyed(quota);
+            let limiters = subjects::for_all(quota);
             if outcome == Outcome::Refused {
                 for limiter in &limiters {
                     limiter.check_many(1);
                 }
             }
-            let runner =
-                |limiter: &Arc<dyn Unkeyed>| measure::unkeyed(Arc::clone(limiter), threads);
+            let runner = |limiter: &Arc<dyn ForAll>| measure::for_all(Arc::clone(limiter), threads);
             let runners = limiters.iter().map(runner).collect();
             let cell = Cell {
                 kind: None,

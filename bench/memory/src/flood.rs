@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use anyhow::{Result, ensure};
-use limiter_core::{Clock, MemoryLimiter, Policy, Quota, SystemClock, Timestamp};
+use limiter_core::{Clock, MemoryLimiter, Policy, Quota, Source, SystemClock, Timestamp};
 
 use crate::{
     host, logs,
@@ -32,7 +32,10 @@ const MOST_NANOS: u64 = 2_000;
 
 /// Runs the floods, prints what they did, and fails if a bound is missed.
 pub(crate) fn run(keys: u64) -> Result<()> {
-    println!("Printed by `cargo xtask bench flood --keys {keys}`.\n\n{}", report::host());
+    println!(
+        "Printed by `cargo xtask bench flood --keys {keys}`.\n\n{}",
+        report::host(&crate::RELEASE)
+    );
     let gcra = gcra(keys)?;
     logs::run()?;
     gcra.verify()
@@ -91,7 +94,7 @@ impl Report {
              - a check, with two readings of the clock: median {} ns, 99 % {} ns, 99.9 % {} ns, \
              99.99 % {} ns\n\
              - {} debtors: {} admissions, of which {} were early; {} refusals, of which {} were \
-             after the end of the wait\n",
+             after the end of the wait, and {} because the table was full\n",
             thousands(usize::try_from(keys).unwrap_or(usize::MAX)),
             thousands(ROOM),
             thousands(BETWEEN_VISITS as usize),
@@ -105,6 +108,7 @@ impl Report {
             self.sum(|debtor| debtor.early),
             self.sum(|debtor| debtor.refused),
             self.sum(|debtor| debtor.late),
+            self.sum(|debtor| debtor.full),
         );
     }
 
@@ -128,12 +132,14 @@ struct Debtor {
     early: u64,
     refused: u64,
     late: u64,
+    /// Refusals because the flood took its slot when it had recovered.
+    full: u64,
 }
 
 impl Debtor {
     fn new(number: usize) -> Self {
         let key = format!("debtor-{number}");
-        Self { key, due: None, admitted: 0, early: 0, refused: 0, late: 0 }
+        Self { key, due: None, admitted: 0, early: 0, refused: 0, late: 0, full: 0 }
     }
 
     /// Takes permits until one is refused.
@@ -149,6 +155,7 @@ impl Debtor {
                 self.due = None;
             } else {
                 self.refused += 1;
+                self.full += u64::from(decision.source() == Source::FullTable);
                 self.late += u64::from(self.due.is_some_and(|(_, latest)| before >= latest));
                 let wait = decision.retry_after().unwrap_or(Duration::MAX);
                 self.due = Some((before.saturating_add(wait), after.saturating_add(wait)));

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Effort,
     keys::Key,
-    subjects::{Keyed, Unkeyed},
+    subjects::{ForAll, Keyed},
     table::Sample,
 };
 
@@ -104,8 +104,8 @@ pub(crate) fn keyed<'a, K: Key, L: Keyed<K>>(
     Runner { name: L::NAME, run: Box::new(run) }
 }
 
-/// Returns a runner of a limiter without keys.
-pub(crate) fn unkeyed(limiter: Arc<dyn Unkeyed>, threads: usize) -> Runner<'static> {
+/// Returns a runner of a limiter for everybody.
+pub(crate) fn for_all(limiter: Arc<dyn ForAll>, threads: usize) -> Runner<'static> {
     let name = limiter.name();
     let run = move |checks| on_threads(threads, checks, |_| limiter.check_many(checks));
     Runner { name, run: Box::new(run) }

@@ -27,12 +27,12 @@ pub(crate) fn all(cells: &[Cell], bytes: &[Bytes]) -> Vec<(String, String, Strin
         let groups: Vec<Group> = cells.iter().filter(shown).map(group).collect();
         pictures.push((format!("{}.svg", outcome.name()), title, groups));
     }
-    let unkeyed = cells.iter().filter(|cell| cell.kind.is_none());
-    let groups = unkeyed.map(|cell| Group {
+    let for_all = cells.iter().filter(|cell| cell.kind.is_none());
+    let groups = for_all.map(|cell| Group {
         name: format!("{}, {}", cell.outcome.name(), cell.threads()),
         ..group(cell)
     });
-    let title = "ns a check without keys".to_owned();
+    let title = "ns a check with one key for all".to_owned();
     pictures.push(("unkeyed.svg".to_owned(), title, groups.collect()));
     let floods = cells.iter().filter(|cell| cell.outcome == Outcome::Fresh);
     let groups = floods.map(|cell| Group {
@@ -41,7 +41,7 @@ pub(crate) fn all(cells: &[Cell], bytes: &[Bytes]) -> Vec<(String, String, Strin
     });
     let title = "ns a check in a flood of fresh keys".to_owned();
     pictures.push(("flood.svg".to_owned(), title, groups.collect()));
-    let keyed = bytes.iter().filter(|bytes| bytes.name != bytes::UNKEYED);
+    let keyed = bytes.iter().filter(|bytes| bytes.name != bytes::ONE_KEY);
     let bars = keyed.map(|bytes| (bytes.name, bytes.bytes)).collect();
     let title = "Bytes a key, 1,000,000 string keys".to_owned();
     pictures.push(("bytes.svg".to_owned(), title, vec![Group { name: String::new(), bars }]));

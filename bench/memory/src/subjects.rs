@@ -7,7 +7,7 @@
 use std::{hint::black_box, net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter};
-use limiter_core::{Builder, MemoryLimiter, Policy, UnkeyedLimiter};
+use limiter_core::{Builder, MemoryLimiter, Policy};
 
 use crate::keys::Key;
 
@@ -114,17 +114,17 @@ impl<K: Key> Keyed<K> for rate_net::RateLimiter {
     }
 }
 
-/// A limiter without keys.
-pub(crate) trait Unkeyed: Send + Sync {
+/// A limiter for everybody: ours with one key, the others without keys.
+pub(crate) trait ForAll: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Runs so many checks and returns how many were admitted.
     fn check_many(&self, checks: usize) -> usize;
 }
 
-macro_rules! unkeyed {
+macro_rules! for_all {
     ($($type:ty, $name:literal, |$limiter:ident| $admitted:expr;)*) => {$(
-        impl Unkeyed for $type {
+        impl ForAll for $type {
             fn name(&self) -> &'static str {
                 $name
             }
@@ -136,16 +136,21 @@ macro_rules! unkeyed {
         }
     )*};
 }
-unkeyed! {
-    UnkeyedLimiter, "Limiter", |limiter| black_box(&limiter.check()).is_admitted();
+for_all! {
+    MemoryLimiter, "Limiter", |limiter| black_box(&limiter.check("all")).is_admitted();
     DefaultDirectRateLimiter, "governor", |limiter| black_box(&limiter.check()).is_ok();
     rate_net::DirectLimiter, "rate-net", |limiter| black_box(&limiter.check()).is_allow();
     ratelimit::Ratelimiter, "ratelimit", |limiter| black_box(&limiter.try_wait()).is_ok();
     leaky_bucket::RateLimiter, "leaky-bucket", |limiter| *black_box(&limiter.try_acquire(1));
 }
 
-/// Returns all limiters without keys.
-pub(crate) fn unkeyed(quota: Quota) -> Vec<Arc<dyn Unkeyed>> {
+/// Returns ours with room for one key.
+pub(crate) fn one_key(quota: Quota) -> MemoryLimiter {
+    MemoryLimiter::builder(quota.policy()).capacity(1).build().expect("a capacity")
+}
+
+/// Returns all limiters for everybody.
+pub(crate) fn for_all(quota: Quota) -> Vec<Arc<dyn ForAll>> {
     let (permits, window, burst) = (quota.permits, quota.window, u64::from(quota.burst));
     let ratelimit = ratelimit::Ratelimiter::builder(permits.into())
         .period(window)
@@ -166,7 +171,7 @@ pub(crate) fn unkeyed(quota: Quota) -> Vec<Arc<dyn Unkeyed>> {
         .initial(quota.burst as usize)
         .build();
     vec![
-        Arc::new(UnkeyedLimiter::new(quota.policy())),
+        Arc::new(one_key(quota)),
         Arc::new(DefaultDirectRateLimiter::direct(quota.governor())),
         Arc::new(rate_net::DirectLimiter::with_quota(quota.rate_net())),
         Arc::new(ratelimit.expect("a quota that ratelimit serves")),

@@ -1,38 +1,75 @@
-//! The algorithms: what a policy chooses from, and each as a pure transition of a key's state.
-//! [`store`](crate::store) lists them.
+//! Which algorithm applies a quota.
 
-mod entries;
-mod gcra;
-mod kind;
-mod ledger;
-mod pace;
-mod rule;
-mod slots;
-pub(crate) mod ticks;
-mod transition;
-mod window;
-mod windows;
+use crate::Slots;
 
-pub use entries::Entries;
-pub use gcra::{Gcra, Tat, Writer};
-pub use kind::Algorithm;
-pub use ledger::Ledger;
-pub use rule::{AllOf, Rule, State};
-pub use slots::Slots;
-pub use transition::{Charge, Marks, Refunded, Transition};
-pub use window::Counts;
-pub use windows::{WindowKind, Windows};
-
-use crate::Timestamp;
-
-/// The latest time that windows and logs read, 566 years after the clock's zero. Later times are read as
-/// this one, so that no sum of a time, a window and a horizon overflows.
-const LAST: u64 = u64::MAX - (1 << 59);
-
-const fn nanos(at: Timestamp) -> u64 {
-    if at.as_nanos() < LAST { at.as_nanos() } else { LAST }
+/// Which algorithm applies a quota.
+///
+/// # Notation
+///
+/// `gcra`, `leaky-queue depth 50`, `fixed-window`, `aligned-window`, `sliding-counter`,
+/// `sub-windows 60 slots`, which `loose`, `paced` or `loose paced` may follow, and `sliding-log`.
+/// `token-bucket` and `leaky-bucket` are other names of `gcra`. An algorithm prints so.
+///
+/// A new algorithm is a breaking change, so that a store that does not serve it fails to compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "token bucket")]
+#[doc(alias = "leaky bucket")]
+pub enum Algorithm {
+    /// The generic cell rate algorithm: a burst at once, then as much as the rate gives. The token
+    /// bucket and the leaky bucket as a meter are this algorithm by other names.
+    Gcra,
+    /// A leaky bucket as a queue: GCRA whose horizon is `depth` permits.
+    LeakyQueue {
+        /// How many permits may wait.
+        depth: u64,
+    },
+    /// A counter that starts anew with each window; a window opens with the first permit.
+    FixedWindow,
+    /// A counter that starts anew with each window; windows open at multiples of their length since
+    /// the Unix epoch.
+    AlignedWindow,
+    /// Two windows' counters, the older of which fades.
+    SlidingCounter,
+    /// A counter a slot of the window.
+    SubWindows(Slots),
+    /// A log of all permits: an exact sliding window.
+    SlidingLog,
 }
 
-fn whole(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
+impl Algorithm {
+    /// Returns the name of the form in which this algorithm stores a key's state.
+    ///
+    /// Algorithms of one family can take turns on one key.
+    #[must_use]
+    pub const fn family(self) -> &'static str {
+        match self {
+            Self::Gcra | Self::LeakyQueue { .. } => "gcra",
+            Self::FixedWindow => "fixed-window",
+            Self::AlignedWindow => "aligned-window",
+            Self::SlidingCounter => "sliding-counter",
+            Self::SubWindows(_) => "sub-windows",
+            Self::SlidingLog => "sliding-log",
+        }
+    }
+
+    /// Returns whether permits recover one by one at the quota's rate, and not window by window.
+    #[must_use]
+    pub const fn is_continuous(self) -> bool {
+        matches!(self, Self::Gcra | Self::LeakyQueue { .. })
+    }
+
+    /// Returns one algorithm of each variant, for the tests of what serves them all. A new variant
+    /// fails to compile here.
+    #[doc(hidden)]
+    pub fn one_of_each() -> impl Iterator<Item = Self> {
+        core::iter::successors(Some(Self::Gcra), |last| match last {
+            Self::Gcra => Some(Self::LeakyQueue { depth: 3 }),
+            Self::LeakyQueue { .. } => Some(Self::FixedWindow),
+            Self::FixedWindow => Some(Self::AlignedWindow),
+            Self::AlignedWindow => Some(Self::SlidingCounter),
+            Self::SlidingCounter => Some(Self::SubWindows(Slots::strict(4))),
+            Self::SubWindows(_) => Some(Self::SlidingLog),
+            Self::SlidingLog => None,
+        })
+    }
 }

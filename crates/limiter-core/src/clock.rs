@@ -96,7 +96,7 @@ pub struct SystemClock {
     start: u64,
 }
 
-static SHARED: LazyLock<SystemClock> = LazyLock::new(|| {
+static CALIBRATED: LazyLock<SystemClock> = LazyLock::new(|| {
     let source = quanta::Clock::new();
     SystemClock { start: source.raw(), source }
 });
@@ -105,7 +105,7 @@ impl SystemClock {
     /// Returns the clock. The first call in a process may take up to 200 ms to calibrate it.
     #[must_use]
     pub fn new() -> Self {
-        SHARED.clone()
+        CALIBRATED.clone()
     }
 }
 

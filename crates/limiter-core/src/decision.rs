@@ -2,7 +2,7 @@
 
 use core::{cmp::Reverse, fmt, time::Duration};
 
-use crate::algorithm::ticks;
+use crate::ticks;
 
 /// The most limits of one policy.
 pub(crate) const MAX_LIMITS: usize = 8;

@@ -25,11 +25,11 @@
 //! | tiers, waiting, refunds, several limits, configuration files | [`guide`](guide#several-limits) |
 //! | what every limiter promises, in ten laws | [`guide::laws`] |
 //! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
-//! | a store of your own | [`store`] |
+//! | an algorithm without a limiter, and without `std` | [`algorithms`] |
 //!
 //! # Features
 //!
-//! - `std` (default) adds `MemoryLimiter`, `UnkeyedLimiter` and the clocks. Without it the crate is
+//! - `std` (default) adds `MemoryLimiter` and the clocks. Without it the crate is
 //!   `no_std` and needs only `alloc`.
 //! - `serde` adds `Policies`, for configuration files, and `Serialize` and `Deserialize` for
 //!   quotas, algorithms and costs. It does not need `std`.
@@ -42,6 +42,8 @@
 extern crate alloc;
 
 mod algorithm;
+pub mod algorithms;
+mod charge;
 #[cfg(feature = "std")]
 mod clock;
 #[cfg(feature = "serde")]
@@ -58,13 +60,14 @@ mod notation;
 mod policy;
 mod quota;
 mod receipt;
-pub mod store;
+mod slots;
 #[cfg(feature = "std")]
 mod sync;
+mod ticks;
 mod timestamp;
 
 #[doc(inline)]
-pub use algorithm::{Algorithm, Slots};
+pub use algorithm::Algorithm;
 #[cfg(feature = "std")]
 pub use clock::{Clock, ManualClock, SystemClock, Timer};
 #[cfg(feature = "serde")]
@@ -75,10 +78,12 @@ pub use error::{Error, ErrorKind};
 pub use key::Key;
 pub use limiter::{Limiter, LimiterFuture, WaitingLimiter};
 #[cfg(feature = "std")]
-pub use memory::{Builder, MemoryLimiter, OnFull, UnkeyedLimiter};
+pub use memory::{Builder, MemoryLimiter, OnFull};
 pub use policy::{Limit, Policy};
 pub use quota::{KnownQuotas, Quota};
 pub use receipt::{Receipt, Reservation};
+#[doc(inline)]
+pub use slots::Slots;
 pub use timestamp::Timestamp;
 
 #[cfg(doctest)]

@@ -20,9 +20,9 @@ use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservatio
 ///
 /// # Errors
 ///
-/// An answer is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`,
-/// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory answers at once and
-/// never with an error.
+/// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`,
+/// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory is ready at once and
+/// returns no error.
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
@@ -70,7 +70,7 @@ pub trait Limiter: Send + Sync {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
-    /// limits, the most that came back to one. The receipt is used up, even if the answer is an error.
+    /// limits, the most that came back to one. The receipt is used up, even if the result is an error.
     ///
     /// - By GCRA, what comes back is at most the cost less what would have drained since, if the charge
     ///   had been alone; and what was reserved behind it keeps its moment. Windows give back all permits
@@ -110,9 +110,9 @@ pub trait WaitingLimiter: Limiter {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given. If it
     /// will not fit by then, or never can, it is refused at once.
     ///
-    /// The place in the queue is taken when the answer is first polled. Waiters for one key through
+    /// The place in the queue is taken when the future is first polled. Waiters for one key through
     /// one limiter and its handles are served in that order, and while there are waiters,
-    /// [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused. An answer that is
+    /// [`check`](Limiter::check) and [`reserve`](Limiter::reserve) are refused. A future that is
     /// dropped before it is ready gives its place back, and whatever was charged for it. The
     /// returned reservation has no delay left.
     ///
@@ -170,13 +170,13 @@ forward!(WaitingLimiter for Arc Box: {
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 });
 
-/// The future of a limiter's answer: ready at once from memory, pending from a store.
+/// The future of a limiter's operation: ready at once from memory, pending from a store.
 ///
 /// A limiter in memory returns [`LimiterFuture::ready`], which allocates nothing. With a store, nothing may
-/// be sent before the answer is first polled; if it is dropped before it is ready, the store may or
+/// be sent before the future is first polled; if it is dropped before it is ready, the store may or
 /// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
 /// nothing.
-#[must_use = "an operation may not be executed until its answer is awaited"]
+#[must_use = "an operation may not be executed until its future is awaited"]
 pub struct LimiterFuture<T>(Repr<T>);
 
 enum Repr<T> {
@@ -186,18 +186,18 @@ enum Repr<T> {
 }
 
 impl<T> LimiterFuture<T> {
-    /// Returns an answer that is ready.
+    /// Returns a future that is ready.
     #[inline]
     pub const fn ready(result: Result<T, Error>) -> Self {
         Self(Repr::Ready(Some(result)))
     }
 
-    /// Returns an answer that `future` computes.
+    /// Returns a future that runs `future`.
     pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
         Self(Repr::Pending(Box::pin(future)))
     }
 
-    /// Returns the answer if it was ready from the start and was not taken, without polling anything.
+    /// Returns the result if it was ready from the start and was not taken, without polling anything.
     #[inline]
     pub const fn as_ready(&self) -> Option<&Result<T, Error>> {
         match &self.0 {
@@ -206,7 +206,7 @@ impl<T> LimiterFuture<T> {
         }
     }
 
-    /// Takes the answer if it was ready from the start, without polling anything.
+    /// Takes the result if it was ready from the start, without polling anything.
     #[inline]
     pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
         match &mut self.0 {

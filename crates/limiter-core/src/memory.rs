@@ -1,32 +1,26 @@
-//! The limiters for one process.
+//! The limiter for one process.
 //!
-//! | file | what |
+//! | folder or file | what |
 //! |---|---|
-//! | `keyed`, `unkeyed`, `builder`, `on_full` | the limiters, and how they are built |
-//! | `handle` | the operations, for both |
-//! | `states` | where states are stored: words for GCRA, a locked table for all else |
-//! | `place` | from a key's hash to its lines |
-//! | `slot`, `words`, `quotas` | debts by GCRA: a check takes no lock where the key has its slot |
+//! | `front` | the limiter: its methods, how it is built, and how callers wait |
+//! | `waiters` | the queues of those who wait |
+//! | `states` | a key's state under a policy, in one of two stores |
+//! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
-//! | `queue`, `acquire`, `present` | waiters, and the two times by which they are due and sleep |
+//! | `place` | from a key's hash to its lines |
+//! | `full` | what happens to keys without a slot |
+//! | `epoch` | until when charges can be refunded |
+//! | `present` | the two times by which waiters are due and sleep |
 
-mod acquire;
-mod builder;
-mod handle;
-mod keyed;
-mod on_full;
+mod epoch;
+mod front;
+mod full;
 mod place;
 mod present;
-mod queue;
-mod quotas;
-mod slot;
 mod states;
 mod table;
-mod unkeyed;
+mod waiters;
 mod words;
 
-pub use builder::Builder;
-pub use keyed::MemoryLimiter;
-pub use on_full::OnFull;
-pub(crate) use states::Taken;
-pub use unkeyed::UnkeyedLimiter;
+pub use front::{Builder, MemoryLimiter};
+pub use full::OnFull;

@@ -8,7 +8,9 @@ use core::time::Duration;
 pub use limit::Limit;
 use limit::validate_name;
 
-use crate::{Algorithm, Error, ErrorKind, Quota, Slots, algorithm::Rule, decision::MAX_LIMITS};
+use crate::{
+    Algorithm, Error, ErrorKind, Quota, Slots, algorithms::AnyTransition, decision::MAX_LIMITS,
+};
 
 /// A named limit: which algorithm applies which quota. Or several such limits at once.
 ///
@@ -39,7 +41,7 @@ struct Inner {
     name: String,
     /// From 1 to [`Policy::MAX_LIMITS`].
     limits: Vec<Limit>,
-    rule: Rule,
+    transition: AnyTransition,
 }
 
 impl Policy {
@@ -146,10 +148,10 @@ impl Policy {
         families.collect::<Vec<_>>().join("+")
     }
 
-    /// Returns the transition that applies this policy, for [stores](crate::store).
+    /// Returns the policy's [algorithm as a pure function](crate::algorithms).
     #[must_use]
-    pub fn rule(&self) -> &Rule {
-        &self.0.rule
+    pub fn transition(&self) -> &AnyTransition {
+        &self.0.transition
     }
 
     /// Checks that `other` can take turns with this policy on one limiter's states: that both have one
@@ -212,8 +214,10 @@ impl Policy {
     }
 
     fn of(name: &str, limits: Vec<Limit>) -> Self {
-        let rule = Rule::new(&limits);
-        Self(Arc::new(Inner { name: name.to_owned(), limits, rule }))
+        let transition =
+            |limit: &Limit| AnyTransition::new(limit.algorithm(), limit.quota(), limit.horizon());
+        let transition = AnyTransition::all_of(limits.iter().map(transition).collect());
+        Self(Arc::new(Inner { name: name.to_owned(), limits, transition }))
     }
 }
 

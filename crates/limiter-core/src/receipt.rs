@@ -1,13 +1,9 @@
 //! What a reservation returns: when the permits may be used, and how to give them back.
 
 use alloc::boxed::Box;
-#[cfg(not(feature = "std"))]
-use core::convert::Infallible as Taken;
-use core::{any::Any, time::Duration};
+use core::{any::Any, fmt, time::Duration};
 
-use crate::Decision;
-#[cfg(feature = "std")]
-use crate::memory::Taken;
+use crate::{Decision, Policy, charge::Charged};
 
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
@@ -89,18 +85,27 @@ impl Reservation {
 /// assert_eq!((token, receipt.permits()), (Some("alice"), 3));
 /// assert!(receipt.token::<u64>().is_none());
 /// ```
-#[derive(Debug)]
 pub struct Receipt {
     token: Token,
     /// At most what was charged.
     permits: u64,
 }
 
-#[derive(Debug)]
 enum Token {
     /// Not in a box, so that a reservation in memory allocates nothing.
     Memory(Taken),
     Store(Box<dyn Any + Send + Sync>),
+}
+
+/// What a limiter in memory gives back, and where. Not the states, because a receipt may be kept for longer
+/// than its limiter.
+pub(crate) struct Taken {
+    /// The number of the limiter.
+    pub(crate) limiter: u64,
+    pub(crate) hash: u64,
+    /// By which it was charged.
+    pub(crate) policy: Policy,
+    pub(crate) charged: Charged,
 }
 
 impl Receipt {
@@ -147,5 +152,12 @@ impl Receipt {
     pub const fn keep(mut self, used: u64) -> Self {
         self.permits = self.permits.saturating_sub(used);
         self
+    }
+}
+
+/// Prints no token: the hash of a key in it would help a client to compute the seed of the hashes.
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("permits", &self.permits).finish_non_exhaustive()
     }
 }

@@ -14,9 +14,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{
-    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp, UnkeyedLimiter,
-};
+use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp};
 use loom::{future::block_on, thread};
 
 /// One permit an hour.
@@ -194,20 +192,26 @@ fn a_claim_after_a_reset_keeps_its_debt() {
     });
 }
 
-type Unkeyed = UnkeyedLimiter<ManualClock>;
+type Single = MemoryLimiter<ManualClock>;
 
-fn take(limiter: &Unkeyed) -> Option<Receipt> {
-    limiter.reserve(Cost::ONE, Duration::ZERO).into_receipt()
+/// Returns a limiter with room for one key.
+fn single(policy: &Policy, clock: ManualClock) -> Single {
+    let builder = MemoryLimiter::builder(policy.clone()).capacity(1).clock(clock);
+    builder.build().expect("one key is a capacity")
+}
+
+fn take(limiter: &Single) -> Option<Receipt> {
+    limiter.reserve("key", Cost::ONE, Duration::ZERO).into_receipt()
 }
 
 /// Waits until there is a permit.
-fn wait(limiter: &Unkeyed) {
-    assert!(block_on(limiter.acquire(Cost::ONE, None)).is_admitted());
+fn wait(limiter: &Single) {
+    assert!(block_on(limiter.acquire("key", Cost::ONE, None)).is_admitted());
 }
 
 /// Polls once for a permit, and leaves the queue if the permit has to be waited for.
-fn look(limiter: &Unkeyed) -> Option<Receipt> {
-    let mut acquire = limiter.acquire(Cost::ONE, None);
+fn look(limiter: &Single) -> Option<Receipt> {
+    let mut acquire = limiter.acquire("key", Cost::ONE, None);
     match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(reservation) => reservation.into_receipt(),
         Poll::Pending => None,
@@ -215,9 +219,9 @@ fn look(limiter: &Unkeyed) -> Option<Receipt> {
 }
 
 /// With the state in a word, and under a lock.
-fn each_store(test: impl Fn(Unkeyed) + Copy + Send + Sync + 'static) {
+fn each_store(test: impl Fn(Single) + Copy + Send + Sync + 'static) {
     for policy in [hourly(), Policy::sliding_log("log", Quota::per_hour(1))] {
-        model(move || test(UnkeyedLimiter::with_clock(policy.clone(), ManualClock::new())));
+        model(move || test(single(&policy, ManualClock::new())));
     }
 }
 
@@ -237,7 +241,7 @@ fn a_reset_reaches_a_waiter_that_is_about_to_sleep() {
     each_store(|limiter| {
         assert!(take(&limiter).is_some());
         let other = limiter.clone();
-        together(move || wait(&other), || limiter.reset());
+        together(move || wait(&other), || limiter.reset("key"));
         assert!(take(&limiter).is_none());
     });
 }
@@ -258,7 +262,7 @@ fn a_waiter_that_leaves_makes_way_for_the_next() {
 fn a_moved_clock_reaches_a_waiter_that_is_about_to_sleep() {
     model(|| {
         let clock = ManualClock::new();
-        let limiter = UnkeyedLimiter::with_clock(hourly(), clock.clone());
+        let limiter = single(&hourly(), clock.clone());
         assert!(take(&limiter).is_some());
         together(move || wait(&limiter), || clock.advance(Duration::from_secs(3_600)));
     });

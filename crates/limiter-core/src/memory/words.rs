@@ -6,49 +6,33 @@
 //!
 //! If all slots of a key are taken by debtors, the key has no state: the table is [`Full`] for it.
 
-use super::{
-    place::{Full, index, part_of, second_index},
+mod quotas;
+mod slot;
+
+use self::{
     quotas::{Number, Quotas},
     slot::{BUSY, Slot, number, tag},
 };
+use super::{
+    epoch::Epoch,
+    full::Full,
+    place::{index, part_of, second_index},
+    present::Now,
+};
 use crate::{
-    Cost, Error, KnownQuotas, Timestamp,
-    algorithm::{
-        Gcra, Tat, Transition,
-        ticks::{left, ticks, time},
-    },
-    sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
+    Cost, Decision, Error, KnownQuotas, Timestamp,
+    algorithms::{Gcra, Tat, Transition},
+    sync::{Mutex, MutexGuard, lock, yield_now},
+    ticks::{left, ticks, time},
 };
 
-/// Reads the clock of a limiter, as its states count time.
-pub(super) type Now<'a> = &'a dyn Fn() -> Timestamp;
-
-/// Counts how often an impossible state was replaced by a full debt, which no refund may give back: a
-/// charge counts on only in the epoch in which it was made. A replacement in one key's state begins an
-/// epoch for all keys, because no state has room for its own.
-///
-/// It is changed before a state is replaced, and read under the lock of a state or before a state is
-/// charged, so that the order of the states' changes is also that of the epochs.
-#[derive(Default)]
-pub(super) struct Epoch(AtomicU64);
-
-impl Epoch {
-    pub(super) fn begin(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-pub(super) struct Words {
+pub(crate) struct Words {
     /// In pairs of neighbours.
     lines: Box<[[Line; NEIGHBOURS]]>,
     /// Each is the lock of the keys with a part of the hashes, whose first lines are neighbours.
     locks: Box<[Mutex<()>]>,
     quotas: Quotas,
-    pub(super) epoch: Epoch,
+    pub(crate) epoch: Epoch,
 }
 
 /// In models, one slot, for which all keys compete.
@@ -76,8 +60,8 @@ struct Line([Slot; SLOTS]);
 
 /// A quota and its number.
 #[derive(Clone, Copy)]
-pub(super) struct Numbered {
-    pub(super) gcra: Gcra,
+pub(crate) struct Numbered {
+    pub(crate) gcra: Gcra,
     number: Number,
 }
 
@@ -87,7 +71,7 @@ type Found<'a> = (&'a Slot, (u64, u64));
 impl Words {
     /// Returns a table with room for `keys` debtors, and its first quota. It takes 40 bytes a key: 2.35
     /// slots, since lines do not fill evenly.
-    pub(super) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
+    pub(crate) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
         let pairs = if cfg!(loom) { 1 } else { pairs_for(keys) };
         let words = Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),
@@ -99,42 +83,44 @@ impl Words {
     }
 
     /// Returns a quota with its number. Fails as [`Quotas::number`] does.
-    pub(super) fn numbered(&self, gcra: &Gcra) -> Result<Numbered, Error> {
+    pub(crate) fn numbered(&self, gcra: &Gcra) -> Result<Numbered, Error> {
         Ok(Numbered { gcra: *gcra, number: self.quotas.number(gcra.writer)? })
     }
 
-    pub(super) fn known_quotas(&self) -> KnownQuotas {
+    pub(crate) fn known_quotas(&self) -> KnownQuotas {
         self.quotas.known()
     }
 
     /// Decides on a cost in the common case: the key has a slot, its debt is the own quota's and
-    /// possible, and no other thread changes its quota or its owner meanwhile. Returns the debt
-    /// afterwards and whether the cost was charged, or `None` in any other case.
+    /// possible, and no other thread changes its quota or its owner meanwhile. Returns the decision and when
+    /// the debt ends afterwards, or `None` in any other case.
     ///
-    /// Apart from [`with`](Self::with), and with nothing returned through memory, because that halves
-    /// the time of a check: `cargo xtask bench memory`.
+    /// Apart from [`with`](Self::with), and without a lock, because that halves the time of a check: `cargo
+    /// xtask bench memory`.
     #[inline(always)]
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         own: &Numbered,
         hash: u64,
         now: Timestamp,
         cost: Cost,
-    ) -> Option<(u64, bool)> {
-        let (tag, now) = (tag(hash, own.number), ticks(now));
-        let slot = self.slots(hash).find(|slot| slot.tag() == tag)?;
+    ) -> Option<(Decision, u64)> {
+        let tag = tag(hash, own.number);
+        let has_tag = |slot: &&Slot| slot.tag() == tag;
+        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
+        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
         loop {
             let found = slot.word();
             if found == BUSY {
                 return None;
             }
-            let (debt, admitted) = own.gcra.check(found, now, cost)?;
-            let counts = !admitted || slot.charge(found, now.wrapping_add(debt));
+            let (decision, tat) = own.gcra.check(found, ticks(now), cost)?;
+            let counts = !decision.is_admitted() || slot.charge(found, tat);
             if slot.tag() != tag {
                 return None;
             }
             if counts {
-                return Some((debt, admitted));
+                return Some((decision, tat));
             }
             // Another thread has charged the key meanwhile.
         }
@@ -144,7 +130,7 @@ impl Words {
     /// the change charges it.
     ///
     /// `change` may run several times; the last run counts.
-    pub(super) fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         own: &Numbered,
         hash: u64,
@@ -175,7 +161,7 @@ impl Words {
     }
 
     /// Changes the state of a key that has a slot.
-    pub(super) fn change<R>(
+    pub(crate) fn change<R>(
         &self,
         own: &Numbered,
         hash: u64,
@@ -210,9 +196,8 @@ impl Words {
         // After the word was read: before, the debt could seem impossible.
         let now = clock();
         let mut tat = before;
-        if !own.gcra.is_possible(&tat, now) {
+        if own.gcra.advance(&mut tat, now) {
             self.epoch.begin();
-            own.gcra.advance(&mut tat, now);
         }
         let result = change(&mut tat, due.unwrap_or(now));
         let writer = if tat.writer == before.writer { number(found.0) } else { own.number };

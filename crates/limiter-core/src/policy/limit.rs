@@ -73,6 +73,18 @@ impl Limit {
         })
     }
 
+    /// Returns how many entries a key's state may have: those of a window, and as many that are promised for
+    /// later.
+    #[cfg(feature = "std")]
+    pub(crate) fn most_entries(&self) -> usize {
+        let in_window = match self.algorithm {
+            Algorithm::SlidingLog => self.quota.permits(),
+            Algorithm::SubWindows(slots) => self.quota.permits().min(u64::from(slots.number()) + 1),
+            _ => 0,
+        };
+        usize::try_from(in_window).unwrap_or(usize::MAX).saturating_mul(2)
+    }
+
     /// Returns the limit with another algorithm and quota, and its own horizon: that of a queue is its
     /// depth.
     pub(crate) fn with_quota(&self, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {

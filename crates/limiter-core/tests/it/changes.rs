@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp, UnkeyedLimiter};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 use limiter_test::subject::{Bare, Operations, Subject};
 
 use crate::wall_clock::WallClock;
@@ -145,16 +145,13 @@ fn aligned_windows_end_by_the_clock_wherever_it_started() {
     let clock = ManualClock::new();
     clock.set(seconds(100));
     let policy = parse("test", "1/min by aligned-window");
-    let builder = MemoryLimiter::builder(policy.clone()).clock(clock.clone());
+    let builder = MemoryLimiter::builder(policy).clock(clock.clone());
     let limiter = builder.build().unwrap();
-    let unkeyed = UnkeyedLimiter::with_clock(policy, clock.clone());
     for (now, left) in [(30, 30), (100, 20), (1_700_000_017, 23)] {
         clock.set(seconds(now));
         limiter.reset("key");
-        unkeyed.reset();
-        assert!(limiter.check("key").is_admitted() && unkeyed.check().is_admitted());
+        assert!(limiter.check("key").is_admitted());
         assert_eq!(limiter.check("key").retry_after(), Some(left * SECOND), "at {now} s");
-        assert_eq!(unkeyed.check().retry_after(), Some(left * SECOND), "at {now} s");
     }
 }
 

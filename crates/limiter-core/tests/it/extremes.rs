@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    store::{Counts, Entries, Gcra, Ledger, Tat, Transition, WindowKind, Windows},
+    algorithms::{Counts, Entries, Gcra, Ledger, Tat, Transition, WindowKind, Windows},
 };
 
 fn algorithms() -> Vec<Algorithm> {
@@ -111,7 +111,7 @@ fn policies_take_turns_at_the_ends_of_every_range() {
             let mut state = Default::default();
             for (turn, now) in TIMES.map(Timestamp::from_nanos).into_iter().enumerate() {
                 let policy = if turn % 2 == 0 { old } else { new };
-                let rule = policy.rule();
+                let rule = policy.transition();
                 rule.advance(&mut state, now);
                 for cost in costs(policy) {
                     let usage = rule.usage(&state, now);

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, ErrorKind, KnownQuotas, Limiter, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
-    UnkeyedLimiter,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -39,7 +38,7 @@ fn interval(permits: u64) -> Duration {
 
 #[test]
 fn the_last_number_is_an_error_of_its_own() {
-    let limiter = UnkeyedLimiter::new(hourly(1));
+    let limiter = MemoryLimiter::builder(hourly(1)).capacity(1).build().unwrap();
     for permits in 2..=65_535 {
         assert!(limiter.with_policy(&hourly(permits)).is_ok(), "{permits}");
     }
@@ -47,7 +46,7 @@ fn the_last_number_is_an_error_of_its_own() {
     assert_eq!(error.kind(), ErrorKind::TooManyQuotas);
     assert!(error.to_string().contains("build it with wide states"), "{error}");
     // Those that are known still have theirs.
-    assert!(limiter.with_policy(&hourly(65_535)).unwrap().check().is_admitted());
+    assert!(limiter.with_policy(&hourly(65_535)).unwrap().check("key").is_admitted());
 }
 
 /// The last number was given without a sign, and each new customer's handle was an error from then on.
@@ -82,9 +81,9 @@ fn a_handle_for_a_quota_that_is_known_allocates_nothing() {
 
 /// A service that limits each connection has 10,000 of them.
 #[test]
-fn a_limiter_without_keys_takes_less_than_a_kilobyte() {
+fn a_limiter_for_one_key_takes_less_than_a_kilobyte() {
     let allocations = allocation_counter::measure(|| {
-        std::mem::forget(UnkeyedLimiter::new(hourly(1)));
+        std::mem::forget(MemoryLimiter::builder(hourly(1)).capacity(1).build());
     });
     assert!(allocations.bytes_current < 1_024, "{} bytes", allocations.bytes_current);
 }

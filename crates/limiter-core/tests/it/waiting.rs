@@ -27,11 +27,10 @@ use std::{
 
 use limiter_core::{
     Algorithm, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation, Slots,
-    Timestamp, UnkeyedLimiter,
+    Timestamp,
 };
 
 type Keyed = MemoryLimiter<ManualClock>;
-type Unkeyed = UnkeyedLimiter<ManualClock>;
 type Acquire = Pin<Box<dyn Future<Output = Reservation>>>;
 
 /// Tasks that wait by one clock.
@@ -158,9 +157,11 @@ fn keyed(policy: Policy) -> (Keyed, ManualClock) {
     (limiter.unwrap(), clock)
 }
 
-fn unkeyed(policy: Policy) -> (Unkeyed, ManualClock) {
+/// Returns a limiter with room for one key.
+fn single(policy: Policy) -> (Keyed, ManualClock) {
     let clock = ManualClock::new();
-    (UnkeyedLimiter::with_clock(policy, clock.clone()), clock)
+    let limiter = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone()).build();
+    (limiter.unwrap(), clock)
 }
 
 /// Permits evenly, one at a time, at a rate per second.

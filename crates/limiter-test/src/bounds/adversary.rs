@@ -57,12 +57,9 @@ pub enum Means {
 /// If the policy can't be applied.
 #[must_use]
 pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) -> Attack {
-    let alone = search(|| Alone::new(policy.rule()), limit, window, effort);
-    let in_memory = search(|| InMemory::unkeyed(policy), limit, window, effort);
-    let best = if in_memory.most > alone.most { in_memory } else { alone };
-    // A table takes longer to make.
-    let keyed = play(InMemory::keyed(policy), &best.moves, effort.means == Means::StepBack);
-    Attack { most: best.most.max(most_in_a_window(&keyed, window)), ..best }
+    let alone = search(|| Alone::new(policy.transition()), limit, window, effort);
+    let in_memory = search(|| InMemory::new(policy), limit, window, effort);
+    if in_memory.most > alone.most { in_memory } else { alone }
 }
 
 fn search<T: Target>(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp, UnkeyedLimiter,
-    store::{Charge, Transition},
+    Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp,
+    algorithms::{Charge, Transition},
 };
 
 /// A limiter of one key whose clock the caller holds.
@@ -57,10 +57,10 @@ impl<A: Transition> Target for Alone<'_, A> {
         within: Duration,
     ) -> Result<(Timestamp, Charge), Option<Duration>> {
         let mut state = self.state.clone();
-        self.algorithm.advance(&mut state, now);
+        let was_impossible = self.algorithm.advance(&mut state, now);
         let (decision, charge) = self.algorithm.decide(&mut state, now, cost, within);
         // As in every store, a refusal writes a state only if it replaces an impossible one.
-        if charge.is_some() || !self.algorithm.is_possible(&self.state, now) {
+        if charge.is_some() || was_impossible {
             self.state = state;
         }
         let charge = charge.ok_or(decision.retry_after())?;
@@ -81,67 +81,51 @@ impl<A: Transition> Target for Alone<'_, A> {
 
 /// A limiter in memory on a [`ManualClock`] that starts at zero.
 #[derive(Debug)]
-pub struct InMemory<L> {
-    limiter: L,
+pub struct InMemory {
+    limiter: MemoryLimiter<ManualClock>,
     clock: ManualClock,
 }
 
 const KEY: &str = "key";
 
-impl InMemory<MemoryLimiter<ManualClock>> {
+impl InMemory {
     /// Returns a limiter of `policy` with nothing in it.
     ///
     /// # Panics
     ///
     /// Never: a capacity of one key is valid.
     #[must_use]
-    pub fn keyed(policy: &Policy) -> Self {
+    pub fn new(policy: &Policy) -> Self {
         let clock = ManualClock::new();
         let builder = MemoryLimiter::builder(policy.clone()).capacity(1).clock(clock.clone());
         Self { limiter: builder.build().expect("one key fits"), clock }
     }
 }
 
-impl InMemory<UnkeyedLimiter<ManualClock>> {
-    /// Returns a limiter of `policy` without keys, which is quicker to make.
-    ///
-    #[must_use]
-    pub fn unkeyed(policy: &Policy) -> Self {
-        let clock = ManualClock::new();
-        Self { limiter: UnkeyedLimiter::with_clock(policy.clone(), clock.clone()), clock }
+impl Target for InMemory {
+    type Receipt = Receipt;
+
+    fn take(
+        &mut self,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> Result<(Timestamp, Receipt), Option<Duration>> {
+        self.clock.set(now);
+        let reservation = self.limiter.reserve(KEY, cost, within);
+        let delay = reservation.delay().unwrap_or_default();
+        let retry_after = reservation.decision().retry_after();
+        let receipt = reservation.into_receipt().ok_or(retry_after)?;
+        Ok((now.saturating_add(delay), receipt))
+    }
+
+    fn remaining(&mut self, now: Timestamp) -> u64 {
+        self.clock.set(now);
+        self.limiter.peek(KEY).remaining()
+    }
+
+    fn give_back(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
+        self.clock.set(now);
+        self.limiter.refund(receipt)
     }
 }
-
-macro_rules! target {
-    ($limiter:ident $(, $key:ident)?) => {
-        impl Target for InMemory<$limiter<ManualClock>> {
-            type Receipt = Receipt;
-
-            fn take(
-                &mut self,
-                now: Timestamp,
-                cost: Cost,
-                within: Duration,
-            ) -> Result<(Timestamp, Receipt), Option<Duration>> {
-                self.clock.set(now);
-                let reservation = self.limiter.reserve($($key,)? cost, within);
-                let delay = reservation.delay().unwrap_or_default();
-                let retry_after = reservation.decision().retry_after();
-                let receipt = reservation.into_receipt().ok_or(retry_after)?;
-                Ok((now.saturating_add(delay), receipt))
-            }
-
-            fn remaining(&mut self, now: Timestamp) -> u64 {
-                self.clock.set(now);
-                self.limiter.peek($($key)?).remaining()
-            }
-
-            fn give_back(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
-                self.clock.set(now);
-                self.limiter.refund(receipt)
-            }
-        }
-    };
-}
-target!(MemoryLimiter, KEY);
-target!(UnkeyedLimiter);

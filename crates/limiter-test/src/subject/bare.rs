@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
-    store::{Charge, Rule, State, Transition},
+    algorithms::{AnyTransition, Charge, State, Transition},
 };
 
 use super::{Operations, Subject};
@@ -21,7 +21,7 @@ pub struct Bare {
 /// What a refund has to know.
 struct Token {
     key: String,
-    rule: Rule,
+    rule: AnyTransition,
     charge: Charge,
 }
 
@@ -39,11 +39,9 @@ impl Bare {
     }
 
     /// Returns the state of `key` at `now`, and writes it if it replaces an impossible one.
-    fn advanced(&mut self, rule: &Rule, now: Timestamp, key: &str) -> State {
+    fn advanced(&mut self, rule: &AnyTransition, now: Timestamp, key: &str) -> State {
         let mut state = self.state(key);
-        let is_possible = rule.is_possible(&state, now);
-        rule.advance(&mut state, now);
-        if !is_possible {
+        if rule.advance(&mut state, now) {
             self.write(key, state.clone());
         }
         state
@@ -76,13 +74,13 @@ impl Operations for Bare {
 
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
         let policy = self.policy.clone();
-        let state = self.advanced(policy.rule(), now, key);
-        policy.rule().usage(&state, now)
+        let state = self.advanced(policy.transition(), now, key);
+        policy.transition().usage(&state, now)
     }
 
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
         let policy = self.policy.clone();
-        let rule = policy.rule();
+        let rule = policy.transition();
         let mut state = self.advanced(rule, now, key);
         let (decision, charge) = rule.decide(&mut state, now, cost, within);
         let Some(charge) = charge else {

@@ -2,7 +2,7 @@
 
 use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 
-use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
 #[test]
 fn a_refund_lets_the_first_go_earlier() {
@@ -22,14 +22,14 @@ fn a_refund_lets_the_first_go_earlier() {
 #[test]
 fn a_refund_that_is_not_enough_lets_the_first_go_as_early_as_it_fits() {
     let policy = Policy::gcra("test", Quota::per_second(10));
-    let (limiter, clock) = unkeyed(policy);
-    let taken = limiter.reserve(cost(10), ms(0)).into_receipt().unwrap();
+    let (limiter, clock) = single(policy);
+    let taken = limiter.reserve("key", cost(10), ms(0)).into_receipt().unwrap();
     let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire(cost(10), None));
+    crowd.join(limiter.acquire("key", cost(10), None));
     crowd.settle();
-    assert_eq!(limiter.check_n(Cost::ONE).retry_after(), Some(ms(1_100)));
+    assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(1_100)));
     limiter.refund(taken.keep(6));
-    assert_eq!(limiter.check_n(Cost::ONE).retry_after(), Some(ms(700)));
+    assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(700)));
     crowd.run();
     assert_eq!(crowd.admitted, [(0, ms(600))]);
 }
@@ -58,13 +58,13 @@ fn a_reset_lets_all_go_who_fit() {
 }
 
 #[test]
-fn a_reset_of_a_limiter_without_keys_lets_the_first_go() {
-    let (limiter, clock) = unkeyed(evenly(10));
+fn after_a_reset_those_who_do_not_fit_go_at_the_rate() {
+    let (limiter, clock) = single(evenly(10));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..3 {
-        crowd.join(limiter.acquire(Cost::ONE, None));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
-    limiter.reset();
+    limiter.reset("key");
     crowd.run();
     assert_eq!(crowd.admitted, [(0, ms(0)), (1, ms(0)), (2, ms(100))]);
 }

@@ -7,7 +7,7 @@ use std::{
 
 use limiter_core::{Cost, Policy, Quota};
 
-use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -43,12 +43,12 @@ fn the_queue_counts_for_the_deadline() {
 
 #[test]
 fn a_deadline_counts_from_the_call_and_not_from_the_first_poll() {
-    let (limiter, clock) = unkeyed(evenly(10));
+    let (limiter, clock) = single(evenly(10));
     let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire(Cost::ONE, None));
-    let acquire = limiter.acquire(Cost::ONE, Some(ms(100)));
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
+    let acquire = limiter.acquire("key", Cost::ONE, Some(ms(100)));
     clock.advance(ms(50));
-    assert!(limiter.check_n(Cost::ONE).retry_after() == Some(ms(50)));
+    assert!(limiter.check_n("key", Cost::ONE).retry_after() == Some(ms(50)));
     let just = crowd.join(acquire);
     crowd.run();
     assert_eq!(crowd.admitted[1..], [(just, ms(100))]);
@@ -59,20 +59,16 @@ fn a_cost_that_never_fits_is_refused_at_once() {
     let never = cost(7);
     for policy in every_kind() {
         let (keyed, clock) = keyed(policy.clone());
-        let (unkeyed, _) = unkeyed(policy.clone());
         for waiting in 0..2 {
             let mut crowd = Crowd::new(&clock);
             if waiting > 0 {
                 for _ in 0..10 {
                     crowd.join(keyed.acquire("key", cost(3), None));
-                    crowd.join(unkeyed.acquire(cost(3), None));
                 }
             }
             let calls = [
                 keyed.acquire("key", never, None),
                 keyed.acquire("key", never, Some(ms(1_000_000))),
-                unkeyed.acquire(never, None),
-                unkeyed.acquire(never, Some(ms(1_000_000))),
             ];
             let calls = calls.map(|call| crowd.join(call));
             let refused: Vec<_> = crowd.refused.iter().map(|(index, _)| *index).collect();
@@ -87,7 +83,7 @@ fn a_cost_that_never_fits_is_refused_at_once() {
 fn a_leaky_queue_refuses_when_it_is_full() {
     let outflow = Quota::per_second(10).with_burst(2);
     let policy = Policy::leaky_queue("test", 3, outflow);
-    let (limiter, clock) = keyed(policy.clone());
+    let (limiter, clock) = keyed(policy);
     let mut crowd = Crowd::new(&clock);
     for _ in 0..7 {
         crowd.join(limiter.acquire("key", Cost::ONE, None));
@@ -105,13 +101,6 @@ fn a_leaky_queue_refuses_when_it_is_full() {
     crowd.run();
     let expected = [(2, ms(100)), (3, ms(200)), (one, ms(300)), (another, ms(400))];
     assert_eq!(crowd.admitted[2..], expected);
-
-    let (limiter, clock) = unkeyed(policy);
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..7 {
-        crowd.join(limiter.acquire(Cost::ONE, None));
-    }
-    assert_eq!(crowd.refused, [(5, ms(0)), (6, ms(0))]);
 }
 
 /// A waiter was once charged for the moment at which its timer fired, so that a late timer lost the

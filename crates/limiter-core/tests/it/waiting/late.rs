@@ -7,7 +7,7 @@ use limiter_core::{
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, unkeyed};
+use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, single};
 
 /// The four behind were once moved to the moment of the poll, past their deadlines: three of them were
 /// refused, with a wait of zero.
@@ -38,10 +38,10 @@ fn those_behind_a_leaver_keep_their_moments_however_late_they_are_polled() {
 /// was charged for the moment of a poll.
 #[test]
 fn no_permit_is_lost_to_late_timers_when_waiters_leave() {
-    let (limiter, clock) = unkeyed(evenly(1_000));
+    let (limiter, clock) = single(evenly(1_000));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..1_000 {
-        crowd.join(limiter.acquire(Cost::ONE, None));
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     let mut step = 0;
     while crowd.tasks.iter().any(|task| task.acquire.is_some()) {

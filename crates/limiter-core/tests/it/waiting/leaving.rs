@@ -2,7 +2,7 @@
 
 use limiter_core::{Clock, Cost, ManualClock, Policy, Quota, Reservation};
 
-use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
 const TASKS: u64 = 40;
 
@@ -42,7 +42,7 @@ fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
 
         let (limiter, clock) = keyed(policy.clone());
         let with = run(|cost| limiter.acquire("key", cost, None), &clock, |_| true, leaver);
-        let (limiter, clock) = keyed(policy.clone());
+        let (limiter, clock) = keyed(policy);
         let without = run(
             |cost| limiter.acquire("key", cost, None),
             &clock,
@@ -50,10 +50,6 @@ fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
             |_| false,
         );
         assert_eq!(with.admitted, without.admitted, "{name}");
-
-        let (limiter, clock) = unkeyed(policy);
-        let with = run(|cost| limiter.acquire(cost, None), &clock, |_| true, leaver);
-        assert_eq!(with.admitted, without.admitted, "{name}, unkeyed");
         assert!(with.admitted.is_sorted_by_key(|(index, _)| *index), "{name}");
     }
 }
@@ -102,13 +98,13 @@ fn permits_of_one_who_was_granted_and_leaves_come_back() {
 
 #[test]
 fn permits_that_come_back_go_to_the_next_at_once() {
-    let (limiter, clock) = unkeyed(evenly(10));
+    let (limiter, clock) = single(evenly(10));
     let mut crowd = Crowd::new(&clock);
-    let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire(Cost::ONE, None)));
-    let third = crowd.join(limiter.acquire(Cost::ONE, None));
+    let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire("key", Cost::ONE, None)));
+    let third = crowd.join(limiter.acquire("key", Cost::ONE, None));
     // Another one who comes late sees that the first is due, and lets it have its turn.
     clock.advance(ms(100));
-    assert!(!limiter.check_n(Cost::ONE).is_admitted());
+    assert!(!limiter.check_n("key", Cost::ONE).is_admitted());
     crowd.leave(first);
     crowd.settle();
     assert_eq!(crowd.admitted[1..], [(second, ms(100))]);

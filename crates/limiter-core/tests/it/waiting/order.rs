@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, ManualClock, Policy, Quota, Reservation};
 
-use super::{Crowd, cost, evenly, every_kind, keyed, ms, unkeyed};
+use super::{Crowd, cost, evenly, every_kind, keyed, ms};
 
 /// A thousand wait at a hundred a second, of which a burst goes at once. Each is woken once to
 /// set its timer, and once by it.
@@ -32,17 +32,13 @@ where
 fn a_thousand_go_in_order_and_evenly() {
     let (limiter, clock) = keyed(evenly(100));
     a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 1);
-    let (limiter, clock) = unkeyed(evenly(100));
-    a_thousand_wait(|| limiter.acquire(Cost::ONE, None), &clock, 1);
 }
 
 #[test]
 fn a_thousand_go_in_order_and_evenly_after_a_burst() {
     let policy = Policy::gcra("test", Quota::per_second(100));
-    let (limiter, clock) = keyed(policy.clone());
+    let (limiter, clock) = keyed(policy);
     a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 100);
-    let (limiter, clock) = unkeyed(policy);
-    a_thousand_wait(|| limiter.acquire(Cost::ONE, None), &clock, 100);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Policy, Quota};
 
-use super::{Crowd, cost, every_kind, keyed, ms, now, unkeyed};
+use super::{Crowd, cost, every_kind, keyed, ms, now};
 
 #[test]
 fn nothing_overtakes_and_the_wait_told_is_exact() {
@@ -33,21 +33,6 @@ fn nothing_overtakes_and_the_wait_told_is_exact() {
             assert!(crowd.admitted.len() == 20, "{name}");
             assert!(limiter.check_n("key", permits).is_admitted(), "{name}");
         }
-    }
-}
-
-#[test]
-fn nothing_overtakes_without_keys() {
-    for policy in every_kind() {
-        let (limiter, clock) = unkeyed(policy.clone());
-        let mut crowd = Crowd::new(&clock);
-        for _ in 0..20 {
-            crowd.join(limiter.acquire(Cost::ONE, None));
-        }
-        let wait = limiter.check_n(Cost::ONE).retry_after().unwrap();
-        assert_eq!(limiter.reserve(Cost::ONE, Duration::MAX).delay(), None, "{policy:?}");
-        crowd.run_until(wait);
-        assert!(limiter.check_n(Cost::ONE).is_admitted(), "{policy:?}");
     }
 }
 

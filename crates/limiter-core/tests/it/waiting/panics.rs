@@ -11,7 +11,7 @@ use std::{
 
 use limiter_core::{Cost, Policy, Quota};
 
-use super::{cost, evenly, ms, unkeyed};
+use super::{cost, evenly, ms, single};
 
 /// A waker that counts the wakes of all of them, and then panics if it has a message.
 struct Panicking {
@@ -41,16 +41,16 @@ fn panic_of(operate: impl FnOnce()) -> Option<&'static str> {
 /// The wakes behind one that panicked were lost, and their tasks slept for ever.
 #[test]
 fn a_waker_that_panics_costs_no_other_task_its_wake() {
-    let (limiter, _) = unkeyed(Policy::gcra("test", Quota::per_second(5)));
-    assert!(limiter.check_n(cost(5)).is_admitted());
+    let (limiter, _) = single(Policy::gcra("test", Quota::per_second(5)));
+    assert!(limiter.check_n("key", cost(5)).is_admitted());
     let wakes = Arc::default();
     let mut waiters = [None, Some("first"), None, Some("second"), None].map(|message| {
-        let mut acquire = limiter.acquire(Cost::ONE, None);
+        let mut acquire = limiter.acquire("key", Cost::ONE, None);
         let waker = panicking(message, &wakes);
         assert!(acquire.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         acquire
     });
-    assert_eq!(panic_of(|| limiter.reset()), Some("first"));
+    assert_eq!(panic_of(|| limiter.reset("key")), Some("first"));
     assert_eq!(wakes.load(Ordering::Relaxed), 5);
     for acquire in &mut waiters {
         assert!(acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
@@ -61,20 +61,20 @@ fn a_waker_that_panics_costs_no_other_task_its_wake() {
 /// dropped.
 #[test]
 fn a_future_whose_poll_panics_gives_up_its_place() {
-    let (limiter, clock) = unkeyed(evenly(10));
-    assert!(limiter.check().is_admitted());
+    let (limiter, clock) = single(evenly(10));
+    assert!(limiter.check("key").is_admitted());
     let wakes = Arc::default();
-    let mut first = limiter.acquire(Cost::ONE, None);
+    let mut first = limiter.acquire("key", Cost::ONE, None);
     let waker = panicking(Some("woken"), &wakes);
     assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     // The clock wakes it too.
     assert!(panic_of(|| clock.advance(ms(100))).is_some());
-    let mut second = limiter.acquire(Cost::ONE, None);
+    let mut second = limiter.acquire("key", Cost::ONE, None);
     let poll = || {
         let _ = second.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     };
     assert_eq!(panic_of(poll), Some("woken"));
     drop(second);
     clock.advance(ms(100));
-    assert!(limiter.check().is_admitted());
+    assert!(limiter.check("key").is_admitted());
 }

@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{Clock, Cost, ManualClock};
 
-use super::{Crowd, Keyed, cost, evenly, keyed, ms, now, unkeyed};
+use super::{Crowd, Keyed, cost, evenly, keyed, ms, now, single};
 
 /// Waits until it takes `wait` for one more to have its turn: until that many are in the queue.
 fn until_wait_is(wait: Duration, limiter: &Keyed) {
@@ -96,21 +96,22 @@ fn threads_and_tasks_wait_in_one_queue() {
 
 #[test]
 fn a_thread_is_refused_at_once_where_the_deadline_would_pass() {
-    let (limiter, _) = unkeyed(evenly(100));
-    assert!(limiter.acquire_blocking(Cost::ONE, None).is_admitted());
-    let refused = limiter.acquire_blocking(Cost::ONE, Some(ms(10) - Duration::from_nanos(1)));
+    let (limiter, _) = single(evenly(100));
+    assert!(limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
+    let refused =
+        limiter.acquire_blocking("key", Cost::ONE, Some(ms(10) - Duration::from_nanos(1)));
     assert_eq!(refused.decision().retry_after(), Some(ms(10)));
-    assert!(limiter.acquire_blocking(cost(2), None).decision().retry_after().is_none());
+    assert!(limiter.acquire_blocking("key", cost(2), None).decision().retry_after().is_none());
 }
 
 /// The clock was once moved between the look at it and the sleep, which then took too long.
 #[test]
 fn threads_never_sleep_past_their_moment() {
-    let (limiter, clock) = unkeyed(evenly(1_000));
+    let (limiter, clock) = single(evenly(1_000));
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             for _ in 0..500 {
-                assert!(limiter.acquire_blocking(Cost::ONE, None).is_admitted());
+                assert!(limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
             }
         });
         // Moved by a tenth of the interval, whatever the thread is doing.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Cost, Policy, Quota, Timestamp, UnkeyedLimiter};
+use limiter_core::{Clock, Cost, MemoryLimiter, Policy, Quota, Timestamp};
 
 use super::{Crowd, ms};
 use crate::wall_clock::WallClock;
@@ -16,11 +16,11 @@ const UNIX_TIME: Duration = Duration::from_secs(1_000_000 * 3_600 - 30);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DEADLINE: Duration = Duration::from_secs(50);
 
-fn hourly() -> (UnkeyedLimiter<WallClock>, WallClock) {
+fn hourly() -> (MemoryLimiter<WallClock>, WallClock) {
     let clock = WallClock::new(UNIX_TIME);
     let policy = Policy::aligned_window("test", Quota::per_hour(1));
-    let limiter = UnkeyedLimiter::with_clock(policy, clock.clone());
-    assert!(limiter.check().is_admitted());
+    let limiter = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone()).build().unwrap();
+    assert!(limiter.check("key").is_admitted());
     (limiter, clock)
 }
 
@@ -31,7 +31,7 @@ fn a_step_back_of_the_wall_clock_moves_no_deadline() {
     for steps_after in [0, 10, 29] {
         let (limiter, clock) = hourly();
         let mut crowd = Crowd::new(&clock.monotonic);
-        let waiter = crowd.join(limiter.acquire(Cost::ONE, Some(DEADLINE)));
+        let waiter = crowd.join(limiter.acquire("key", Cost::ONE, Some(DEADLINE)));
         crowd.run_until(Duration::from_secs(steps_after));
         clock.step_back(HOUR);
         crowd.run();
@@ -39,7 +39,7 @@ fn a_step_back_of_the_wall_clock_moves_no_deadline() {
         let [(refused, at)] = crowd.refused[..] else { panic!("it is refused") };
         assert!(refused == waiter && at <= DEADLINE, "{at:?}");
         // Nothing was charged.
-        assert_eq!(limiter.check().retry_after(), Some(HOUR + Duration::from_secs(30) - at));
+        assert_eq!(limiter.check("key").retry_after(), Some(HOUR + Duration::from_secs(30) - at));
     }
 }
 
@@ -48,10 +48,10 @@ fn a_step_back_of_the_wall_clock_moves_no_deadline() {
 fn a_step_back_of_the_wall_clock_moves_no_deadline_behind_another_waiter() {
     let (limiter, clock) = hourly();
     let mut crowd = Crowd::new(&clock.monotonic);
-    let first = crowd.join(limiter.acquire(Cost::ONE, None));
+    let first = crowd.join(limiter.acquire("key", Cost::ONE, None));
     let deadline = HOUR + DEADLINE;
-    let second = crowd.join(limiter.acquire(Cost::ONE, Some(deadline)));
-    let third = crowd.join(limiter.acquire(Cost::ONE, None));
+    let second = crowd.join(limiter.acquire("key", Cost::ONE, Some(deadline)));
+    let third = crowd.join(limiter.acquire("key", Cost::ONE, None));
     clock.step_back(2 * HOUR);
     crowd.run();
     assert_eq!(crowd.refused, [(second, deadline)]);
@@ -64,7 +64,7 @@ fn a_step_back_of_the_wall_clock_moves_no_deadline_behind_another_waiter() {
 fn a_thread_is_refused_by_its_deadline_when_the_wall_clock_steps_back() {
     let (limiter, clock) = hourly();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| limiter.acquire_blocking(Cost::ONE, Some(DEADLINE)));
+        let waiter = scope.spawn(|| limiter.acquire_blocking("key", Cost::ONE, Some(DEADLINE)));
         while clock.monotonic.next_wake().is_none() {
             yield_now();
         }
@@ -85,7 +85,8 @@ fn a_thread_is_refused_by_its_deadline_when_the_wall_clock_steps_back() {
 fn a_step_ahead_of_the_wall_clock_refuses_nobody() {
     let (limiter, clock) = hourly();
     let mut crowd = Crowd::new(&clock.monotonic);
-    let [first, second] = [(); 2].map(|()| crowd.join(limiter.acquire(Cost::ONE, Some(2 * HOUR))));
+    let [first, second] =
+        [(); 2].map(|()| crowd.join(limiter.acquire("key", Cost::ONE, Some(2 * HOUR))));
     clock.step_ahead(HOUR);
     crowd.run();
     assert_eq!(crowd.refused, []);
@@ -100,7 +101,7 @@ fn a_step_ahead_of_the_wall_clock_refuses_nobody() {
 fn a_waiter_that_is_polled_again_keeps_its_timer() {
     let (limiter, clock) = hourly();
     let mut crowd = Crowd::new(&clock.monotonic);
-    let waiter = crowd.join(limiter.acquire(Cost::ONE, None));
+    let waiter = crowd.join(limiter.acquire("key", Cost::ONE, None));
     for _ in 0..10 {
         clock.step_ahead(Duration::from_nanos(1));
         clock.monotonic.advance(ms(1));

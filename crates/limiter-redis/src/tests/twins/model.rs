@@ -1,6 +1,6 @@
 //! What the operations do with the limits of a policy, in Rust.
 
-use limiter_core::{Algorithm, Policy, store::WindowKind};
+use limiter_core::{Algorithm, Policy, algorithms::WindowKind};
 
 use super::{
     gcra::Gcra,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Quota, Timestamp, Usage, store::WindowKind};
+use limiter_core::{Cost, Quota, Timestamp, Usage, algorithms::WindowKind};
 
 /// The latest time that is read.
 const LAST: u64 = u64::MAX - (1 << 59);

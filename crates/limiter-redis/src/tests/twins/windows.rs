@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Policy, Timestamp, Usage, store::WindowKind};
+use limiter_core::{Cost, Policy, Timestamp, Usage, algorithms::WindowKind};
 
 use super::{
     one_window::{Counts, OneWindow},

@@ -1,23 +1,23 @@
-//! Every operation of the limiters.
+//! Every operation of the limiter, by the hash of a key.
 
 use core::{sync::atomic::AtomicU64, time::Duration};
 use std::sync::Arc;
 
-use super::{
-    present::Present,
-    queue::{Queue, Queues},
-    states::{Outcome, States, Taken},
-    words::Now,
-};
 use crate::{
     Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
+    memory::{
+        present::{Now, Present},
+        states::{Outcome, States},
+        waiters::{Queue, Queues},
+    },
+    receipt::Taken,
     sync::{Ordering, fence},
 };
 
 /// A handle on a limiter's states under one policy.
-pub(super) struct Handle<C> {
+pub(crate) struct Handle<C> {
     shared: Arc<Shared<C>>,
-    pub(super) states: States,
+    pub(crate) states: States,
 }
 
 /// What all handles of a limiter share.
@@ -32,7 +32,7 @@ struct Shared<C> {
 
 impl<C: Clock> Handle<C> {
     /// Returns a handle on the states of so many keys.
-    pub(super) fn new(states: States, keys: usize, clock: C) -> Self {
+    pub(crate) fn new(states: States, keys: usize, clock: C) -> Self {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let shared = Shared {
             id: LIMITERS.fetch_add(1, Ordering::Relaxed),
@@ -43,40 +43,46 @@ impl<C: Clock> Handle<C> {
         Self { shared: Arc::new(shared), states }
     }
 
-    pub(super) fn clock(&self) -> &C {
+    pub(crate) fn clock(&self) -> &C {
         &self.shared.clock
     }
 
-    pub(super) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+    pub(crate) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let states = self.states.with_policy(policy)?;
         Ok(Self { shared: Arc::clone(&self.shared), states })
     }
 
     #[inline(never)]
-    pub(super) fn check(&self, hash: u64, cost: Cost) -> Decision {
-        if self.shared.queues.are_empty_for(hash) {
-            return self.states.check(hash, &|| self.now(), cost);
+    pub(crate) fn check(&self, hash: u64, cost: Cost) -> Decision {
+        if self.shared.queues.are_empty_for(hash)
+            && let Some(decision) = self.states.check(hash, &|| self.now(), cost)
+        {
+            return decision;
         }
-        self.take_behind_waiters(hash, cost, Duration::ZERO).0
+        self.take(hash, cost, Duration::ZERO).0
     }
 
-    pub(super) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let outcome = self.take_behind_waiters(hash, cost, within);
+    pub(crate) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
+        let outcome = if self.shared.queues.are_empty_for(hash) {
+            self.states.reserve(hash, &|| self.now(), cost, within)
+        } else {
+            self.take(hash, cost, within)
+        };
         let at = outcome.1.map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay)
     }
 
-    /// Charges `cost`, unless waiters come first.
-    #[cold]
-    fn take_behind_waiters(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
+    /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
+    #[inline(never)]
+    fn take(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
         let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
-        let take = || self.states.reserve(hash, &|| self.now(), cost, within);
+        let take = || self.states.take(hash, &|| self.now(), None, cost, within);
         refusal.flatten().unwrap_or_else(take)
     }
 
     /// Returns what an outcome means to the caller.
-    pub(super) fn reservation(
+    pub(crate) fn reservation(
         &self,
         hash: u64,
         (decision, charged): Outcome,
@@ -94,18 +100,18 @@ impl<C: Clock> Handle<C> {
         Reservation::admitted(decision, delay, receipt)
     }
 
-    pub(super) fn peek(&self, hash: u64) -> Usage {
+    pub(crate) fn peek(&self, hash: u64) -> Usage {
         self.with_waiters(hash, |_| ());
         self.states.usage(hash, &|| self.now())
     }
 
-    pub(super) fn preview(&self, hash: u64, cost: Cost) -> Decision {
+    pub(crate) fn preview(&self, hash: u64, cost: Cost) -> Decision {
         let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
         let decide = || self.states.preview(hash, &|| self.now(), cost);
         refusal.flatten().map_or_else(decide, |(decision, _)| decision)
     }
 
-    pub(super) fn refund(&self, receipt: &Receipt) -> u64 {
+    pub(crate) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
         let refund = |Taken { hash, policy, charged, .. }: &Taken| {
             // Known to the limiter, because it has charged.
@@ -116,7 +122,7 @@ impl<C: Clock> Handle<C> {
         taken.and_then(refund).unwrap_or(0)
     }
 
-    pub(super) fn reset(&self, hash: u64) {
+    pub(crate) fn reset(&self, hash: u64) {
         self.change(hash, |clock| self.states.reset(hash, clock));
     }
 
@@ -136,19 +142,19 @@ impl<C: Clock> Handle<C> {
     }
 
     /// Operates on the queue of a key, after its waiters that are due were charged.
-    pub(super) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
+    pub(crate) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
         self.shared.queues.with(hash, &|| self.present(), operate)
     }
 
     /// Returns the present as the states count it.
     #[inline]
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let Shared { clock, unix_time, .. } = &*self.shared;
         if *unix_time { clock.unix_time() } else { clock.now() }
     }
 
     /// Returns the present by both times.
-    pub(super) fn present(&self) -> Present {
+    pub(crate) fn present(&self) -> Present {
         let now = self.now();
         let monotonic = if self.shared.unix_time { self.shared.clock.now() } else { now };
         Present { now, monotonic }

@@ -7,14 +7,15 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    handle::Handle,
-    queue::{Status, Ticket},
+use super::handle::Handle;
+use crate::{
+    Clock, Cost, Reservation, Timer, Timestamp,
+    memory::waiters::{Status, Ticket},
+    sync::unpark_this_thread,
 };
-use crate::{Clock, Cost, Reservation, Timer, Timestamp, sync::unpark_this_thread};
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
-pub(super) struct Acquire<C: Clock> {
+pub(crate) struct Acquire<C: Clock> {
     handle: Handle<C>,
     hash: u64,
     cost: Cost,
@@ -25,7 +26,7 @@ pub(super) struct Acquire<C: Clock> {
 }
 
 impl<C: Clock> Acquire<C> {
-    pub(super) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
+    pub(crate) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
         let deadline = within.map(|within| handle.clock().now().saturating_add(within));
         Self { handle, hash, cost, deadline, ticket: None }
     }
@@ -59,7 +60,7 @@ impl<C: Clock> Acquire<C> {
 
     /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
     /// was ready, it is pending for ever, like [`LimiterFuture`](crate::LimiterFuture), and charges nothing.
-    pub(super) fn wait(self) -> impl Future<Output = Reservation> + Send
+    pub(crate) fn wait(self) -> impl Future<Output = Reservation> + Send
     where
         C: Timer,
     {
@@ -95,7 +96,7 @@ impl<C: Clock> Acquire<C> {
     }
 
     /// Waits on this thread.
-    pub(super) fn block(mut self) -> Reservation {
+    pub(crate) fn block(mut self) -> Reservation {
         let waker = unpark_this_thread();
         loop {
             match self.next(&waker) {

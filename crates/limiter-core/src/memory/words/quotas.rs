@@ -7,10 +7,10 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use crate::{Error, ErrorKind, KnownQuotas, algorithm::Writer};
+use crate::{Error, ErrorKind, KnownQuotas, algorithms::Writer};
 
 /// The number of a quota in one limiter, from 1 on. The number 0 marks a slot that was never used.
-pub(super) type Number = u16;
+pub(crate) type Number = u16;
 
 type Numbers = HashMap<Writer, Number, RandomState>;
 
@@ -18,7 +18,7 @@ type Numbers = HashMap<Writer, Number, RandomState>;
 ///
 /// A number is given once and stays its quota's as long as the limiter exists, so a quota is read
 /// without a lock.
-pub(super) struct Quotas {
+pub(crate) struct Quotas {
     /// That of the number 1, apart so that a limiter of one quota allocates nothing for the others.
     first: Writer,
     /// Part `n` has the quotas of the numbers from `4^n` on, up to the next part.
@@ -27,14 +27,14 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    pub(super) const FIRST: Number = 1;
+    pub(crate) const FIRST: Number = 1;
 
-    pub(super) fn new(first: Writer) -> Self {
+    pub(crate) fn new(first: Writer) -> Self {
         Self { first, parts: Default::default(), numbers: RwLock::default() }
     }
 
     /// Returns the quota of a number that was read from a slot; without one, a quota that owes nothing.
-    pub(super) fn get(&self, number: Number) -> Writer {
+    pub(crate) fn get(&self, number: Number) -> Writer {
         if number == Self::FIRST {
             return self.first;
         }
@@ -48,7 +48,7 @@ impl Quotas {
     /// # Errors
     ///
     /// [`ErrorKind::TooManyQuotas`] if all numbers are given.
-    pub(super) fn number(&self, quota: Writer) -> Result<Number, Error> {
+    pub(crate) fn number(&self, quota: Writer) -> Result<Number, Error> {
         if quota == self.first {
             return Ok(Self::FIRST);
         }
@@ -62,7 +62,7 @@ impl Quotas {
         match (numbers.get(&quota), Number::try_from(next)) {
             (Some(number), _) => Ok(*number),
             (None, Ok(next)) => {
-                self.store(next, quota);
+                self.insert(next, quota);
                 numbers.insert(quota, next);
                 Ok(next)
             }
@@ -71,12 +71,12 @@ impl Quotas {
     }
 
     /// Returns how many quotas have a number, and how many there can be.
-    pub(super) fn known(&self) -> KnownQuotas {
+    pub(crate) fn known(&self) -> KnownQuotas {
         let others = self.numbers.read().unwrap_or_else(PoisonError::into_inner).len();
         KnownQuotas { known: others + 1, capacity: Number::MAX.into() }
     }
 
-    fn store(&self, number: Number, quota: Writer) {
+    fn insert(&self, number: Number, quota: Writer) {
         let place = place_of(number).and_then(|(part, index)| {
             let new_part = || (0..3 << (2 * part)).map(|_| OnceLock::new()).collect();
             self.parts.get(part)?.get_or_init(new_part).get(index)

@@ -50,9 +50,8 @@ use crate::{
 /// own. But a client whose key collides with another client's can use up that client's permits.
 ///
 /// The seed differs between limiters and between starts of the program, so nobody can prepare colliding keys
-/// without it. But foldhash is not a cryptographic hash: the seed can be computed from hashes, which the
-/// `Debug` output of a [`Receipt`] contains, and perhaps from measured times. If clients choose their keys and
-/// you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
+/// without it. But foldhash is not a cryptographic hash: the seed can be computed from hashes, which are never
+/// printed, and perhaps from measured times. If clients choose their keys and you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
 /// secret from the system's random numbers.
 pub struct MemoryLimiter<C = SystemClock> {
     handle: Handle<C>,
@@ -60,7 +59,7 @@ pub struct MemoryLimiter<C = SystemClock> {
 }
 
 impl<C: Clock> MemoryLimiter<C> {
-    pub(super) fn of(handle: Handle<C>) -> Self {
+    pub(crate) fn of(handle: Handle<C>) -> Self {
         Self { handle, seed: RandomState::default() }
     }
 

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use super::{
-    Charge, Marks, Refunded, Transition,
-    ticks::{left, of_time, ticks, time},
-    whole,
+use super::transition::{Refunded, Transition};
+use crate::{
+    Cost, Decision, Quota, Timestamp, Usage,
+    charge::{Charge, Marks},
+    ticks::{left, of_time, ticks, time, whole},
 };
-use crate::{Cost, Decision, Quota, Timestamp, Usage};
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
 ///
@@ -34,15 +34,8 @@ pub struct Writer {
     pub(crate) increment: u64,
     /// The debt of a whole burst.
     capacity: u64,
-    /// How much more the quota can leave, for later.
-    horizon: u64,
-}
-
-impl Writer {
-    /// Returns the largest debt that the quota can leave.
-    const fn reach(&self) -> u64 {
-        self.capacity + self.horizon
-    }
+    /// The largest debt that the quota can leave: a whole burst, and more for later.
+    reach: u64,
 }
 
 /// A key's theoretical arrival time, in ticks, and the quota that wrote it. Fresh is all zero.
@@ -69,7 +62,7 @@ impl Gcra {
         let increment = of_time(quota.window()).div_ceil(quota.permits());
         let capacity = quota.burst() * increment;
         let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(capacity)));
-        let writer = Writer { increment, capacity, horizon: of_time(horizon) };
+        let writer = Writer { increment, capacity, reach: capacity + of_time(horizon) };
         Self { writer, burst: quota.burst(), horizon }
     }
 
@@ -116,29 +109,25 @@ impl Gcra {
         back.min(price.saturating_sub(behind))
     }
 
-    /// Checks `cost` under an own debt that ends at the tick `at`. Returns the debt afterwards and
-    /// whether the cost fits, or `None` if the debt is impossible.
+    /// Decides on `cost` under an own debt that ends at the tick `tat`. Returns the decision and when the debt
+    /// ends afterwards, or `None` if the debt is impossible.
     #[inline(always)]
-    pub(crate) fn check(&self, at: u64, now: u64, cost: Cost) -> Option<(u64, bool)> {
-        let debt = left(at, now);
-        if debt > self.writer.reach() {
+    pub(crate) fn check(&self, tat: u64, now: u64, cost: Cost) -> Option<(Decision, u64)> {
+        let (debt, Writer { increment, .. }) = (left(tat, now), self.writer);
+        if debt > self.writer.reach {
             return None;
         }
         Some(match self.room(cost) {
-            Some(room) if debt <= room => (debt + cost.get() * self.writer.increment, true),
-            _ => (debt, false),
+            Some(room) if debt <= room => {
+                let debt = debt + cost.get() * increment;
+                let usage = Usage::of_debt(self.burst, debt, increment);
+                (Decision::admitted(usage), now.wrapping_add(debt))
+            }
+            room => {
+                let usage = Usage::of_debt(self.burst, debt, increment);
+                (Decision::refused(usage, room.map(|room| time(debt - room))), tat)
+            }
         })
-    }
-
-    /// Returns the decision on `cost` that left an own debt.
-    #[inline(always)]
-    pub(crate) fn decision(&self, (debt, admitted): (u64, bool), cost: Cost) -> Decision {
-        let usage = Usage::of_debt(self.burst, debt, self.writer.increment);
-        if admitted {
-            return Decision::admitted(usage);
-        }
-        let wait = |room| time(debt.saturating_sub(room));
-        Decision::refused(usage, self.room(cost).map(wait))
     }
 }
 
@@ -146,18 +135,19 @@ impl Transition for Gcra {
     type State = Tat;
 
     fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
-        state.debt(ticks(now)) <= state.writer.reach()
+        state.debt(ticks(now)) <= state.writer.reach
     }
 
-    fn advance(&self, state: &mut Tat, now: Timestamp) {
+    fn advance(&self, state: &mut Tat, now: Timestamp) -> bool {
         if self.is_possible(state, now) {
-            return;
+            return false;
         }
         // Of another quota, the largest debt that it can have left, so that none of a smaller burst
         // gives the key a new allowance.
         let is_own = state.writer == self.writer;
-        let debt = if is_own { self.writer.capacity } else { state.writer.reach() };
+        let debt = if is_own { self.writer.capacity } else { state.writer.reach };
         state.at = ticks(now).wrapping_add(debt);
+        true
     }
 
     fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {

@@ -11,26 +11,20 @@
 //! joins behind it: from the same copy, so that no permit is lost however late that is.
 
 use core::{mem, task::Waker, time::Duration};
-use std::{
-    collections::{BTreeMap, HashMap},
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    thread,
-};
+use std::collections::BTreeMap;
 
-use super::{
-    place::part_of,
-    present::Present,
-    states::{Outcome, States},
-};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
-    algorithm::{Rule, State, Transition},
-    sync::{AtomicUsize, Mutex, Ordering, fence, lock},
+    algorithms::{AnyTransition, State, Transition},
+    memory::{
+        present::Present,
+        states::{Outcome, States},
+    },
 };
 
 /// The waiters for one key. A queue without any does not exist.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     hash: u64,
     /// When the queue was last used.
     present: Present,
@@ -46,7 +40,7 @@ pub(super) struct Queue {
 }
 
 /// A place in a queue, earlier ones first.
-pub(super) type Ticket = u64;
+pub(crate) type Ticket = u64;
 
 struct Waiter {
     states: States,
@@ -62,7 +56,7 @@ struct Waiter {
 }
 
 /// Whether a waiter has been served.
-pub(super) enum Status {
+pub(crate) enum Status {
     Done(Outcome),
     /// It sleeps until it is woken or due. `Timestamp::MAX` means never.
     Waiting(Ticket, Timestamp),
@@ -79,16 +73,21 @@ struct Forecast {
 
 impl Forecast {
     /// Returns when a cost fits behind the waiters that are charged, from a moment on.
-    fn due(&mut self, rule: &Rule, from: Timestamp, cost: Cost) -> Option<Timestamp> {
+    fn due(
+        &mut self,
+        transition: &AnyTransition,
+        from: Timestamp,
+        cost: Cost,
+    ) -> Option<Timestamp> {
         self.last = self.last.max(from);
-        rule.advance(&mut self.state, self.last);
-        let wait = rule.wait(&self.state, self.last, cost);
+        transition.advance(&mut self.state, self.last);
+        let wait = transition.wait(&self.state, self.last, cost);
         wait.map(|wait| self.last.saturating_add(wait))
     }
 
     /// Computes when a waiter is due of which all before are charged.
     fn place(&mut self, waiter: &mut Waiter) {
-        let due = self.due(waiter.states.rule(), self.last, waiter.cost);
+        let due = self.due(waiter.states.transition(), self.last, waiter.cost);
         // A cost that does not fit any more is refused when it is the first.
         waiter.due = due.unwrap_or(self.last);
     }
@@ -96,15 +95,28 @@ impl Forecast {
     /// Charges a waiter at the moment at which it is due, unless it was charged before.
     fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
         if ticket >= self.next {
-            waiter.states.rule().charge(&mut self.state, self.last, waiter.due, waiter.cost);
+            waiter.states.transition().charge(&mut self.state, self.last, waiter.due, waiter.cost);
             (self.last, self.next) = (waiter.due, ticket + 1);
         }
     }
 }
 
 impl Queue {
+    pub(crate) fn new(hash: u64) -> Self {
+        Self { hash, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.done.is_empty()
+    }
+
+    /// Returns the wakers to call, and those to drop, once no lock is held.
+    pub(crate) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
+        (mem::take(&mut self.wake), mem::take(&mut self.retired))
+    }
+
     /// Charges the waiters that are due, in their order.
-    fn settle(&mut self, present: Present) {
+    pub(crate) fn settle(&mut self, present: Present) {
         let now = present.now;
         if now < mem::replace(&mut self.present, present).now {
             // The clock stepped back: the waits that are left are longer.
@@ -152,7 +164,7 @@ impl Queue {
     }
 
     /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
-    pub(super) fn join(
+    pub(crate) fn join(
         &mut self,
         states: &States,
         cost: Cost,
@@ -181,7 +193,7 @@ impl Queue {
     /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     /// At its deadline, a waiter that was not served is refused: those before it are due later than was
     /// foreseen, such as after a step back of the wall clock.
-    pub(super) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
+    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
@@ -204,7 +216,7 @@ impl Queue {
     }
 
     /// Gives up a place, and what may have been charged for it.
-    pub(super) fn leave(&mut self, ticket: Ticket, states: &States) {
+    pub(crate) fn leave(&mut self, ticket: Ticket, states: &States) {
         if let Some((_, charged)) = self.done.remove(&ticket) {
             if let Some(charged) = charged {
                 let permits = charged.charge.cost.get();
@@ -226,14 +238,14 @@ impl Queue {
     }
 
     /// Settles the waiters after a change of the state.
-    pub(super) fn changed(&mut self) {
+    pub(crate) fn changed(&mut self) {
         self.restart();
         self.settle(self.present);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
     /// Takes time in proportion to the waiters that are not charged in the forecast.
-    pub(super) fn refusal(&mut self, states: &States, cost: Cost) -> Option<Outcome> {
+    pub(crate) fn refusal(&mut self, states: &States, cost: Cost) -> Option<Outcome> {
         let (hash, now) = (self.hash, self.present.now);
         let Some((first, _)) = self.waiting.first_key_value() else {
             self.forecast = None;
@@ -249,7 +261,7 @@ impl Queue {
             forecast.place(waiter);
             forecast.charge(*ticket, waiter);
         }
-        let due = forecast.due(states.rule(), now, cost);
+        let due = forecast.due(states.transition(), now, cost);
         Some(refusal(states, hash, now, due.map(|due| due.saturating_since(now))))
     }
 
@@ -272,8 +284,8 @@ impl Queue {
         if let Some(mut first) = self.waiting.first_entry() {
             let (now, next) = (self.present.now, *first.key());
             let Waiter { states, cost, due, .. } = first.get_mut();
-            let read = |rule: &Rule, state: &State, _| {
-                (rule.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
+            let read = |transition: &AnyTransition, state: &State, _| {
+                (transition.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
             };
             let (wait, copy) = states.read(self.hash, &|| now, read).unwrap_or_else(|full| {
                 // A key without a slot has to wait for one.
@@ -293,86 +305,6 @@ impl Queue {
         {
             forecast.place(first);
         }
-    }
-}
-
-/// The queues of all keys that have waiters, by the hash of the key.
-pub(super) struct Queues {
-    /// How many queues there are, by a part of the hashes each. Changed under the lock, and read
-    /// without it: an operation that reads zero precedes the waiters to come.
-    counts: Box<[AtomicUsize]>,
-    shards: Box<[Mutex<HashMap<u64, Queue>>]>,
-}
-
-/// Far more than shards, because all keys that share a count with a waiter take the slow path. With 100
-/// waiters and 32 counts, checks of other keys take 60 % longer (`docs/decisions/waiters.md`).
-const COUNTS: usize = 1_024;
-const SHARDS: usize = 32;
-
-impl Queues {
-    /// Returns room for the queues of a limiter of so many keys.
-    pub(super) fn new(keys: usize) -> Self {
-        Self {
-            counts: (0..keys.min(COUNTS)).map(|_| AtomicUsize::new(0)).collect(),
-            shards: (0..keys.min(SHARDS)).map(|_| Mutex::default()).collect(),
-        }
-    }
-
-    /// Returns whether there are no waiters for this key, and maybe for some others.
-    #[inline]
-    pub(super) fn are_empty_for(&self, hash: u64) -> bool {
-        part_of(&self.counts, hash).load(Ordering::Acquire) == 0
-    }
-
-    /// Returns whether there is a queue for this very key.
-    pub(super) fn has(&self, hash: u64) -> bool {
-        let has = || lock(part_of(&self.shards, hash)).contains_key(&hash);
-        !self.are_empty_for(hash) && has()
-    }
-
-    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key
-    /// without a queue gets one.
-    pub(super) fn with<R>(
-        &self,
-        hash: u64,
-        clock: &dyn Fn() -> Present,
-        operate: impl FnOnce(&mut Queue) -> R,
-    ) -> R {
-        let count = part_of(&self.counts, hash);
-        let mut queues = lock(part_of(&self.shards, hash));
-        let queue = queues.entry(hash).or_insert_with(|| {
-            count.fetch_add(1, Ordering::SeqCst);
-            // Before the state is read: a refund finds the queue, or was before.
-            fence(Ordering::SeqCst);
-            Queue { hash, ..Queue::default() }
-        });
-        queue.settle(clock());
-        let result = operate(queue);
-        let (wake, retired) = (mem::take(&mut queue.wake), mem::take(&mut queue.retired));
-        if queue.waiting.is_empty() && queue.done.is_empty() {
-            queues.remove(&hash);
-            count.fetch_sub(1, Ordering::SeqCst);
-            if queues.is_empty() {
-                queues.shrink_to_fit();
-            }
-        }
-        // A waker, and a drop, may take the lock again.
-        drop(queues);
-        wake_all(wake);
-        drop(retired);
-        result
-    }
-}
-
-/// Calls all wakers, also those behind one that panics, and then resumes the first panic.
-fn wake_all(wakers: Vec<Waker>) {
-    let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
-    let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
-    // A waiter that is dropped while its thread panics would abort the process by another panic.
-    if let Some(first) = panics.into_iter().next()
-        && !thread::panicking()
-    {
-        resume_unwind(first);
     }
 }
 

@@ -3,8 +3,7 @@
 use alloc::{format, string::ToString};
 use core::{fmt, time::Duration};
 
-use super::whole;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, ticks::whole};
 
 /// Into how many slots a sliding window is cut, and how many of them count.
 ///

@@ -2,7 +2,10 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{Cost, Decision, Timestamp, Usage, decision::MAX_LIMITS};
+use crate::{
+    Cost, Decision, Timestamp, Usage,
+    charge::{Charge, Marks},
+};
 
 /// One algorithm under one quota: a pure transition from a key's state at a moment to a decision.
 ///
@@ -19,8 +22,8 @@ pub trait Transition {
     fn is_possible(&self, state: &Self::State, now: Timestamp) -> bool;
 
     /// Brings `state` to `now`: replaces an impossible state by a full debt, and may drop what has
-    /// expired. A possible debt is never lowered.
-    fn advance(&self, state: &mut Self::State, now: Timestamp);
+    /// expired. A possible debt is never lowered. Returns whether the state was impossible.
+    fn advance(&self, state: &mut Self::State, now: Timestamp) -> bool;
 
     /// Returns the time from `now` until `cost` fits, zero if it fits now, `None` if it never will.
     /// `now` may be later than the moment of the last `advance`.
@@ -102,26 +105,6 @@ pub trait Transition {
     }
 }
 
-/// What an admission charged, for a refund.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// When it was made.
-    pub made: Timestamp,
-    /// When the permits may be used.
-    pub at: Timestamp,
-    /// How many permits were charged.
-    pub cost: Cost,
-    /// Where a refund finds them in the states of the limits.
-    pub marks: Marks,
-}
-
-impl Charge {
-    /// Returns the charge as it finds the state of each limit.
-    pub(super) fn of_each_limit(self) -> impl Iterator<Item = Self> {
-        self.marks.0.into_iter().map(move |mark| Self { marks: Marks::one(mark), ..self })
-    }
-}
-
 /// What came back of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refunded {
@@ -138,25 +121,5 @@ impl Refunded {
     /// Returns what came back of a charge, in whole permits.
     pub(super) const fn of(charge: &Charge, permits: u64) -> Self {
         Self { permits, is_whole: permits == charge.cost.get() }
-    }
-}
-
-/// How a refund finds a charge: one number for each limit, with a meaning of the algorithm's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks(pub(super) [u64; MAX_LIMITS]);
-
-impl Marks {
-    /// Returns the marks of a single limit.
-    #[must_use]
-    pub const fn one(mark: u64) -> Self {
-        let mut marks = [0; MAX_LIMITS];
-        marks[0] = mark;
-        Self(marks)
-    }
-
-    /// Returns the mark of the first limit.
-    #[must_use]
-    pub const fn first(&self) -> u64 {
-        self.0[0]
     }
 }

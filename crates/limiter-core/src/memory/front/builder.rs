@@ -1,7 +1,10 @@
 //! How a limiter in memory is built.
 
-use super::{handle::Handle, keyed::MemoryLimiter, on_full::OnFull, states::States};
-use crate::{Clock, Error, ErrorKind, Policy, SystemClock};
+use super::{handle::Handle, limiter::MemoryLimiter};
+use crate::{
+    Clock, Error, ErrorKind, Limit, Policy, SystemClock,
+    memory::{full::OnFull, states::States},
+};
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
 ///
@@ -64,8 +67,8 @@ impl<C: Clock> Builder<C> {
     /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
-    /// GCRA, two slots of about 100 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 470 bytes a key in
+    /// GCRA, two slots of about 90 bytes with another algorithm. Logs and sub-windows allocate their
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 510 bytes a key in
     /// all.
     ///
     /// A new key that finds no free slot is refused until one of its slots is free: see
@@ -78,7 +81,7 @@ impl<C: Clock> Builder<C> {
     /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
     /// 16 bytes each. The default is 16.
     ///
-    /// All keys share them. When they are used up, and no recovered key has any, a key's entries are merged to
+    /// All keys share them, and there are at least as many as one key needs. When they are used up, and no recovered key has any, a key's entries are merged to
     /// later dates, the old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
         Self { entries_per_key: entries, ..self }
@@ -126,7 +129,8 @@ impl<C: Clock> Builder<C> {
     }
 
     fn limiter(self) -> MemoryLimiter<C> {
-        let entries = self.keys.saturating_mul(self.entries_per_key);
+        let of_one_key: usize = self.policy.limits().iter().map(Limit::most_entries).sum();
+        let entries = self.keys.saturating_mul(self.entries_per_key).max(of_one_key);
         let states = States::new(self.policy, self.keys, entries, self.wide_states, self.on_full);
         MemoryLimiter::of(Handle::new(states, self.keys, self.clock))
     }

@@ -3,13 +3,17 @@
 use core::time::Duration;
 
 use super::{
-    Charge, LAST, Marks, Refunded, Slots, Transition,
+    counted::Counted,
     entries::{Entries, Entry, Span, Writer},
-    nanos,
+    nanos::{LAST, nanos},
     pace::Pace,
-    whole,
+    transition::{Refunded, Transition},
 };
-use crate::{Cost, Quota, Timestamp, Usage};
+use crate::{
+    Cost, Quota, Slots, Timestamp, Usage,
+    charge::{Charge, Marks},
+    ticks::whole,
+};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
@@ -64,61 +68,9 @@ impl Ledger {
         Self { limit, largest: limit, span, horizon, loose: true, pace: None }
     }
 
-    /// Returns when an entry will not count any more: by this quota, or when those that wrote forget
-    /// it, if that is earlier.
-    fn end_of(&self, state: &Entries, entry: &Entry) -> u64 {
-        self.span.end_of(entry.at).min(state.end_of(entry.at))
-    }
-
-    /// Returns the permits that count at `now`, and the index of the first of their entries.
-    fn counting(&self, state: &Entries, now: u64) -> (u64, usize) {
-        if state.are_counted_only_for(self.span) {
-            return (state.total, 0);
-        }
-        let newest = state.entries.iter().rev();
-        let counting = newest.take_while(|entry| self.end_of(state, entry) > now);
-        counting.fold((0, state.entries.len()), |(total, first), entry| {
-            (total + entry.count, first - 1)
-        })
-    }
-
-    /// Returns the permits that count in the slot of `at`, and the index of the first of their entries.
-    fn in_slot(&self, state: &Entries, at: u64) -> (u64, usize) {
-        let first = state.entries.partition_point(|entry| {
-            self.span.slot_of(entry.at) < self.span.slot_of(at) || self.end_of(state, entry) <= at
-        });
-        (state.entries.range(first..).map(|entry| entry.count).sum(), first)
-    }
-
-    /// Returns from which moment on, `at` or later, at most `room` of these permits count.
-    fn fits_at(
-        &self,
-        state: &Entries,
-        (mut total, first): (u64, usize),
-        room: u64,
-        mut at: u64,
-    ) -> u64 {
-        for entry in state.entries.range(first..) {
-            if total <= room {
-                break;
-            }
-            total -= entry.count;
-            at = at.max(self.end_of(state, entry));
-        }
-        at
-    }
-
-    /// Returns the first moment from `at` on at which a slot has room for `cost`: when enough of what
-    /// another quota took in this slot is over, or in a later slot whose ceiling is high enough.
-    fn fits_by_pace(&self, pace: Pace, state: &Entries, at: u64, cost: u64) -> u64 {
-        let slot = at / self.span.slot;
-        if let Some(room) = pace.ceiling(slot).checked_sub(cost) {
-            let fits_at = self.fits_at(state, self.in_slot(state, at), room, at);
-            if fits_at / self.span.slot == slot {
-                return fits_at;
-            }
-        }
-        pace.next_with(cost, slot + 1).saturating_mul(self.span.slot)
+    /// Returns the entries as this quota counts them.
+    const fn counted<'a>(&self, entries: &'a Entries) -> Counted<'a> {
+        Counted { entries, span: self.span }
     }
 
     /// Returns the index of the entry of a charge, if it counts at `now`.
@@ -146,7 +98,7 @@ impl Transition for Ledger {
         state.entries.back().is_none_or(|last| last.at <= latest)
     }
 
-    fn advance(&self, state: &mut Entries, now: Timestamp) {
+    fn advance(&self, state: &mut Entries, now: Timestamp) -> bool {
         let is_possible = self.is_possible(state, now);
         let now = nanos(now);
         if !is_possible {
@@ -162,6 +114,7 @@ impl Transition for Ledger {
             state.enter(Writer { horizon, ..self.writer(at) }, now, count);
         }
         state.drop_ended(now);
+        !is_possible
     }
 
     fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -171,10 +124,10 @@ impl Transition for Ledger {
         }
         // Behind what was promised for later.
         let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
-        let counting = self.counting(state, now);
-        let mut fits_at = self.fits_at(state, counting, self.limit - cost, earliest);
+        let counted = self.counted(state);
+        let mut fits_at = counted.fits_at(counted.at(now), self.limit - cost, earliest);
         if let Some(pace) = self.pace {
-            fits_at = self.fits_by_pace(pace, state, fits_at, cost);
+            fits_at = pace.fits_at(counted, fits_at, cost);
         }
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
@@ -207,13 +160,12 @@ impl Transition for Ledger {
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
         let now = nanos(now);
         let last = state.entries.back();
-        let end = last.map_or(now, |last| self.end_of(state, last));
+        let counted = self.counted(state);
+        let end = last.map_or(now, |last| counted.end_of(last));
         // Nothing is left of the present if a later slot has begun.
         let is_present = last.is_none_or(|last| self.span.slot_of(last.at) <= now);
-        let room = self.limit.saturating_sub(self.counting(state, now).0);
-        let room_in_slot = self.pace.map_or(u64::MAX, |pace| {
-            pace.ceiling(now / self.span.slot).saturating_sub(self.in_slot(state, now).0)
-        });
+        let room = self.limit.saturating_sub(counted.at(now).0);
+        let room_in_slot = self.pace.map_or(u64::MAX, |pace| pace.room(counted, now));
         let remaining = if is_present { room.min(room_in_slot) } else { 0 };
         Usage::new(self.largest, remaining, Duration::from_nanos(end.saturating_sub(now)))
     }

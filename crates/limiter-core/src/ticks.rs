@@ -5,7 +5,6 @@
 
 use core::time::Duration;
 
-use super::whole;
 use crate::Timestamp;
 
 const PER_NANO: u64 = 4;
@@ -30,6 +29,11 @@ pub(crate) const fn time(ticks: u64) -> Duration {
 }
 
 /// Returns a time in ticks.
-pub(super) fn of_time(time: Duration) -> u64 {
+pub(crate) fn of_time(time: Duration) -> u64 {
     whole(time.as_nanos() * u128::from(PER_NANO))
+}
+
+/// Returns a number that is too large for 64 bits as the largest one.
+pub(crate) fn whole(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
 }

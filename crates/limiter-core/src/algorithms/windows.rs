@@ -3,10 +3,15 @@
 use core::time::Duration;
 
 use super::{
-    Charge, LAST, Marks, Refunded, Transition, nanos, whole,
+    nanos::{LAST, nanos},
+    transition::{Refunded, Transition},
     window::{Counts, Window},
 };
-use crate::{Cost, Quota, Timestamp, Usage};
+use crate::{
+    Cost, Quota, Timestamp, Usage,
+    charge::{Charge, Marks},
+    ticks::whole,
+};
 
 /// A counter that starts anew with each window; of a sliding counter, the count of the window before
 /// fades meanwhile.
@@ -120,9 +125,9 @@ impl Transition for Windows {
     /// larger. That of aligned windows fills the next one too: the present one may be about to end.
     ///
     /// A window that has ended stays until a charge or a refund, because the clock may step back to it.
-    fn advance(&self, state: &mut Counts, now: Timestamp) {
+    fn advance(&self, state: &mut Counts, now: Timestamp) -> bool {
         if self.is_possible(state, now) {
-            return;
+            return false;
         }
         let now = nanos(now);
         for window in &mut state.0 {
@@ -135,6 +140,7 @@ impl Transition for Windows {
                 window.previous = 0;
             }
         }
+        true
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::whole;
+use crate::ticks::whole;
 
 /// A key's windows, one for each length under which it was charged. Fresh has none.
 ///

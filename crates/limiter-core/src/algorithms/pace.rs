@@ -1,5 +1,8 @@
 //! The ceilings of a paced window's slots.
 
+use super::counted::Counted;
+use crate::ticks::whole;
+
 /// Permits spread over the slots of a window, so that the ceilings of two slots differ by at most
 /// one and those of a whole window sum to all permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,14 +12,32 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Returns how many permits the slot of `now` has left.
+    pub(super) fn room(self, counted: Counted<'_>, now: u64) -> u64 {
+        self.ceiling(now / counted.span.slot).saturating_sub(counted.in_slot(now).0)
+    }
+
+    /// Returns the first moment from `at` on at which a slot has room for `cost`: when enough of what
+    /// another quota took in this slot is over, or in a later slot whose ceiling is high enough.
+    pub(super) fn fits_at(self, counted: Counted<'_>, at: u64, cost: u64) -> u64 {
+        let slot = at / counted.span.slot;
+        if let Some(room) = self.ceiling(slot).checked_sub(cost) {
+            let fits_at = counted.fits_at(counted.in_slot(at), room, at);
+            if fits_at / counted.span.slot == slot {
+                return fits_at;
+            }
+        }
+        self.next_with(cost, slot + 1).saturating_mul(counted.span.slot)
+    }
+
     /// Returns the ceiling of the slot with this number since the clock's zero.
-    pub(super) fn ceiling(self, slot: u64) -> u64 {
+    fn ceiling(self, slot: u64) -> u64 {
         let slot = slot % self.slots;
         self.of_first(slot + 1) - self.of_first(slot)
     }
 
     /// Returns the first slot from `slot` on whose ceiling is at least `cost`.
-    pub(super) fn next_with(self, cost: u64, slot: u64) -> u64 {
+    fn next_with(self, cost: u64, slot: u64) -> u64 {
         let (share, rest) = (self.permits / self.slots, self.permits % self.slots);
         if cost <= share {
             return slot;
@@ -26,11 +47,11 @@ impl Pace {
         let (window, slot) = (slot - slot % self.slots, u128::from(slot % self.slots));
         let (slots, rest) = (u128::from(self.slots), u128::from(rest.max(1)));
         let next = (slot * rest / slots + 1) * slots;
-        window.saturating_add(super::whole(next.div_ceil(rest) - 1))
+        window.saturating_add(whole(next.div_ceil(rest) - 1))
     }
 
     /// Returns the permits of the first `slots` of a window together.
     fn of_first(self, slots: u64) -> u64 {
-        super::whole(u128::from(self.permits) * u128::from(slots) / u128::from(self.slots))
+        whole(u128::from(self.permits) * u128::from(slots) / u128::from(self.slots))
     }
 }

@@ -1,55 +1,80 @@
 //! The transition of a policy, chosen at run time.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::{iter, time::Duration};
 
 use super::{
-    Charge, Counts, Entries, Gcra, Ledger, Marks, Refunded, Tat, Transition, WindowKind, Windows,
+    entries::Entries,
+    gcra::{Gcra, Tat},
+    ledger::Ledger,
+    transition::{Refunded, Transition},
+    window::Counts,
+    windows::{WindowKind, Windows},
 };
-use crate::{Algorithm, Cost, Limit, Timestamp, Usage};
+use crate::{
+    Algorithm, Cost, Decision, Quota, Timestamp, Usage,
+    charge::{Charge, Marks},
+};
 
-/// The transition of a policy: that of its algorithm, or of its several limits.
+/// The transition of a policy: that of its algorithm, or of its several limits. See
+/// [`Policy::transition`](crate::Policy::transition).
+///
+/// Its variants are no part of the interface.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
+#[non_exhaustive]
+pub enum AnyTransition {
     /// A debt that drains.
+    #[doc(hidden)]
     Gcra(Gcra),
     /// A counter of whole windows.
+    #[doc(hidden)]
     Windows(Windows),
     /// Dated entries.
+    #[doc(hidden)]
     Ledger(Ledger),
     /// Several limits at once.
+    #[doc(hidden)]
     AllOf(AllOf),
 }
 
-/// The state of a [`Rule`].
+/// The state of a key under a policy. The default is that of a new key.
+///
+/// Its variants are no part of the interface.
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// The fresh state of any algorithm.
+    #[doc(hidden)]
     #[default]
     Fresh,
     /// That of [`Gcra`].
+    #[doc(hidden)]
     Gcra(Tat),
     /// That of [`Windows`].
+    #[doc(hidden)]
     Windows(Counts),
     /// That of [`Ledger`].
-    Ledger(Entries),
+    #[doc(hidden)]
+    Ledger(Box<Entries>),
     /// That of [`AllOf`].
+    #[doc(hidden)]
     AllOf(Vec<State>),
 }
 
-impl Rule {
-    /// Returns the transition of the only limit, or of several together.
-    pub(crate) fn new(limits: &[Limit]) -> Self {
-        match limits {
-            [only] => Self::of_limit(only),
-            several => Self::AllOf(AllOf(several.iter().map(Self::of_limit).collect())),
+impl AnyTransition {
+    /// Returns the transition of several limits together, or of the only one.
+    pub(crate) fn all_of(mut limits: Vec<Self>) -> Self {
+        match limits.pop() {
+            Some(only) if limits.is_empty() => only,
+            last => Self::AllOf(AllOf(limits.into_iter().chain(last).collect())),
         }
     }
 
-    fn of_limit(limit: &Limit) -> Self {
-        let (quota, horizon) = (limit.quota(), limit.horizon());
+    /// Returns the transition of an algorithm under a quota, whose permits may be promised as far ahead as
+    /// `horizon`.
+    pub(crate) fn new(algorithm: Algorithm, quota: &Quota, horizon: Duration) -> Self {
         let windows = |kind| Self::Windows(Windows::new(kind, quota, horizon));
-        match limit.algorithm() {
+        match algorithm {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra(Gcra::new(quota, horizon)),
             Algorithm::FixedWindow => windows(WindowKind::Fixed),
             Algorithm::AlignedWindow => windows(WindowKind::Aligned),
@@ -97,12 +122,12 @@ impl State {
 /// Calls a transition with its own state. A state of another algorithm, which no store hands out,
 /// counts as fresh.
 macro_rules! dispatch {
-    ($access:ident $rule:expr, $state:expr, |$own:ident, $value:ident| $call:expr) => {
-        match $rule {
-            Rule::Gcra($own) => dispatch!(@$access Gcra, $state, $value, $call),
-            Rule::Windows($own) => dispatch!(@$access Windows, $state, $value, $call),
-            Rule::Ledger($own) => dispatch!(@$access Ledger, $state, $value, $call),
-            Rule::AllOf($own) => dispatch!(@$access AllOf, $state, $value, $call),
+    ($access:ident $transition:expr, $state:expr, |$own:ident, $value:ident| $call:expr) => {
+        match $transition {
+            AnyTransition::Gcra($own) => dispatch!(@$access Gcra, $state, $value, $call),
+            AnyTransition::Windows($own) => dispatch!(@$access Windows, $state, $value, $call),
+            AnyTransition::Ledger($own) => dispatch!(@$access Ledger, $state, $value, $call),
+            AnyTransition::AllOf($own) => dispatch!(@$access AllOf, $state, $value, $call),
         }
     };
     (@write $variant:ident, $state:expr, $value:ident, $call:expr) => {
@@ -112,7 +137,7 @@ macro_rules! dispatch {
             let mut fresh = Default::default();
             let $value = &mut fresh;
             let result = $call;
-            *$state = State::$variant(fresh);
+            *$state = State::$variant(fresh.into());
             result
         }
     };
@@ -126,15 +151,15 @@ macro_rules! dispatch {
     };
 }
 
-impl Transition for Rule {
+impl Transition for AnyTransition {
     type State = State;
 
     fn is_possible(&self, state: &State, now: Timestamp) -> bool {
         dispatch!(read self, state, |own, value| own.is_possible(value, now))
     }
 
-    fn advance(&self, state: &mut State, now: Timestamp) {
-        dispatch!(write self, state, |own, value| own.advance(value, now));
+    fn advance(&self, state: &mut State, now: Timestamp) -> bool {
+        dispatch!(write self, state, |own, value| own.advance(value, now))
     }
 
     fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -168,6 +193,16 @@ impl Transition for Rule {
     fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
         dispatch!(read self, state, |own, value| own.fresh_after(value, now))
     }
+
+    fn decide(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        cost: Cost,
+        within: Duration,
+    ) -> (Decision, Option<Charge>) {
+        dispatch!(write self, state, |own, value| own.decide(value, now, cost, within))
+    }
 }
 
 /// Several limits on one subject: a cost is charged to all of them, or to none.
@@ -175,7 +210,7 @@ impl Transition for Rule {
 /// A refusal describes the limit with the longest wait, an admission the one with the fewest permits
 /// left. [`Policy::all_of`](crate::Policy::all_of) checks that the limits make sense together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AllOf(Vec<Rule>);
+pub struct AllOf(Vec<AnyTransition>);
 
 impl AllOf {
     fn longest_wait(&self, states: &[State], now: Timestamp, cost: Cost) -> Option<Duration> {
@@ -184,14 +219,17 @@ impl AllOf {
     }
 
     /// Returns each limit with its state. A limit without a stored state is fresh.
-    fn each<'a>(&'a self, states: &'a [State]) -> impl Iterator<Item = (&'a Rule, &'a State)> {
+    fn each<'a>(
+        &'a self,
+        states: &'a [State],
+    ) -> impl Iterator<Item = (&'a AnyTransition, &'a State)> {
         self.0.iter().zip(states.iter().chain(iter::repeat(&State::Fresh)))
     }
 
     fn each_mut<'a>(
         &'a self,
         states: &'a mut Vec<State>,
-    ) -> impl Iterator<Item = (&'a Rule, &'a mut State)> {
+    ) -> impl Iterator<Item = (&'a AnyTransition, &'a mut State)> {
         states.resize_with(self.0.len(), State::default);
         self.0.iter().zip(states)
     }
@@ -205,8 +243,9 @@ impl Transition for AllOf {
         self.each(states).all(|(limit, state)| limit.is_possible(state, now))
     }
 
-    fn advance(&self, states: &mut Vec<State>, now: Timestamp) {
-        self.each_mut(states).for_each(|(limit, state)| limit.advance(state, now));
+    fn advance(&self, states: &mut Vec<State>, now: Timestamp) -> bool {
+        let advanced = self.each_mut(states).map(|(limit, state)| limit.advance(state, now));
+        advanced.fold(false, |one, other| one | other)
     }
 
     fn wait(&self, states: &Vec<State>, now: Timestamp, cost: Cost) -> Option<Duration> {

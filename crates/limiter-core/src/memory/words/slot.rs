@@ -13,54 +13,56 @@ use super::quotas::Number;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The word of a slot that is being changed.
-pub(super) const BUSY: u64 = u64::MAX;
+pub(crate) const BUSY: u64 = u64::MAX;
 
 /// A slot that was never used is all zero.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     tag: AtomicU64,
     word: AtomicU64,
 }
 
 /// Returns the tag of a key's hash and a quota.
 #[inline]
-pub(super) const fn tag(hash: u64, number: Number) -> u64 {
+pub(crate) const fn tag(hash: u64, number: Number) -> u64 {
     hash << Number::BITS | number as u64
 }
 
 /// Returns the number of the quota in a tag.
-pub(super) const fn number(tag: u64) -> Number {
+pub(crate) const fn number(tag: u64) -> Number {
     let [low, high, ..] = tag.to_le_bytes();
     Number::from_le_bytes([low, high])
 }
 
 impl Slot {
     #[inline]
-    pub(super) fn tag(&self) -> u64 {
+    pub(crate) fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
 
     #[inline]
-    pub(super) fn word(&self) -> u64 {
+    pub(crate) fn word(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
 
     /// Returns the tag and the word. A change that they lead to checks that they belonged together.
     #[inline]
-    pub(super) fn found(&self) -> (u64, u64) {
+    pub(crate) fn found(&self) -> (u64, u64) {
         (self.tag(), self.word())
     }
 
     /// Raises the debt that was found, unless another thread has changed it. It counts if the tag is the
     /// same afterwards.
     #[inline]
-    pub(super) fn charge(&self, found: u64, word: u64) -> bool {
-        self.swap(found, free_of_busy(word))
+    pub(crate) fn charge(&self, found: u64, word: u64) -> bool {
+        let word = free_of_busy(word);
+        self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Replaces the tag and the word that were found, unless another thread has changed one of them.
-    pub(super) fn replace(&self, found: (u64, u64), (tag, word): (u64, u64)) -> bool {
-        if !self.swap(found.1, BUSY) {
+    pub(crate) fn replace(&self, found: (u64, u64), (tag, word): (u64, u64)) -> bool {
+        let taken = self.word.compare_exchange(found.1, BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_err() {
             return false;
         }
         let is_same = self.tag() == found.0;
@@ -70,11 +72,6 @@ impl Slot {
         let word = if is_same { free_of_busy(word) } else { found.1 };
         self.word.store(word, Ordering::Release);
         is_same
-    }
-
-    #[inline]
-    fn swap(&self, found: u64, word: u64) -> bool {
-        self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -1,0 +1,65 @@
+//! The algorithms as pure functions, without a clock, a lock or `std`: for programs that keep the states of their
+//! keys themselves, such as firmware with one limit, or a simulation.
+//!
+//! Everybody else uses a limiter. A [`Policy`](crate::Policy) has the [`Transition`] of its algorithm, or of its
+//! several limits at once. For one key at a time: take its [`State`], or the default one of a new key;
+//! [`advance`](Transition::advance) it to the present; and [`decide`](Transition::decide), which charges it.
+//!
+//! ```
+//! use core::time::Duration;
+//! use limiter_core::{Cost, Policy, Quota, Timestamp};
+//! use limiter_core::algorithms::{State, Transition};
+//!
+//! /// An alarm that rings at most twice a minute, by a timer that counts milliseconds.
+//! struct Alarm {
+//!     policy: Policy,
+//!     state: State,
+//! }
+//!
+//! impl Alarm {
+//!     fn may_ring(&mut self, millis: u64) -> bool {
+//!         let now = Timestamp::from_nanos(millis * 1_000_000);
+//!         let algorithm = self.policy.transition();
+//!         algorithm.advance(&mut self.state, now);
+//!         let (decision, _) = algorithm.decide(&mut self.state, now, Cost::ONE, Duration::ZERO);
+//!         decision.is_admitted()
+//!     }
+//! }
+//!
+//! let policy = Policy::gcra("alarm", Quota::per_minute(2));
+//! let mut alarm = Alarm { policy, state: State::default() };
+//! assert!(alarm.may_ring(0) && alarm.may_ring(1));
+//! assert!(!alarm.may_ring(2));
+//! assert!(alarm.may_ring(30_000));
+//! ```
+//!
+//! A [`Charge`], which `decide` also returns, can be [refunded](Transition::refund).
+//!
+//! A state has no form outside of this process: it can't be stored elsewhere. For states in a database of your
+//! own, implement [`Limiter`](crate::Limiter) by that database's means, as `limiter-redis` does by scripts.
+
+mod any;
+mod counted;
+mod entries;
+mod gcra;
+mod ledger;
+mod nanos;
+mod pace;
+mod transition;
+mod window;
+mod windows;
+
+pub use any::{AnyTransition, State};
+pub use transition::{Refunded, Transition};
+
+pub use crate::charge::{Charge, Marks};
+
+#[doc(hidden)]
+pub use {
+    any::AllOf,
+    entries::Entries,
+    gcra::{Gcra, Tat, Writer},
+    ledger::Ledger,
+    window::Counts,
+    windows::{WindowKind, Windows},
+};

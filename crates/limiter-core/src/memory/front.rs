@@ -1,0 +1,9 @@
+//! The limiter: how it is built, and what it does.
+
+mod acquire;
+mod builder;
+mod handle;
+mod limiter;
+
+pub use builder::Builder;
+pub use limiter::MemoryLimiter;
