@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 
 /// A server that this process started, pinned to another processor than this process if possible.
 pub(crate) struct Host {

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fmt};
 
 use anyhow::{Result, ensure};
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 use xshell::{Shell, cmd};
 
 use crate::servers::{self, RELEASES, Release};
@@ -13,7 +13,7 @@ use crate::steps::Steps;
 
 /// The packages whose tests depend on the server.
 const SERVER_PACKAGES: [&str; 6] =
-    ["-p", "limiter-redis", "-p", "limiter-test", "-p", "limiter-doctor"];
+    ["-p", "limiter-redis", "-p", "limiter-rig", "-p", "limiter-doctor"];
 
 /// That tests failed, with the exit code of `cargo test`.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use limiter_core::{Policy, Quota};
-use limiter_test::{
+use limiter_rig::{
     audit::{Admission, Audit},
     server::Server,
 };

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::audit::unix_micros;
+use limiter_rig::audit::unix_micros;
 use tokio::runtime::Builder;
 
 /// What a process is to do.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use child::Job;
 

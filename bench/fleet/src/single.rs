@@ -5,7 +5,7 @@ use std::{thread, time::Instant};
 use anyhow::Result;
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::runtime::Builder;
 
 /// Checks in a turn.

@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use limiter_test::{
+use limiter_rig::{
     program::{self, Program, Response},
     server::Server,
 };

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::{
+use limiter_rig::{
     program::{self, Program},
     server::Server,
 };

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use limiter_test::server;
+use limiter_rig::server;
 
 fn run(options: &[&str], (variable, value): (&str, &str)) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-fleet"));

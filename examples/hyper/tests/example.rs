@@ -4,7 +4,7 @@
 
 use std::{net::TcpStream, process::Command};
 
-use limiter_test::program::{self, Program, Response};
+use limiter_rig::program::{self, Program, Response};
 
 fn start() -> Program {
     Program::start(&mut Command::new(env!("CARGO_BIN_EXE_example-hyper")))

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use limiter_test::program::{self, Program};
+use limiter_rig::program::{self, Program};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_example-tonic");
 

@@ -2,7 +2,7 @@
 
 use std::{net::TcpStream, process::Command};
 
-use limiter_test::program::{self, Program};
+use limiter_rig::program::{self, Program};
 
 fn start() -> Program {
     Program::start(&mut Command::new(env!("CARGO_BIN_EXE_example-warp")))

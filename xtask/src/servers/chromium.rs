@@ -18,7 +18,7 @@ pub(crate) fn path(shell: &Shell) -> Result<PathBuf> {
     }
     let installed = [NAME, "google-chrome"];
     let installed =
-        installed.into_iter().find_map(|name| limiter_test::server::on_path(name.as_ref()));
+        installed.into_iter().find_map(|name| limiter_rig::server::on_path(name.as_ref()));
     if let Some(installed) = installed {
         return Ok(installed);
     }

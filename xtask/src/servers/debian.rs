@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 
 /// Returns the `redis-server` on the `PATH`.
 pub(super) fn installed() -> Option<PathBuf> {
-    limiter_test::server::on_path("redis-server".as_ref())
+    limiter_rig::server::on_path("redis-server".as_ref())
 }
 
 /// Downloads the packages and makes `server` a script that runs the `binary` in them.

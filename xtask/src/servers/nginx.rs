@@ -15,7 +15,7 @@ pub(crate) fn path(shell: &Shell) -> Result<PathBuf> {
     if let Some(named) = env::var_os("LIMITER_NGINX") {
         return Ok(path::absolute(named)?);
     }
-    if let Some(installed) = limiter_test::server::on_path(NAME.as_ref()) {
+    if let Some(installed) = limiter_rig::server::on_path(NAME.as_ref()) {
         return Ok(installed);
     }
     let fetched = super::folder(shell)?.join(NAME).join(NAME);

@@ -25,7 +25,7 @@ fn binary(shell: &Shell, name: &str, variable: &str) -> Result<PathBuf> {
     if let Some(named) = env::var_os(variable) {
         return Ok(path::absolute(named)?);
     }
-    if let Some(installed) = limiter_test::server::on_path(name.as_ref()) {
+    if let Some(installed) = limiter_rig::server::on_path(name.as_ref()) {
         return Ok(installed);
     }
     let within = Path::new("usr/bin").join(name);

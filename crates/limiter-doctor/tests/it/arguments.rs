@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use limiter_test::server::{Server, Tls};
+use limiter_rig::server::{Server, Tls};
 
 use crate::{doctor, run};
 

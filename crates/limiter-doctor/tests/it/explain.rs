@@ -1,7 +1,7 @@
 //! `explain` says what a stored state means, as the limiter itself counts it.
 
 use limiter_core::{Key, Usage};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use crate::{SECRET, doctor, limiter, now, run, take};
 

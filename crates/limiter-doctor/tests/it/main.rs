@@ -18,7 +18,7 @@ use std::{
 
 use limiter_core::{Cost, Key, Policy};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use serde_json::Value;
 
 /// What the command printed, and its exit code.

@@ -1,7 +1,7 @@
 //! `report` says what is wrong with a server, and what to change.
 
 use limiter_redis::scripts::{CALL_COMMANDS, SCRIPT_COMMANDS};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use serde_json::Value;
 
 use crate::{Printed, doctor, run};

@@ -1,7 +1,7 @@
 //! `reset` deletes one subject's state.
 
 use limiter_core::{Cost, Key};
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use serde_json::json;
 
 use crate::{SECRET, doctor, limiter, run, take};

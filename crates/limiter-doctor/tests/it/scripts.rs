@@ -1,6 +1,6 @@
 //! `scripts` lists the digests that servers show.
 
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 
 use crate::{doctor, limiter, run, take};
 

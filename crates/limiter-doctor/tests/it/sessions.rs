@@ -2,7 +2,7 @@
 
 use std::{env, fs};
 
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use crate::{limiter, run, take};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use limiter_core::Key;
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use serde_json::Value;
 
 use crate::{doctor, limiter, now, run, take};

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures::poll;
 use limiter_core::{Cost, ErrorKind, Policy, Timestamp};
-use limiter_test::{policies::any_policy, server, subject::Subject};
+use limiter_rig::server;
+use limiter_test::{policies::any_policy, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tokio::runtime::{Builder, Runtime};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use limiter_core::{Decision, Error, ErrorKind, Usage};
-use limiter_test::log::Log;
+use limiter_rig::log::Log;
 use tokio::runtime::Builder;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use limiter_core::{Policy, Quota};
-use limiter_test::server;
+use limiter_rig::server;
 use tokio::runtime::Builder;
 
 use super::store::on;

@@ -3,7 +3,7 @@
 use std::{env, fs, time::Duration};
 
 use limiter_core::Policy;
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::runtime::Runtime;
 
 use crate::{Connection, RedisLimiter, connect, scripts};

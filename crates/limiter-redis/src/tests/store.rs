@@ -19,10 +19,8 @@ use futures::future::try_join_all;
 use limiter_core::{
     Algorithm, Cost, Decision, LimiterFuture, Policy, Receipt, Reservation, Timestamp, Usage,
 };
-use limiter_test::{
-    server::{self, Cluster},
-    subject::{Operations, Subject},
-};
+use limiter_rig::server::{self, Cluster};
+use limiter_test::subject::{Operations, Subject};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::{ConnectOptions, Connection, RedisLimiter, ScriptClient, connect_with, scripts};

@@ -1,7 +1,7 @@
 //! Users with few permissions, and users that are none.
 
 use limiter_core::ErrorKind;
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use crate::{faults::recover, limiter, patient};
 

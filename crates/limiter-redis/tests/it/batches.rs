@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Limit, Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::time::timeout;
 
 use crate::{builder, builder_here, connect_here, faults::recover, patient};

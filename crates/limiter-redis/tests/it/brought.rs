@@ -10,7 +10,7 @@ use fred::{
 use futures::future::join_all;
 use limiter_core::{Error, ErrorKind};
 use limiter_redis::{FredClient, RedisLimiter, ScriptClient, fred};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::time::sleep;
 
 use crate::daily;

@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Policy};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 
 use crate::builder;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Policy, Quota};
 use limiter_redis::{Connection, RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 /// Returns a limiter that asks the server for each check.
 fn on(client: &Connection, policy: &Policy) -> RedisLimiter {

@@ -10,7 +10,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::ErrorKind;
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional},
     net::{TcpListener, TcpStream},

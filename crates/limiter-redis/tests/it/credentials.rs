@@ -11,7 +11,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Policy, Quota};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
-use limiter_test::{log::Log, server::Server};
+use limiter_rig::{log::Log, server::Server};
 use tokio::{runtime::Handle, time::sleep};
 
 use crate::faults::recover;

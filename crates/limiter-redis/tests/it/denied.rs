@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limiter_core::{ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, connect, scripts::SCRIPT_COMMANDS};
-use limiter_test::{log::Log, server::Server};
+use limiter_rig::{log::Log, server::Server};
 
 use crate::{builder_here, faults::recover};
 

@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_redis::RedisLimiter;
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},

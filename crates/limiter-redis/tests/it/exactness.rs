@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use crate::patient;
 

@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{Cost, ErrorKind, Source};
 use limiter_redis::{FailurePolicy, RedisLimiter};
-use limiter_test::{log::Log, server::Server};
+use limiter_rig::{log::Log, server::Server};
 use tokio::time::sleep;
 
 use crate::{builder, builder_here, faults::recover};

@@ -10,12 +10,12 @@ use std::{
 use futures::future::{join_all, try_join_all};
 use limiter_core::{Decision, Error, ErrorKind};
 use limiter_redis::RedisLimiter;
-use limiter_test::{log::Log, server::Server};
+use limiter_rig::{log::Log, server::Server};
 
 use crate::{limiter, limiter_here};
 
 /// Far beyond the deadline of 50 ms: what else runs on the machine must not matter here. The exact
-/// bound has a test binary of its own, `outage` of `limiter-test`.
+/// bound has a test binary of its own, `outage` of `limiter-rig`.
 const WITHIN: Duration = Duration::from_secs(1);
 
 async fn check(limiter: &RedisLimiter) -> Result<Decision, Error> {

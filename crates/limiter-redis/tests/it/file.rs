@@ -2,7 +2,7 @@
 
 use limiter_core::{ErrorKind, Key, Policy};
 use limiter_redis::RedisSettings;
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 
 fn read(text: &str) -> Result<RedisSettings, String> {
     toml::from_str(text).map_err(|error| error.to_string())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use limiter_core::Policy;
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 const LIMIT: u64 = 20;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpSocket, TcpStream},

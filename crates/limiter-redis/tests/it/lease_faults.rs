@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::{
+use limiter_rig::{
     audit::{Audit, unix_micros},
     server::Server,
 };

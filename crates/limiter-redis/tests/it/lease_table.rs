@@ -9,7 +9,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::Counters;
-use limiter_test::{audit::Audit, server::Server};
+use limiter_rig::{audit::Audit, server::Server};
 use tokio::time::sleep;
 
 use crate::leases::{LEASE, calls, leasing, load, process, rate};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Source};
 use limiter_redis::{Counters, RedisLimiter};
-use limiter_test::{
+use limiter_rig::{
     audit::{Audit, unix_micros},
     server::Server,
 };

@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
-use limiter_test::{
+use limiter_rig::{
     audit::{Audit, unix_micros},
     server::{Sentinels, Server},
 };

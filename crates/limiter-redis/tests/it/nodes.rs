@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use limiter_core::Error;
 use limiter_redis::{Connection, RedisLimiter, ScriptClient, connect};
-use limiter_test::{log::Log, server::Cluster};
+use limiter_rig::{log::Log, server::Cluster};
 use tokio::time::sleep;
 
 use crate::{

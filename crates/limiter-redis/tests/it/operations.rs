@@ -8,7 +8,7 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use limiter_core::{Cost, Error, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 
 use crate::patient as daily_limiter;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use limiter_core::{ErrorKind, Policy, Source};
 use limiter_redis::{RedisLimiter, connect, state::Family};
-use limiter_test::{bounds::cases::policies, server::Server};
+use limiter_rig::server::Server;
+use limiter_test::bounds::cases::policies;
 
 const KEY: &str = "key";
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, ErrorKind};
 use limiter_redis::{Fault, connect};
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use tokio::time::sleep;
 
 use crate::{builder, patient};

@@ -12,7 +12,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Error, ErrorKind};
 use limiter_redis::{CallError, Fault, RedisLimiter};
-use limiter_test::log::Log;
+use limiter_rig::log::Log;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -245,7 +245,7 @@ async fn a_connection_that_hangs_is_noticed_although_all_callers_leave_early() {
 #[tokio::test]
 async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
     let log = Log::start();
-    let server = limiter_test::server::Server::start_with(&["--cluster-enabled", "yes"]);
+    let server = limiter_rig::server::Server::start_with(&["--cluster-enabled", "yes"]);
     crate::words::serve_all_slots(&server);
     let client = connect_here(&server.url()).await;
     let limiter = RedisLimiter::builder(client, daily(10)).deadline(Duration::from_secs(5));
@@ -293,7 +293,7 @@ async fn a_check_that_there_is_no_time_to_send_says_so_and_opens_no_breaker() {
 #[tokio::test]
 async fn connections_that_are_killed_all_the_time_are_logged_seldom() {
     let log = Log::start();
-    let server = limiter_test::server::Server::start();
+    let server = limiter_rig::server::Server::start();
     let limiter = limiter_here(&server.url(), 1_000_000).await;
     for _ in 0..50 {
         server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();

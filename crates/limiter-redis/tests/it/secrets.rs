@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{Cost, ErrorKind, Key};
 use limiter_redis::{FailurePolicy, RedisLimiter};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 use crate::{builder, patient};
 

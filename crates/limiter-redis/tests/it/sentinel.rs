@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Policy, Quota};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect, connect_with};
-use limiter_test::server::Sentinels;
+use limiter_rig::server::Sentinels;
 use tokio::{task::yield_now, time::sleep};
 
 use crate::{faults::recover, limiter, patient};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, ErrorKind, Policy};
 use limiter_redis::connect;
-use limiter_test::server;
+use limiter_rig::server;
 use tokio::time::sleep;
 
 use crate::{builder, limiter};

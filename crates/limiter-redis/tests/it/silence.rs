@@ -20,7 +20,7 @@ use limiter_core::{Cost, ErrorKind, Source};
 use limiter_redis::{
     CallError, ConnectOptions, EventKind, FailurePolicy, Fault, RedisLimiter, connect, connect_with,
 };
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use tokio::{
     runtime::{Builder, Handle},
     time::sleep,

@@ -19,7 +19,7 @@ use fork::{Fork, fork};
 use futures::{executor::block_on, future::join_all};
 use limiter_core::ErrorKind;
 use limiter_redis::{ConnectOptions, RedisLimiter, ScriptClient, connect, connect_with};
-use limiter_test::server::{self, Server};
+use limiter_rig::server::{self, Server};
 use tokio::runtime::Builder;
 
 use crate::{daily, patient};

@@ -8,7 +8,7 @@ use limiter_redis::{
     ConnectOptions, RedisLimiter, connect_with,
     rustls::{ClientConfig, RootCertStore},
 };
-use limiter_test::server::{Issuer, Server, Tls};
+use limiter_rig::server::{Issuer, Server, Tls};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},

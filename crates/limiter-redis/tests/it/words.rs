@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{Error, ErrorKind};
 use limiter_redis::RedisLimiter;
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use tokio::time::sleep;
 
 use crate::{faults::recover, patient};

@@ -13,9 +13,9 @@ use http::StatusCode;
 use limiter_core::{
     Decision, Error, ErrorKind, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota, Source, Usage,
 };
-use limiter_test::fake::Fake;
 #[cfg(feature = "tracing")]
-use limiter_test::log::Log;
+use limiter_rig::log::Log;
+use limiter_test::fake::Fake;
 use limiter_tower::rule::OnStoreFailure;
 use tower::{Layer, service_fn};
 

@@ -71,7 +71,7 @@ impl Limiter for FewQuotas {
 #[cfg(feature = "tracing")]
 #[test]
 fn the_last_fifth_of_the_quotas_is_logged_once() {
-    let log = limiter_test::log::Log::start();
+    let log = limiter_rig::log::Log::start();
     let plan = Plan::new(few_quotas());
     let mut customers = vec![plan.clone()];
     for permits in 1..=7 {

@@ -1,6 +1,6 @@
 //! Requests by curl.
 
-use limiter_test::program::Program;
+use limiter_rig::program::Program;
 
 use crate::{command, requests_total};
 

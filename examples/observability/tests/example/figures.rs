@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::program::Program;
+use limiter_rig::program::Program;
 use serde_json::Value;
 
 use crate::{command, load, prometheus::Prometheus};

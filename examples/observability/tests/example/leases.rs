@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::{program::Program, server::Server};
+use limiter_rig::{program::Program, server::Server};
 use serde_json::Value;
 
 use crate::{

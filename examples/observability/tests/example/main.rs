@@ -21,7 +21,7 @@ mod prometheus;
 
 use std::process::Command;
 
-use limiter_test::program::{Program, shell};
+use limiter_rig::program::{Program, shell};
 
 /// Returns the command that starts the example on a free port.
 fn command() -> Command {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::program::Program;
+use limiter_rig::program::Program;
 
 use crate::{
     command,

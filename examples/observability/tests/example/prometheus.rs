@@ -26,7 +26,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// test fails, it is not skipped.
 pub(crate) fn binary((name, variable): &Binary) -> OsString {
     let found = env::var_os(variable);
-    let found = found.or_else(|| limiter_test::server::on_path(name.as_ref()).map(Into::into));
+    let found = found.or_else(|| limiter_rig::server::on_path(name.as_ref()).map(Into::into));
     found.unwrap_or_else(|| {
         panic!(
             "no {name} to test with: run `cargo xtask test`, which fetches one, or install one, or \

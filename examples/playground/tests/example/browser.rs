@@ -163,7 +163,7 @@ fn binary() -> OsString {
         return named;
     }
     let names = ["chromium", "google-chrome"];
-    let found = names.iter().find_map(|name| limiter_test::server::on_path(name.as_ref()));
+    let found = names.iter().find_map(|name| limiter_rig::server::on_path(name.as_ref()));
     found.map(Into::into).unwrap_or_else(|| {
         panic!(
             "no Chromium to test with: run `cargo xtask test`, which fetches one, or install one, \

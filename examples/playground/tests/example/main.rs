@@ -13,7 +13,7 @@ mod page;
 
 use std::process::Command;
 
-use limiter_test::program::Program;
+use limiter_rig::program::Program;
 use serde_json::Value;
 
 /// Starts the example on a free port.

@@ -13,7 +13,7 @@ use futures::future::join_all;
 use http::{Request, Response};
 use limiter_core::{Limiter as _, MemoryLimiter, Policy, Quota};
 use limiter_redis::{Builder, Connection, Counters, RedisLimiter};
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use limiter_tower::{
     OnMissing, RateLimitLayer, headers::Headers, key::FixedKey, rule::Wait, settle::Keep,
 };

@@ -22,7 +22,7 @@ pub struct Issuer(CertifiedIssuer<'static, KeyPair>);
 /// them. Encrypted, they talk to each other too.
 ///
 /// ```no_run
-/// use limiter_test::server::Tls;
+/// use limiter_rig::server::Tls;
 ///
 /// let Some(tls) = Tls::at_hand() else { return };
 /// let server = tls.start();

@@ -5,7 +5,7 @@
 //!
 //! ```no_run
 //! use std::process::Command;
-//! use limiter_test::program::Program;
+//! use limiter_rig::program::Program;
 //!
 //! let program = Program::start(&mut Command::new("target/debug/example-axum"));
 //! let response = program.curl(&["-X", "POST"], "/login");

@@ -6,7 +6,7 @@
 //! `LIMITER_TEST_URL`.
 //!
 //! ```no_run
-//! let server = limiter_test::server::Server::start();
+//! let server = limiter_rig::server::Server::start();
 //! assert_eq!(server.command(&["PING"])?, "+PONG");
 //! server.pause();
 //! assert!(server.command(&["PING"]).is_err());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_test::server::{Cluster, Sentinels};
+use limiter_rig::server::{Cluster, Sentinels};
 
 #[test]
 fn a_cluster_serves_every_slot_and_moves_one_with_its_keys() {

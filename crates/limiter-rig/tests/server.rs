@@ -9,7 +9,7 @@ use std::process::{self, Command};
 use std::time::{Duration, Instant};
 use std::{env, panic, thread};
 
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 
 #[test]
 fn a_started_server_answers() {
@@ -146,7 +146,7 @@ fn a_missing_binary_is_named() {
 
 #[test]
 fn a_failed_start_quotes_the_log_at_once() {
-    let binary = limiter_test::server::binary().unwrap();
+    let binary = limiter_rig::server::binary().unwrap();
     let begin = Instant::now();
     let error = Server::spawn(&binary, &["--no-such-option", "1"]).unwrap_err();
     assert!(error.to_string().contains("no-such-option"), "{error}");

@@ -18,7 +18,7 @@ use std::{
 
 use limiter_core::{Policy, Quota};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::{
+use limiter_rig::{
     audit::{Admission, Audit, unix_micros},
     server::Server,
 };

@@ -4,7 +4,7 @@
 //! asserted:
 //!
 //! ```console
-//! $ cargo xtask test -p limiter-test --test throttle -- --nocapture
+//! $ cargo xtask test -p limiter-rig --test throttle -- --nocapture
 //! ```
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
@@ -30,7 +30,7 @@ use hyper_util::{
 use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
 use tokio::{net::TcpListener, runtime, task::JoinSet, time::sleep};
 use tower::{ServiceBuilder, ServiceExt, service_fn};

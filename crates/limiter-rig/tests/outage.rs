@@ -14,7 +14,7 @@ use futures::future::join_all;
 use http::{Request, Response};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
-use limiter_test::{machine::Machine, server::Server};
+use limiter_rig::{machine::Machine, server::Server};
 use limiter_tower::{
     OnMissing, RateLimitLayer,
     key::FixedKey,

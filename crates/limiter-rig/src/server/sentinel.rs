@@ -10,7 +10,7 @@ const SENTINELS: usize = 3;
 /// A primary and a replica, and the sentinels that have the replica take the primary's place.
 ///
 /// ```no_run
-/// let mut set = limiter_test::server::Sentinels::start();
+/// let mut set = limiter_rig::server::Sentinels::start();
 /// let (old, new) = (set.server(0).port(), set.server(1).port());
 /// assert_eq!(set.primary(), Some(old));
 /// set.server_mut(0).kill();

@@ -9,7 +9,7 @@ pub(super) const PRIMARIES: usize = 3;
 /// Three primaries that share the slots evenly, and a replica of each if asked for.
 ///
 /// ```no_run
-/// use limiter_test::server::Cluster;
+/// use limiter_rig::server::Cluster;
 ///
 /// let cluster = Cluster::start();
 /// let slot = cluster.slot_of("key");

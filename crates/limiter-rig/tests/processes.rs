@@ -14,7 +14,7 @@ use std::{
 use axum::{Router, routing::get};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
-use limiter_test::server::Server;
+use limiter_rig::server::Server;
 use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::OnStoreFailure};
 use tokio::{net::TcpListener, runtime::Runtime};
 

@@ -5,7 +5,7 @@
 //! second after the fault is over. A binary of its own, since it measures time. It prints a table:
 //!
 //! ```console
-//! $ cargo xtask test -p limiter-test --test faults -- --nocapture
+//! $ cargo xtask test -p limiter-rig --test faults -- --nocapture
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_test::server::{Sentinels, Server};
+use limiter_rig::server::{Sentinels, Server};
 
 use proxy::{Mode, Proxy};
 use trial::{State, Trial};

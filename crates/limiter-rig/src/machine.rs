@@ -20,7 +20,7 @@ use std::{
 /// that slept.
 ///
 /// ```
-/// let machine = limiter_test::machine::Machine::watch();
+/// let machine = limiter_rig::machine::Machine::watch();
 /// let stalled = machine.longest_stall();
 /// assert!(stalled < std::time::Duration::from_secs(60));
 /// ```

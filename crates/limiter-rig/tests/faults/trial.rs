@@ -13,7 +13,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Policy, Quota, Source};
 use limiter_redis::{Connection, FailurePolicy, RedisLimiter, connect};
-use limiter_test::machine::Machine;
+use limiter_rig::machine::Machine;
 use tokio::{
     runtime::{Builder, Runtime},
     task::JoinHandle,

@@ -5,7 +5,7 @@
 //! By default there are 8,000 attempts for each of the eight cases, to be quick. All of them:
 //!
 //! ```console
-//! $ LIMITER_TEST_ATTEMPTS=200000 cargo xtask test -p limiter-test --test exactness -- --nocapture
+//! $ LIMITER_TEST_ATTEMPTS=200000 cargo xtask test -p limiter-rig --test exactness -- --nocapture
 //! ```
 
 #![expect(
@@ -26,7 +26,7 @@ use std::{
 
 use limiter_core::{ErrorKind, Policy, Quota, Source};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_test::server::{Cluster, Server};
+use limiter_rig::server::{Cluster, Server};
 use tokio::{runtime::Runtime, time::sleep};
 
 const PROCESSES: u64 = 8;
