@@ -1,8 +1,8 @@
 //! What a program does beside plain checks, with ours alone.
 
-use std::hint::black_box;
+use std::{hint::black_box, time::Duration};
 
-use limiter_core::MemoryLimiter;
+use limiter_core::{Cost, MemoryLimiter, Policy};
 
 use crate::{
     Effort,
@@ -22,6 +22,14 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
     let own: Vec<String> = visits(KEYS, Pattern::Uniform);
     // Other keys, so that each key is asked about by one quota.
     let others: Vec<String> = own.iter().map(|key| format!("{key}/other")).collect();
+    let limiter_of = |limit: &str| {
+        let policy = Policy::parse("bench", limit).expect("a limit that is served");
+        MemoryLimiter::new(policy)
+    };
+    let windows = limiter_of("1000000000/h by fixed-window");
+    let log = limiter_of("1000/s by sliding-log");
+    let wide = MemoryLimiter::builder(Quota::ADMITS_ALL.policy()).wide_states();
+    let wide = wide.build().expect("the default capacity");
     let runners = vec![
         operation("a check", &own, |key| black_box(&limiter.check(key)).is_admitted()),
         operation("a check whose figures are read", &own, |key| {
@@ -31,6 +39,16 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
         }),
         operation("a check through another quota's handle", &others, |key| {
             black_box(&handle.check(key)).is_admitted()
+        }),
+        operation("a check by a fixed window", &own, |key| {
+            black_box(&windows.check(key)).is_admitted()
+        }),
+        operation("a check by a log", &own, |key| black_box(&log.check(key)).is_admitted()),
+        operation("a check with wide states", &own, |key| {
+            black_box(&wide.check(key)).is_admitted()
+        }),
+        operation("a reservation", &own, |key| {
+            black_box(&limiter.reserve(key, Cost::ONE, Duration::ZERO)).is_admitted()
         }),
         operation("`with_policy`, a quota seen before", &others, |_| {
             black_box(&limiter.with_policy(&other)).is_ok()
