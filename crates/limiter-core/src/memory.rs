@@ -11,6 +11,18 @@
 //! | `full` | what happens to keys without a slot |
 //! | `epoch` | until when charges can be refunded |
 //! | `present` | the two times by which waiters are due and sleep |
+//!
+//! A check by GCRA passes these functions, and helpers of one line:
+//!
+//! 1. `MemoryLimiter::check`, `check_n` and `hash`, and `Key::hash`: the key's hash
+//! 2. `Handle::check`, and `Queues::are_empty_for`: no waiter comes first
+//! 3. `States::check`: the store of the policy's states
+//! 4. `Handle::now`, and `Words::check` and `first`: the key's slot
+//! 5. `Gcra::check`: the decision, and the debt after it
+//! 6. `Slot::charge`: the compare-and-swap
+//!
+//! By other algorithms, the last three are `Table::with`, `Line::slot_of`, `Table::update` and `apply`, and
+//! `Transition::decide`.
 
 mod epoch;
 mod front;

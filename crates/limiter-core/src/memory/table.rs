@@ -95,7 +95,7 @@ impl Table {
             // A refusal or a peek takes no slot.
             if !transition.is_fresh(&newcomer, now) {
                 newcomer = slot.claim(hash, newcomer);
-                slot.changed(transition, now);
+                slot.store_end(transition, now);
             }
             self.entries.fetch_sub(newcomer.entries(), Ordering::Relaxed);
             return Ok(result);
@@ -150,7 +150,7 @@ impl Table {
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
         let result = self.apply(transition, slot.state, now, due, change);
-        slot.changed(transition, now);
+        slot.store_end(transition, now);
         result
     }
 

@@ -12,8 +12,8 @@ use crate::{
 /// 100,000 both.
 pub(super) const SLOTS: usize = 16;
 
-/// Slots, each with an owner and a state of one index. They are apart, so that a search reads few cache lines: a
-/// refusal by a full table takes a third of the time.
+/// Slots, each with an owner and a state of one index. These are apart, so that a search for a slot reads few
+/// cache lines: without that, a refusal by a full table takes three times as long.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Line {
@@ -26,7 +26,7 @@ pub(super) struct Line {
 #[derive(Default)]
 struct Owner {
     hash: u64,
-    /// Until when it is in debt.
+    /// The end of its debt.
     end: Timestamp,
 }
 
@@ -77,7 +77,7 @@ impl Line {
         are_repaired
     }
 
-    /// Returns the states that are fresh, and were not always.
+    /// Returns the states that are fresh.
     pub(super) fn recovered(&mut self, now: Timestamp) -> impl Iterator<Item = &mut State> {
         let slots = self.states.iter_mut().zip(&self.owners);
         slots.filter(move |(_, owner)| owner.end <= now).map(|(state, _)| state)
@@ -85,8 +85,8 @@ impl Line {
 }
 
 impl Slot<'_> {
-    /// Stores when its state, which was changed at `now`, is fresh again.
-    pub(super) fn changed(self, transition: &AnyTransition, now: Timestamp) {
+    /// Stores the end of its state's debt, after the state was changed at `now`.
+    pub(super) fn store_end(self, transition: &AnyTransition, now: Timestamp) {
         self.owner.end = now.saturating_add(transition.fresh_after(self.state, now));
         *self.changed = now.max(*self.changed);
     }
