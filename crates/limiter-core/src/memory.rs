@@ -21,7 +21,8 @@
 //! 5. `Gcra::check`: the decision, and the debt after it
 //! 6. `Slot::charge`: the compare-and-swap
 //!
-//! By other algorithms, the last three are `Table::with`, `Line::slot_of`, `Table::update` and `apply`, and
+//! By other algorithms, and where GCRA takes a lock, `check` goes on to `Handle::check_locked` and
+//! `States::check_locked`, and from there to `Table::with`, `Line::slot_of`, `Table::update` and `apply`, and
 //! `Transition::decide`.
 
 mod epoch;

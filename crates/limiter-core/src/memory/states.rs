@@ -79,10 +79,7 @@ impl States {
         self.policy.transition()
     }
 
-    /// Charges `cost` if it fits now. Returns `None` where [`take`](Self::take) has to decide.
-    ///
-    /// Apart from that, because a check of a fixed window takes 17 % longer with what only a receipt needs:
-    /// `cargo xtask bench memory`.
+    /// Charges `cost` if it fits now, or returns `None` where that takes a lock.
     #[inline(always)]
     pub(crate) fn check(
         &self,
@@ -94,14 +91,26 @@ impl States {
             Store::Words(words, own) => {
                 words.check(own, hash, clock(), cost).map(|(decision, _)| decision)
             }
-            Store::Table(table) => {
-                let transition = self.transition();
-                let decide =
-                    |state: &mut State, now| transition.decide(state, now, cost, Duration::ZERO).0;
-                let decided = table.with(hash, transition, clock, None, decide);
-                Some(decided.unwrap_or_else(|full| self.decide_without_state(&full, cost)))
-            }
+            Store::Table(_) => None,
         }
+    }
+
+    /// Charges `cost` if it fits now.
+    ///
+    /// Apart from [`take`](Self::take), because a check of a fixed window takes 17 % longer with what only a
+    /// receipt needs: `cargo xtask bench memory`.
+    pub(crate) fn check_locked(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
+        let decided = match &self.store {
+            Store::Words(words, own) => words.with(own, hash, clock, None, |tat, now| {
+                own.gcra.decide(tat, now, cost, Duration::ZERO).0
+            }),
+            Store::Table(table) => {
+                table.with(hash, self.transition(), clock, None, |state, now| {
+                    self.transition().decide(state, now, cost, Duration::ZERO).0
+                })
+            }
+        };
+        decided.unwrap_or_else(|full| self.decide_without_state(&full, cost))
     }
 
     /// Charges `cost` if it fits now or up to `within` later.

@@ -59,7 +59,15 @@ impl<C: Clock> Handle<C> {
         {
             return decision;
         }
-        self.take(hash, cost, Duration::ZERO).0
+        self.check_locked(hash, cost)
+    }
+
+    /// Does what [`check`](Self::check) does where that takes a lock.
+    #[inline(never)]
+    fn check_locked(&self, hash: u64, cost: Cost) -> Decision {
+        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
+        let check = || self.states.check_locked(hash, &|| self.now(), cost);
+        refusal.flatten().map_or_else(check, |(decision, _)| decision)
     }
 
     pub(crate) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
