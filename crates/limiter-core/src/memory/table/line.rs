@@ -15,7 +15,6 @@ pub(super) const SLOTS: usize = 16;
 /// Slots, each with an owner and a state of one index. These are apart, so that a search for a slot reads few
 /// cache lines: without that, a refusal by a full table takes three times as long.
 #[derive(Default)]
-#[repr(C)]
 pub(super) struct Line {
     /// When a state was changed last. No state is impossible then or later.
     changed: Timestamp,
