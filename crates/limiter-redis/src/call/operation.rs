@@ -28,7 +28,7 @@ pub(crate) struct Check {
 }
 
 impl Operation for Check {
-    type LimiterFuture = CheckReply;
+    type Output = CheckReply;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.checks(&[(plan, self.cost, self.wanted)])
@@ -81,7 +81,7 @@ pub(crate) struct Reserve {
 pub(crate) type Reserved = (CheckReply, Option<Receipt>);
 
 impl Operation for Reserve {
-    type LimiterFuture = Reserved;
+    type Output = Reserved;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.take(self.cost, self.within)
@@ -117,7 +117,7 @@ fn cache<O: Operation>(request: &Request<O>, context: &Context, ticket: Ticket, 
 pub(crate) struct Peek;
 
 impl Operation for Peek {
-    type LimiterFuture = Usage;
+    type Output = Usage;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.peek()
@@ -148,7 +148,7 @@ pub(crate) struct Refund {
 }
 
 impl Operation for Refund {
-    type LimiterFuture = u64;
+    type Output = u64;
 
     const OUTLIVES_CALLER: bool = true;
 
@@ -182,7 +182,7 @@ pub(crate) struct Reset {
 }
 
 impl Operation for Reset {
-    type LimiterFuture = ();
+    type Output = ();
 
     const OUTLIVES_CALLER: bool = true;
 

@@ -16,7 +16,7 @@ use crate::{
 /// One of the operations of a limiter.
 pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// What the caller gets.
-    type LimiterFuture: Send + 'static;
+    type Output: Send + 'static;
 
     /// Whether an operation whose caller has left is sent.
     const OUTLIVES_CALLER: bool = false;
@@ -31,7 +31,7 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     }
 
     /// Returns what the numbers of a reply mean, `None` if it can't be one.
-    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Self::LimiterFuture>;
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Self::Output>;
 
     /// Brings what this process knows of the key up to date, before the caller gets the outcome of a call
     /// that was sent at `sent`.
@@ -39,7 +39,7 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
         request: &Request<Self>,
         context: &Context,
         sent: Instant,
-        outcome: &mut Outcome<Self::LimiterFuture>,
+        outcome: &mut Outcome<Self::Output>,
     ) {
         let _ = (request, context, sent, outcome);
     }
@@ -58,7 +58,7 @@ pub(crate) struct Request<O: Operation> {
     /// The policy of the operation.
     pub(crate) handle: Arc<Handle>,
     pub(crate) deadline: Deadline,
-    pub(crate) caller: oneshot::Sender<Outcome<O::LimiterFuture>>,
+    pub(crate) caller: oneshot::Sender<Outcome<O::Output>>,
     pub(crate) operating: Operating,
 }
 
@@ -74,7 +74,7 @@ impl<O: Operation> Request<O> {
     }
 
     /// Gives the caller the outcome, if it still waits.
-    pub(crate) fn answer(self, outcome: Outcome<O::LimiterFuture>) {
+    pub(crate) fn answer(self, outcome: Outcome<O::Output>) {
         let Self { caller, operating, .. } = self;
         drop(caller.send(outcome));
         drop(operating);

@@ -71,7 +71,7 @@ impl<C: ScriptClient> Sender<C> {
         handle: &Arc<Handle>,
         key: &[u8],
         check: Check,
-    ) -> Result<<Check as Operation>::LimiterFuture, Error> {
+    ) -> Result<<Check as Operation>::Output, Error> {
         self.ask(handle, key, check, |request| {
             if !self.batches.load(Relaxed) {
                 self.spawn(vec![request]);
@@ -89,7 +89,7 @@ impl<C: ScriptClient> Sender<C> {
         handle: &Arc<Handle>,
         key: &[u8],
         operation: O,
-    ) -> Result<O::LimiterFuture, Error> {
+    ) -> Result<O::Output, Error> {
         self.ask(handle, key, operation, |request| self.spawn(vec![request])).await
     }
 
@@ -101,7 +101,7 @@ impl<C: ScriptClient> Sender<C> {
         key: &[u8],
         operation: O,
         start: impl FnOnce(Request<O>),
-    ) -> Result<O::LimiterFuture, Error> {
+    ) -> Result<O::Output, Error> {
         let named = |error| named(handle.policy.name(), error);
         // First of all, so that nothing is allocated for a call that is not made.
         if self.breaker(key).may_pass(Instant::now()).is_err() {
@@ -228,7 +228,7 @@ impl<C: ScriptClient> Sender<C> {
         &self,
         result: Result<ScriptReply, CallError>,
         requests: &[Request<O>],
-    ) -> Vec<Outcome<O::LimiterFuture>> {
+    ) -> Vec<Outcome<O::Output>> {
         let outcome = |reply: &ScriptReply, request: &Request<O>| {
             let read = |numbers: &[i64]| request.operation.read(&request.handle.plan, numbers);
             let (answer, failed) = read_reply(reply, &request.key, read)?;
@@ -254,7 +254,7 @@ impl<C: ScriptClient> Sender<C> {
     fn answer<O: Operation>(
         &self,
         request: Request<O>,
-        mut outcome: Outcome<O::LimiterFuture>,
+        mut outcome: Outcome<O::Output>,
         sent: Instant,
     ) {
         let Request { handle, key, .. } = &request;

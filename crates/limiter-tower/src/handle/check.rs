@@ -65,17 +65,17 @@ impl RuleHandle<'_> {
 ///
 /// With the feature `axum` it is a response, so handlers can return it as their error.
 #[derive(Debug)]
-pub struct Refused(Box<LimiterFuture>);
+pub struct Refused(Box<Inner>);
 
 #[derive(Debug)]
-struct LimiterFuture {
+struct Inner {
     response: Response<Bytes>,
     decision: Option<Decision>,
 }
 
 impl Refused {
     pub(crate) fn new(response: Response<Bytes>, decision: Option<Decision>) -> Self {
-        Self(Box::new(LimiterFuture { response, decision }))
+        Self(Box::new(Inner { response, decision }))
     }
 
     /// Returns the response to the client.

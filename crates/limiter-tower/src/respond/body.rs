@@ -25,7 +25,7 @@ pin_project! {
         Inner { #[pin] body: B },
         // Empty once it was read. In a box, because larger bodies make a response too large to be
         // moved in registers: 10 ns a request with axum's (`cargo xtask bench layer`).
-        LimiterFuture { bytes: Box<Bytes> },
+        Refusal { bytes: Box<Bytes> },
     }
 }
 
@@ -35,7 +35,7 @@ impl<B> ResponseBody<B> {
     }
 
     pub(crate) fn answer(bytes: Bytes) -> Self {
-        Self { content: Content::LimiterFuture { bytes: Box::new(bytes) } }
+        Self { content: Content::Refusal { bytes: Box::new(bytes) } }
     }
 }
 
@@ -55,8 +55,8 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().content.project() {
             ContentProjection::Inner { body } => body.poll_frame(cx),
-            ContentProjection::LimiterFuture { bytes } if bytes.is_empty() => Poll::Ready(None),
-            ContentProjection::LimiterFuture { bytes } => {
+            ContentProjection::Refusal { bytes } if bytes.is_empty() => Poll::Ready(None),
+            ContentProjection::Refusal { bytes } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut **bytes)))))
             }
         }
@@ -65,14 +65,14 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Inner { body } => body.is_end_stream(),
-            Content::LimiterFuture { bytes } => bytes.is_empty(),
+            Content::Refusal { bytes } => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Inner { body } => body.size_hint(),
-            Content::LimiterFuture { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            Content::Refusal { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }
