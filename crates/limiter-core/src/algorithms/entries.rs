@@ -94,7 +94,7 @@ impl Entries {
     /// Returns for how many entries more it would allocate memory for the next one.
     pub(crate) fn growth(&self) -> usize {
         let used = self.entries.len();
-        if used < self.allocated() { 0 } else { used.max(4) }
+        if used < self.allocated() { 0 } else { used.max(1) }
     }
 
     /// Lets the state have so many entries more than it has memory for.

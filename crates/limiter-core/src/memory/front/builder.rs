@@ -68,7 +68,7 @@ impl<C: Clock> Builder<C> {
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
     /// GCRA, two slots of about 90 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 510 bytes a key in
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 480 bytes a key in
     /// all.
     ///
     /// A new key that finds no free slot is refused until one of its slots is free: see
