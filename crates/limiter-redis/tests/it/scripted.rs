@@ -108,7 +108,7 @@ async fn serve(
 }
 
 /// Reads a command: an array of bulk strings.
-async fn command(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String>> {
+pub(crate) async fn command(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String>> {
     let mut line = String::new();
     reader.read_line(&mut line).await.ok()?;
     let mut words = Vec::new();

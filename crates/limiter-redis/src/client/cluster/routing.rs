@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use super::{
     map::Map,
     member::{Member, Members},
+    ranges::Slots,
 };
 use crate::{
     call::faults::{CallError, Fault},
@@ -164,28 +165,51 @@ impl Cluster {
         }));
     }
 
-    /// Asks the nodes one after the other until one returns the slots, or returns the last error.
+    /// Asks the nodes one after the other until one returns slots that are not older than those in use, or
+    /// returns the last error.
+    ///
+    /// Older ones, such as those of a partitioned node, count if all other nodes return older ones too or
+    /// fail: the epochs of a cluster that is created again begin anew.
     async fn refresh(&self) -> Result<(), String> {
         let mut known = self.primaries();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
         known.rotate_left(first);
         known.retain(|member| member.node.is_connected());
-        let mut result = Err("no node of the cluster is known".to_owned());
-        for member in known.into_iter().chain(self.members.seeds()) {
+        let is_known = |seed: &Arc<Member>| known.iter().any(|member| Arc::ptr_eq(member, seed));
+        let seeds = self.members.seeds().filter(|seed| !is_known(seed));
+        let epoch = self.read().epoch;
+        let mut newest: Option<Slots> = None;
+        let mut trouble = "no node of the cluster is known".to_owned();
+        for member in known.iter().cloned().chain(seeds) {
             match member.slots(SLOTS_TIMEOUT).await {
-                Ok(ranges) => {
-                    let member = |server: &Server| self.members.get(server);
-                    let map = Map::new(&ranges, member);
-                    *self.write() = map;
-                    self.members.forget_unused();
-                    result = Ok(());
-                    break;
+                Ok(slots) => {
+                    let is_older = slots.epoch < epoch;
+                    if newest.as_ref().is_none_or(|newest| newest.epoch < slots.epoch) {
+                        newest = Some(slots);
+                    }
+                    if !is_older {
+                        break;
+                    }
                 }
-                Err(why) => result = Err(why),
+                Err(why) => trouble = why,
             }
         }
+        // So that a node that serves no slot any more is not in use.
+        drop(known);
+        let result = newest.map(|slots| self.replace(epoch, &slots)).ok_or(trouble);
         *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         result
+    }
+
+    /// Replaces the map of `epoch`, unless another refresh has replaced it by a newer one than `slots`.
+    fn replace(&self, epoch: u64, slots: &Slots) {
+        let new = Map::new(slots, |server| self.members.get(server));
+        let mut map = self.write();
+        if map.epoch <= epoch.max(slots.epoch) {
+            *map = new;
+        }
+        drop(map);
+        self.members.forget_unused();
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Map> {
