@@ -125,14 +125,14 @@ impl Sentinels {
         self.shared.is_connected()
     }
 
-    /// Waits until the primary is found and connected, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits until the primary is found and connected, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let found = async {
             while self.primary().is_none() {
                 sleep(ROLE_INTERVAL).await;
             }
         };
-        drop(timeout(PATIENCE, found).await);
+        drop(timeout(within, found).await);
     }
 
     /// Returns why there is no primary.

@@ -21,7 +21,7 @@ use crate::{
     client::{
         ScriptCall, ScriptReply,
         command::Command,
-        fred::start::{ASKING, NodeSettings, PATIENCE, RECONNECT_DELAY},
+        fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
         outage_log::OutageLog,
     },
 };
@@ -66,8 +66,8 @@ impl Cluster {
         })
     }
 
-    /// Waits until the slots are known and their nodes are connected, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits until the slots are known and their nodes are connected, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let mut trouble = None;
         let connected = async {
             while let Err(why) = self.refresh().await {
@@ -75,12 +75,13 @@ impl Cluster {
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
             trouble = None;
+            self.log.ends();
             // Waits as long for a node that is unreachable.
             for member in self.primaries() {
-                member.node.connected().await;
+                member.node.connected(within).await;
             }
         };
-        drop(tokio::time::timeout(PATIENCE, connected).await);
+        drop(tokio::time::timeout(within, connected).await);
         if let Some(why) = trouble {
             self.log.begins(&why);
         }
@@ -132,6 +133,11 @@ impl Cluster {
     /// Returns the node that serves a key, if it is known.
     pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member>> {
         self.read().primary(redis_keyslot(key))
+    }
+
+    /// Returns why no node is known.
+    pub(crate) fn not_connected(&self) -> String {
+        self.log.not_connected()
     }
 
     /// Returns the nodes that serve slots.

@@ -76,10 +76,10 @@ impl Node {
         Self { name, runtime, settings, reconnect, log, current: Arc::new(Mutex::new(current)) }
     }
 
-    /// Waits for the connection, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits for the connection, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let client = self.lock().started.client.clone();
-        drop(timeout(PATIENCE, client.wait_for_connect()).await);
+        drop(timeout(within, client.wait_for_connect()).await);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
