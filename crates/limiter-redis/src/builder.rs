@@ -59,7 +59,9 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// As [`connect`]. An unreachable server is not an error.
+    /// As [`connect`]. An unreachable server is not an error: checks are decided by the failure policy until it
+    /// replies. To insist on a server, use [`RedisLimiter::builder`] with a connection that is
+    /// [required](crate::ConnectOptions::with_required_connection).
     pub async fn connect(url: &str, policy: Policy) -> Result<Self, Error> {
         Self::builder(connect(url).await?, policy).build()
     }

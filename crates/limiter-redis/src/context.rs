@@ -12,7 +12,11 @@ use limiter_core::{Error, Policy};
 use tokio::runtime::Handle as Runtime;
 
 use crate::{
-    call::{denials::Denials, fallback::FailurePolicy, fallback::Local},
+    call::{
+        denials::Denials,
+        fallback::{FailurePolicy, Local},
+        faults::CallError,
+    },
     client::credentials::Hidden,
     events::{Event, Events},
     keys::Keys,
@@ -57,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) local: Option<Local>,
     /// Whether a lost expiry that could not be restored has been logged.
     has_warned: AtomicBool,
+    /// Whether the first check that the store did not decide has been logged.
+    has_failed: AtomicBool,
 }
 
 impl Context {
@@ -77,6 +83,7 @@ impl Context {
             events: Events::new(policy.name(), observer),
             local: settings.failure_policy.local(&policy)?,
             has_warned: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             settings,
             policy,
         })
@@ -89,6 +96,17 @@ impl Context {
             return clock.now();
         }
         Instant::now()
+    }
+
+    /// Logs, once, why the store did not decide a check, and what follows for such checks.
+    pub(crate) fn was_not_decided(&self, error: &Error) {
+        if let Some(error) = CallError::of(error)
+            && !self.has_failed.swap(true, Relaxed)
+        {
+            let (policy, consequence) =
+                (self.policy.name(), self.settings.failure_policy.consequence());
+            tracing::warn!(policy, "Redis did not decide a check: {error}; {consequence}");
+        }
     }
 
     /// Logs, once, that a key without an expiry may stay without one.

@@ -16,8 +16,12 @@
 /// [`Fault`]: crate::Fault
 /// [`kind`]: limiter_core::ErrorKind
 /// [`CallError::of`]: crate::CallError::of
+/// [`Connection::is_connected`]: crate::Connection::is_connected
+/// [`Connection::ping`]: crate::Connection::ping
+/// [`ConnectOptions::with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
+/// [`connect`]: crate::connect
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 pub mod failure {}
 

@@ -61,7 +61,8 @@
 //! server does not have them. A user of the server needs
 //! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
 //! `+llen +lrange +lindex +lset +rpush +ltrim`, on the keys `~limiter:*`, and in a cluster
-//! `+cluster|slots`.
+//! `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
+//! replace a newer one.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory

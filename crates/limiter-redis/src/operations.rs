@@ -86,6 +86,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                     None => Reservation::refused(taken.decision),
                 }),
                 Err(error) => {
+                    limiter.sender.context.was_not_decided(&error);
                     let local = limiter.locally(&key, |local| local.reserve(&key, cost, within));
                     let uncharged = || Some(uncharged(limiter.without_store(&key)?, cost));
                     local.or_else(uncharged).ok_or(error)
@@ -192,6 +193,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 }
             };
             decided.or_else(|error| {
+                sender.context.was_not_decided(&error);
                 let local = limiter.locally(&key, |local| local.decide(&key, cost));
                 local.or_else(|| limiter.without_store(&key)).ok_or(error)
             })

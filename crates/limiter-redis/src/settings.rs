@@ -25,6 +25,7 @@ use crate::{
 ///     username = "limiter"          # "default" if there is only a password
 ///     password = "secret"           # none
 ///     client_name = "limiter"
+///     required_connection_ms = 5_000                # none
 ///     root_certificates = "/etc/redis/ca.pem"      # those of the system
 ///     prefix = "limiter"
 ///     key_secret_file = "/run/secrets/limiter"      # none
@@ -40,7 +41,8 @@ use crate::{
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
 /// range. `on_failure` is [`Builder::failure_policy`]. With `redis-sentinel://`, `sentinel_username` and
-/// `sentinel_password` are for the sentinels. `client_name` is [`ConnectOptions::with_name`]. `root_certificates` is a PEM file, for the feature `tls`.
+/// `sentinel_password` are for the sentinels. `client_name` is [`ConnectOptions::with_name`], and `required_connection_ms` is
+/// [`ConnectOptions::with_required_connection`]. `root_certificates` is a PEM file, for the feature `tls`.
 /// [`Builder::key_secret`] is `key_secret`, the text of the file `key_secret_file` without a line break at
 /// its end, or the value of the environment variable `key_secret_variable`.
 ///
@@ -58,6 +60,7 @@ pub struct RedisSettings {
     sentinel_username: Option<String>,
     sentinel_password: Option<Hidden<String>>,
     client_name: Option<String>,
+    required_connection_ms: Option<u64>,
     root_certificates: Option<PathBuf>,
     prefix: Option<String>,
     key_secret: Option<Hidden<String>>,
@@ -98,6 +101,7 @@ impl RedisSettings {
     pub async fn connection(&self) -> Result<Connection, Error> {
         let options = ConnectOptions {
             name: self.client_name.clone(),
+            required_within: self.required_connection_ms.map(Duration::from_millis),
             server: credentials(&self.username, &self.password),
             sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
             ..ConnectOptions::new()

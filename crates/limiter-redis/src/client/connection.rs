@@ -1,24 +1,35 @@
 //! Connections to whatever serves the keys: one server, one that sentinels name, or a cluster.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
 
 use fred::types::Value;
-use limiter_core::Error;
-use tokio::runtime::Handle;
+use limiter_core::{Error, ErrorKind};
+use tokio::{runtime::Handle, task::JoinError, time::sleep};
 
 use super::{
     address::redacted,
     cluster::member::Member,
     command::{self, Command},
     driver::Latest,
-    fred::node::Node,
+    fred::{node::Node, start::PATIENCE},
     link::{Link, Links, Target, Topology},
     options::ConnectOptions,
+    outage_log::TARGET,
 };
 use crate::{
     call::faults::{CallError, Fault},
     client::{ScriptCall, ScriptClient, ScriptReply},
 };
+
+/// The time between two pings of a server that is required.
+const PING_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Returns a connection to the server at `url`, after it is made or after one second.
 ///
@@ -56,7 +67,8 @@ use crate::{
 ///
 /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `url` is invalid or needs a
 /// feature; [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the system starts no
-/// thread. An unreachable server is not an error.
+/// thread. An unreachable server is not an error, unless the options of [`connect_with`]
+/// [require a connection](ConnectOptions::with_required_connection).
 pub async fn connect(url: &str) -> Result<Connection, Error> {
     connect_with(url, &ConnectOptions::new()).await
 }
@@ -79,13 +91,27 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 /// # Errors
 ///
 /// As [`connect`], and [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if an option
-/// does not fit the address.
+/// does not fit the address. [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the server does
+/// not reply in time and the options [require it](ConnectOptions::with_required_connection).
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
     let target = Target { url: url.to_owned(), options: options.clone() };
     let links = Links::start(&target)?;
-    links.connected().await;
-    let inner = Inner { url: redacted(url).into(), target, links: Latest::new(links) };
-    Ok(Connection(Arc::new(inner)))
+    if options.required_within.is_none() {
+        links.connected(PATIENCE).await;
+    }
+    let (links, has_failed) = (Latest::new(links), AtomicBool::new(false));
+    let inner = Inner { url: redacted(url).into(), target, links, has_failed };
+    let connection = Connection(Arc::new(inner));
+    if let Some(within) = options.required_within {
+        connection.require(within).await.map_err(|error| {
+            let message = format!(
+                "no required connection within {within:?}: {error}; start the server, or connect without \
+                 `with_required_connection`"
+            );
+            Error::new(ErrorKind::Unavailable, message).with_source(Arc::new(error))
+        })?;
+    }
+    Ok(connection)
 }
 
 /// A connection to Redis or Valkey that clones share. See [`connect`].
@@ -98,6 +124,8 @@ struct Inner {
     target: Target,
     /// Replaced in a forked child, and if a thread ended by a panic.
     links: Latest<Links>,
+    /// Whether the last attempt to replace them failed, which is logged once. Without a lock, as [`Latest`].
+    has_failed: AtomicBool,
 }
 
 /// One of the servers that serve keys, for commands that limits don't need.
@@ -109,14 +137,27 @@ pub struct Server {
 
 impl Connection {
     fn link(&self) -> &Link {
-        let start = || match Links::start(&self.0.target) {
-            Ok(links) => Some(links),
+        self.links().next()
+    }
+
+    fn links(&self) -> &Links {
+        let Inner { url, target, links, has_failed } = &*self.0;
+        let url = &**url;
+        let start = || match Links::start(target) {
+            Ok(links) => {
+                if has_failed.swap(false, Relaxed) {
+                    tracing::info!(target: TARGET, url, "the thread of the Redis connection runs again");
+                }
+                Some(links)
+            }
             Err(error) => {
-                tracing::warn!(target: "limiter_redis", url = &*self.0.url, "{error}");
+                if !has_failed.swap(true, Relaxed) {
+                    tracing::warn!(target: TARGET, url, "{error}");
+                }
                 None
             }
         };
-        self.0.links.get(Links::have_ended, start).next()
+        links.get(Links::have_ended, start)
     }
 
     /// Returns whether there is a connection to the server, in a cluster to every known primary. Asks no
@@ -149,17 +190,36 @@ impl Connection {
     pub async fn ping(&self, within: Duration) -> Result<(), CallError> {
         let servers = self.servers();
         if servers.is_empty() {
-            return Err(CallError::new(Fault::NotSent, "no server is known"));
+            let why = match &self.link().topology {
+                Topology::Sentinels(sentinels) => sentinels.not_found(),
+                Topology::Cluster(cluster) => cluster.not_connected(),
+                Topology::Single(_) => String::new(),
+            };
+            return Err(CallError::new(Fault::NotSent, format!("no server is known: {why}")));
         }
         let pings = servers.into_iter().map(|server| {
             self.runtime().spawn(async move { server.send("PING", &[], within).await })
         });
         for ping in pings.collect::<Vec<_>>() {
-            let ended =
-                |_| CallError::new(Fault::NotSent, "the runtime of the connection has ended");
-            ping.await.map_err(ended)??;
+            ping.await.map_err(runtime_ended)??;
         }
         Ok(())
+    }
+
+    /// Waits until [`Connection::ping`] succeeds, or returns its last error after `within`.
+    async fn require(&self, within: Duration) -> Result<(), CallError> {
+        let (connection, start) = (self.clone(), Instant::now());
+        let left = move || within.saturating_sub(start.elapsed());
+        let pings = self.runtime().spawn(async move {
+            loop {
+                connection.links().connected(left()).await;
+                match connection.ping(left()).await {
+                    Err(_) if !left().is_zero() => sleep(PING_AGAIN_AFTER.min(left())).await,
+                    result => return result,
+                }
+            }
+        });
+        pings.await.map_err(runtime_ended)?
     }
 
     /// Returns the servers that serve keys: in a cluster, the known primaries.
@@ -179,6 +239,10 @@ impl Connection {
             }
         }
     }
+}
+
+fn runtime_ended(_: JoinError) -> CallError {
+    CallError::new(Fault::NotSent, "the runtime of the connection has ended")
 }
 
 impl Server {

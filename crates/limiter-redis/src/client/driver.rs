@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    process,
+    io, process,
     sync::{Arc, OnceLock, mpsc},
     thread,
 };
@@ -45,8 +45,8 @@ struct Thread {
 impl Driver {
     /// Starts the thread.
     pub(crate) fn start(number: u32) -> Result<Arc<Self>, Error> {
-        let failed = |error| {
-            let message = "can't start the thread of a Redis connection";
+        let failed = |error: io::Error| {
+            let message = format!("can't start the thread of a Redis connection: {error}");
             Error::new(ErrorKind::Unavailable, message).with_source(error)
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;

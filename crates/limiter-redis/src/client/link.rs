@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use limiter_core::Error;
@@ -177,16 +178,16 @@ impl Links {
         self.others.get(number as usize % (self.others.len() + 1)).unwrap_or(&self.first)
     }
 
-    /// Waits until each is connected, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits until each is connected, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         // The runtime of a link drives the wait, so the caller needs none.
         let wait = |link: &Arc<Link>| {
             let topology = link.topology.clone();
             link.driver.runtime().spawn(async move {
                 match topology {
-                    Topology::Single(node) => node.connected().await,
-                    Topology::Sentinels(sentinels) => sentinels.connected().await,
-                    Topology::Cluster(cluster) => cluster.connected().await,
+                    Topology::Single(node) => node.connected(within).await,
+                    Topology::Sentinels(sentinels) => sentinels.connected(within).await,
+                    Topology::Cluster(cluster) => cluster.connected(within).await,
                 }
             })
         };

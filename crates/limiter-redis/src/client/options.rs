@@ -27,6 +27,8 @@ pub struct ConnectOptions {
     pub(crate) connections: Option<NonZeroU32>,
     pub(crate) provider: Option<Arc<Provider>>,
     pub(crate) name: Option<String>,
+    /// How long a connection may take that has to be made.
+    pub(crate) required_within: Option<Duration>,
     /// Configurations can't be compared, but clones of these options have the same one.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<TlsConnector>>,
@@ -120,6 +122,30 @@ impl ConnectOptions {
         self
     }
 
+    /// Requires a connection: [`connect_with`](crate::connect_with) returns an error if the server, in a cluster
+    /// every known primary, does not reply to a `PING` `within` that time.
+    ///
+    /// It is off by default: a service starts without its server, and its checks are decided by the failure policy
+    /// until the server replies. The option says nothing about later outages. For an endpoint that reports
+    /// whether a service is ready, use [`Connection::is_connected`](crate::Connection::is_connected) or
+    /// [`Connection::ping`](crate::Connection::ping).
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use limiter_redis::{ConnectOptions, connect_with};
+    ///
+    /// # async fn example() -> Result<(), limiter_core::Error> {
+    /// let options = ConnectOptions::new().with_required_connection(Duration::from_secs(5));
+    /// let connection = connect_with("redis://127.0.0.1:6379", &options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_required_connection(mut self, within: Duration) -> Self {
+        self.required_within = Some(within);
+        self
+    }
+
     /// Sets the user and the password for the sentinels. If they only have a password, the user is
     /// `default`.
     ///
@@ -149,8 +175,9 @@ impl ConnectOptions {
         self.tls = Some(Arc::new(config.into()));
         self
     }
+
     /// Returns whether connections to one address with these options are the same. It does not compare what
-    /// connections that nothing shares have.
+    /// connections that nothing shares have, and whether a connection is required.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         #[cfg(feature = "tls")]
         let is_same_tls = self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr);

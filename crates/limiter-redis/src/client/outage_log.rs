@@ -12,7 +12,7 @@ use std::{
 use crate::damper::Damper;
 
 /// The target of the log lines, for filters.
-const TARGET: &str = "limiter_redis";
+pub(crate) const TARGET: &str = "limiter_redis";
 
 /// Logs the begin of an outage with its cause, at WARN, and its end, at INFO.
 pub(crate) struct OutageLog {

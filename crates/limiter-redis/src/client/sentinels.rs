@@ -60,7 +60,7 @@ pub(crate) struct Watched {
 ///
 /// Each sentinel of the address is listened to, because the one that leads a failover, or another one, may be
 /// the first to report it. The latest configuration counts, so a sentinel that was partitioned does not lead
-/// back to an old primary. The old one is left at once, although it takes writes until the sentinels have
+/// back to an old primary while one with a later configuration is connected. The old one is left at once, although it takes writes until the sentinels have
 /// demoted it: those would be lost.
 pub(crate) struct Sentinels {
     shared: Arc<Shared>,
@@ -71,7 +71,7 @@ struct Shared {
     runtime: Handle,
     watched: Watched,
     log: Arc<OutageLog>,
-    /// What each sentinel reported last.
+    /// What each sentinel that is connected reported last.
     reports: Mutex<Vec<Option<Report>>>,
     /// The primary of the latest report.
     named: watch::Sender<Option<Server>>,
@@ -125,14 +125,14 @@ impl Sentinels {
         self.shared.is_connected()
     }
 
-    /// Waits until the primary is found and connected, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits until the primary is found and connected, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let found = async {
             while self.primary().is_none() {
                 sleep(ROLE_INTERVAL).await;
             }
         };
-        drop(timeout(PATIENCE, found).await);
+        drop(timeout(within, found).await);
     }
 
     /// Returns why there is no primary.
@@ -156,6 +156,7 @@ impl Shared {
             let started = start::start(&self.runtime, &settings, Reconnect::Never, &self.log);
             let why = self.reports_of(index, &started.client).await;
             drop(started);
+            self.note(index, None);
             if !self.is_connected() {
                 let hosts = settings.config.server.hosts();
                 let sentinel = hosts.first().map_or(String::new(), ToString::to_string);
@@ -179,7 +180,11 @@ impl Shared {
         let mut messages = client.message_rx();
         loop {
             let epoch = match self.ask(client).await {
-                Ok(Some(report)) => self.note(index, report),
+                Ok(Some(report)) => {
+                    let epoch = report.epoch;
+                    self.note(index, Some(report));
+                    epoch
+                }
                 Ok(None) => return format!("it watches no primary named {:?}", self.watched.name),
                 Err(error) => return error.to_string(),
             };
@@ -188,7 +193,7 @@ impl Shared {
                 && message.channel == PROMOTED
                 && let Some(primary) = self.promoted(&message.value)
             {
-                let _ = self.note(index, Report { epoch: epoch.saturating_add(1), primary });
+                self.note(index, Some(Report { epoch: epoch.saturating_add(1), primary }));
                 drop(timeout(CONFIRMATION, messages.recv()).await);
             }
         }
@@ -220,21 +225,23 @@ impl Shared {
         (*name == self.watched.name).then_some(Server::new(*host, port.parse().ok()?))
     }
 
-    /// Notes what a sentinel reported, and names another primary if its configuration is a later one. Returns
-    /// its epoch.
-    fn note(&self, index: usize, report: Report) -> u64 {
-        let epoch = report.epoch;
+    /// Stores what a sentinel reported last, and names another primary if the latest configuration has one.
+    ///
+    /// A report ends with the connection to its sentinel, so that a dead one does not keep an old primary.
+    /// Without any report, the primary that was named last stays.
+    fn note(&self, index: usize, report: Option<Report>) {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = reports.get_mut(index) {
-            *last = Some(report);
+            *last = report;
         }
         self.named.send_if_modified(|named| {
             let latest = latest(&reports, named.as_ref());
-            let is_another = latest != *named;
-            *named = latest;
+            let is_another = latest.is_some() && latest != *named;
+            if is_another {
+                *named = latest;
+            }
             is_another
         });
-        epoch
     }
 
     /// Connects to the primary that the sentinels name, and to the next one once they name that.

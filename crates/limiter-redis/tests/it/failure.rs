@@ -8,7 +8,10 @@ use std::{
 
 use limiter_core::{Cost, ErrorKind, Source};
 use limiter_redis::{FailurePolicy, RedisLimiter};
-use limiter_rig::{log::Log, server::Server};
+use limiter_rig::{
+    log::Log,
+    server::{Cluster, Sentinels, Server},
+};
 use tokio::time::sleep;
 
 use crate::{builder, builder_here, faults::recover};
@@ -190,4 +193,61 @@ async fn the_share_of_the_local_fallback_is_set_live() {
     assert_eq!((limit(&limiter).await, limit(&premium).await), (6, 60));
     // What was charged before stays charged.
     assert!(limiter.peek("other").await.unwrap().used() > 0);
+}
+
+/// Once a service whose server was never there limited nothing, and only the cause was logged.
+#[tokio::test]
+async fn the_first_failure_is_logged_with_its_consequence_once() {
+    let mut server = Server::start();
+    server.kill();
+    for (policy, consequence) in [
+        (FailurePolicy::Report, "such checks return the error"),
+        (FailurePolicy::Allow, "such requests are admitted without being counted"),
+        (FailurePolicy::Deny, "such requests are refused"),
+        (among(4), "such requests are decided in memory, by this process's share of the quota"),
+    ] {
+        let log = Log::start();
+        let limiter = builder_here(&server.url(), 8).await.failure_policy(policy).build().unwrap();
+        for _ in 0..10 {
+            let _ = limiter.check("key").await;
+            let _ = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+        let lines = log.lines();
+        let lines: Vec<_> = lines.iter().filter(|line| line.contains("such ")).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        for part in ["WARN", "Connection refused", consequence, "policy=\"test\""] {
+            assert!(lines[0].contains(part), "{part}: {lines:?}");
+        }
+    }
+}
+
+/// The servers accept connections, and do not reply for seconds.
+#[tokio::test]
+async fn a_slow_start_is_a_line_for_each_state() {
+    let cluster = Cluster::start();
+    let set = Sentinels::start();
+    let server = Server::start();
+    for (url, servers) in [
+        (server.url(), vec![&server]),
+        (cluster.url(), (0..3).map(|node| cluster.node(node)).collect()),
+        (set.url(), (0..3).map(|sentinel| set.sentinel(sentinel)).chain([set.server(0)]).collect()),
+    ] {
+        servers.iter().for_each(|server| server.pause());
+        let log = Log::start();
+        let limiter = builder_here(&url, 1_000).await.build().unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(3) {
+            let _ = limiter.check("key").await;
+            sleep(Duration::from_millis(5)).await;
+        }
+        let count = |level: &str| log.lines().iter().filter(|line| line.starts_with(level)).count();
+        // The connection, the node of a cluster, the first failure and the circuit breaker.
+        let (warned, informed) = (count("WARN"), count("INFO"));
+        assert!((3..=4).contains(&warned) && informed == 0, "{:#?}", log.lines());
+        servers.iter().for_each(|server| server.resume());
+        let _ = recover(&limiter).await;
+        assert_eq!(count("WARN"), warned, "{:#?}", log.lines());
+        assert!((2..=3).contains(&count("INFO")), "{:#?}", log.lines());
+    }
 }

@@ -87,6 +87,11 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
         assert_eq!(error.to_string(), message);
     }
+
+    let settings = read(&format!("{url}required_connection_ms = 20")).unwrap();
+    let error = settings.connection().await.unwrap_err();
+    let message = "no required connection within 20ms: not connected to redis://127.0.0.1:1";
+    assert!(error.to_string().starts_with(message), "{error}");
 }
 
 #[tokio::test]

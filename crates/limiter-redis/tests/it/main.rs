@@ -29,6 +29,7 @@ mod lease_table;
 mod lease_windows;
 mod leases;
 mod nodes;
+mod older_map;
 mod operations;
 mod planted;
 mod ready;

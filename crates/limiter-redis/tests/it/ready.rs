@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, ErrorKind};
-use limiter_redis::{Fault, connect};
+use limiter_redis::{CallError, ConnectOptions, Fault, connect, connect_with};
 use limiter_rig::server::{Cluster, Server};
 use tokio::time::sleep;
 
@@ -39,8 +39,12 @@ async fn a_connection_says_whether_it_is_ready() {
     server.kill();
     let error = connection.ping(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(error.fault(), Fault::NotSent | Fault::NoReply), "{error}");
-    assert!(!connection.is_connected());
+    // A call may get its error before the connection is known to be lost.
     let start = Instant::now();
+    while connection.is_connected() {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        sleep(Duration::from_millis(5)).await;
+    }
     server.restart();
     while !connection.is_connected() {
         assert!(start.elapsed() < Duration::from_secs(5));
@@ -55,4 +59,44 @@ async fn a_connection_says_whether_it_is_ready() {
     let error = connection.ping(Duration::from_millis(100)).await.unwrap_err();
     assert!(error.to_string().contains(&cluster.node(1).port().to_string()), "{error}");
     cluster.node(1).resume();
+}
+
+/// Once a service whose server was not there started all the same, and could not choose otherwise.
+#[tokio::test]
+async fn a_required_connection_that_is_not_made_in_time_is_an_error() {
+    let mut server = Server::start();
+    server.kill();
+    let options = ConnectOptions::new().with_required_connection(Duration::from_millis(300));
+    let port = server.port();
+    for url in [
+        server.url(),
+        format!("redis-cluster://127.0.0.1:{port}"),
+        format!("redis-sentinel://127.0.0.1:{port}?sentinelServiceName=main"),
+    ] {
+        let start = Instant::now();
+        let error = connect_with(&url, &options).await.unwrap_err();
+        let took = start.elapsed();
+        let in_time = Duration::from_millis(300)..Duration::from_secs(1);
+        assert!(in_time.contains(&took), "{url}: {took:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotSent);
+        let message = error.to_string();
+        assert!(message.contains("300ms") && message.contains("Connection refused"), "{message}");
+    }
+    // It is not an error without the option.
+    connect(&server.url()).await.unwrap();
+
+    let url = server.url();
+    let options = ConnectOptions::new().with_required_connection(Duration::from_secs(10));
+    let connecting = tokio::spawn(async move { connect_with(&url, &options).await });
+    sleep(Duration::from_millis(1_500)).await;
+    server.restart();
+    assert!(connecting.await.unwrap().unwrap().is_connected());
+
+    // It accepts connections, and does not reply.
+    server.pause();
+    let options = ConnectOptions::new().with_name("other");
+    let options = options.with_required_connection(Duration::from_millis(300));
+    let error = connect_with(&server.url(), &options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }

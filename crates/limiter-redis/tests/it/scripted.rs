@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Cost, Error, ErrorKind};
-use limiter_redis::{CallError, Fault, RedisLimiter};
+use limiter_redis::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient};
 use limiter_rig::log::Log;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -108,7 +108,7 @@ async fn serve(
 }
 
 /// Reads a command: an array of bulk strings.
-async fn command(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String>> {
+pub(crate) async fn command(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String>> {
     let mut line = String::new();
     reader.read_line(&mut line).await.ok()?;
     let mut words = Vec::new();
@@ -206,6 +206,29 @@ async fn a_reply_of_the_wrong_type_replaces_the_connection() {
     server.replies(Duration::ZERO, Reply::Admit);
     until_served(&limiter).await;
     assert!(server.connections() > 1);
+}
+
+/// Once the late reply of an earlier connection replaced the one that was made meanwhile.
+#[tokio::test]
+async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {
+    let server = Scripted::start().await;
+    let client = connect_here(&server.url()).await;
+    let call = ScriptCall::new("return 1", vec![b"key".to_vec()]);
+    let run = || Box::pin(client.run(&call, Duration::from_secs(5)));
+    server.replies(Duration::ZERO, Reply::Bytes("_\r\n"));
+    // Received with the reply to the next call, and read only after the connection was replaced.
+    let mut late = run();
+    assert!(futures::poll!(&mut late).is_pending());
+    assert_eq!(run().await.unwrap_err().fault(), Fault::InvalidReply);
+    server.replies(Duration::ZERO, Reply::Admit);
+    // Longer than the shortest time between two connections.
+    sleep(Duration::from_millis(150)).await;
+    assert!(run().await.is_ok());
+    assert_eq!(server.connections(), 2);
+    assert_eq!(late.await.unwrap_err().fault(), Fault::InvalidReply);
+    sleep(Duration::from_millis(150)).await;
+    assert!(run().await.is_ok());
+    assert_eq!(server.connections(), 2, "the later connection was replaced");
 }
 
 /// Once a hung connection was never noticed: whoever left took what was to be learned along.

@@ -8,7 +8,7 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Policy, Quota};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect, connect_with};
-use limiter_rig::server::Sentinels;
+use limiter_rig::server::{Sentinels, Server};
 use tokio::{task::yield_now, time::sleep};
 
 use crate::{faults::recover, limiter, patient};
@@ -136,6 +136,32 @@ async fn any_sentinel_of_the_address_will_do() {
     assert!(dead.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
     let limiter = patient(&set.url(), 1).await;
     assert!(recover(&limiter).await.0.is_admitted());
+}
+
+/// Once the last report of a dead sentinel kept a running process at the old primary, while a new process
+/// connected to the new one.
+#[tokio::test]
+async fn the_report_of_a_dead_sentinel_does_not_count() {
+    let set = Sentinels::start();
+    let [dying, staying] = [0, 1].map(|index| set.sentinel(index));
+    let (name, nodes) = (Sentinels::NAME, [dying.port(), staying.port()]);
+    let url = format!("redis-sentinel://127.0.0.1:{}?sentinelServiceName={name}", nodes[0]);
+    let limiter = limiter(&format!("{url}&node=127.0.0.1:{}", nodes[1]), 1_000).await;
+    let _ = recover(&limiter).await;
+
+    for sentinel in [dying, set.sentinel(2)] {
+        assert!(sentinel.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
+    }
+    let new = Server::start();
+    staying.command(&["SENTINEL", "REMOVE", name]).unwrap();
+    let port = new.port().to_string();
+    staying.command(&["SENTINEL", "MONITOR", name, "127.0.0.1", &port, "1"]).unwrap();
+    let start = Instant::now();
+    while new.command(&["EXISTS", "limiter:{skey}:test:gcra"]).unwrap() != ":1" {
+        assert!(start.elapsed() < Duration::from_secs(10), "the old primary is still used");
+        let _ = limiter.check("key").await;
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
     num::NonZeroU32,
     panic::{AssertUnwindSafe, catch_unwind},
     process::{self, Command},
-    sync::{Arc, Barrier, Mutex},
+    sync::{Arc, Barrier, Mutex, mpsc},
     task::{Context, Wake},
     thread,
     time::{Duration, Instant},
@@ -18,8 +18,13 @@ use std::{
 use fork::{Fork, fork};
 use futures::{executor::block_on, future::join_all};
 use limiter_core::ErrorKind;
-use limiter_redis::{ConnectOptions, RedisLimiter, ScriptClient, connect, connect_with};
-use limiter_rig::server::{self, Server};
+use limiter_redis::{
+    ConnectOptions, Connection, RedisLimiter, ScriptClient, connect, connect_with,
+};
+use limiter_rig::{
+    log::Log,
+    server::{self, Server},
+};
 use tokio::runtime::Builder;
 
 use crate::{daily, patient};
@@ -277,6 +282,65 @@ impl Wake for Panics {
     }
 }
 
+/// Ends the thread of a connection by a panic.
+async fn end_thread(client: &Connection) {
+    // Tokio catches a panic of a task, but not one of a waker.
+    drop(client.runtime().spawn(async {
+        let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
+        let waker = Arc::new(Panics).into();
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        Box::leak(Box::new(sleep));
+    }));
+    until("the thread ends", || threads() == 0).await;
+}
+
+/// Sets how much more memory this process can map, or removes the limit.
+fn limit_memory(more: Option<u64>) {
+    let limit =
+        more.map_or("unlimited".to_owned(), |more| (memory("VmSize") * 1_024 + more).to_string());
+    let (id, limit) = (process::id().to_string(), format!("--as={limit}:"));
+    let set = Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap();
+    assert!(set.success());
+}
+
+/// Less than the stack of a thread of connections.
+const TOO_LITTLE: u64 = 64 << 20;
+
+/// Once each check logged several lines.
+#[test]
+fn a_thread_that_is_not_started_again_is_logged_once() {
+    alone("a_thread_that_is_not_started_again_is_logged_once", || {
+        run(async {
+            let log = Log::start();
+            let server = Server::start();
+            let client = connect(&server.url()).await.unwrap();
+            let limiter = RedisLimiter::builder(client.clone(), daily(100));
+            let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+            assert!(limiter.check("key").await.unwrap().is_admitted());
+            end_thread(&client).await;
+            // Its stack is not freed, and the next thread would use it.
+            let (end, until_end) = mpsc::channel::<()>();
+            let another = thread::Builder::new().stack_size(128 << 20);
+            let another = another.spawn(move || until_end.recv()).unwrap();
+            limit_memory(Some(TOO_LITTLE));
+            for _ in 0..10 {
+                assert!(limiter.check("key").await.is_err());
+            }
+            limit_memory(None);
+            until("the thread starts", || client.is_connected()).await;
+            assert!(limiter.check("key").await.unwrap().is_admitted());
+            let lines = log.lines();
+            let of_thread = |level: &str| {
+                let is_its = |line: &&String| line.starts_with(level) && line.contains("thread of");
+                lines.iter().filter(is_its).count()
+            };
+            assert_eq!((of_thread("WARN"), of_thread("INFO")), (1, 1), "{lines:?}");
+            drop(end);
+            assert!(another.join().unwrap().is_err());
+        });
+    });
+}
+
 #[test]
 fn a_thread_that_panicked_is_started_again() {
     alone("a_thread_that_panicked_is_started_again", || {
@@ -293,14 +357,7 @@ fn a_thread_that_panicked_is_started_again() {
             server.pause();
             let mut under_way = Box::pin(leasing.check("key"));
             assert!(futures::poll!(&mut under_way).is_pending());
-            // Tokio catches a panic of a task, but not one of a waker.
-            drop(client.runtime().spawn(async {
-                let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
-                let waker = Arc::new(Panics).into();
-                assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-                Box::leak(Box::new(sleep));
-            }));
-            until("the thread ends", || threads() == 0).await;
+            end_thread(&client).await;
             server.resume();
             // Its request ended with the thread, and the next one is sent by another.
             assert!(under_way.await.is_err());
@@ -320,11 +377,7 @@ fn a_thread_that_panicked_is_started_again() {
 fn a_thread_that_does_not_start_is_an_error() {
     alone("a_thread_that_does_not_start_is_an_error", || {
         run(async {
-            // Less address space than a stack needs.
-            let (id, more) = (process::id().to_string(), 64 << 20);
-            let limit = format!("--as={}", memory("VmSize") * 1_024 + more);
-            let set = Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap();
-            assert!(set.success());
+            limit_memory(Some(TOO_LITTLE));
             let error = connect(&server::shared_url()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
         });

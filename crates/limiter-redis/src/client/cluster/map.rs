@@ -6,7 +6,7 @@ use fred::types::config::Server;
 
 use super::{
     member::Member,
-    ranges::{Range, SLOTS},
+    ranges::{SLOTS, Slots},
 };
 
 /// The node of each slot.
@@ -15,12 +15,14 @@ pub(crate) struct Map {
     /// By slot, if a node serves it.
     slots: Vec<Option<Arc<Member>>>,
     primaries: Vec<Arc<Member>>,
+    /// That of [`Slots`], by which maps are compared.
+    pub(crate) epoch: u64,
 }
 
 impl Map {
-    pub(crate) fn new(ranges: &[Range], member: impl Fn(&Server) -> Arc<Member>) -> Self {
-        let mut map = Self { slots: vec![None; SLOTS], primaries: Vec::new() };
-        for range in ranges {
+    pub(crate) fn new(said: &Slots, member: impl Fn(&Server) -> Arc<Member>) -> Self {
+        let mut map = Self { slots: vec![None; SLOTS], primaries: Vec::new(), epoch: said.epoch };
+        for range in &said.ranges {
             let primary = member(&range.primary);
             for slot in map.slots.get_mut(range.first..=range.last).unwrap_or_default() {
                 *slot = Some(Arc::clone(&primary));

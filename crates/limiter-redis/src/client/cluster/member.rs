@@ -9,14 +9,17 @@ use fred::types::{Value, config::Server};
 
 use tokio::runtime::Handle;
 
-use super::ranges::{self, Range};
-use crate::client::{
-    command::{self, Command},
-    fred::{
-        node::Node,
-        start::{NodeSettings, Reconnect},
+use super::ranges::{self, Slots};
+use crate::{
+    call::faults::{CallError, Fault},
+    client::{
+        command::{self, Command},
+        fred::{
+            node::Node,
+            start::{NodeSettings, Reconnect},
+        },
+        outage_log::OutageLog,
     },
-    outage_log::OutageLog,
 };
 
 /// A node of a cluster.
@@ -101,16 +104,27 @@ impl Member {
         })
     }
 
-    /// Returns which nodes serve which slots, or why this node does not say.
-    pub(crate) async fn slots(&self, within: Duration) -> Result<Vec<Range>, String> {
-        let arguments = vec![Value::from_static_str("SLOTS")];
-        let command = Command { name: "CLUSTER", arguments };
-        match self.node.send(None, command, within).await {
-            Ok(reply) => ranges::read(&reply, &self.server.host).ok_or_else(|| {
-                format!("{} returned no slots: {}", self.name, command::quoted(&reply))
-            }),
-            Err(error) => Err(error.to_string()),
-        }
+    /// Returns which nodes serve which slots, or why this node does not say. Each of two commands has a reply
+    /// `within` that time.
+    pub(crate) async fn slots(&self, within: Duration) -> Result<Slots, String> {
+        let reply = self.cluster("SLOTS", within).await.map_err(|error| error.to_string())?;
+        let ranges = ranges::read(&reply, &self.server.host).ok_or_else(|| {
+            format!("{} returned no slots: {}", self.name, command::quoted(&reply))
+        })?;
+        let epoch = match self.cluster("NODES", within).await {
+            Ok(reply) => ranges::epoch(&reply),
+            Err(error) if matches!(error.fault(), Fault::NoReply | Fault::NotSent) => {
+                return Err(error.to_string());
+            }
+            // The user may not call it.
+            Err(_) => 0,
+        };
+        Ok(Slots { epoch, ranges })
+    }
+
+    async fn cluster(&self, what: &'static str, within: Duration) -> Result<Value, CallError> {
+        let arguments = vec![Value::from_static_str(what)];
+        self.node.send(None, Command { name: "CLUSTER", arguments }, within).await
     }
 }
 

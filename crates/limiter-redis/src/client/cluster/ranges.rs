@@ -5,6 +5,15 @@ use fred::types::{Value, config::Server};
 /// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
+/// Which nodes serve which slots, as one node says it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// The highest configuration epoch of the nodes, which grows when a primary takes slots of another one. It is
+    /// 0 if the node does not say.
+    pub(super) epoch: u64,
+    pub(super) ranges: Vec<Range>,
+}
+
 /// Slots that one primary serves, from the reply to `CLUSTER SLOTS`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -32,6 +41,13 @@ fn range_of(range: &Value, source: &str) -> Option<Range> {
     }
     let primary = server(primary, source)?;
     Some(Range { first, last, primary })
+}
+
+/// Reads the highest configuration epoch from the reply to `CLUSTER NODES`: the seventh word of each line.
+pub(crate) fn epoch(reply: &Value) -> u64 {
+    let text = reply.as_str().unwrap_or_default();
+    let epochs = text.lines().filter_map(|line| line.split(' ').nth(6)?.parse().ok());
+    epochs.max().unwrap_or_default()
 }
 
 fn server(node: &Value, source: &str) -> Option<Server> {
@@ -67,6 +83,16 @@ mod tests {
                 Range { first: 101, last: 16_383, primary: Server::new("source", 3) },
             ]
         );
+    }
+
+    #[test]
+    fn the_highest_epoch_of_a_node_is_that_of_the_map() {
+        let lines = "a1 10.0.0.1:1@10001,host myself,master - 0 0 9 connected 0-100 [7->-a2]\n\
+                     a2 10.0.0.2:2@10002 master - 0 1719 12 connected 101-16383\n\
+                     a3 10.0.0.3:3@10003 slave,fail? a2 1719 1719 3 disconnected\n";
+        assert_eq!(epoch(&lines.into()), 12);
+        assert_eq!(epoch(&"".into()), 0);
+        assert_eq!(epoch(&Value::Null), 0);
     }
 
     #[test]

@@ -14,13 +14,14 @@ use tokio::runtime::Handle;
 use super::{
     map::Map,
     member::{Member, Members},
+    ranges::Slots,
 };
 use crate::{
     call::faults::{CallError, Fault},
     client::{
         ScriptCall, ScriptReply,
         command::Command,
-        fred::start::{ASKING, NodeSettings, PATIENCE, RECONNECT_DELAY},
+        fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
         outage_log::OutageLog,
     },
 };
@@ -65,8 +66,8 @@ impl Cluster {
         })
     }
 
-    /// Waits until the slots are known and their nodes are connected, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits until the slots are known and their nodes are connected, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let mut trouble = None;
         let connected = async {
             while let Err(why) = self.refresh().await {
@@ -74,12 +75,13 @@ impl Cluster {
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
             trouble = None;
+            self.log.ends();
             // Waits as long for a node that is unreachable.
             for member in self.primaries() {
-                member.node.connected().await;
+                member.node.connected(within).await;
             }
         };
-        drop(tokio::time::timeout(PATIENCE, connected).await);
+        drop(tokio::time::timeout(within, connected).await);
         if let Some(why) = trouble {
             self.log.begins(&why);
         }
@@ -133,6 +135,11 @@ impl Cluster {
         self.read().primary(redis_keyslot(key))
     }
 
+    /// Returns why no node is known.
+    pub(crate) fn not_connected(&self) -> String {
+        self.log.not_connected()
+    }
+
     /// Returns the nodes that serve slots.
     pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
         self.read().primaries()
@@ -164,28 +171,51 @@ impl Cluster {
         }));
     }
 
-    /// Asks the nodes one after the other until one returns the slots, or returns the last error.
+    /// Asks the nodes one after the other until one returns slots that are not older than those in use, or
+    /// returns the last error.
+    ///
+    /// Older ones, such as those of a partitioned node, count if all other nodes return older ones too or
+    /// fail: the epochs of a cluster that is created again begin anew.
     async fn refresh(&self) -> Result<(), String> {
         let mut known = self.primaries();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
         known.rotate_left(first);
         known.retain(|member| member.node.is_connected());
-        let mut result = Err("no node of the cluster is known".to_owned());
-        for member in known.into_iter().chain(self.members.seeds()) {
+        let is_known = |seed: &Arc<Member>| known.iter().any(|member| Arc::ptr_eq(member, seed));
+        let seeds = self.members.seeds().filter(|seed| !is_known(seed));
+        let epoch = self.read().epoch;
+        let mut newest: Option<Slots> = None;
+        let mut trouble = "no node of the cluster is known".to_owned();
+        for member in known.iter().cloned().chain(seeds) {
             match member.slots(SLOTS_TIMEOUT).await {
-                Ok(ranges) => {
-                    let member = |server: &Server| self.members.get(server);
-                    let map = Map::new(&ranges, member);
-                    *self.write() = map;
-                    self.members.forget_unused();
-                    result = Ok(());
-                    break;
+                Ok(slots) => {
+                    let is_older = slots.epoch < epoch;
+                    if newest.as_ref().is_none_or(|newest| newest.epoch < slots.epoch) {
+                        newest = Some(slots);
+                    }
+                    if !is_older {
+                        break;
+                    }
                 }
-                Err(why) => result = Err(why),
+                Err(why) => trouble = why,
             }
         }
+        // So that a node that serves no slot any more is not in use.
+        drop(known);
+        let result = newest.map(|slots| self.replace(epoch, &slots)).ok_or(trouble);
         *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         result
+    }
+
+    /// Replaces the map of `epoch`, unless another refresh has replaced it by a newer one than `slots`.
+    fn replace(&self, epoch: u64, slots: &Slots) {
+        let new = Map::new(slots, |server| self.members.get(server));
+        let mut map = self.write();
+        if map.epoch <= epoch.max(slots.epoch) {
+            *map = new;
+        }
+        drop(map);
+        self.members.forget_unused();
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Map> {

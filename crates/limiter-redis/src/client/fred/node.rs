@@ -76,10 +76,10 @@ impl Node {
         Self { name, runtime, settings, reconnect, log, current: Arc::new(Mutex::new(current)) }
     }
 
-    /// Waits for the connection, at most a second.
-    pub(crate) async fn connected(&self) {
+    /// Waits for the connection, for `within` at most.
+    pub(crate) async fn connected(&self, within: Duration) {
         let client = self.lock().started.client.clone();
-        drop(timeout(PATIENCE, client.wait_for_connect()).await);
+        drop(timeout(within, client.wait_for_connect()).await);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -93,6 +93,27 @@ impl Node {
         command: Command,
         within: Duration,
     ) -> Result<Value, CallError> {
+        self.exchange(first, command, within, Ok).await
+    }
+
+    /// Sends a script call once, and returns its reply. A reply of a wrong type replaces the connection.
+    pub(crate) async fn run(
+        &self,
+        first: Option<&'static str>,
+        call: Command,
+        within: Duration,
+    ) -> Result<ScriptReply, CallError> {
+        self.exchange(first, call, within, command::reply).await
+    }
+
+    /// Sends a command once, and notes the outcome for the connection that it was sent by.
+    async fn exchange<T>(
+        &self,
+        first: Option<&'static str>,
+        command: Command,
+        within: Duration,
+        read: impl FnOnce(Value) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         let start = Instant::now();
         let Some((client, number, patient_until)) = self.client() else {
             return Err(self.not_connected());
@@ -110,21 +131,10 @@ impl Node {
             drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
         };
         let result = start::send(&client, first, command, left).await;
-        let result = result.map_err(|error| classify(error, &self.name));
+        let result = result.map_err(|error| classify(error, &self.name)).and_then(read);
         let fault = result.as_ref().err().map(CallError::fault);
         self.note(number, start, fault);
         result
-    }
-
-    /// Sends a script call once, and returns its reply. A reply of a wrong type replaces the connection.
-    pub(crate) async fn run(
-        &self,
-        first: Option<&'static str>,
-        call: Command,
-        within: Duration,
-    ) -> Result<ScriptReply, CallError> {
-        let reply = command::reply(self.send(first, call, within).await?);
-        reply.inspect_err(|_| self.lock().must_be_replaced = true)
     }
 
     fn not_connected(&self) -> CallError {
