@@ -36,7 +36,7 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 12] = [
+const FUNCTIONS: [(&str, &str); 13] = [
     ("clock", CLOCK),
     ("granted", include_str!("scripts/functions/granted.lua")),
     ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
@@ -48,6 +48,7 @@ const FUNCTIONS: [(&str, &str); 12] = [
     ("log", include_str!("scripts/functions/log.lua")),
     ("log_text", include_str!("scripts/functions/log_text.lua")),
     ("log_take", include_str!("scripts/functions/log_take.lua")),
+    ("log_write", include_str!("scripts/functions/log_write.lua")),
     ("log_refund", include_str!("scripts/functions/log_refund.lua")),
 ];
 
