@@ -16,10 +16,10 @@
 --         { reset, left, delay, now, mark }   reserved; the entry is at now + mark
 --         { 0, wait, reset, left }            refused, or a peek; a wait of -1 is for ever
 --         { ..., text }                       the error of PTTL or PEXPIRE, so that the expiry is not set anew
---         text                                the error of LRANGE, or of PEXPIRE on a new key; nothing is charged
+--         text                                the error of another command, or of PEXPIRE on a new key; nothing is charged
 -- Costs   TIME; for each key LRANGE, and twice if three entries have ended; if admitted LSET and PEXPIRE, RPUSH in a new
---         slot, and LTRIM if entries have ended; else PTTL. A check that is not a usual one takes LLEN too, and LINDEX
---         for each step of a binary search
+--         slot, and LTRIM if entries have ended; else PTTL. A check that is not a usual one takes LLEN too, LINDEX for
+--         each step of a binary search, and among several keys LLEN and LINDEX once more
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -34,6 +34,28 @@ local function restore_expiry(key, micros)
     command, ttl = 'PEXPIRE', redis.pcall('PEXPIRE', key, math.ceil(micros / 1000) + 1)
   end
   return type(ttl) == 'table' and command .. ': ' .. ttl.err or nil
+end
+
+-- Writes the newest entry of a log in place of element `place`, which becomes element 0, and pushes the one before it, if
+-- any. Returns the error of the command that failed, if any; then what counts is what counted before: `replaced` is the
+-- element at `place`, and `before` the first one. Each undo is by LSET, which the user may call if it is reached.
+local function log_write(key, place, newest, replaced, before, pushed)
+  local reply = redis.pcall('LSET', key, place, newest)
+  if reply.err then
+    return 'LSET: ' .. reply.err
+  end
+  if place ~= 0 then
+    reply = redis.pcall('LTRIM', key, place, -1)
+    if reply.err then
+      redis.call('LSET', key, place, replaced)
+      return 'LTRIM: ' .. reply.err
+    end
+  end
+  reply = pushed and redis.pcall('RPUSH', key, pushed)
+  if type(reply) == 'table' then
+    redis.call('LSET', key, 0, before)
+    return 'RPUSH: ' .. reply.err
+  end
 end
 
 -- Checks a list of any kind. This takes twice as long as the lines for the usual one, which are below.
@@ -210,7 +232,18 @@ local function check_other(key, list, limit, cost, within)
   end
 
   local first, failed = table.remove(list, 1), nil
+  if first and #KEYS > 1 then
+    -- An error of these commands further down would end the script after other keys have been charged.
+    local length, element = redis.pcall('LLEN', key), redis.pcall('LINDEX', key, 0)
+    if type(length) == 'table' then
+      return 'LLEN: ' .. length.err
+    elseif type(element) == 'table' then
+      return 'LINDEX: ' .. element.err
+    end
+  end
   local log = log_read(first, list, limit, first and key)
+  -- If a charge fails, the repair of a damaged log stays.
+  local before = log.is_damaged and log_head(log) or first
   local fits = log_fits(log, limit, cost, now)
   local is_admitted = cost > 0 and fits <= now + (within or 0)
   if is_admitted then
@@ -219,23 +252,23 @@ local function check_other(key, list, limit, cost, within)
   local reset, left = log_usage(log, limit)
   local lasts = math.max(log_end(log, log, log.at) - now, 0)
   if is_admitted and not first then
-    redis.call('RPUSH', key, log_head(log))
+    local pushed = redis.pcall('RPUSH', key, log_head(log))
+    failed = type(pushed) == 'table' and 'RPUSH: ' .. pushed.err or nil
   elseif is_admitted or log.is_damaged then
     -- The last ended entry becomes element 0.
-    redis.call('LTRIM', key, log.dropped, -1)
-    redis.call('LSET', key, 0, log_head(log))
+    local replaced = log.dropped == 0 and first or redis.call('LINDEX', key, log.dropped)
+    failed = log_write(key, log.dropped, log_head(log), replaced, before, log.pushed)
+  end
+  if failed then
+    return failed
+  elseif is_admitted or log.is_damaged then
+    local expiry = redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
+    failed = type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil
   elseif first then
     failed = restore_expiry(key, lasts)
   end
-  if log.pushed then
-    redis.call('RPUSH', key, log.pushed)
-  end
-  if is_admitted or log.is_damaged then
-    local expiry = redis.pcall('PEXPIRE', key, math.ceil(lasts / 1000) + 1)
-    failed = type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil
-  end
-  if failed and not first then
-    redis.call('DEL', key)
+  -- An entry that can't be deleted again is a charge.
+  if failed and not first and type(redis.pcall('DEL', key)) == 'number' then
     return failed
   elseif is_admitted and within then
     return { reset, left, fits - now, now, log.at - now, failed }
@@ -268,17 +301,14 @@ for i, key in ipairs(KEYS) do
     at, count, total, most = at + 0, count + 0, total + 0, most + 0
     local counted = total - first_total + first_count
     if cost > 0 and counted + cost <= most then
-      if n > 2 then
-        -- The last ended entry becomes element 0, which is written next.
-        redis.call('LTRIM', key, n - 2, -1)
-      end
       local is_in_slot, reset = at >= now - now % slot, span - now % slot
-      redis.call('LSET', key, 0, string.format('%d %d %d', now, is_in_slot and count + cost or cost, total + cost) .. quota)
-      if not is_in_slot then
-        redis.call('RPUSH', key, newest)
+      local head = string.format('%d %d %d', now, is_in_slot and count + cost or cost, total + cost) .. quota
+      -- The last ended entry becomes element 0.
+      reply = log_write(key, n - 2, head, list[n - 1], list[1], not is_in_slot and newest)
+      if not reply then
+        local expiry = redis.pcall('PEXPIRE', key, math.ceil(reset / 1000) + 1)
+        reply = { reset, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
       end
-      local expiry = redis.pcall('PEXPIRE', key, math.ceil(reset / 1000) + 1)
-      reply = { reset, most - counted - cost, type(expiry) == 'table' and 'PEXPIRE: ' .. expiry.err or nil }
     elseif cost <= most and counted - first_count + cost <= most then
       local wait, reset = counted + cost > most and ends - now or 0, at - at % slot + span - now
       reply = { 0, wait, reset, math.max(most - counted, 0), restore_expiry(key, reset) }

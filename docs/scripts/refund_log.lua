@@ -6,7 +6,7 @@
 -- Reply   how many permits came back. Before the moment that the charge was made for, all of them or none. None if the
 --         log has more than 1,000 later entries.
 -- Costs   TIME, LRANGE and LLEN; LINDEX for each step of a binary search; if permits came back LINDEX and LSET for each
---         later entry, LTRIM and LSET, or DEL if none counts any more
+--         later entry, LSET and twice LTRIM, or DEL if none counts any more
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -142,10 +142,13 @@ local permits, first = log_refund(log, limit, charge, is_early and charge.cost o
 if permits > 0 and log.count == 0 then
   redis.call('DEL', key)
 elseif permits > 0 then
+  -- Changes nothing, and fails before anything is written if the user may not call it.
+  redis.call('LTRIM', key, 0, -1)
   for n = first, log.length do
     redis.call('LSET', key, n, log_element(log.older[n]))
   end
+  -- The last ended entry becomes element 0.
+  redis.call('LSET', key, log.dropped, log_head(log))
   redis.call('LTRIM', key, log.dropped, log.length)
-  redis.call('LSET', key, 0, log_head(log))
 end
 return permits

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{fs, path::PathBuf};
+use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use limiter_core::Policy;
@@ -71,7 +71,7 @@ pub(crate) enum Command {
 pub(crate) struct Target {
     /// A stored key, as SCAN shows it, or with --name a subject. `-` reads it from the standard input
     #[arg(value_name = "KEY|SUBJECT")]
-    pub(crate) target: String,
+    pub(crate) target: OsString,
     /// How the program passes the subject
     #[arg(long, value_enum, default_value_t = Kind::Text, requires = "name")]
     pub(crate) kind: Kind,

@@ -9,7 +9,7 @@ use crate::{
     arguments::{Server, Target},
     read::{READ, Stored, WITHIN, invalid, time},
     state::{Field, State, decode},
-    target::{self, Found, Targets},
+    target::{self, Found, REPLACED, Targets},
     words,
 };
 
@@ -18,7 +18,8 @@ const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1]) }";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let Targets { keys, searched, note } = target::find(server, &connection, target).await?;
+    let Targets { keys, searched, note, may_be_replaced } =
+        target::find(server, &connection, target).await?;
     let mut read = Vec::new();
     for found in keys {
         let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
@@ -27,8 +28,16 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         read.push((found, stored, now));
     }
     // Of the address and the network of an IPv6 client, only one may be stored.
-    if read.iter().any(|(_, stored, _)| stored.exists()) {
+    let is_found = read.iter().any(|(_, stored, _)| stored.exists());
+    if is_found {
         read.retain(|(_, stored, _)| stored.exists());
+    } else if may_be_replaced {
+        let text = format!("PROBLEM: {REPLACED}");
+        return Ok(Outcome {
+            text,
+            json: json!({ "keys": [], "problem": REPLACED }),
+            has_problem: true,
+        });
     }
     let explained: Vec<_> =
         read.iter().map(|(found, stored, now)| explained(found, stored, *now)).collect();
@@ -67,7 +76,7 @@ fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
     };
     let has_problem = problem.is_some() || states.iter().any(|state| state.problem.is_some());
 
-    let key = String::from_utf8_lossy(key);
+    let key = words::text(key);
     let mut text = format!("{key}\n");
     let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
     line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));

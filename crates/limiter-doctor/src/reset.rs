@@ -7,17 +7,19 @@ use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
     read::{WITHIN, invalid},
-    target::{self, Found, Targets},
+    target::{self, Found, REPLACED, Targets},
+    words,
 };
 
 const RESET: &str = "return redis.call('DEL', KEYS[1])";
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
-    let Targets { keys, searched, note } = target::find(server, &connection, target).await?;
+    let Targets { keys, searched, note, may_be_replaced } =
+        target::find(server, &connection, target).await?;
     let (mut deleted, mut missing) = (Vec::new(), Vec::new());
     for Found { key, .. } in keys {
-        let shown = String::from_utf8_lossy(&key).into_owned();
+        let shown = words::text(&key);
         let reply = connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await?;
         match reply {
             ScriptReply::Integer(0) => missing.push(shown),
@@ -30,6 +32,8 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         deleted
             + "The subject is fresh. A process that has cached a denial refuses it for at most one more \
                second.\n"
+    } else if may_be_replaced {
+        REPLACED.to_owned()
     } else if searched.is_empty() {
         format!("Nothing is stored at {}, so nothing was deleted.\n", missing.join(" and "))
     } else {

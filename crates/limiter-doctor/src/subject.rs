@@ -5,6 +5,8 @@ use std::fmt;
 use limiter_redis::state::{Family, UnknownFamily};
 use serde_json::{Value, json};
 
+use crate::words;
+
 /// The parts of a stored key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StoredKey {
@@ -31,15 +33,15 @@ pub(crate) enum Subject {
 
 impl StoredKey {
     /// Returns the parts of a key, `None` if no limiter has such keys.
-    pub(crate) fn parse(key: &str) -> Option<Self> {
-        let (prefix, rest) = key.split_once(":{")?;
-        let (subject, rest) = rest.split_once("}:")?;
-        let (name, families) = rest.split_once(':')?;
+    pub(crate) fn parse(key: &[u8]) -> Option<Self> {
+        let (prefix, rest) = split_once(key, b":{")?;
+        let (subject, rest) = split_once(rest, b"}:")?;
+        let (name, families) = split_once(rest, b":")?;
         Some(Self {
             prefix: unescaped(prefix),
             subject: Subject::parse(subject)?,
             name: unescaped(name),
-            families: families.to_owned(),
+            families: words::text(families),
         })
     }
 
@@ -60,18 +62,17 @@ impl StoredKey {
 }
 
 impl Subject {
-    fn parse(encoding: &str) -> Option<Self> {
-        let mut characters = encoding.chars();
-        let tag = characters.next()?;
-        let rest = characters.as_str().to_owned();
+    fn parse(encoding: &[u8]) -> Option<Self> {
+        let (tag, rest) = encoding.split_first()?;
+        let text = words::text(rest);
         Some(match tag {
-            's' => Self::Text(rest),
-            'b' => Self::Bytes(rest),
-            'i' => Self::Integer(rest),
-            'a' => Self::Address(rest),
-            't' => Self::Tuple(parts(&rest)?),
-            '#' => Self::Digest(rest),
-            '@' => Self::KeyedDigest(rest),
+            b's' => Self::Text(text),
+            b'b' => Self::Bytes(text),
+            b'i' => Self::Integer(text),
+            b'a' => Self::Address(text),
+            b't' => Self::Tuple(parts(rest)?),
+            b'#' => Self::Digest(text),
+            b'@' => Self::KeyedDigest(text),
             _ => return None,
         })
     }
@@ -122,22 +123,30 @@ impl fmt::Display for Subject {
 }
 
 /// Returns the parts of a tuple, each after its length and a colon.
-fn parts(text: &str) -> Option<Vec<Subject>> {
-    let (mut parts, mut rest) = (Vec::new(), text);
+fn parts(encoding: &[u8]) -> Option<Vec<Subject>> {
+    let (mut parts, mut rest) = (Vec::new(), encoding);
     while !rest.is_empty() {
-        let (length, after) = rest.split_once(':')?;
-        let (part, after) = after.split_at_checked(length.parse().ok()?)?;
+        let (length, after) = split_once(rest, b":")?;
+        let length = str::from_utf8(length).ok()?.parse().ok()?;
+        let (part, after) = after.split_at_checked(length)?;
         parts.push(Subject::parse(part)?);
         rest = after;
     }
     Some(parts)
 }
 
+/// Returns what is before and after the first place of some bytes.
+fn split_once<'a>(all: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let place = all.windows(separator.len()).position(|window| window == separator)?;
+    let (before, rest) = all.split_at_checked(place)?;
+    Some((before, rest.strip_prefix(separator)?))
+}
+
 /// Returns a prefix or a name without the escapes of `:`, `%`, `{` and `}`.
-fn unescaped(text: &str) -> String {
+fn unescaped(bytes: &[u8]) -> String {
     [("%3A", ":"), ("%7B", "{"), ("%7D", "}"), ("%25", "%")]
         .iter()
-        .fold(text.to_owned(), |text, (escape, character)| text.replace(escape, character))
+        .fold(words::text(bytes), |text, (escape, character)| text.replace(escape, character))
 }
 
 #[cfg(test)]
@@ -146,7 +155,7 @@ mod tests {
 
     #[test]
     fn stored_keys_are_read_back() {
-        let key = StoredKey::parse("a%3Ab:{t6:salice2:i7}:%25api:gcra+sliding-log.2").unwrap();
+        let key = StoredKey::parse(b"a%3Ab:{t6:salice2:i7}:%25api:gcra+sliding-log.2").unwrap();
         let parts = vec![Subject::Text("alice".to_owned()), Subject::Integer("7".to_owned())];
         assert_eq!(
             key,
@@ -160,14 +169,21 @@ mod tests {
         assert_eq!(key.subject.to_string(), "(\"alice\", 7)");
         assert_eq!(key.algorithms(), "gcra+sliding-log");
         assert_eq!(key.families(), Ok(vec![Family::Gcra, Family::SlidingLog]));
-        let old = StoredKey::parse("limiter:{salice}:api:gcra+sliding-log").unwrap();
+        let old = StoredKey::parse(b"limiter:{salice}:api:gcra+sliding-log").unwrap();
         assert_eq!((old.families(), old.algorithms()), (Err(UnknownFamily::Older), old.families));
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_escaped() {
+        let key = StoredKey::parse(b"limiter:{t4:b\xffa\xc33:i12}:api:gcra").unwrap();
+        let bytes = Subject::Bytes("\\xffa\\xc3".to_owned());
+        assert_eq!(key.subject, Subject::Tuple(vec![bytes, Subject::Integer("12".to_owned())]));
     }
 
     #[test]
     fn other_keys_are_refused() {
         for key in ["", "limiter", "limiter:{}:api:gcra", "limiter:{salice}:api", "a:{t9:x}:b:c"] {
-            assert_eq!(StoredKey::parse(key), None, "{key}");
+            assert_eq!(StoredKey::parse(key.as_bytes()), None, "{key}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use limiter_core::{Key, Policy};
-use limiter_redis::{CallError, Connection, Fault, ScriptClient as _, ScriptReply};
+use limiter_redis::{CallError, Connection, Fault, ScriptCall, ScriptClient as _, ScriptReply};
 
 use crate::{
     Failure,
@@ -14,11 +14,28 @@ use crate::{
     arguments::{Kind, Server, Target},
     read::{WITHIN, invalid, text},
     subject::StoredKey,
-    top::escaped,
+    words,
 };
 
-/// How many keys are asked for at once.
-const PAGE: &str = "1000";
+/// Returns the next cursor and the families of the keys that begin as a key does, of a page of 1,000 keys. The key is in
+/// `KEYS` for the node of its slot, or an argument for the node that runs the script.
+const SEARCH: &str = r"
+local begin = string.match(KEYS[1] or ARGV[2], '^.*:')
+local pattern = string.gsub(begin, '[*?%[%]\\^]', '\\%0') .. '*'
+local page = redis.call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', 1000)
+local found = { page[1] }
+for _, key in ipairs(page[2]) do
+  if string.sub(key, 1, #begin) == begin then
+    found[#found + 1] = string.sub(key, #begin + 1)
+  end
+end
+return found
+";
+
+/// Why nothing may be found where a subject or a key is given as it was shown.
+pub(crate) const REPLACED: &str = "Nothing is stored. The argument contains U+FFFD or an escape such as \\xff, by which \
+                                   bytes are shown that are not UTF-8: give the bytes themselves, such as \
+                                   \"$(printf 'limiter:{b\\377}:api:gcra')\".\n";
 
 /// A stored key and its parts.
 pub(crate) struct Found {
@@ -36,6 +53,8 @@ pub(crate) struct Targets {
     pub(crate) searched: Vec<String>,
     /// A line on how the subject is read; empty if it is read as it is given.
     pub(crate) note: String,
+    /// Whether the argument has characters that stand for bytes that are not UTF-8 where such a key is shown.
+    pub(crate) may_be_replaced: bool,
 }
 
 /// Returns the keys that the arguments mean. Without a quota, the algorithms of a policy are not known, so
@@ -45,25 +64,30 @@ pub(crate) async fn find(
     connection: &Connection,
     target: &Target,
 ) -> Result<Targets, Failure> {
-    let text = match target.target.as_str() {
-        "-" => from_stdin()?,
-        text => text.to_owned(),
+    let given = match target.target.as_encoded_bytes() {
+        b"-" => from_stdin()?,
+        bytes => bytes.to_owned(),
     };
+    let is_key = target.policy.name.is_none();
+    let may_be_replaced = str::from_utf8(&given)
+        .is_ok_and(|text| text.contains('\u{fffd}') || is_key && has_escape(text));
+    let mut targets =
+        Targets { keys: Vec::new(), searched: Vec::new(), note: String::new(), may_be_replaced };
     let Some(name) = &target.policy.name else {
-        let keys = vec![Found::of(text.into_bytes(), server, target)?];
-        return Ok(Targets { keys, searched: Vec::new(), note: String::new() });
+        targets.keys.push(Found::of(given, server, target)?);
+        return Ok(targets);
     };
-    if !target.secret && StoredKey::parse(&text).is_some() {
+    if !target.secret && StoredKey::parse(&given).is_some() {
         let message = "it is a stored key, which has a name already; leave out --name";
-        return Err(Failure::Usage(format!("invalid subject {text:?}: {message}")));
+        return Err(invalid_subject(&given, message));
     }
     if target.secret && !server.has_key_secret()? {
         let message = "the subject is a secret, whose key is a keyed digest: give the shared secret by \
                        --key-secret-file or LIMITER_KEY_SECRET";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let (subjects, note) = subjects(&text, target)?;
-    let mut targets = Targets { keys: Vec::new(), searched: Vec::new(), note };
+    let (subjects, note) = subjects(given, target)?;
+    targets.note = note;
     if let Some(policy) = target.policy.with_quotas(name)? {
         let limiter = server.limiter(connection, policy)?;
         for subject in subjects {
@@ -73,22 +97,22 @@ pub(crate) async fn find(
     }
     let limiter = server.limiter(connection, Policy::parse(name, "1/s")?)?;
     for subject in subjects {
-        let any = limiter.stored_key(subject)?;
-        let begin = String::from_utf8_lossy(&any);
-        let begin = begin.rsplit_once(':').map_or("", |(begin, _)| begin).to_owned() + ":";
-        for key in search(connection, &any, &(escaped(&begin) + "*")).await? {
-            targets.keys.push(Found::of(key.into_bytes(), server, target)?);
+        let mut begin = limiter.stored_key(subject)?;
+        begin.truncate(begin.iter().rposition(|byte| *byte == b':').map_or(0, |colon| colon + 1));
+        for families in search(connection, &begin).await? {
+            let key = [begin.as_slice(), families.as_bytes()].concat();
+            targets.keys.push(Found::of(key, server, target)?);
         }
-        targets.searched.push(begin);
+        targets.searched.push(words::text(&begin));
     }
     Ok(targets)
 }
 
 impl Found {
     fn of(key: Vec<u8>, server: &Server, target: &Target) -> Result<Self, Failure> {
-        let shown = String::from_utf8_lossy(&key).into_owned();
+        let shown = words::text(&key);
         let usage = |message: String| Err(Failure::Usage(message));
-        let Some(parts) = StoredKey::parse(&shown) else {
+        let Some(parts) = StoredKey::parse(&key) else {
             return usage(format!(
                 "invalid key {shown:?}: no limiter has such keys; give a key as SCAN shows it, such as \
                  \"limiter:{{salice}}:api:gcra\", or a subject and the --name of its policy"
@@ -106,57 +130,79 @@ impl Found {
     }
 }
 
-/// Returns the keys that match a pattern, of the server that has the slot of `key`.
-async fn search(
-    connection: &Connection,
-    key: &[u8],
-    pattern: &str,
-) -> Result<BTreeSet<String>, Failure> {
-    let owner = connection.server_of(key);
-    let is_cluster = !connection.takes_many_keys();
-    let is_owner = |name: &str| match &owner {
-        Some((_, owner)) => **owner == *name,
-        None => !is_cluster,
-    };
-    let Some(server) = connection.servers().into_iter().find(|server| is_owner(server.name()))
-    else {
+/// Returns the families of the keys that begin so, on the node that serves their slot, or on both while it is migrated.
+async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String>, Failure> {
+    // No limiter has this key, so a node from which the slot is migrated redirects the call.
+    let key = [begin, b"-"].concat();
+    let mut families = BTreeSet::new();
+    let owner = connection.server_of(&key);
+    if owner.is_none() && !connection.takes_many_keys() {
         let message = "no known node of the cluster serves the slot of the subject's keys";
         return Err(CallError::new(Fault::NotSent, message).into());
-    };
-    let (mut cursor, mut keys) = ("0".to_owned(), BTreeSet::new());
+    }
+    let mut call = ScriptCall::new(SEARCH, vec![key.clone()]);
+    call.arguments = vec![0];
     loop {
-        let arguments = [&cursor, "MATCH", pattern, "COUNT", PAGE];
-        let reply = server.send("SCAN", &arguments, WITHIN).await?;
-        let (next, page) = page(&reply).ok_or_else(|| invalid(&reply))?;
-        keys.extend(page);
-        if next == "0" {
-            return Ok(keys);
+        let reply = connection.run(&call, WITHIN).await?;
+        let cursor = page(&reply, &mut families).and_then(|cursor| cursor.parse().ok());
+        match cursor.ok_or_else(|| invalid(&reply))? {
+            0 => break,
+            cursor => call.arguments = vec![cursor],
         }
-        cursor = next;
+    }
+    let Some((_, owner)) = connection.server_of(&key) else { return Ok(families) };
+    let is_owner = |server: &limiter_redis::Server| *server.name() == *owner;
+    let Some(server) = connection.servers().into_iter().find(is_owner) else { return Ok(families) };
+    let probe = [b"return 1", &b"1"[..], &key];
+    match server.send("EVAL", &probe, WITHIN).await {
+        // The slot is migrated from this node, which has the keys that are not migrated yet.
+        Err(error) if error.fault() == Fault::Redirected => {}
+        Err(error) => return Err(error.into()),
+        Ok(_) => return Ok(families),
+    }
+    let mut cursor = "0".to_owned();
+    loop {
+        let arguments = [SEARCH.as_bytes(), b"0", cursor.as_bytes(), &key];
+        let reply = server.send("EVAL", &arguments, WITHIN).await?;
+        cursor = page(&reply, &mut families).ok_or_else(|| invalid(&reply))?;
+        if cursor == "0" {
+            return Ok(families);
+        }
     }
 }
 
-/// Returns the next cursor and the keys in a reply to `SCAN`.
-fn page(reply: &ScriptReply) -> Option<(String, Vec<String>)> {
+/// Adds the families in a reply to [`SEARCH`], and returns the next cursor.
+fn page(reply: &ScriptReply, families: &mut BTreeSet<String>) -> Option<String> {
     let ScriptReply::Array(parts) = reply else { return None };
-    let [cursor, ScriptReply::Array(keys)] = parts.as_slice() else { return None };
-    Some((text(cursor)?, keys.iter().map(text).collect::<Option<_>>()?))
+    let (cursor, found) = parts.split_first()?;
+    families.extend(found.iter().map(text).collect::<Option<Vec<_>>>()?);
+    text(cursor)
 }
 
-/// Returns the subjects that a text stands for, and a line on how it is read.
-fn subjects(text: &str, target: &Target) -> Result<(Vec<Key<'static>>, String), Failure> {
-    let invalid =
-        |what: &str| Failure::Usage(format!("invalid subject {text:?}: it is not {what}"));
+/// Returns whether a text has an escape such as `\xff`.
+fn has_escape(text: &str) -> bool {
+    let is_hexadecimal = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    text.split("\\x").skip(1).any(|rest| rest.get(..2).is_some_and(is_hexadecimal))
+}
+
+fn invalid_subject(given: &[u8], message: &str) -> Failure {
+    Failure::Usage(format!("invalid subject {:?}: {message}", words::text(given)))
+}
+
+/// Returns the subjects that the argument stands for, and a line on how it is read.
+fn subjects(given: Vec<u8>, target: &Target) -> Result<(Vec<Key<'static>>, String), Failure> {
+    let invalid = |what: &str| invalid_subject(&given, &format!("it is not {what}"));
+    let text = || str::from_utf8(&given).map_err(|_| invalid("UTF-8; use --kind bytes"));
     let key: Key<'_> = match target.kind {
-        Kind::Text => text.to_owned().into(),
-        Kind::Bytes => text.as_bytes().to_vec().into(),
-        Kind::Integer => match (text.parse::<i64>(), text.parse::<u64>()) {
+        Kind::Text => text()?.to_owned().into(),
+        Kind::Bytes => given.into(),
+        Kind::Integer => match (text()?.parse::<i64>(), text()?.parse::<u64>()) {
             (Ok(number), _) => number.into(),
             (_, Ok(number)) => number.into(),
             _ => return Err(invalid("an integer of 64 bits")),
         },
         Kind::Address => {
-            let Addresses { stored, note } = Addresses::parse(text).map_err(invalid)?;
+            let Addresses { stored, note } = Addresses::parse(text()?).map_err(invalid)?;
             let keys = stored.into_iter().map(|address| secret(address.into(), target));
             return Ok((keys.collect(), note));
         }
@@ -168,9 +214,10 @@ fn secret(key: Key<'static>, target: &Target) -> Key<'static> {
     if target.secret { Key::secret(key) } else { key }
 }
 
-fn from_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = io::stdin().read_to_string(&mut text);
+fn from_stdin() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().read_to_end(&mut bytes);
     read.map_err(|error| Failure::Usage(format!("can't read the standard input: {error}")))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    while bytes.pop_if(|byte| matches!(byte, b'\r' | b'\n')).is_some() {}
+    Ok(bytes)
 }

@@ -235,7 +235,7 @@ impl Entry {
         if !stored.exists() {
             return Ok(None);
         }
-        let parts = StoredKey::parse(key).ok_or(Skipped::NotAState)?;
+        let parts = StoredKey::parse(key.as_bytes()).ok_or(Skipped::NotAState)?;
         let families = parts.families().map_err(|why| match why {
             UnknownFamily::Older | UnknownFamily::Newer => Skipped::OtherVersion,
             UnknownFamily::NoAlgorithm => Skipped::NotAState,
@@ -296,7 +296,7 @@ pub(crate) fn pattern_of(key: &[u8], with_name: bool, with_algorithms: bool) -> 
 }
 
 /// Returns a text as a pattern that matches only that text.
-pub(crate) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut pattern = String::new();
     for character in text.chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '\\' | '^') {

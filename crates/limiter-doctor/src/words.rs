@@ -8,6 +8,12 @@ pub(crate) fn permits(number: u64) -> String {
     format!("{number} permit{s}")
 }
 
+/// Returns bytes as text, in which those that are not UTF-8 are escaped, such as `\xff`.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let chunks = bytes.utf8_chunks();
+    chunks.map(|chunk| format!("{}{}", chunk.valid(), chunk.invalid().escape_ascii())).collect()
+}
+
 /// Returns a number of bytes in the unit that suits it, such as `1.35 GiB`.
 pub(crate) fn bytes(number: u64) -> String {
     let names = ["PiB", "TiB", "GiB", "MiB", "KiB"].into_iter();

@@ -36,7 +36,7 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 12] = [
+const FUNCTIONS: [(&str, &str); 13] = [
     ("clock", CLOCK),
     ("granted", include_str!("scripts/functions/granted.lua")),
     ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
@@ -48,6 +48,7 @@ const FUNCTIONS: [(&str, &str); 12] = [
     ("log", include_str!("scripts/functions/log.lua")),
     ("log_text", include_str!("scripts/functions/log_text.lua")),
     ("log_take", include_str!("scripts/functions/log_take.lua")),
+    ("log_write", include_str!("scripts/functions/log_write.lua")),
     ("log_refund", include_str!("scripts/functions/log_refund.lua")),
 ];
 
@@ -74,7 +75,7 @@ fn text(source: &str, clock: &str) -> String {
         let code = line.trim_start();
         let included = code.strip_prefix("-- include ").map(|name| match name {
             "clock" => clock,
-            _ => FUNCTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text),
+            _ => function(name),
         });
         let indentation = included.map_or(0, |_| line.len() - code.len());
         for line in included.map_or_else(|| line.lines(), str::lines) {
@@ -86,6 +87,21 @@ fn text(source: &str, clock: &str) -> String {
             text.push('\n');
         }
     }
+    text
+}
+
+/// Returns the text that a source includes by a name.
+///
+/// # Panics
+///
+/// If there is none. Sources are constants, and tests build all of them, so that no release has such a source.
+#[expect(clippy::panic, reason = "a script without one of its functions would decide wrongly")]
+fn function(name: &str) -> &'static str {
+    let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
+    let Some((_, text)) = found else {
+        let known = FUNCTIONS.map(|(known, _)| known).join(", ");
+        panic!("unknown include {name:?}; expected one of {known}");
+    };
     text
 }
 
@@ -146,5 +162,16 @@ impl Scripts {
         let [gcra, window, counter, log, several, refund, refund_log, reset] =
             SOURCES.map(|(_, source)| Script::new(text(source, clock)));
         Self { gcra, window, counter, log, several, refund, refund_log, reset }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, granted, ")]
+    fn an_unknown_include_is_not_an_empty_text() {
+        let _ = text("local a = 1\n  -- include scaled_up\nreturn a", CLOCK);
     }
 }

@@ -16,7 +16,7 @@ pub(super) async fn examine(servers: &[Server], findings: &mut Findings) {
     // The time of each clock at `start`.
     let mut shown: Vec<(&str, Duration)> = Vec::new();
     for server in servers {
-        let Ok(reply) = server.send("TIME", &[], WITHIN).await else { continue };
+        let Ok(reply) = server.send("TIME", &[""; 0], WITHIN).await else { continue };
         let Some(theirs) = clock(&reply) else { continue };
         let theirs = theirs.saturating_sub(start.elapsed());
         let apart = theirs.abs_diff(started);

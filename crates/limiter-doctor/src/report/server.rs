@@ -14,7 +14,7 @@ struct Info(String);
 /// Returns whether the server replies.
 pub(super) async fn examine(server: &Server, findings: &mut Findings) -> bool {
     let name = server.name();
-    match server.send("INFO", &[], WITHIN).await.map(|reply| text(&reply).map(Info)) {
+    match server.send("INFO", &[""; 0], WITHIN).await.map(|reply| text(&reply).map(Info)) {
         Ok(Some(info)) => {
             version(name, &info, findings);
             role(name, &info, findings);

@@ -8,9 +8,11 @@ mod report;
 mod reset;
 mod scripts;
 mod sessions;
+mod subjects;
 mod top;
 
 use std::{
+    ffi::OsStr,
     io::Write as _,
     process::{Command, Stdio},
     time::Duration,
@@ -41,14 +43,18 @@ fn doctor(server: &Server, arguments: &[&str]) -> Printed {
 }
 
 /// Runs the command with environment variables and a standard input.
-fn run(arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Printed {
+fn run(
+    arguments: &[impl AsRef<OsStr>],
+    variables: &[(&str, &str)],
+    stdin: impl AsRef<[u8]>,
+) -> Printed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_limiter-doctor"));
     command.env_remove("REDIS_URL").env_remove("LIMITER_KEY_SECRET");
     command.args(arguments).envs(variables.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // A command that does not read it may have ended.
-    drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+    drop(child.stdin.take().unwrap().write_all(stdin.as_ref()));
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Printed {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::types::Value;
+use fred::{bytes::Bytes, types::Value};
 use limiter_core::{Error, ErrorKind};
 use tokio::{runtime::Handle, task::JoinError, time::sleep};
 
@@ -198,7 +198,7 @@ impl Connection {
             return Err(CallError::new(Fault::NotSent, format!("no server is known: {why}")));
         }
         let pings = servers.into_iter().map(|server| {
-            self.runtime().spawn(async move { server.send("PING", &[], within).await })
+            self.runtime().spawn(async move { server.send("PING", &[""; 0], within).await })
         });
         for ping in pings.collect::<Vec<_>>() {
             ping.await.map_err(runtime_ended)??;
@@ -260,10 +260,11 @@ impl Server {
     pub async fn send(
         &self,
         name: &'static str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<[u8]>],
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
-        let arguments = arguments.iter().map(|argument| Value::from(*argument)).collect();
+        let bytes = |argument: &_| Value::Bytes(Bytes::copy_from_slice(AsRef::as_ref(argument)));
+        let arguments = arguments.iter().map(bytes).collect();
         command::reply(self.node.send(None, Command { name, arguments }, within).await?)
     }
 }

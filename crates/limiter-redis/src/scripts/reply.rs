@@ -26,15 +26,16 @@ pub(crate) fn numbers(reply: &ScriptReply) -> Option<(Cow<'_, [i64]>, Option<&st
 }
 
 impl Plan {
-    /// Returns what a reply to a check means, `None` if it can't be one.
+    /// Returns what a reply to a check means, `None` if it can't be one or contradicts itself.
     pub(crate) fn checked(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
         let Some(gcra) = self.gcra_alone() else {
             return match *numbers {
                 [reset, left, permits, now, mark] if reset > 0 => {
                     self.leased([reset, left], permits, now, mark)
                 }
-                _ => self.taken(numbers, cost),
-            };
+                _ => self.decided(numbers, cost),
+            }
+            .filter(|reply| reply.has_charged(cost));
         };
         let mut charged = None;
         let decision = match *numbers {
@@ -48,10 +49,10 @@ impl Plan {
             }
             _ => {
                 let debt = gcra.debt(numbers)?;
-                Decision::refused(gcra.usage_of(&debt), gcra.wait(&debt, cost.get()))
+                refused(gcra.usage_of(&debt), gcra.wait(&debt, cost.get()))?
             }
         };
-        Some(CheckReply { decision, charged })
+        Some(CheckReply { decision, charged }).filter(|reply| reply.has_charged(cost))
     }
 
     /// Returns what the reply to a check means that may have become a lease of a window's permits.
@@ -82,11 +83,17 @@ impl Plan {
         self.lease.map_or(0, |lease| lease.kept_in_debts())
     }
 
-    /// Returns what a reply to a reservation means, `None` if it can't be one.
+    /// Returns what a reply to a reservation means, `None` if it can't be one or contradicts itself.
     pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
+        let reply = self.decided(numbers, cost)?;
+        (reply.charged.is_some() == reply.decision.is_admitted()).then_some(reply)
+    }
+
+    /// Reads an admission, with what was charged or without, or a refusal.
+    fn decided(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
         if *numbers.first()? == 0 {
             let (wait, index, usages) = self.refused(numbers)?;
-            let decision = Decision::refused(*usages.get(index)?, wait);
+            let decision = refused(*usages.get(index)?, wait)?;
             return Some(CheckReply { decision, charged: None });
         }
         let (usages, rest) = numbers.split_at_checked(self.limits.len() * 2)?;
@@ -159,6 +166,18 @@ impl Gcra {
         let ticks = u64::try_from(debt.checked_add(1)?.checked_neg()?).ok()?;
         (increment > 0 && scale > 0).then_some(Debt { ticks, increment, scale })
     }
+}
+
+impl CheckReply {
+    /// Returns whether at least the cost was charged, if the reply says how much was.
+    fn has_charged(&self, cost: Cost) -> bool {
+        self.charged.as_ref().is_none_or(|charged| charged.cost >= argument(cost))
+    }
+}
+
+/// Returns a refusal, `None` if the cost does not have to wait.
+fn refused(usage: Usage, wait: Option<Duration>) -> Option<Decision> {
+    (wait != Some(Duration::ZERO)).then(|| Decision::refused(usage, wait))
 }
 
 fn micros(number: i64) -> Option<Duration> {

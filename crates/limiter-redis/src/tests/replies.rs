@@ -1,34 +1,122 @@
 //! Replies that no script of ours gives.
 
-use limiter_core::{Cost, Policy};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use crate::scripts::{Plan, Scripts};
+use limiter_core::{Cost, ErrorKind, Key, Policy};
+use tokio::runtime::Handle;
+
+use crate::{
+    CallError, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
+    scripts::{Plan, Scripts},
+};
+
+const POLICIES: [&str; 7] = [
+    "10/s",
+    "10/s by leaky-queue depth 5",
+    "10/s by fixed-window",
+    "10/s by aligned-window",
+    "10/s by sliding-counter",
+    "10/s by sub-windows 10 slots",
+    "10/s by sliding-log",
+];
+
+/// Returns all lists of at most five of these numbers.
+fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
+    (0..=5_u32).flat_map(move |length| {
+        let number = move |each: usize, place| numbers[each / 5_usize.pow(place) % 5];
+        let list = move |each| (0..length).map(|place| number(each, place)).collect();
+        (0..5_usize.pow(length)).map(list)
+    })
+}
 
 #[test]
 fn no_reply_is_more_than_an_error() {
-    let numbers = [i64::MIN, -1, 0, 1, i64::MAX];
-    for policy in [
-        "10/s",
-        "10/s by leaky-queue depth 5",
-        "10/s by fixed-window",
-        "10/s by aligned-window",
-        "10/s by sliding-counter",
-        "10/s by sub-windows 10 slots",
-        "10/s by sliding-log",
-    ] {
+    for policy in POLICIES {
         let policy = Policy::parse("api", policy).unwrap();
         let plan = Plan::new(Scripts::shared(), &policy, None);
-        for length in 0..=5_u32 {
-            for each in 0..5_usize.pow(length) {
-                let number = |place| numbers[each / 5_usize.pow(place) % 5];
-                let reply: Vec<i64> = (0..length).map(number).collect();
-                let _ = plan.refunded(&reply);
-                let _ = plan.peeked(&reply);
-                let Some(taken) = plan.taken(&reply, Cost::ONE) else { continue };
-                if let Some(charged) = taken.charged {
-                    let _ = (charged.delay(), plan.refund(&charged, 1));
-                }
+        for reply in lists([i64::MIN, -1, 0, 1, i64::MAX]) {
+            let _ = plan.refunded(&reply);
+            let _ = plan.peeked(&reply);
+            let Some(taken) = plan.taken(&reply, Cost::ONE) else { continue };
+            if let Some(charged) = taken.charged {
+                let _ = (charged.delay(), plan.refund(&charged, 1));
             }
+        }
+    }
+}
+
+/// A client that replies what a test has planted.
+#[derive(Clone)]
+struct Planted {
+    runtime: Handle,
+    reply: Arc<Mutex<ScriptReply>>,
+}
+
+impl ScriptClient for Planted {
+    async fn run(&self, _: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
+        Ok(self.reply.lock().unwrap().clone())
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+}
+
+/// The reply to a check was once read as a reservation whose decision was an admission, and which was refused.
+#[tokio::test]
+async fn a_reply_that_contradicts_itself_is_unexpected() {
+    for policy in POLICIES {
+        let policy = Policy::parse("api", policy).unwrap();
+        let reply = Arc::new(Mutex::new(ScriptReply::Integer(0)));
+        let client = Planted { runtime: Handle::current(), reply: Arc::clone(&reply) };
+        let key = Key::from("key");
+        let mut kinds = BTreeSet::new();
+        for planted in lists([-100_001, -1, 0, 1, 100_000]) {
+            let integers = planted.iter().copied().map(ScriptReply::Integer).collect();
+            *reply.lock().unwrap() = ScriptReply::Array(integers);
+            let what = format!("{}: {planted:?}", policy.families());
+            // One for each reply, because replies that can't be read open its circuit breaker.
+            let builder = RedisLimiter::builder(client.clone(), policy.clone()).denial_cache(0);
+            let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
+            match limiter.reserve(&key, Cost::ONE, Duration::ZERO).await {
+                Ok(reserved) => {
+                    let decision = reserved.decision();
+                    let is_admitted = decision.is_admitted();
+                    let _ = kinds.insert(if is_admitted { "admitted" } else { "refused" });
+                    assert_eq!(is_admitted, reserved.is_admitted(), "{what}");
+                    let is_now = decision.retry_after() == Some(Duration::ZERO);
+                    assert_eq!(is_admitted, is_now, "{what}");
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unexpected, "{what}: {error}"),
+            }
+            match limiter.check_n(&key, Cost::ONE).await {
+                Ok(decision) => {
+                    let is_now = decision.retry_after() == Some(Duration::ZERO);
+                    assert_eq!(decision.is_admitted(), is_now, "{what}");
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unexpected, "{what}: {error}"),
+            }
+        }
+        assert_eq!(kinds.len(), 2, "{}: {kinds:?}", policy.families());
+    }
+}
+
+/// A lease has at least the permits of the check that it was granted for.
+#[test]
+fn a_charge_of_fewer_permits_than_the_cost_is_no_admission() {
+    for (policy, before, after) in
+        [("10/s", &[600_000][..], &[1][..]), ("10/s by fixed-window", &[600_000, 4], &[1, 600_000])]
+    {
+        let policy = Policy::parse("api", policy).unwrap();
+        let plan = Plan::new(Scripts::shared(), &policy, Some(Duration::MAX));
+        for (permits, is_admitted) in [(-6, false), (0, false), (2, false), (3, true), (6, true)] {
+            let reply = [before, &[permits], after].concat();
+            let read = plan.checked(&reply, Cost::of(3));
+            assert_eq!(read.is_some(), is_admitted, "{policy:?}: {reply:?} {read:?}");
         }
     }
 }

@@ -37,7 +37,8 @@ async fn check_all(server: &Server, url: &str, command: &str) {
         let builder = RedisLimiter::builder(connection.clone(), policy(text));
         // The circuit breaker would hide what follows.
         let builder = builder.breaker(10, Duration::from_millis(1)).denial_cache(0);
-        let limiter = builder.build().unwrap();
+        // One that a slow machine does not miss.
+        let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
         let what = format!("{text} without {command}");
         let mut admitted = 0;
         for _ in 0..PERMITS + 2 {

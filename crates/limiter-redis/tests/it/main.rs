@@ -16,6 +16,7 @@ mod cluster;
 mod connections;
 mod credentials;
 mod denied;
+mod denied_writes;
 mod evidence;
 mod exactness;
 mod failure;

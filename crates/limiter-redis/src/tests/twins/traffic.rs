@@ -10,7 +10,7 @@ use super::{
     rig::{Done, Rig},
 };
 use crate::{
-    scripts::{Charged, Plan, Scripts},
+    scripts::{Charged, CheckReply, Plan, Scripts},
     tests::store::Store,
 };
 
@@ -171,10 +171,13 @@ impl Pair {
     fn spelled_out(&self, check: Option<(usize, Cost)>, reply: Vec<i128>) -> Vec<i128> {
         let Some((side, cost)) = check.filter(|_| reply[0] < 0) else { return reply };
         let numbers: Vec<_> = reply.iter().map(|n| i64::try_from(*n).unwrap()).collect();
-        let decision = self.sides[side].plan.checked(&numbers, cost).expect("a debt").decision;
+        let plan = &self.sides[side].plan;
         let micros = |time: Duration| i128::try_from(time.as_micros()).unwrap();
-        let wait = decision.retry_after().map_or(-1, micros);
-        vec![0, wait, micros(decision.reset_after()), decision.remaining().into()]
+        let wait = |reply: CheckReply| reply.decision.retry_after().map_or(-1, micros);
+        // A peek may leave room for the cost, which no refusal does.
+        let wait = plan.checked(&numbers, cost).map_or(0, wait);
+        let usage = plan.peeked(&numbers).expect("a debt");
+        vec![0, wait, micros(usage.reset_after()), usage.remaining().into()]
     }
 
     /// Runs the scripts, and holds the twins' answers against theirs.

@@ -1,0 +1,139 @@
+//! Subjects that `explain` and `reset` once reported as fresh: those that are not UTF-8, and those of another node of
+//! a cluster.
+
+use std::time::Duration;
+
+use limiter_core::{Key, Policy};
+use limiter_redis::{RedisLimiter, connect};
+use limiter_rig::server::{Cluster, Server};
+
+use crate::{doctor, limiter, run, take};
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_subject_that_is_not_utf_8_is_found() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    const SUBJECT: &[u8] = b"a\xff*\\b";
+    let server = Server::start();
+    let limiter = limiter(&server, "api", "3/d").await;
+    // By a pattern, or if its bytes were replaced, this one would be found.
+    take(&limiter, Key::from(b"a\xfe*\\b"), 1).await;
+    take(&limiter, Key::from("a\u{fffd}*\\b".as_bytes()), 1).await;
+    let (key, url) = (Key::from(SUBJECT), server.url());
+    let stored = limiter.stored_key(&key).unwrap();
+    let shown = "limiter:{ba\\xff*\\b}:api:gcra\n";
+    let quota: &[&str] = &["--name", "api", "--kind", "bytes", "--quota", "3/d"];
+    for (target, stdin, rest) in [
+        (SUBJECT, &b""[..], &quota[..4]),
+        (SUBJECT, b"", quota),
+        (b"-", &[SUBJECT, b"\n"].concat(), quota),
+        (&stored, b"", &[]),
+        (b"-", &stored, &[]),
+    ] {
+        take(&limiter, &key, 2).await;
+        let of = |command: &str| {
+            let head = ["--url", &url, command].map(OsStr::new);
+            let rest: Vec<_> = rest.iter().map(OsStr::new).collect();
+            run(&[&head[..], &[OsStr::from_bytes(target)], &rest].concat(), &[], stdin)
+        };
+        let printed = of("explain");
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert!(printed.out.starts_with(shown), "{printed:?}");
+        let subject = "  subject    \"a\\\\xff*\\\\b\" (bytes)\n";
+        assert!(printed.out.contains(subject), "{printed:?}");
+        assert!(printed.out.contains("gcra: 2 "), "{printed:?}");
+        assert!(!printed.out.contains("Nothing is stored"), "{printed:?}");
+        let printed = of("reset");
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert!(printed.out.starts_with(&format!("Deleted {shown}The subject")), "{printed:?}");
+        assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 3);
+    }
+    let text = ["--url", &url, "explain", "--name", "api"].map(OsStr::new);
+    let printed = run(&[&text[..], &[OsStr::from_bytes(SUBJECT)]].concat(), &[], "");
+    assert_eq!(printed.code, 2, "{printed:?}");
+    assert!(printed.err.contains("it is not UTF-8; use --kind bytes"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_key_whose_bytes_were_replaced_where_it_was_shown_is_a_problem() {
+    let server = Server::start();
+    take(&limiter(&server, "api", "3/d").await, Key::from(b"a\xffb"), 1).await;
+    for arguments in [
+        &["limiter:{ba\u{fffd}b}:api:gcra"][..],
+        &["limiter:{ba\\xffb}:api:gcra"],
+        &["a\u{fffd}b", "--name", "api", "--kind", "bytes"],
+        &["a\u{fffd}b", "--name", "api", "--kind", "bytes", "--quota", "3/d"],
+    ] {
+        for command in ["explain", "reset"] {
+            let printed = doctor(&server, &[&[command], arguments].concat());
+            assert_eq!(printed.code, 1, "{printed:?}");
+            assert!(printed.out.contains("give the bytes themselves"), "{printed:?}");
+            assert!(!printed.out.contains("the subject is fresh"), "{printed:?}");
+        }
+    }
+    // A text may have such characters.
+    take(&limiter(&server, "api", "3/d").await, "a\u{fffd}b", 1).await;
+    let printed = doctor(&server, &["explain", "a\u{fffd}b", "--name", "api"]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert!(printed.out.contains("gcra: 1 permit in use"), "{printed:?}");
+}
+
+/// Returns a limiter on a cluster.
+async fn clustered(cluster: &Cluster, limit: &str) -> RedisLimiter {
+    let policy = Policy::parse("login", limit).unwrap();
+    let builder = RedisLimiter::builder(connect(&cluster.url()).await.unwrap(), policy);
+    builder.deadline(Duration::from_secs(5)).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_does_not_say_that_the_subjects_of_others_are_fresh() {
+    let cluster = Cluster::start();
+    let limiter = clustered(&cluster, "3/d").await;
+    take(&limiter, "alice", 3).await;
+    let owner = cluster.owner(cluster.slot_of("limiter:{salice}:login:gcra"));
+    let other = cluster.node((owner + 1) % 3);
+    for quota in [&[][..], &["--quota", "3/d"]] {
+        for command in ["explain", "reset"] {
+            let arguments = [&[command, "alice", "--name", "login"], quota].concat();
+            let printed = doctor(other, &arguments);
+            assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
+            assert!(printed.err.contains("use redis-cluster://"), "{printed:?}");
+        }
+        let arguments = [&["explain", "alice", "--name", "login"], quota].concat();
+        let printed = doctor(cluster.node(owner), &arguments);
+        assert_eq!(printed.code, 0, "{printed:?}");
+        assert!(printed.out.contains("gcra: 3 "), "{printed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_subject_is_found_on_both_nodes_while_its_slot_is_moved() {
+    let cluster = Cluster::start();
+    let (first, second) =
+        (clustered(&cluster, "3/d").await, clustered(&cluster, "3/d by fixed-window").await);
+    let url = cluster.url();
+    let of = |command: &str, arguments: &[&str]| {
+        run(&[&["--url", &url, "--json", command], arguments].concat(), &[], "")
+    };
+    let subject: &[&str] = &["alice", "--name", "login"];
+    let slot = cluster.slot_of("limiter:{salice}:login:gcra");
+    take(&first, "alice", 3).await;
+    let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
+    // A new key is on the new node.
+    take(&second, "alice", 2).await;
+    let keys = ["limiter:{salice}:login:fixed-window", "limiter:{salice}:login:gcra"];
+    for has_moved in [false, true] {
+        if has_moved {
+            moving.move_keys();
+        }
+        let printed = of("explain", subject);
+        let found = printed.json()["keys"].as_array().unwrap().clone();
+        let found: Vec<_> = found.iter().map(|key| key["key"].as_str().unwrap()).collect();
+        assert_eq!((printed.code, &*found), (0, &keys[..]), "{printed:?}");
+    }
+    let printed = of("reset", subject);
+    assert_eq!(printed.json()["deleted"], serde_json::json!(keys), "{printed:?}");
+    moving.finish();
+    assert_eq!(first.peek("alice").await.unwrap().remaining(), 3);
+}
