@@ -15,6 +15,7 @@ use crate::{
     call::{denials::Denials, fallback::FailurePolicy, fallback::Local},
     client::credentials::Hidden,
     events::{Event, Events},
+    fallback_log::FallbackLog,
     keys::Keys,
     observer::{Observer, ObserverQueue},
     scripts::Scripts,
@@ -54,6 +55,7 @@ pub(crate) struct Context {
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
     pub(crate) events: Events,
+    pub(crate) fallback_log: FallbackLog,
     pub(crate) local: Option<Local>,
     /// Whether a lost expiry that could not be restored has been logged.
     has_warned: AtomicBool,
@@ -75,6 +77,7 @@ impl Context {
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, Instant::now()),
             events: Events::new(policy.name(), observer),
+            fallback_log: FallbackLog::default(),
             local: settings.failure_policy.local(&policy)?,
             has_warned: AtomicBool::new(false),
             settings,

@@ -19,6 +19,7 @@ mod denied;
 mod evidence;
 mod exactness;
 mod failure;
+mod fallbacks;
 mod faults;
 #[cfg(feature = "serde")]
 mod file;
@@ -32,6 +33,8 @@ mod nodes;
 mod operations;
 mod planted;
 mod ready;
+mod redaction;
+mod same_names;
 mod scripted;
 mod secrets;
 mod sentinel;
