@@ -142,6 +142,9 @@ impl<C: ScriptClient> Builder<C> {
     }
 
     /// Sets what is decided while the store can't decide. The default is to return the error.
+    ///
+    /// Each cause of such decisions is logged once, at WARN, and its end at INFO. The decisions are counted by
+    /// [`Counters`](crate::Counters).
     pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
         self.settings.failure_policy = failure_policy;
         self
@@ -230,6 +233,10 @@ impl<C: ScriptClient> Builder<C> {
     }
 
     /// Returns the limiter. Nothing is sent until the first operation.
+    ///
+    /// If another limiter in this process has the same store, prefix and policy name, and other quotas, both charge
+    /// the same states. This is logged once, at WARN: give the policies different names, or use
+    /// [`RedisLimiter::with_policy`].
     ///
     /// # Errors
     ///

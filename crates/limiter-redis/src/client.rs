@@ -111,6 +111,12 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         let _ = key;
         None
     }
+
+    /// Returns a text that all clients of the same store have in common, or `None` if the store is not known.
+    #[doc(hidden)]
+    fn store(&self) -> Option<String> {
+        None
+    }
 }
 
 /// One script call: `EVALSHA`, or `EVAL` if the server does not have the script.

@@ -15,10 +15,10 @@ use crate::{
     call::{
         denials::Denials,
         fallback::{FailurePolicy, Local},
-        faults::CallError,
     },
     client::credentials::Hidden,
     events::{Event, Events},
+    fallback_log::FallbackLog,
     keys::Keys,
     observer::{Observer, ObserverQueue},
     scripts::Scripts,
@@ -58,11 +58,10 @@ pub(crate) struct Context {
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
     pub(crate) events: Events,
+    pub(crate) fallback_log: FallbackLog,
     pub(crate) local: Option<Local>,
     /// Whether a lost expiry that could not be restored has been logged.
     has_warned: AtomicBool,
-    /// Whether the first check that the store did not decide has been logged.
-    has_failed: AtomicBool,
 }
 
 impl Context {
@@ -81,9 +80,9 @@ impl Context {
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, Instant::now()),
             events: Events::new(policy.name(), observer),
+            fallback_log: FallbackLog::default(),
             local: settings.failure_policy.local(&policy)?,
             has_warned: AtomicBool::new(false),
-            has_failed: AtomicBool::new(false),
             settings,
             policy,
         })
@@ -96,17 +95,6 @@ impl Context {
             return clock.now();
         }
         Instant::now()
-    }
-
-    /// Logs, once, why the store did not decide a check, and what follows for such checks.
-    pub(crate) fn was_not_decided(&self, error: &Error) {
-        if let Some(error) = CallError::of(error)
-            && !self.has_failed.swap(true, Relaxed)
-        {
-            let (policy, consequence) =
-                (self.policy.name(), self.settings.failure_policy.consequence());
-            tracing::warn!(policy, "Redis did not decide a check: {error}; {consequence}");
-        }
     }
 
     /// Logs, once, that a key without an expiry may stay without one.

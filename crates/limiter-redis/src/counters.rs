@@ -36,7 +36,7 @@ macro_rules! counters {
         /// What a limiter and all its handles have counted in this process since the limiter was built.
         ///
         /// A check that ends with a decision is in one of `admitted`, `refused`, `cached` and the three
-        /// fallbacks, unless it was admitted by a lease. Each counter only grows. The counters are read one after the other, so checks that
+        /// fallbacks. Each counter only grows. The counters are read one after the other, so checks that
         /// end meanwhile may be in some and not yet in others.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
@@ -59,7 +59,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Checks and reservations that the store admitted.
+    /// Checks and reservations that were admitted by the store, or by a lease that it granted.
     admitted,
     /// Checks and reservations that the store refused.
     refused,
@@ -85,7 +85,7 @@ counters! {
     /// Permits of these leases: as many as `leased`, `lease_unused` and `lease_returned` together, and those of
     /// leases that have not ended.
     lease_permits,
-    /// Permits that were spent, of leases that have ended. Their checks are not in `admitted`.
+    /// Permits that were spent, of leases that have ended. Their checks were counted in `admitted` at once.
     leased,
     /// Permits that were not spent before their lease ended.
     lease_unused,

@@ -43,6 +43,10 @@ impl Damper {
         })
     }
 
+    pub(crate) const fn is_failing(&self) -> bool {
+        self.failing
+    }
+
     /// Notes that the outage is over, and returns whether to log it.
     pub(crate) fn ends(&mut self) -> bool {
         self.failing = false;

@@ -55,6 +55,11 @@ impl Keys {
         Ok(Self { before: before.into_bytes(), after: after.into_bytes(), secret })
     }
 
+    /// Returns whether both have the same key of each subject that is not secret.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.before == other.before && self.after == other.after
+    }
+
     /// Returns the store's key of a subject, or an error if the subject is a secret and there is no
     /// secret to key its digest with.
     pub(crate) fn of(&self, key: &Key<'_>) -> Result<Vec<u8>, Error> {

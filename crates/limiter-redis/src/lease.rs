@@ -64,6 +64,7 @@ impl<C: ScriptClient> Leases<C> {
             if grant.gets_low(left) && leased.must_ask_ahead(now) {
                 self.start(Arc::clone(leased));
             }
+            self.sender.context.events.tally.admitted.add();
             Ok(spend(grant.admitted(left, now), grant))
         });
         let leased = match spent {

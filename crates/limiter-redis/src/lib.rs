@@ -89,6 +89,7 @@ mod context;
 mod counters;
 mod damper;
 mod events;
+mod fallback_log;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
@@ -97,6 +98,7 @@ mod lease;
 mod limiter;
 mod observer;
 mod operations;
+mod same_names;
 #[doc(hidden)]
 pub mod scripts;
 #[cfg(feature = "serde")]

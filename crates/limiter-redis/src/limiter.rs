@@ -14,6 +14,7 @@ use crate::{
     counters::Counters,
     handle::{Handle, Handles},
     lease::Leases,
+    same_names,
 };
 
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
@@ -49,6 +50,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let handle = handles.get(&context, &context.policy)?;
         let (lease, keys) = (context.settings.lease, context.settings.lease_keys);
         let sender = Arc::new(Sender::new(client, context));
+        if let Some(store) = sender.client.store() {
+            same_names::note(store, &sender.context);
+        }
         let leases = lease.map(|_| Arc::new(Leases::new(&sender, keys)));
         Ok(Self { sender, handles, handle, leases })
     }

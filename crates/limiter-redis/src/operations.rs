@@ -21,7 +21,7 @@ use crate::{
         sender::{RUNTIME_ENDED, timer},
     },
     client::ScriptClient,
-    events::{EventKind, FallbackKind},
+    events::FallbackKind,
     lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
     scripts::Charged,
@@ -47,7 +47,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         LimiterFuture::pending(async move {
             let key = key?;
             let usage = limiter.sender.operate(&limiter.handle, &key, Peek).await;
-            usage.or_else(|error| limiter.locally(&key, |local| local.peek(&key)).ok_or(error))
+            usage.or_else(|error| {
+                limiter.locally(&key, &error, |local| local.peek(&key)).ok_or(error)
+            })
         })
     }
 
@@ -86,9 +88,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                     None => Reservation::refused(taken.decision),
                 }),
                 Err(error) => {
-                    limiter.sender.context.was_not_decided(&error);
-                    let local = limiter.locally(&key, |local| local.reserve(&key, cost, within));
-                    let uncharged = || Some(uncharged(limiter.without_store(&key)?, cost));
+                    let local =
+                        limiter.locally(&key, &error, |local| local.reserve(&key, cost, within));
+                    let uncharged = || Some(uncharged(limiter.without_store(&key, &error)?, cost));
                     local.or_else(uncharged).ok_or(error)
                 }
             }
@@ -193,9 +195,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 }
             };
             decided.or_else(|error| {
-                sender.context.was_not_decided(&error);
-                let local = limiter.locally(&key, |local| local.decide(&key, cost));
-                local.or_else(|| limiter.without_store(&key)).ok_or(error)
+                let local = limiter.locally(&key, &error, |local| local.decide(&key, cost));
+                local.or_else(|| limiter.without_store(&key, &error)).ok_or(error)
             })
         })
     }
@@ -275,23 +276,19 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Reservation::admitted(decision, delay, receipt)
     }
 
-    /// Returns the answer of the local fallback, if there is one.
-    fn locally<T>(&self, key: &[u8], ask: impl FnOnce(&Local) -> T) -> Option<T> {
+    /// Returns the answer of the local fallback, if there is one, after the store returned `error`.
+    fn locally<T>(&self, key: &[u8], error: &Error, ask: impl FnOnce(&Local) -> T) -> Option<T> {
         let answer = ask(self.handle.local.as_ref()?);
-        self.report(FallbackKind::Local, key);
+        self.sender.fell_back(FallbackKind::Local, error, &self.handle, key);
         Some(answer)
     }
 
     /// Returns the fallback's decision that is the same for all requests, if there is one.
-    fn without_store(&self, key: &[u8]) -> Option<Decision> {
+    fn without_store(&self, key: &[u8], error: &Error) -> Option<Decision> {
         let decision = self.sender.context.settings.failure_policy.decision(&self.handle.policy)?;
         let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        self.report(kind, key);
+        self.sender.fell_back(kind, error, &self.handle, key);
         Some(decision)
-    }
-
-    fn report(&self, kind: FallbackKind, key: &[u8]) {
-        self.sender.report(EventKind::Fallback(kind), &self.handle, key);
     }
 }
 

@@ -56,18 +56,6 @@ impl FailurePolicy {
         Local::new(processes, policy).map(Some)
     }
 
-    /// Returns what follows for requests that the store does not decide, for a log line.
-    pub(crate) const fn consequence(self) -> &'static str {
-        match self {
-            Self::Report => "such checks return the error",
-            Self::Allow => "such requests are admitted without being counted",
-            Self::Deny => "such requests are refused",
-            Self::Local { .. } => {
-                "such requests are decided in memory, by this process's share of the quota"
-            }
-        }
-    }
-
     /// Returns the decision that is the same for all requests, if there is one.
     pub(crate) fn decision(self, policy: &Policy) -> Option<Decision> {
         let limit = policy.limits().first().map_or(0, |limit| limit.quota().burst());

@@ -43,9 +43,10 @@ pub enum Fault {
     InvalidReply,
 }
 
-/// What Redis 6.2, 7.0 and 8.2 and Valkey reply when a script calls a command that the user may not call
-/// or that the configuration has disabled.
-const IN_SCRIPT_DENIALS: [&str; 4] = [
+/// What Redis 6.2, 7.0 and 8.2 and Valkey reply to a command, also of a script, that the user may not call or
+/// that the configuration has renamed.
+const DENIALS: [&str; 5] = [
+    "ERR unknown command",
     "The user executing the script can't",
     "ACL failure in script",
     "command called from script",
@@ -68,7 +69,7 @@ impl Fault {
         let inner = reply
             .strip_prefix("ERR Error running script")
             .and_then(|rest| rest.split_once(": -").map(|(_, inner)| inner));
-        if IN_SCRIPT_DENIALS.iter().any(|words| reply.contains(words)) {
+        if DENIALS.iter().any(|words| reply.contains(words)) {
             return Self::NotExecuted;
         }
         match first_word(inner.unwrap_or(reply)) {
@@ -129,6 +130,8 @@ pub struct CallError {
     fault: Fault,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    /// The first word of the server's error reply, or nothing.
+    word: Box<str>,
     /// The address in `MOVED` and `ASK`.
     pub(crate) redirect: Option<Redirect>,
 }
@@ -145,13 +148,13 @@ pub(crate) struct Redirect {
 impl CallError {
     /// Returns the error of a call with `fault`.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { fault, message: message.into(), source: None, redirect: None }
+        Self { fault, message: message.into(), source: None, word: "".into(), redirect: None }
     }
 
     /// Returns the error for a server's error reply, classified by [`Fault::of_error_reply`].
     #[must_use]
     pub fn of_error_reply(server: &str, reply: &str) -> Self {
-        let reply = reply.trim_end();
+        let reply = without_arguments(reply.trim_end());
         let words: Vec<&str> = reply.split_whitespace().take(3).collect();
         // `MOVED 3999 127.0.0.1:6381`.
         let redirect = match words.as_slice() {
@@ -161,7 +164,8 @@ impl CallError {
             _ => None,
         };
         let fault = Fault::of_error_reply(reply);
-        Self { redirect, ..Self::new(fault, format!("{server}: {reply}")) }
+        let word = first_word(reply).into();
+        Self { redirect, word, ..Self::new(fault, format!("{server}: {reply}")) }
     }
 
     /// Returns the error that a script replies for a key: a command, and what it replied.
@@ -172,7 +176,8 @@ impl CallError {
             _ => Fault::ErrorReply,
         };
         let key = String::from_utf8_lossy(key);
-        Self::new(fault, format!("{server}: {command} {key:?}: {reply}"))
+        let word = first_word(reply).into();
+        Self { word, ..Self::new(fault, format!("{server}: {command} {key:?}: {reply}")) }
     }
 
     /// Returns the error of a reply that no script of this library returns.
@@ -221,6 +226,11 @@ impl CallError {
         shared_source(error).map(|error| &**error)
     }
 
+    /// Returns the first word of the server's error reply, such as `OOM`, or nothing.
+    pub(crate) fn word(&self) -> &str {
+        &self.word
+    }
+
     /// Returns the fault.
     #[must_use]
     pub const fn fault(&self) -> Fault {
@@ -261,6 +271,12 @@ fn shared_source(error: &Error) -> Option<&Arc<CallError>> {
 /// Returns why a call failed, for several callers.
 pub(crate) fn shared(error: &Error) -> Option<Arc<CallError>> {
     shared_source(error).map(Arc::clone)
+}
+
+/// Returns a server's error reply without the arguments of a command that it does not know, because those of
+/// `AUTH` are a user and a password.
+pub(crate) fn without_arguments(reply: &str) -> &str {
+    reply.split_once(", with args beginning with").map_or(reply, |(error, _)| error)
 }
 
 /// Returns the first word of a server's error reply.
@@ -312,6 +328,7 @@ mod tests {
             ("WRONGPASS invalid username-password pair", Fault::NotExecuted),
             ("READONLY You can't write against a read only replica.", Fault::NotPrimary),
             ("MASTERDOWN Link with MASTER is down", Fault::NotPrimary),
+            ("ERR unknown command 'EVALSHA'", Fault::NotExecuted),
             ("MOVED 3999 127.0.0.1:6381", Fault::Redirected),
             ("ASK 3999 ::1:6381", Fault::Redirected),
             ("CROSSSLOT Keys in request don't hash to the same slot", Fault::CrossSlot),

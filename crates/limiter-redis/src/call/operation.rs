@@ -30,6 +30,8 @@ pub(crate) struct Check {
 impl Operation for Check {
     type Output = CheckReply;
 
+    const DECIDES: bool = true;
+
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.checks(&[(plan, self.cost, self.wanted)])
     }
@@ -82,6 +84,8 @@ pub(crate) type Reserved = (CheckReply, Option<Receipt>);
 
 impl Operation for Reserve {
     type Output = Reserved;
+
+    const DECIDES: bool = true;
 
     fn call(&self, plan: &Plan) -> ScriptCall {
         plan.take(self.cost, self.within)

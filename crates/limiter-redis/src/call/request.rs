@@ -21,6 +21,9 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// Whether an operation whose caller has left is sent.
     const OUTLIVES_CALLER: bool = false;
 
+    /// Whether its reply is a decision, so that it ends a time of decisions without the store.
+    const DECIDES: bool = false;
+
     /// Returns the call, to which the key is added.
     fn call(&self, plan: &Plan) -> ScriptCall;
 

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     client::{ScriptClient, ScriptReply, command::quoted},
     context::{Context, Settings},
-    events::EventKind,
+    events::{EventKind, FallbackKind},
     handle::Handle,
     scripts::numbers,
 };
@@ -264,6 +264,10 @@ impl<C: ScriptClient> Sender<C> {
             self.report(EventKind::StoreError(reported(error)), handle, key);
             self.report_failure::<O>(error, handle, key);
         }
+        // Not by a reply that came too late for its caller.
+        if O::DECIDES && outcome.is_ok() && !request.caller.is_closed() {
+            self.context.fallback_log.ends(handle.policy.name(), || self.node_of(key));
+        }
         O::note(&request, &self.context, sent, &mut outcome);
         request.answer(outcome);
     }
@@ -312,6 +316,13 @@ impl<C: ScriptClient> Sender<C> {
     /// Counts an event, and reports it to the observer.
     pub(crate) fn report(&self, kind: EventKind, handle: &Handle, key: &[u8]) {
         self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
+    }
+
+    /// Counts, reports and logs that a check was decided without the store, because of `error`.
+    #[cold]
+    pub(crate) fn fell_back(&self, kind: FallbackKind, error: &Error, handle: &Handle, key: &[u8]) {
+        self.report(EventKind::Fallback(kind), handle, key);
+        self.context.fallback_log.begins(kind, handle.policy.name(), self.node_of(key), error);
     }
 
     /// Returns the circuit breaker of the server that has the key.

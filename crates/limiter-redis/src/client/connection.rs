@@ -301,6 +301,11 @@ impl ScriptClient for Connection {
         self.link().driver.runtime()
     }
 
+    fn store(&self) -> Option<String> {
+        // Whoever the user is.
+        Some(self.0.url.replace("***@", ""))
+    }
+
     fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
         let Topology::Cluster(cluster) = &self.link().topology else { return None };
         let member = cluster.member_of(key)?;

@@ -10,17 +10,17 @@ use fred::{
 /// A user and a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
-    pub(crate) username: String,
+    pub(crate) username: Hidden<String>,
     pub(crate) password: Hidden<String>,
 }
 
 impl Credentials {
     pub(crate) fn new(username: &str, password: &str) -> Self {
-        Self { username: username.to_owned(), password: Hidden(password.to_owned()) }
+        Self { username: Hidden(username.to_owned()), password: Hidden(password.to_owned()) }
     }
 
     pub(crate) fn set(&self, config: &mut Config) {
-        config.username = Some(self.username.clone());
+        config.username = Some(self.username.0.clone());
         config.password = Some(self.password.0.clone());
     }
 }

@@ -150,6 +150,7 @@ impl LeasedKey {
             let current = self.current.load_full();
             for grant in current.iter().chain(&state.previous) {
                 if let Some(left) = grant.take(cost, now) {
+                    tally.admitted.add();
                     let decision = grant.admitted(left, now);
                     let permits = Permits::Lease(Arc::clone(grant));
                     return Found::Answered(Answered::Admitted(decision, permits));
@@ -247,6 +248,7 @@ impl LeasedKey {
                     } else {
                         grant.take(cost, now)?
                     };
+                    tally.admitted.add();
                     Some((grant.admitted(left, now), Permits::Lease(Arc::clone(&grant))))
                 });
                 if is_forgotten {

@@ -10,9 +10,13 @@ use limiter_rig::log::Log;
 use tokio::runtime::Builder;
 
 use crate::{
-    call::breaker::Transition,
+    call::{
+        breaker::Transition,
+        faults::{CallError, Fault, reported},
+    },
     counters::Counters,
     events::{Event, EventKind, Events, FallbackKind},
+    fallback_log::FallbackLog,
     observer::ObserverQueue,
 };
 
@@ -114,4 +118,48 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
         assert!(line.starts_with(begin), "{line}");
         assert!(line.contains(r#"policy="api""#) && line.contains(NODE), "{line}");
     }
+}
+
+#[test]
+fn each_cause_of_a_fallback_is_logged_once() {
+    let log = Log::start();
+    let fallbacks = FallbackLog::default();
+    let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
+    let replied = |reply| reported(&Arc::new(CallError::of_error_reply("Redis", reply)));
+    let causes = || {
+        let faults = [Fault::NotSent, Fault::NoTime, Fault::NoReply, Fault::InvalidReply];
+        let replies =
+            ["OOM why", "BUSY why", "WRONGTYPE why", "READONLY why", "ERR unknown command"];
+        let unasked = Error::new(ErrorKind::Unavailable, "there is no runtime");
+        faults.map(call).into_iter().chain(replies.map(replied)).chain([unasked])
+    };
+    for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
+        for error in causes() {
+            fallbacks.begins(kind, "api", node(), &error);
+        }
+    }
+    let lines = log.lines();
+    assert_eq!(lines.len(), causes().count(), "{lines:?}");
+    let expected = "WARN limiter_redis::fallback_log: no decision by the store, so checks are admitted and not \
+                    counted: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
+    assert_eq!(lines[0], expected);
+    // Another node decides.
+    fallbacks.ends("api", || None);
+    assert_eq!(log.lines().len(), lines.len());
+    for _ in 0..2 {
+        fallbacks.ends("api", node);
+    }
+    assert_eq!(log.lines().len(), lines.len() + 1);
+    let end = "INFO limiter_redis::fallback_log: the store decides again policy=\"api\" node=\"10.0.0.1:6379\"";
+    assert_eq!(log.lines().last().unwrap(), end);
+    // Within ten seconds, no cause is logged again.
+    causes().for_each(|error| fallbacks.begins(FallbackKind::Allow, "api", node(), &error));
+    assert_eq!(log.lines().len(), lines.len() + 1);
+    // No number of error replies fills the memory or the log.
+    for number in 0..1_000 {
+        let reply = format!("ERR{number} why");
+        let error = reported(&Arc::new(CallError::of_error_reply("Redis", &reply)));
+        fallbacks.begins(FallbackKind::Allow, "api", None, &error);
+    }
+    assert!(log.lines().len() < 300, "{}", log.lines().len());
 }

@@ -9,9 +9,9 @@ use limiter_rig::{log::Log, server::Server};
 
 use crate::{builder_here, faults::recover};
 
-const PERMITS: u64 = 2;
+pub(crate) const PERMITS: u64 = 2;
 
-const POLICIES: [&str; 7] = [
+pub(crate) const POLICIES: [&str; 7] = [
     "2/d",
     "2/d by fixed-window",
     "2/d by sliding-counter",
@@ -22,7 +22,7 @@ const POLICIES: [&str; 7] = [
 ];
 
 /// Returns a policy of some limits.
-fn policy(text: &str) -> Policy {
+pub(crate) fn policy(text: &str) -> Policy {
     let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
     match limits.clone().count() {
         1 => Policy::parse("test", text).unwrap(),

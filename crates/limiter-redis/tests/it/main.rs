@@ -20,6 +20,7 @@ mod denied_writes;
 mod evidence;
 mod exactness;
 mod failure;
+mod fallbacks;
 mod faults;
 #[cfg(feature = "serde")]
 mod file;
@@ -34,6 +35,8 @@ mod older_map;
 mod operations;
 mod planted;
 mod ready;
+mod redaction;
+mod same_names;
 mod scripted;
 mod secrets;
 mod sentinel;

@@ -15,11 +15,8 @@ async fn a_bad_address_is_refused_without_its_password() {
                            the same with rediss or valkey, or redis+unix://";
 
     for (url, message) in [
-        ("nonsense", &*format!("invalid server address \"nonsense\": {SCHEMES}")),
-        (
-            "http://user:secret@host:1",
-            &*format!("invalid server address \"http://***@host:1\": {SCHEMES}"),
-        ),
+        ("nonsense", &*format!("invalid server address \"***\": {SCHEMES}")),
+        ("http://user:secret@host:1", &*format!("invalid server address \"***\": {SCHEMES}")),
         (
             "redis-sentinel://user:secret@host:1",
             "invalid server address \"redis-sentinel://***@host:1\": sentinelServiceName is missing; \

@@ -1,5 +1,7 @@
 //! The parts of an address, and faults that `fred` would ignore or misread.
 
+use super::parameters::{check_parameters, split};
+
 /// An address in parts.
 pub(super) struct Parts<'a> {
     pub(super) encrypted: bool,
@@ -51,7 +53,7 @@ impl<'a> Parts<'a> {
         }
         check_server(server)?;
         if !path.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(format!("the database {path:?} is not a number"));
+            return Err("the database is not a number".to_owned());
         }
         check_query(kind, query)?;
         Ok(Self { encrypted, kind, rest, has_user: user.is_some(), path })
@@ -59,7 +61,7 @@ impl<'a> Parts<'a> {
 }
 
 /// Returns whether a scheme asks for TLS, and its kind, if it is known.
-fn scheme_of(scheme: &str) -> Option<(bool, &str)> {
+pub(super) fn scheme_of(scheme: &str) -> Option<(bool, &str)> {
     if scheme == "unix" {
         return Some((false, "+unix"));
     }
@@ -67,10 +69,6 @@ fn scheme_of(scheme: &str) -> Option<(bool, &str)> {
     let (encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
     let is_known = matches!(kind, "" | "-sentinel" | "-cluster") || kind == "+unix" && !encrypted;
     is_known.then_some((encrypted, kind))
-}
-
-fn split(text: &str, at: char) -> (&str, &str) {
-    text.split_once(at).unwrap_or((text, ""))
 }
 
 fn check_server(server: &str) -> Result<(), String> {
@@ -84,7 +82,7 @@ fn check_server(server: &str) -> Result<(), String> {
     }
     match port {
         Some(port) if !port.parse::<u16>().is_ok_and(|port| port > 0) => {
-            Err(format!("the port {port:?} is not a number from 1 to 65535"))
+            Err("the port is not a number from 1 to 65535".to_owned())
         }
         _ => Ok(()),
     }
@@ -99,13 +97,8 @@ fn check_query(kind: &str, query: &str) -> Result<(), String> {
         "-cluster" => (&["node"], "expected node"),
         _ => (&[], "this kind of address has none"),
     };
-    let names = query.split('&').map(|pair| split(pair, '=').0).filter(|name| !name.is_empty());
-    for name in names.clone() {
-        if !known.contains(&name) {
-            return Err(format!("unknown parameter {name:?}; {expected}"));
-        }
-    }
-    if kind == "-sentinel" && !names.clone().any(|name| name == "sentinelServiceName") {
+    check_parameters(query, known, expected)?;
+    if kind == "-sentinel" && !query.split('&').any(|it| it.starts_with("sentinelServiceName=")) {
         return Err("sentinelServiceName is missing; add ?sentinelServiceName=NAME".to_owned());
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 use fred::types::config::Config;
 
+use super::parameters::check_parameters;
+
 /// Returns the settings for an address without its scheme, or what is wrong with it.
 pub(super) fn config(rest: &str) -> Result<Config, String> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -12,14 +14,13 @@ pub(super) fn config(rest: &str) -> Result<Config, String> {
                 .to_owned(),
         );
     }
+    check_parameters(query, &["db"], "expected db")?;
     let database = match query.split_once('=') {
         None if query.is_empty() => None,
-        Some(("db", number)) => Some(
-            number
-                .parse()
-                .map_err(|_| format!("the database {number:?} is not a number to 255"))?,
-        ),
-        _ => return Err(format!("unknown parameter {query:?}; expected db")),
+        parameter => {
+            let number = parameter.map_or(query, |(_, number)| number);
+            Some(number.parse().map_err(|_| "the database is not a number to 255")?)
+        }
     };
     of_socket(path).map(|config| Config { database, ..config })
 }

@@ -96,4 +96,9 @@ impl ScriptClient for FredClient {
     fn takes_many_keys(&self) -> bool {
         true
     }
+
+    fn store(&self) -> Option<String> {
+        let config = self.pool.next().client_config();
+        Some(format!("{:?} {:?}", config.server, config.database))
+    }
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, io::ErrorKind};
 
 use fred::error::{Error as FredError, ErrorKind as FredErrorKind};
 
-use crate::call::faults::{CallError, Fault, first_word};
+use crate::call::faults::{CallError, Fault, first_word, without_arguments};
 
 /// Classifies an error of the library: an error reply by its first word, any other by its kind.
 pub(super) fn classify(error: FredError, server: &str) -> CallError {
@@ -24,9 +24,19 @@ pub(super) fn classify(error: FredError, server: &str) -> CallError {
     call_error.with_source(error)
 }
 
+/// Returns an error reply without the arguments of a command that the server does not know, because those of `AUTH`
+/// are a user and a password.
+pub(super) fn hide_arguments(error: FredError) -> FredError {
+    let hidden = without_arguments(error.details());
+    if hidden.len() == error.details().len() {
+        return error;
+    }
+    FredError::new(error.kind().clone(), hidden.to_owned())
+}
+
 /// Returns why a connection can't be made. `encrypted` is whether it uses TLS.
 pub(crate) fn why_unreachable(error: &FredError, encrypted: bool) -> String {
-    let why = readable(error.details());
+    let why = readable(without_arguments(error.details()));
     // A server without TLS waits for the rest of a command, or replies with text.
     let may_be_plain =
         *error.kind() == FredErrorKind::Timeout || why.contains("InvalidContentType");

@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::reply::why_unreachable;
+use super::reply::{hide_arguments, why_unreachable};
 use crate::client::{command::Command, credentials::Provider, outage_log::OutageLog};
 
 /// How long a connection may return nothing before it is replaced.
@@ -184,7 +184,8 @@ pub(crate) async fn send(
     // matter, because each client has one server.
     let custom = |name| CustomCommand::new_static(name, ClusterHash::Random, false);
     let Some(first) = first else {
-        return client.with_options(&options).custom(custom(name), arguments).await;
+        let reply = client.with_options(&options).custom(custom(name), arguments).await;
+        return reply.map_err(hide_arguments);
     };
     let pipeline = client.pipeline().with_options(&options);
     let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;

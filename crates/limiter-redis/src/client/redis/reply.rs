@@ -3,7 +3,7 @@
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::{
-    call::faults::{CallError, Fault},
+    call::faults::{CallError, Fault, without_arguments},
     client::{ScriptReply, command},
 };
 
@@ -12,7 +12,13 @@ pub(super) fn classify(error: RedisError) -> CallError {
     let call_error = match error.code() {
         Some(code) => {
             let details = error.detail().unwrap_or_default();
-            CallError::of_error_reply("Redis", &format!("{code} {details}"))
+            let reply = format!("{code} {details}");
+            let call_error = CallError::of_error_reply("Redis", &reply);
+            if without_arguments(&reply) != reply {
+                // The library's error has the arguments.
+                return call_error;
+            }
+            call_error
         }
         None => CallError::new(fault_of(&error), format!("Redis: {error}")),
     };

@@ -1,0 +1,248 @@
+//! Every check that is decided without the store is counted, and its cause is logged once, with what follows
+//! from it.
+
+use std::{num::NonZeroU32, thread, time::Duration};
+
+use futures::executor::block_on;
+use limiter_core::{Policy, Source};
+use limiter_redis::{
+    FailurePolicy, RedisLimiter,
+    scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
+};
+use limiter_rig::{log::Log, server::Server};
+
+use crate::{builder_here, connect_here, denied, faults::recover};
+
+/// How each log line about fallbacks begins.
+const FALLBACK: &str = "WARN limiter_redis::fallback_log: no decision by the store, so ";
+const RECOVERED: &str = "INFO limiter_redis::fallback_log: the store decides again";
+
+const LOCAL: FailurePolicy = FailurePolicy::Local { processes: NonZeroU32::MIN };
+
+/// Commands that neither limiters nor scripts need. The client library may call them.
+const OTHER_COMMANDS: [&str; 8] =
+    ["SCRIPT", "CLIENT", "INFO", "PING", "HELLO", "SELECT", "CLUSTER", "COMMAND"];
+
+/// What is expected of the log: a limiter's fallback, and the words for what follows from it.
+const FALLBACKS: [(FailurePolicy, &str); 3] = [
+    (FailurePolicy::Allow, "checks are admitted and not counted: "),
+    (FailurePolicy::Deny, "checks are refused: "),
+    (LOCAL, "checks are decided in this process's memory: "),
+];
+
+fn fallbacks(log: &Log) -> Vec<String> {
+    log.lines().into_iter().filter(|line| line.starts_with(FALLBACK)).collect()
+}
+
+/// Makes checks, and returns how many were decided without the store. The limiter counts as many.
+async fn fall_back(limiter: &RedisLimiter, checks: u64) -> u64 {
+    let counted = || {
+        let counters = limiter.counters();
+        counters.fallback_allow + counters.fallback_deny + counters.fallback_local
+    };
+    let (before, mut without_store, mut admitted) = (counted(), 0, 0);
+    for _ in 0..checks {
+        let decision = limiter.check("key").await.unwrap();
+        match decision.source() {
+            Source::Failure | Source::Local => without_store += 1,
+            _ => admitted += u64::from(decision.is_admitted()),
+        }
+    }
+    assert_eq!(counted() - before, without_store, "{:?}", limiter.counters());
+    assert!(admitted <= denied::PERMITS, "{admitted} admitted by the store");
+    without_store
+}
+
+/// Shows that no check falls back without a log line that names the command.
+async fn without_command(url: &str, command: &str, is_needed: bool) {
+    let connection = connect_here(url).await;
+    let mut fell_back = 0;
+    for (number, text) in denied::POLICIES.into_iter().enumerate() {
+        let (failure_policy, follows) = FALLBACKS[number % FALLBACKS.len()];
+        let log = Log::start();
+        let limiter = RedisLimiter::builder(connection.clone(), denied::policy(text))
+            .failure_policy(failure_policy)
+            .denial_cache(0)
+            // Longer than the machine may be busy with other tests.
+            .deadline(Duration::from_secs(1))
+            .build()
+            .unwrap();
+        let what = format!("{text} without {command}, {failure_policy:?}");
+        let without_store = fall_back(&limiter, 60).await;
+        fell_back += without_store;
+        let lines = fallbacks(&log);
+        println!("{what}: {without_store}, {lines:?}");
+        assert_eq!(lines.is_empty(), without_store == 0, "{what}: {:?}", log.lines());
+        // One for the command, and one for the circuit breaker.
+        assert!(lines.len() <= 2, "{what}: {lines:?}");
+        assert!(lines.iter().all(|line| line.contains(follows)), "{what}: {lines:?}");
+        let mut first = lines.iter().take(1).map(|line| line.to_uppercase());
+        assert!(first.all(|line| line.contains(command)), "{what}: {lines:?}");
+    }
+    assert!(fell_back > 0 || !is_needed, "{command}");
+}
+
+fn commands() -> impl Iterator<Item = (&'static str, bool)> {
+    let calls = CALL_COMMANDS.iter().map(|command| (*command, true));
+    // Some are called by some scripts only, and never if a key has its expiry.
+    let in_scripts = SCRIPT_COMMANDS.iter().map(|command| (*command, false));
+    calls.chain(in_scripts).chain(OTHER_COMMANDS.map(|command| (command, false)))
+}
+
+// On one thread, as all tests here, because the log is captured by thread.
+#[tokio::test]
+async fn no_check_falls_back_in_silence_without_a_command_that_was_renamed() {
+    // A test server is ready once it replies to INFO.
+    for (command, is_needed) in commands().filter(|(command, _)| *command != "INFO") {
+        let server = Server::start_with(&["--rename-command", command, ""]);
+        without_command(&server.url(), command, is_needed).await;
+    }
+}
+
+#[tokio::test]
+async fn no_check_falls_back_in_silence_without_a_command_that_is_denied() {
+    for (command, is_needed) in commands() {
+        let server = Server::start();
+        let denied = format!("-{}", command.to_lowercase());
+        let user = ["ACL", "SETUSER", "alice", "on", ">secret", "~*", "+@all", &denied];
+        server.command(&user).unwrap();
+        let url = format!("redis://alice:secret@127.0.0.1:{}", server.port());
+        without_command(&url, command, is_needed).await;
+    }
+}
+
+/// 1,000 of 2 an hour were admitted, without a log line and with a closed circuit breaker.
+#[tokio::test]
+async fn a_server_without_evalsha_opens_the_breaker() {
+    for command in CALL_COMMANDS {
+        let server = Server::start_with(&["--rename-command", command, ""]);
+        let limiter = builder_here(&server.url(), 2).await.failure_policy(FailurePolicy::Allow);
+        let limiter = limiter.build().unwrap();
+        assert_eq!(fall_back(&limiter, 1_000).await, 1_000);
+        let counters = limiter.counters();
+        assert_eq!((counters.fallback_allow, counters.breaker_opened), (1_000, 1));
+        assert_eq!((counters.unexpected, counters.undetermined), (0, 0), "{counters:?}");
+    }
+}
+
+/// Each cause is logged once, and its end.
+#[tokio::test]
+async fn each_cause_is_logged_once_and_so_is_its_end() {
+    let primary = Server::start();
+    let port = primary.port().to_string();
+    let key = "limiter:{skey}:test:gcra";
+    let plant = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 1)";
+    // The words of the log line, and what begins and ends the cause.
+    let causes: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "OOM command not allowed",
+            &["CONFIG", "SET", "maxmemory", "1"],
+            &["CONFIG", "SET", "maxmemory", "0"],
+        ),
+        ("READONLY ", &["REPLICAOF", "127.0.0.1", &port], &["REPLICAOF", "NO", "ONE"]),
+        ("WRONGTYPE ", &["EVAL", plant, "1", key], &["DEL", key]),
+        (
+            "NOPERM",
+            &["ACL", "SETUSER", "default", "-evalsha"],
+            &["ACL", "SETUSER", "default", "+evalsha"],
+        ),
+    ];
+    for (cause, begin, end) in causes {
+        for (failure_policy, follows) in FALLBACKS {
+            let server = Server::start();
+            let limiter = builder_here(&server.url(), 1_000_000).await.denial_cache(0);
+            let limiter = limiter.failure_policy(failure_policy).build().unwrap();
+            while recover(&limiter).await.0.source() != Source::State {}
+            let log = Log::start();
+            server.command(begin).unwrap();
+            let mut without_store = 0;
+            for _ in 0..200 {
+                let source = limiter.check("key").await.unwrap().source();
+                without_store += u64::from(source != Source::State);
+            }
+            let what = format!("{cause}, {failure_policy:?}");
+            assert!(without_store > 150, "{what}: {without_store}");
+            let lines = fallbacks(&log);
+            let about = |line: &&String| line.contains(follows) && line.contains(cause);
+            assert_eq!(lines.iter().filter(about).count(), 1, "{what}: {lines:?}");
+            assert!(lines.len() <= 3, "{what}: {lines:?}");
+            assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{what}");
+
+            server.command(end).unwrap();
+            while recover(&limiter).await.0.source() != Source::State {}
+            let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
+            assert_eq!(ends, 1, "{what}: {:?}", log.lines());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_or_gone_is_logged() {
+    for (kills, cause) in [(false, "no reply"), (true, "not connected")] {
+        let mut server = Server::start();
+        let limiter = builder_here(&server.url(), 1_000_000).await;
+        let limiter = limiter.failure_policy(FailurePolicy::Allow).build().unwrap();
+        while recover(&limiter).await.0.source() != Source::State {}
+        let log = Log::start();
+        if kills {
+            server.kill();
+        } else {
+            server.pause();
+        }
+        while limiter.counters().not_asked < 100 {
+            assert_eq!(limiter.check("key").await.unwrap().source(), Source::Failure);
+        }
+        let lines = fallbacks(&log);
+        let about = lines.iter().filter(|line| line.to_lowercase().contains(cause)).count();
+        println!("{lines:?}");
+        assert!(about <= 1 && (1..=3).contains(&lines.len()), "{lines:?}");
+    }
+}
+
+/// An answer that is awaited without a runtime, as by a program that uses another one.
+#[tokio::test]
+async fn a_caller_without_a_runtime_is_logged() {
+    let server = Server::start();
+    let limiter = builder_here(&server.url(), 1).await.failure_policy(FailurePolicy::Allow);
+    let limiter = limiter.build().unwrap();
+    let other = limiter.clone();
+    let lines = thread::spawn(move || {
+        let log = Log::start();
+        for _ in 0..100 {
+            let decision = block_on(other.check("key").into_future()).unwrap();
+            assert_eq!(decision.source(), Source::Failure);
+        }
+        fallbacks(&log)
+    });
+    let lines = lines.join().unwrap();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("no Tokio runtime"), "{lines:?}");
+    assert_eq!(limiter.counters().fallback_allow, 100);
+}
+
+/// A fallback under a handle's policy is logged with that policy.
+#[tokio::test]
+async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
+    let mut server = Server::start();
+    let policy = Policy::parse("test", "100000/s").unwrap();
+    let limiter = RedisLimiter::builder(connect_here(&server.url()).await, policy)
+        .failure_policy(FailurePolicy::Allow)
+        .lease(Duration::from_millis(100))
+        .build()
+        .unwrap();
+    while recover(&limiter).await.0.source() != Source::State {}
+    let log = Log::start();
+    server.kill();
+    let premium = limiter.with_policy(&Policy::parse("premium", "200000/s").unwrap()).unwrap();
+    let mut without_store = 0;
+    for limiter in [&premium, &limiter] {
+        for _ in 0..50 {
+            let source = limiter.check("other").await.unwrap().source();
+            without_store += u64::from(source == Source::Failure);
+        }
+    }
+    assert_eq!(limiter.counters().fallback_allow, without_store);
+    let lines = fallbacks(&log);
+    assert!((1..=2).contains(&lines.len()), "{lines:?}");
+    assert!(lines[0].contains(r#"policy="premium""#), "{lines:?}");
+}

@@ -1,0 +1,64 @@
+//! Limiters that share states by their policy's name, although their quotas differ.
+
+use limiter_core::{Policy, Quota};
+use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
+use limiter_rig::{log::Log, server::Server};
+use tokio::runtime::Handle;
+
+use crate::connect_here;
+
+fn warnings(log: &Log) -> Vec<String> {
+    let lines = log.lines().into_iter();
+    lines.filter(|line| line.contains("same policy name")).collect()
+}
+
+fn hourly(permits: u64) -> Policy {
+    Policy::gcra("logins", Quota::per_hour(permits))
+}
+
+/// Both charge one state, so each admits what the other's quota leaves.
+#[tokio::test]
+async fn two_quotas_under_one_name_are_logged_once() {
+    let server = Server::start();
+    let log = Log::start();
+    let connection = connect_here(&server.url()).await;
+    let build = |policy| RedisLimiter::builder(connection.clone(), policy).build().unwrap();
+    let limiter = build(hourly(100));
+    let same = build(hourly(100));
+    let premium = limiter.with_policy(&hourly(1_000)).unwrap();
+    assert_eq!(warnings(&log), [""; 0]);
+
+    // A connection of its own leads to the same store.
+    let options = ConnectOptions::new().with_runtime(Handle::current()).with_name("other");
+    let connection_of_its_own = connect_with(&server.url(), &options).await.unwrap();
+    let other = RedisLimiter::builder(connection_of_its_own, hourly(10)).build().unwrap();
+    let third = build(hourly(7));
+    let lines = warnings(&log);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("WARN ") && lines[0].contains(r#"policy="logins""#), "{lines:?}");
+    assert!(lines[0].contains("100/h") && lines[0].contains("10/h"), "{lines:?}");
+    drop((limiter, same, premium, other, third));
+}
+
+#[tokio::test]
+async fn limiters_that_share_no_state_are_not_logged() {
+    let (server, another) = (Server::start(), Server::start());
+    let log = Log::start();
+    let connection = connect_here(&server.url()).await;
+    let builder = |policy| RedisLimiter::builder(connection.clone(), policy);
+    let limiter = builder(hourly(100)).build().unwrap();
+    let others = [
+        builder(hourly(10)).prefix("another"),
+        builder(Policy::gcra("uploads", Quota::per_hour(10))),
+        builder(Policy::sliding_log("logins", Quota::per_hour(10))),
+        RedisLimiter::builder(connect_here(&another.url()).await, hourly(10)),
+        RedisLimiter::builder(connect_here(&format!("{}/1", server.url())).await, hourly(10)),
+    ];
+    let others = others.map(|builder| builder.build().unwrap());
+    assert_eq!(warnings(&log), [""; 0]);
+    // One that replaces another after a reload of the configuration.
+    drop(limiter);
+    let limiter = builder(hourly(5)).build().unwrap();
+    assert_eq!(warnings(&log), [""; 0]);
+    drop((limiter, others));
+}
