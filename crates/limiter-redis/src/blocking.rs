@@ -1,14 +1,9 @@
 //! Checks by callers without a runtime.
 
 use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 
-use crate::{client::ScriptClient, limiter::RedisLimiter};
-
-thread_local! {
-    /// The timers of a thread that checks. It has no other threads.
-    static TIMERS: Option<Runtime> = Builder::new_current_thread().enable_time().build().ok();
-}
+use crate::{client::ScriptClient, limiter::RedisLimiter, timers};
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges one permit to `key` if it fits now, and blocks the thread until the answer is there: as
@@ -46,10 +41,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
                            in `spawn_blocking` pass it to `Handle::block_on`";
             return Err(Error::new(ErrorKind::InvalidSetting, message));
         }
-        let answer = self.check_n(key, cost);
-        TIMERS.with(|timers| match timers {
-            Some(timers) => timers.block_on(answer.into_future()),
-            None => Err(Error::new(ErrorKind::Unavailable, "the thread can't have timers")),
-        })
+        timers::runtime()?.block_on(self.check_n(key, cost).into_future())
     }
 }

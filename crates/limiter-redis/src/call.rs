@@ -13,7 +13,7 @@ pub(crate) mod denials;
 pub(crate) mod fallback;
 pub(crate) mod faults;
 pub(crate) mod operation;
-mod queue;
+pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod sender;
 mod share;

@@ -5,7 +5,7 @@ mod cluster;
 pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod credentials;
-mod driver;
+pub(crate) mod driver;
 pub(crate) mod fred;
 mod link;
 pub(crate) mod options;

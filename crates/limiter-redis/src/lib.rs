@@ -27,7 +27,8 @@
 //! for customers' own quotas and for reloads.
 //!
 //! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
-//! Answers are awaited on a Tokio runtime, and at most until their deadline.
+//! Answers can be awaited on any runtime, or none, and are there by their deadline: a process with limiters has a
+//! thread for their timers, besides the thread of its connections.
 //!
 //! # Slow and unreachable servers
 //!
@@ -107,6 +108,7 @@ mod settings;
 pub mod state;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod waiting;
 
 pub use builder::Builder;

@@ -10,7 +10,7 @@ use limiter_core::{
     Usage, WaitingLimiter,
 };
 
-use tokio::{sync::oneshot, time::timeout};
+use tokio::sync::oneshot;
 
 use crate::{
     call::{
@@ -18,14 +18,14 @@ use crate::{
         fallback::Local,
         faults::{CallError, Fault, Outcome, named},
         operation::{Check, Forgotten, Peek, Refund, Reserve, Reset, Token},
-        sender::{RUNTIME_ENDED, timer},
+        sender::RUNTIME_ENDED,
     },
     client::ScriptClient,
     events::FallbackKind,
     lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
     scripts::Charged,
-    waiting,
+    timers, waiting,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
@@ -235,7 +235,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         outcome: oneshot::Receiver<Outcome<Answered>>,
     ) -> Result<Answered, Error> {
         let deadline = Deadline::after(self.sender.context.settings.deadline);
-        let failed = match timer(|| timeout(deadline.of_caller(), outcome))?.await {
+        let failed = match timers::timeout(deadline.of_caller(), outcome)?.await {
             Ok(Ok(Ok(answered))) => return Ok(answered),
             Ok(Ok(Err(error))) => error,
             Ok(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),

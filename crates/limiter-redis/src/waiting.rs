@@ -3,16 +3,9 @@
 use std::time::Duration;
 
 use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::sync::oneshot;
 
-use crate::{
-    call::sender::{RUNTIME_ENDED, timer},
-    client::ScriptClient,
-    limiter::RedisLimiter,
-};
+use crate::{call::sender::RUNTIME_ENDED, client::ScriptClient, limiter::RedisLimiter, timers};
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Gives leases back, and waits until no operation of this limiter and its handles is under way, for
@@ -31,13 +24,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// # Errors
     ///
     /// [`ErrorKind::Undetermined`] if operations are under way after that time, and
-    /// [`ErrorKind::Unavailable`] without a Tokio runtime with timers.
+    /// [`ErrorKind::Unavailable`] if the system starts no thread.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
         let under_way = &self.sender.under_way;
         if let Some(leases) = &self.leases {
             leases.give_back();
         }
-        timer(|| timeout(within, under_way.ended()))?.await.map_err(|_| {
+        timers::timeout(within, under_way.ended())?.await.map_err(|_| {
             let number = under_way.number();
             let plural = if number == 1 { " is" } else { "s are" };
             let message = format!("{number} operation{plural} still under way after {within:?}");
@@ -54,7 +47,6 @@ pub(crate) async fn until_due<C: ScriptClient>(
     limiter: RedisLimiter<C>,
     reserved: LimiterFuture<Reservation>,
 ) -> Result<Reservation, Error> {
-    timer(|| drop(sleep(Duration::ZERO)))?;
     let (send, receive) = oneshot::channel();
     limiter.sender.client.runtime().clone().spawn(async move {
         let reserved = reserved.await.map(|reserved| {
@@ -67,7 +59,7 @@ pub(crate) async fn until_due<C: ScriptClient>(
     let (decision, delay, mut unused) =
         receive.await.map_err(|_| Error::new(ErrorKind::Undetermined, RUNTIME_ENDED))??;
     if let Some(delay) = delay {
-        sleep(delay).await;
+        timers::sleep(delay)?.await;
     }
     Ok(match unused.receipt.take() {
         Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),

@@ -3,7 +3,6 @@
 
 use std::{
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,8 +10,8 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::{Error, ErrorKind};
-use tokio::{runtime::Handle as Runtime, sync::oneshot, time::timeout};
+use limiter_core::Error;
+use tokio::sync::oneshot;
 
 use super::{
     breaker::{self, Breaker, Open, Pass},
@@ -29,6 +28,7 @@ use crate::{
     events::{EventKind, FallbackKind},
     handle::Handle,
     scripts::numbers,
+    timers,
 };
 
 /// Sends the requests of all handles of a limiter.
@@ -111,7 +111,7 @@ impl<C: ScriptClient> Sender<C> {
         }
         let deadline = Deadline::after(self.context.settings.deadline);
         let (caller, outcome) = oneshot::channel();
-        let outcome = timer(|| timeout(deadline.of_caller(), outcome))?;
+        let outcome = timers::timeout(deadline.of_caller(), outcome)?;
         let failed = match self.under_way.begin() {
             None => {
                 let message = format!("{MAX_UNDER_WAY} operations are under way already");
@@ -375,16 +375,4 @@ fn read_reply<'a, T>(
     let parts = numbers(reply);
     let value = parts.and_then(|(numbers, failed)| Some((read(&numbers)?, failed)));
     value.ok_or_else(|| CallError::invalid_reply(&quoted(reply)))
-}
-
-/// Makes a timer on the caller's Tokio runtime, or returns an error if there is none.
-pub(crate) fn timer<T>(make: impl FnOnce() -> T) -> Result<T, Error> {
-    let unavailable = |message: &'static str| Error::new(ErrorKind::Unavailable, message);
-    Runtime::try_current().map_err(|error| {
-        unavailable("there is no Tokio runtime to await the answer on").with_source(error)
-    })?;
-    // Tokio does not say whether a runtime has timers: it panics if not.
-    catch_unwind(AssertUnwindSafe(make)).map_err(|_| {
-        unavailable("the Tokio runtime has no timers; build it with `enable_time` or `enable_all`")
-    })
 }

@@ -1,9 +1,8 @@
 //! Every check that is decided without the store is counted, and its cause is logged once, with what follows
 //! from it.
 
-use std::{collections::HashSet, num::NonZeroU32, thread, time::Duration};
+use std::{collections::HashSet, num::NonZeroU32, time::Duration};
 
-use futures::executor::block_on;
 use limiter_core::{Policy, Source};
 use limiter_redis::{
     FailurePolicy, RedisLimiter,
@@ -196,30 +195,8 @@ async fn a_server_that_is_silent_or_gone_is_logged() {
         }
         let lines = fallbacks(&log);
         let about = lines.iter().filter(|line| line.to_lowercase().contains(cause)).count();
-        println!("{lines:?}");
         assert!(about <= 1 && !lines.is_empty(), "{lines:?}");
     }
-}
-
-/// An answer that is awaited without a runtime, as by a program that uses another one.
-#[tokio::test]
-async fn a_caller_without_a_runtime_is_logged() {
-    let server = Server::start();
-    let limiter = builder_here(&server.url(), 1).await.failure_policy(FailurePolicy::Allow);
-    let limiter = limiter.build().unwrap();
-    let other = limiter.clone();
-    let lines = thread::spawn(move || {
-        let log = Log::start();
-        for _ in 0..100 {
-            let decision = block_on(other.check("key").into_future()).unwrap();
-            assert_eq!(decision.source(), Source::Failure);
-        }
-        fallbacks(&log)
-    });
-    let lines = lines.join().unwrap();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("no Tokio runtime"), "{lines:?}");
-    assert_eq!(limiter.counters().fallback_allow, 100);
 }
 
 /// A fallback under a handle's policy is logged with that policy.

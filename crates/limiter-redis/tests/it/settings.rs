@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Policy};
+use limiter_core::{ErrorKind, Policy};
 use limiter_redis::connect;
 use limiter_rig::server;
 use tokio::time::sleep;
@@ -37,18 +37,6 @@ async fn a_bad_address_is_refused_without_its_password() {
             (error.kind(), error.to_string().as_str()),
             (ErrorKind::InvalidSetting, message)
         );
-    }
-}
-
-#[test]
-fn an_answer_has_to_be_awaited_on_a_runtime() {
-    // Connecting needs none.
-    let limiter = futures::executor::block_on(limiter(&server::shared_url(), 1));
-    let check = futures::executor::block_on(limiter.check("key"));
-    let acquire = futures::executor::block_on(limiter.acquire("key", Cost::ONE, None));
-    for error in [check.unwrap_err(), acquire.unwrap_err()] {
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert!(error.to_string().contains("there is no Tokio runtime"), "{error}");
     }
 }
 

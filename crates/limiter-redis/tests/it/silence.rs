@@ -2,7 +2,7 @@
 
 use std::{
     future::pending,
-    panic::resume_unwind,
+    panic::{self, resume_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::{
+    executor::block_on,
     future::{join_all, try_join_all},
     poll,
 };
@@ -151,21 +152,43 @@ async fn an_observer_that_blocks_or_panics_harms_no_check() {
     drop(end);
 }
 
+/// Once it was an error, for which a panic was caught: with `panic = "abort"`, the process ended.
 #[test]
-fn a_runtime_without_timers_is_an_error() {
+fn answers_need_no_timers_of_the_caller() {
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    let (test, previous) = (thread::current().id(), panic::take_hook());
+    panic::set_hook(Box::new(move |info| {
+        PANICS.fetch_add(u64::from(thread::current().id() == test), Relaxed);
+        previous(info);
+    }));
     let server = Server::start();
-    let with_timers = Builder::new_current_thread().enable_all().build().unwrap();
-    let limiter = with_timers.block_on(patient(&server.url(), 10));
-    let without = Builder::new_current_thread().build().unwrap();
-    let error = without.block_on(limiter.check("key").into_future()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("enable_time"), "{error}");
-    let error = without.block_on(limiter.acquire("key", Cost::ONE, None).into_future());
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
-    let error = without.block_on(limiter.drain(Duration::ZERO)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    let left = with_timers.block_on(limiter.peek("key").into_future()).unwrap();
-    assert_eq!(left.remaining(), 10, "nothing is charged");
+    let limiter = block_on(patient(&server.url(), 10));
+    let without_timers = Builder::new_current_thread().build().unwrap();
+    without_timers.block_on(use_once(&limiter, 10));
+    // Nor a runtime.
+    block_on(use_once(&limiter, 7));
+    server.pause();
+    let early = block_on(builder(&server.url(), 10)).build().unwrap();
+    let start = Instant::now();
+    for error in [
+        without_timers.block_on(early.check("key").into_future()).unwrap_err(),
+        block_on(early.check("key").into_future()).unwrap_err(),
+    ] {
+        assert_ne!(error.kind(), ErrorKind::InvalidSetting, "{error}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "the deadline is kept");
+    server.resume();
+    assert_eq!(PANICS.load(Relaxed), 0);
+}
+
+/// Takes three permits of a key that has `left`.
+async fn use_once(limiter: &RedisLimiter, left: u64) {
+    assert_eq!(limiter.check("key").await.unwrap().remaining(), left - 1);
+    let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+    assert_eq!(reserved.decision().remaining(), left - 2);
+    let acquired = limiter.acquire("key", Cost::ONE, None).await.unwrap();
+    assert_eq!(acquired.decision().remaining(), left - 3);
+    limiter.drain(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
