@@ -33,7 +33,7 @@ pub(crate) fn all(cells: &[Cell], bytes: &[Bytes]) -> Vec<(String, String, Strin
         ..group(cell)
     });
     let title = "ns a check with one key for all".to_owned();
-    pictures.push(("unkeyed.svg".to_owned(), title, groups.collect()));
+    pictures.push(("one-key.svg".to_owned(), title, groups.collect()));
     let floods = cells.iter().filter(|cell| cell.outcome == Outcome::Fresh);
     let groups = floods.map(|cell| Group {
         name: format!("{}, {}", cell.kind.unwrap_or_default().replace('`', ""), cell.threads()),

@@ -3,7 +3,7 @@
 //! | folder or file | what |
 //! |---|---|
 //! | `front` | the limiter: its methods, how it is built, and how callers wait |
-//! | `waiters` | the queues of those who wait |
+//! | `waiters` | the queues of waiters, one a key |
 //! | `states` | a key's state under a policy, in one of two stores |
 //! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |

@@ -53,7 +53,7 @@ pub(crate) struct Targets {
     pub(crate) searched: Vec<String>,
     /// A line on how the subject is read; empty if it is read as it is given.
     pub(crate) note: String,
-    /// Whether the argument has characters that stand for bytes that are not UTF-8 where such a key is shown.
+    /// Whether the argument contains U+FFFD or an escape, which are printed for bytes that are not UTF-8.
     pub(crate) may_be_replaced: bool,
 }
 
@@ -189,7 +189,7 @@ fn invalid_subject(given: &[u8], message: &str) -> Failure {
     Failure::Usage(format!("invalid subject {:?}: {message}", words::text(given)))
 }
 
-/// Returns the subjects that the argument stands for, and a line on how it is read.
+/// Returns the subjects that the argument may name, and a line on how it is read.
 fn subjects(given: Vec<u8>, target: &Target) -> Result<(Vec<Key<'static>>, String), Failure> {
     let invalid = |what: &str| invalid_subject(&given, &format!("it is not {what}"));
     let text = || str::from_utf8(&given).map_err(|_| invalid("UTF-8; use --kind bytes"));

@@ -37,7 +37,7 @@ struct Cause {
     word: String,
 }
 
-/// How many causes are told apart by the server's words, so that no server can fill the memory.
+/// From so many causes on, the server's words no longer separate them, so that no server can fill the memory.
 const MAX_CAUSES: usize = 256;
 
 impl FallbackLog {
@@ -58,7 +58,10 @@ impl FallbackLog {
         }
         self.failing.store(true, Relaxed);
         let node = cause.node.clone();
-        if let Some(others) = dampers.entry(cause).or_default().begins(Instant::now()) {
+        let logged = dampers.entry(cause).or_default().begins(Instant::now());
+        // A subscriber may check a limiter itself.
+        drop(dampers);
+        if let Some(others) = logged {
             let node = node.as_deref();
             let follows = match kind {
                 FallbackKind::Allow => "checks are admitted and not counted",
@@ -88,6 +91,7 @@ impl FallbackLog {
             }
         }
         self.failing.store(is_failing, Relaxed);
+        drop(dampers);
         if was_logged {
             let node = node.as_deref();
             tracing::info!(policy, node, "the store decides again");

@@ -94,7 +94,7 @@ fn text(source: &str, clock: &str) -> String {
 ///
 /// # Panics
 ///
-/// If there is none. Sources are constants, and tests build all of them, so that no release has such a source.
+/// If no function has the name. Sources are constants, and tests build all of them, so no release panics.
 #[expect(clippy::panic, reason = "a script without one of its functions would decide wrongly")]
 fn function(name: &str) -> &'static str {
     let found = FUNCTIONS.iter().find(|(known, _)| *known == name);

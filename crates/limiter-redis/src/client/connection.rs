@@ -302,7 +302,7 @@ impl ScriptClient for Connection {
     }
 
     fn store(&self) -> Option<String> {
-        // Whoever the user is.
+        // Users of one server have the same states.
         Some(self.0.url.replace("***@", ""))
     }
 

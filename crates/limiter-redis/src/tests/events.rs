@@ -2,12 +2,17 @@
 
 use std::{
     sync::{Arc, mpsc},
+    thread,
     time::Duration,
 };
 
 use limiter_core::{Decision, Error, ErrorKind, Usage};
 use limiter_rig::log::Log;
 use tokio::runtime::Builder;
+use tracing::{
+    Metadata, Subscriber,
+    span::{Attributes, Id, Record},
+};
 
 use crate::{
     call::{
@@ -120,6 +125,49 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     }
 }
 
+/// A subscriber that sends log lines elsewhere, within a limit, asks the limiter that logs.
+#[test]
+fn a_subscriber_may_ask_the_limiter_that_logs() {
+    struct Asking(Arc<FallbackLog>);
+
+    impl Subscriber for Asking {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            let error = Error::new(ErrorKind::Unavailable, "it broke");
+            self.0.begins(FallbackKind::Allow, "api", None, &error);
+            self.0.ends("api", || None);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        let fallbacks = Arc::new(FallbackLog::default());
+        let asking = Asking(Arc::clone(&fallbacks));
+        tracing::subscriber::with_default(asking, || {
+            let error = Error::new(ErrorKind::Unavailable, "it broke");
+            fallbacks.begins(FallbackKind::Deny, "api", None, &error);
+            fallbacks.ends("api", || None);
+        });
+        let _ = done.send(());
+    });
+    assert_eq!(outcome.recv_timeout(Duration::from_secs(10)), Ok(()));
+}
+
 #[test]
 fn each_cause_of_a_fallback_is_logged_once() {
     let log = Log::start();
@@ -130,8 +178,8 @@ fn each_cause_of_a_fallback_is_logged_once() {
         let faults = [Fault::NotSent, Fault::NoTime, Fault::NoReply, Fault::InvalidReply];
         let replies =
             ["OOM why", "BUSY why", "WRONGTYPE why", "READONLY why", "ERR unknown command"];
-        let unasked = Error::new(ErrorKind::Unavailable, "there is no runtime");
-        faults.map(call).into_iter().chain(replies.map(replied)).chain([unasked])
+        let not_sent = Error::new(ErrorKind::Unavailable, "there is no runtime");
+        faults.map(call).into_iter().chain(replies.map(replied)).chain([not_sent])
     };
     for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
         for error in causes() {
