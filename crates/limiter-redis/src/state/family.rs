@@ -91,6 +91,12 @@ impl Family {
     ///
     /// Why this version of the library can't decode it.
     pub fn parse(stored: &str) -> Result<Self, UnknownFamily> {
+        if stored.contains('+') {
+            // Older versions stored all limits of a policy at one key.
+            let mut families = stored.split('+');
+            let is_known = families.all(|it| Self::parse(it) != Err(UnknownFamily::NoAlgorithm));
+            return Err(if is_known { UnknownFamily::Older } else { UnknownFamily::NoAlgorithm });
+        }
         let (name, version) = versioned(stored);
         let family = Self::ALL.into_iter().find(|family| family.name() == name);
         let family = family.ok_or(UnknownFamily::NoAlgorithm)?;

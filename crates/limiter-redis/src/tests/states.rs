@@ -52,6 +52,8 @@ fn a_family_of_another_version_is_not_decoded() {
         ("sliding-log.2", Older),
         ("sub-windows.2", Older),
         ("fixed-window", Older),
+        ("gcra+gcra", Older),
+        ("gcra+sliding-log.2", Older),
         ("sliding-counter", Older),
         ("sliding-log.4", Newer),
         ("aligned-window.3", Newer),
@@ -63,6 +65,8 @@ fn a_family_of_another_version_is_not_decoded() {
         ("gcra.x", NoAlgorithm),
         ("", NoAlgorithm),
         ("sliding", NoAlgorithm),
+        ("gcra+sliding", NoAlgorithm),
+        ("gcra+", NoAlgorithm),
     ] {
         assert_eq!(Family::parse(stored), Err(why), "{stored}");
     }
