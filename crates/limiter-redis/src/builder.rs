@@ -83,8 +83,6 @@ impl<C: ScriptClient> Builder<C> {
 
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
-    const MAX_LEASE: Duration = Duration::from_secs(3_600);
-
     pub(crate) fn new(client: C, policy: Policy) -> Self {
         let settings = Settings {
             prefix: Self::DEFAULT_PREFIX.to_owned(),
@@ -93,7 +91,7 @@ impl<C: ScriptClient> Builder<C> {
             failure_policy: FailurePolicy::default(),
             denials: 10_000,
             batching: true,
-            lease: None,
+            lease: false,
             lease_keys: 10_000,
             failures: 5,
             open: Duration::from_millis(100),
@@ -170,21 +168,20 @@ impl<C: ScriptClient> Builder<C> {
         self
     }
 
-    /// Takes permits from the store in bulk, in leases of `longest` at most, and spends them in memory: off by
-    /// default.
+    /// Sets whether permits are taken from the store in bulk, in leases, and spent in memory: off by default.
     ///
     /// For keys that a process checks hundreds of times a second. All processes together stay within the limit;
     /// the price is that permits are idle for a while in a process that does not need them. A lease by GCRA lasts
-    /// for a quarter of the time in which the burst recovers at most. A lease of a fixed window, an aligned window or
-    /// a sliding counter lasts until the window ends, and is taken for a quarter of the window ahead at most.
-    /// [`RedisLimiter::lease`] returns the length in use. A policy for which that is below 5 ms, one of
-    /// another algorithm, and one of several limits has no leases, and each of its checks is a call. That is no
-    /// error. Keys that are seldom checked are also checked by calls.
+    /// for a quarter of the time in which the burst recovers, a second at most. A lease of a fixed window, an aligned
+    /// window or a sliding counter lasts until the window ends, and is taken for a quarter of the window ahead, a
+    /// second at most. What a process does not spend in that time is lost to the others for as long, and under windows
+    /// for as long as the window lasts.
     ///
-    /// Choose a duration between a hundred round trips and a few seconds: what a process does not spend in that time
-    /// is lost to the others for as long, and under windows for as long as the window lasts.
-    pub fn lease(mut self, longest: Duration) -> Self {
-        self.settings.lease = Some(longest);
+    /// [`RedisLimiter::lease`] returns the length in use. A policy has no leases, and each of its checks is a call, if
+    /// the length is below 5 ms, if half of it brings fewer than 8 permits, by another algorithm, and with several
+    /// limits. That is no error. Keys that are seldom checked are also checked by calls.
+    pub fn lease(mut self, lease: bool) -> Self {
+        self.settings.lease = lease;
         self
     }
 
@@ -234,8 +231,8 @@ impl<C: ScriptClient> Builder<C> {
 
     /// Returns the limiter. Nothing is sent until the first operation.
     ///
-    /// If another limiter in this process has the same store, prefix and policy name, and other quotas, both charge
-    /// the same states. This is logged once, at WARN: give the policies different names, or use
+    /// If another limiter in this process has the same store and prefix, and other quotas for limits of the same names,
+    /// both charge the same states. This is logged once, at WARN: give the policies different names, or use
     /// [`RedisLimiter::with_policy`].
     ///
     /// # Errors
@@ -243,15 +240,12 @@ impl<C: ScriptClient> Builder<C> {
     /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
     pub fn build(self) -> Result<RedisLimiter<C>, Error> {
         let Self { client, policy, settings } = self;
-        let Settings { deadline, denials, failures, open, lease, lease_keys, .. } = settings;
+        let Settings { deadline, denials, failures, open, lease_keys, .. } = settings;
         let least = Duration::from_millis(1);
         in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
         in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
         let keys = format!("number of {lease_keys} leased keys");
         in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)?;
-        if let Some(lease) = lease {
-            in_range(lease, least..=Self::MAX_LEASE, &format!("lease of {lease:?}"))?;
-        }
         let breaker = format!("breaker with {failures} failures");
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");

@@ -64,7 +64,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// // It does not have the script at first. Then it replies that one of the ten permits is charged.
 /// let serve: fn(&[u8]) -> _ = |name| match name {
 ///     b"EVALSHA" => Err("NOSCRIPT No matching script".to_owned()),
-///     _ => Ok(ScriptReply::Integer(6_000_000)),
+///     _ => Ok(ScriptReply::Array(vec![ScriptReply::Integer(6_000_000)])),
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
 /// let client = Fake { runtime: Handle::current(), serve };
@@ -89,7 +89,8 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         within: Duration,
     ) -> impl Future<Output = Result<ScriptReply, CallError>> + Send;
 
-    /// Returns whether a call may have several keys: not in a cluster, where they are in several slots.
+    /// Returns whether a call may have the keys of several subjects: not in a cluster, where they are in several
+    /// slots.
     ///
     /// The default is `false`: each check is a call of its own.
     fn takes_many_keys(&self) -> bool {
@@ -119,52 +120,78 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     }
 }
 
-/// One script call: `EVALSHA`, or `EVAL` if the server does not have the script.
+/// One script call: `EVALSHA`, or `EVAL` if the server does not have the script. Or the command that gives the server
+/// a script for later calls: `SCRIPT LOAD`.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
     pub(crate) script: Script,
-    pub(crate) by_source: bool,
-    /// `KEYS`: one, unless the client [takes several](ScriptClient::takes_many_keys).
+    pub(crate) form: Form,
+    /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
+    /// [takes several](ScriptClient::takes_many_keys). `SCRIPT LOAD` is for the server that has the first one.
     pub keys: Vec<Vec<u8>>,
-    /// The first of `ARGV`: the texts of the quotas.
-    pub(crate) quotas: Arc<[Bytes]>,
+    /// The first of `ARGV`.
+    pub(crate) texts: Arc<[Bytes]>,
     /// The last of `ARGV`.
     pub arguments: Vec<i64>,
+}
+
+/// The command of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Evalsha,
+    Eval,
+    ScriptLoad,
 }
 
 impl ScriptCall {
     /// Returns a call of the script with this source for `keys`, without arguments, which may write.
     #[must_use]
     pub fn new(source: &str, keys: Vec<Vec<u8>>) -> Self {
-        let call = Self::of(&Script::new(source.to_owned()), &[].into(), Vec::new());
-        Self { by_source: true, keys, ..call }
+        let call = Self::of(&Script::new(source.to_owned()), [].into(), Vec::new());
+        Self { form: Form::Eval, keys, ..call }
     }
 
-    /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
+    /// Returns the command: `EVALSHA`, `EVAL` or `SCRIPT LOAD`, and its arguments.
     #[must_use]
     pub fn words(&self) -> Vec<Cow<'_, [u8]>> {
         let (name, script) = self.name();
         let number = |number: String| Cow::Owned(number.into_bytes());
-        let mut words = vec![Cow::Borrowed(name.as_bytes()), Cow::Borrowed(&**script)];
+        let mut words = vec![Cow::Borrowed(name.as_bytes())];
+        if self.form == Form::ScriptLoad {
+            words.extend([Cow::Borrowed(LOAD), Cow::Borrowed(&**script)]);
+            return words;
+        }
+        words.push(Cow::Borrowed(&**script));
         words.push(number(self.keys.len().to_string()));
         words.extend(self.keys.iter().map(|key| Cow::Borrowed(key.as_slice())));
-        words.extend(self.quotas.iter().map(|quota| Cow::Borrowed(&**quota)));
+        words.extend(self.texts.iter().map(|text| Cow::Borrowed(&**text)));
         words.extend(self.arguments.iter().map(|argument| number(argument.to_string())));
         words
     }
 
     /// Returns a call by the script's digest, to which the keys are added.
-    pub(crate) fn of(script: &Script, quotas: &Arc<[Bytes]>, arguments: Vec<i64>) -> Self {
-        let (script, quotas) = (script.clone(), Arc::clone(quotas));
-        Self { script, by_source: false, keys: Vec::new(), quotas, arguments }
+    pub(crate) fn of(script: &Script, texts: Arc<[Bytes]>, arguments: Vec<i64>) -> Self {
+        Self { script: script.clone(), form: Form::Evalsha, keys: Vec::new(), texts, arguments }
+    }
+
+    /// Returns the call that loads a script on the server that has the key.
+    pub(crate) fn load(script: &Script, key: &[u8]) -> Self {
+        let call = Self::of(script, [].into(), Vec::new());
+        Self { form: Form::ScriptLoad, keys: vec![key.to_vec()], ..call }
     }
 
     /// Returns the command's name, and what names the script.
     fn name(&self) -> (&'static str, &Bytes) {
         let Script { digest, source } = &self.script;
-        if self.by_source { ("EVAL", source) } else { ("EVALSHA", digest) }
+        match self.form {
+            Form::Evalsha => ("EVALSHA", digest),
+            Form::Eval => ("EVAL", source),
+            Form::ScriptLoad => ("SCRIPT", source),
+        }
     }
 }
+
+const LOAD: &[u8] = b"LOAD";
 
 /// The reply of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +203,9 @@ pub enum ScriptReply {
     Text(String),
     /// An array.
     Array(Vec<ScriptReply>),
+    /// No value: a null bulk string, a null array or, in RESP3, null. Scripts reply so for a key that they leave
+    /// undecided.
+    Nil,
 }
 
 impl ScriptReply {
@@ -187,7 +217,7 @@ impl ScriptReply {
         };
         match self {
             Self::Integer(integer) => Some(slice::from_ref(integer).into()),
-            Self::Text(_) => None,
+            Self::Text(_) | Self::Nil => None,
             Self::Array(replies) => {
                 replies.iter().map(integer).collect::<Option<_>>().map(Cow::Owned)
             }
@@ -201,12 +231,13 @@ mod tests {
 
     #[test]
     fn one_integer_is_a_list_of_one() {
-        use ScriptReply::{Array, Integer, Text};
+        use ScriptReply::{Array, Integer, Nil, Text};
 
         assert_eq!(*Integer(-3).integers().unwrap(), [-3]);
         assert_eq!(*Array(vec![Integer(1), Integer(2)]).integers().unwrap(), [1, 2]);
         assert!(Array(vec![]).integers().unwrap().is_empty());
         assert_eq!(Text("OK".to_owned()).integers(), None);
+        assert_eq!(Array(vec![Integer(1), Nil]).integers(), None);
         assert_eq!(Array(vec![Integer(1), Array(vec![])]).integers(), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -14,6 +14,7 @@ use tokio::runtime::Handle as Runtime;
 use crate::{
     call::{
         denials::Denials,
+        detours::Detours,
         fallback::{FailurePolicy, Local},
     },
     client::credentials::Hidden,
@@ -34,8 +35,8 @@ pub(crate) struct Settings {
     /// The capacity of the cache of denials.
     pub(crate) denials: usize,
     pub(crate) batching: bool,
-    /// How long leases last at most, if there are any.
-    pub(crate) lease: Option<Duration>,
+    /// Whether permits are leased.
+    pub(crate) lease: bool,
     /// Of how many keys permits are leased.
     pub(crate) lease_keys: usize,
     /// After how many failures in a row the circuit breaker opens.
@@ -57,11 +58,10 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
+    pub(crate) detours: Detours,
     pub(crate) events: Events,
     pub(crate) fallback_log: FallbackLog,
     pub(crate) local: Option<Local>,
-    /// Whether a lost expiry that could not be restored has been logged.
-    has_warned: AtomicBool,
 }
 
 impl Context {
@@ -79,10 +79,10 @@ impl Context {
             id: LIMITERS.fetch_add(1, Relaxed),
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, Instant::now()),
+            detours: Detours::new(Instant::now()),
             events: Events::new(policy.name(), observer),
             fallback_log: FallbackLog::default(),
             local: settings.failure_policy.local(&policy)?,
-            has_warned: AtomicBool::new(false),
             settings,
             policy,
         })
@@ -95,17 +95,5 @@ impl Context {
             return clock.now();
         }
         Instant::now()
-    }
-
-    /// Logs, once, that a key without an expiry may stay without one.
-    pub(crate) fn expiry_was_not_restored(&self, error: &str) {
-        if !self.has_warned.swap(true, Relaxed) {
-            let policy = self.policy.name();
-            tracing::warn!(
-                policy,
-                "the scripts can't check that refused keys have an expiry: {error}; allow the user \
-                 PTTL and PEXPIRE"
-            );
-        }
     }
 }

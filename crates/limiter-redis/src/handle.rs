@@ -30,13 +30,14 @@ impl Handles {
     /// Returns the handle of `policy`, which must have the families of the limiter's own policy, and its names of
     /// several limits.
     pub(crate) fn get(&self, context: &Context, policy: &Policy) -> Result<Arc<Handle>, Error> {
+        let Context { settings, .. } = context;
         context.policy.check_families(policy)?;
         let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(policy).and_then(Weak::upgrade) {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Arc::clone(&context.settings.scripts), policy, context.settings.lease),
+            plan: Plan::new(Arc::clone(&settings.scripts), policy, settings.lease),
             local: context.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });

@@ -1,20 +1,23 @@
 //! The store's keys of a limiter.
 
-use std::cell::Cell;
+use std::{cell::Cell, iter};
 
-use limiter_core::{Error, ErrorKind, Key, Policy};
+use limiter_core::{Error, ErrorKind, Key, Limit, Policy};
 
-use crate::state::stored_families;
+use crate::state::stored_family;
 
-/// Builds the store's keys of one limiter: `prefix:{subject}:name:families`.
+/// Builds the store's keys of one limiter: `prefix:{subject}:policy/limit:family` for each limit, without
+/// `/limit` for the only one and for the one that has the policy's name.
 ///
 /// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
-/// are in one slot.
+/// are in one slot. The key of the first limit stands for all keys of a subject.
 pub(crate) struct Keys {
     /// Up to and with the opening brace.
     before: Vec<u8>,
-    /// From the closing brace on.
+    /// From the closing brace on, in the key of the first limit.
     after: Vec<u8>,
+    /// The same of the other limits.
+    others: Vec<Vec<u8>>,
     /// Keys the digests of secrets.
     secret: Option<[u8; blake3::KEY_LEN]>,
 }
@@ -50,23 +53,44 @@ impl Keys {
             ));
         }
         let before = escaped(prefix) + ":{";
-        let after = format!("}}:{}:{}", escaped(policy.name()), stored_families(policy));
-        let secret = secret.map(|secret| blake3::derive_key(CONTEXT, secret));
-        Ok(Self { before: before.into_bytes(), after: after.into_bytes(), secret })
+        let mut after = policy.limits().iter().map(|limit| after(policy, limit));
+        Ok(Self {
+            before: before.into_bytes(),
+            after: after.next().unwrap_or_default(),
+            others: after.collect(),
+            secret: secret.map(|secret| blake3::derive_key(CONTEXT, secret)),
+        })
     }
 
-    /// Returns whether both have the same key of each subject that is not secret.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.before == other.before && self.after == other.after
+    /// Returns what the keys of each limit have in common, whoever the subject is.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let after = iter::once(&self.after).chain(&self.others);
+        after.map(|after| (&*self.before, &**after))
     }
 
-    /// Returns the store's key of a subject, or an error if the subject is a secret and there is no
-    /// secret to key its digest with.
+    /// Returns how many keys a subject has: one for each limit.
+    pub(crate) fn number(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Returns the keys of the other limits, from the key of the first one.
+    pub(crate) fn others<'a>(&'a self, first: &'a [u8]) -> impl Iterator<Item = Vec<u8>> {
+        let subject = first.strip_suffix(&*self.after).unwrap_or(first);
+        self.others.iter().map(move |after| [subject, after].concat())
+    }
+
+    /// Returns the key beside that of a limit by GCRA, which has the latest end of its leases.
+    pub(crate) fn of_leases(key: &[u8]) -> Vec<u8> {
+        [key, b":leases"].concat()
+    }
+
+    /// Returns the store's key of a subject for the first limit, or an error if the subject is a secret and there is
+    /// no secret to key its digest with.
     pub(crate) fn of(&self, key: &Key<'_>) -> Result<Vec<u8>, Error> {
         self.write(key, Vec::with_capacity(self.before.len() + MAX_ENCODING + self.after.len()))
     }
 
-    /// Calls `found` with the store's key of a subject, in a buffer that the thread keeps: checks that ask no
+    /// Calls `found` with that key, in a buffer that the thread keeps: checks that ask no
     /// server allocate nothing, which saves a quarter of their time.
     pub(crate) fn with<T>(
         &self,
@@ -86,9 +110,9 @@ impl Keys {
         Ok(result)
     }
 
-    /// Appends the store's key of a subject to an empty buffer.
+    /// Appends that key to an empty buffer.
     fn write(&self, key: &Key<'_>, mut out: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let Self { before, after, secret } = self;
+        let Self { before, after, secret, .. } = self;
         out.extend_from_slice(before);
         key.encode(&mut out);
         let encoding = out.get(before.len()..).unwrap_or_default();
@@ -116,7 +140,21 @@ impl Keys {
     }
 }
 
-/// Returns a prefix or a policy's name as keys contain it: a colon would end it early, and a brace would
+/// Returns the key of a limit from the closing brace on.
+fn after(policy: &Policy, limit: &Limit) -> Vec<u8> {
+    // A slash separates the names.
+    let name = |name: &str| escaped(name).replace('/', "%2F");
+    let family = stored_family(limit.algorithm());
+    let (policy, is_only) = (policy.name(), policy.limits().len() == 1);
+    let after = if is_only || limit.name() == policy {
+        format!("}}:{}:{family}", name(policy))
+    } else {
+        format!("}}:{}/{}:{family}", name(policy), name(limit.name()))
+    };
+    after.into_bytes()
+}
+
+/// Returns a prefix or a name as keys contain it: a colon would end it early, and a brace would
 /// put all keys into one slot of a cluster.
 fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());

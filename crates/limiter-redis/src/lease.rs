@@ -25,7 +25,7 @@ use self::{
 use crate::{
     call::{
         faults::{CallError, Fault, Outcome, shared},
-        operation::{Check, Forgotten, Refund, Token},
+        operation::{Forgotten, Refund, Token},
         sender::Sender,
     },
     client::ScriptClient,
@@ -103,9 +103,8 @@ impl<C: ScriptClient> Leases<C> {
             let context = &leases.sender.context;
             loop {
                 let ask = leased.ask(context.now());
-                let ticket = context.denials.ticket(&leased.key);
-                let check = Check { cost: ask.cost, wanted: ask.wanted, ticket };
-                let result = leases.sender.check(&leased.handle, &leased.key, check).await;
+                let (handle, key) = (&leased.handle, &leased.key);
+                let result = leases.sender.check(handle, key, ask.cost, ask.wanted).await;
                 let outcome: Outcome<CheckReply> = result.map_err(|error| {
                     let other = || Arc::new(CallError::new(Fault::NotSent, error.to_string()));
                     shared(&error).unwrap_or_else(other)

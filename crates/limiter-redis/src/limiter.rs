@@ -1,6 +1,6 @@
 //! The limiter, and its operations with their documentation.
 
-use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, iter, num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
@@ -20,8 +20,9 @@ use crate::{
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
 /// prefix and policy name.
 ///
-/// Each operation is one script call on one key, by the server's clock in microseconds. A key has an
-/// expiry, after which it has fully recovered. A clone is cheap and is the same limiter, and so is a
+/// Each operation is one script call on the subject's keys, one for each limit, by the server's clock in microseconds.
+/// A check of a state that another quota wrote, or that is damaged, may take a second call. A key has an expiry, after
+/// which it has fully recovered. A clone is cheap and is the same limiter, and so is a
 /// handle under another policy: see [`with_policy`](Self::with_policy).
 ///
 /// Answers can be awaited on any runtime. A call that was sent outlives its caller: if the answer is dropped
@@ -53,7 +54,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         if let Some(store) = sender.client.store() {
             same_names::note(store, &sender.context);
         }
-        let leases = lease.map(|_| Arc::new(Leases::new(&sender, keys)));
+        let leases = lease.then(|| Arc::new(Leases::new(&sender, keys)));
         Ok(Self { sender, handles, handle, leases })
     }
 
@@ -89,18 +90,20 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Returns how long leases of this policy last, or how far ahead permits of a window are leased; `None` if each
-    /// check is a call: see
-    /// [`Builder::lease`](crate::Builder::lease).
+    /// check is a call: see [`Builder::lease`](crate::Builder::lease).
     #[must_use]
     pub fn lease(&self) -> Option<Duration> {
         self.handle.plan.lease.map(|terms| terms.length)
     }
 
-    /// Returns the store's key of `key`, as `SCAN` and `redis-cli` show it.
+    /// Returns the store's keys of `key`, as `SCAN` and `redis-cli` show them: one for each limit, in the order of
+    /// [`Policy::limits`].
+    ///
+    /// Beside a key of GCRA, there may be one that ends with `:leases`, if permits were leased.
     ///
     /// ```no_run
     /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
-    /// assert_eq!(limiter.stored_key("alice")?, b"limiter:{salice}:api:gcra");
+    /// assert_eq!(limiter.stored_keys("alice")?, [b"limiter:{salice}:api:gcra"]);
     /// # Ok(())
     /// # }
     /// ```
@@ -109,8 +112,11 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
-    pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
-        self.sender.context.keys.of(&key.into())
+    pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
+        let keys = &self.sender.context.keys;
+        let first = keys.of(&key.into())?;
+        let others: Vec<_> = keys.others(&first).collect();
+        Ok(iter::once(first).chain(others).collect())
     }
 
     /// Sets how many processes share the store, for
@@ -189,7 +195,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Limiter::refund(self, receipt)
     }
 
-    /// Makes `key` fresh: see [`Limiter::reset`].
+    /// Makes `key` fresh, by all limits of this handle's policy: see [`Limiter::reset`].
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<()> {
         Limiter::reset(self, &key.into())
     }

@@ -17,7 +17,7 @@ use crate::{
         deadline::Deadline,
         fallback::Local,
         faults::{CallError, Fault, Outcome, named},
-        operation::{Check, Forgotten, Peek, Refund, Reserve, Reset, Token},
+        operation::{Forgotten, Peek, Refund, Reserve, Reset, Token},
         sender::RUNTIME_ENDED,
     },
     client::ScriptClient,
@@ -188,11 +188,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 Some(outcome) => {
                     limiter.awaited(outcome).await.map(|answered| limiter.decided(&answered))
                 }
-                None => {
-                    let ticket = sender.context.denials.ticket(&key);
-                    let check = Check { cost, wanted: 0, ticket };
-                    sender.check(handle, &key, check).await.map(|reply| reply.decision)
-                }
+                None => sender.check(handle, &key, cost, 0).await.map(|reply| reply.decision),
             };
             decided.or_else(|error| {
                 let local = limiter.locally(&key, &error, |local| local.decide(&key, cost));

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use limiter_core::Policy;
+use limiter_core::{Limit, Policy};
 
 use crate::context::Context;
 
@@ -29,12 +29,9 @@ pub(crate) fn note(store: String, context: &Arc<Context>) {
     let (mut is_logged, mut other_quotas) = (false, None);
     for built in limiters.iter_mut().filter(|built| built.store == store) {
         let Some(other) = built.context.upgrade() else { continue };
-        if other.keys.is_same(&context.keys) {
-            let quotas = quotas(&other.policy);
-            if quotas != self::quotas(&context.policy) {
-                is_logged |= mem::replace(&mut built.is_logged, true);
-                other_quotas.get_or_insert(quotas);
-            }
+        if have_same_states(&other, context) {
+            is_logged |= mem::replace(&mut built.is_logged, true);
+            other_quotas.get_or_insert_with(|| quotas(&other.policy));
         }
         in_use.push(other);
     }
@@ -50,6 +47,18 @@ pub(crate) fn note(store: String, context: &Arc<Context>) {
              the same states"
         );
     }
+}
+
+/// Returns whether both have the same keys for a limit, and other quotas for it.
+fn have_same_states(one: &Context, other: &Context) -> bool {
+    limits(one).any(|(keys, limit)| {
+        limits(other).any(|(others, other)| keys == others && limit.quota() != other.quota())
+    })
+}
+
+/// Returns what the keys of each limit have in common, and the limit.
+fn limits(context: &Context) -> impl Iterator<Item = ((&[u8], &[u8]), &Limit)> {
+    context.keys.parts().zip(context.policy.limits())
 }
 
 fn quotas(policy: &Policy) -> String {

@@ -1,20 +1,22 @@
 //! The scripts: what is sent, and what comes back.
 //!
-//! Each algorithm has a script that checks keys, and the policies of several limits share another. A
-//! source includes whole functions by lines such as `-- include scaled`. The texts are made and hashed
-//! once for all limiters, because quotas are arguments.
+//! Each family of algorithms has a script that checks keys by a limit's own quota, and leaves every other case to
+//! the script `policy`. A source may include whole functions by lines such as `-- include scaled`. The texts are
+//! made and hashed once for all limiters, because quotas are arguments.
 
+mod calls;
 mod gcra;
 mod lease;
 mod limit;
 mod plan;
 mod reply;
 
+pub(crate) use calls::{Charge, Route};
 use gcra::Gcra;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
-pub(crate) use plan::{Charged, CheckReply, Plan};
-pub(crate) use reply::numbers;
+pub(crate) use plan::Plan;
+pub(crate) use reply::{Charged, CheckReply};
 
 use std::{
     iter,
@@ -29,36 +31,28 @@ const SOURCES: [(&str, &str); 8] = [
     ("window", include_str!("scripts/window.lua")),
     ("counter", include_str!("scripts/counter.lua")),
     ("log", include_str!("scripts/log.lua")),
-    ("several", include_str!("scripts/several.lua")),
+    ("policy", include_str!("scripts/policy.lua")),
+    ("lease", include_str!("scripts/lease.lua")),
     ("refund", include_str!("scripts/refund.lua")),
-    ("refund_log", include_str!("scripts/refund_log.lua")),
     ("reset", include_str!("scripts/reset.lua")),
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 13] = [
+const FUNCTIONS: [(&str, &str); 5] = [
     ("clock", CLOCK),
-    ("granted", include_str!("scripts/functions/granted.lua")),
-    ("restore_expiry", include_str!("scripts/functions/restore_expiry.lua")),
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
-    ("gcra_converted", include_str!("scripts/functions/gcra_converted.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
-    ("window_counted", include_str!("scripts/functions/window_counted.lua")),
     ("log", include_str!("scripts/functions/log.lua")),
-    ("log_text", include_str!("scripts/functions/log_text.lua")),
-    ("log_take", include_str!("scripts/functions/log_take.lua")),
-    ("log_write", include_str!("scripts/functions/log_write.lua")),
-    ("log_refund", include_str!("scripts/functions/log_refund.lua")),
 ];
 
-/// Sets `now` from the server's clock.
-pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
+/// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
+pub(crate) const CLOCK: &str = include_str!("scripts/clock.lua");
 
 /// Returns the name and the text of each script that limiters send.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =
-        LazyLock::new(|| SOURCES.map(|(name, source)| (name, text(source, CLOCK))));
+        LazyLock::new(|| SOURCES.map(|(name, source)| (name, text(source))));
     TEXTS.iter().map(|(name, text)| (*name, text.as_str()))
 }
 
@@ -69,14 +63,11 @@ pub fn digest(text: &str) -> String {
 }
 
 /// Returns a script as it is sent: its source and what that includes, as far indented.
-fn text(source: &str, clock: &str) -> String {
+fn text(source: &str) -> String {
     let mut text = String::new();
     for line in source.lines() {
         let code = line.trim_start();
-        let included = code.strip_prefix("-- include ").map(|name| match name {
-            "clock" => clock,
-            _ => function(name),
-        });
+        let included = code.strip_prefix("-- include ").map(function);
         let indentation = included.map_or(0, |_| line.len() - code.len());
         for line in included.map_or_else(|| line.lines(), str::lines) {
             text.extend(iter::repeat_n(' ', if line.is_empty() { 0 } else { indentation }));
@@ -112,8 +103,8 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 /// The commands that scripts call.
 #[doc(hidden)]
 pub const SCRIPT_COMMANDS: &[&str] = &[
-    "TIME", "GET", "SET", "DEL", "PTTL", "PEXPIRE", "LLEN", "LRANGE", "LINDEX", "LSET", "RPUSH",
-    "LTRIM",
+    "TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LINDEX", "LSET", "RPUSH", "LTRIM",
+    "LREM",
 ];
 
 /// A script, as it is called and as it is sent. A clone shares its texts.
@@ -143,9 +134,9 @@ pub(crate) struct Scripts {
     window: Script,
     counter: Script,
     log: Script,
-    several: Script,
+    policy: Script,
+    lease: Script,
     refund: Script,
-    refund_log: Script,
     reset: Script,
 }
 
@@ -159,9 +150,14 @@ impl Scripts {
 
     /// Returns the scripts with another text in place of [`CLOCK`].
     pub(crate) fn with_clock(clock: &str) -> Self {
-        let [gcra, window, counter, log, several, refund, refund_log, reset] =
-            SOURCES.map(|(_, source)| Script::new(text(source, clock)));
-        Self { gcra, window, counter, log, several, refund, refund_log, reset }
+        let [gcra, window, counter, log, policy, lease, refund, reset] =
+            SOURCES.map(|(_, source)| Script::new(text(source).replacen(CLOCK, clock, 1)));
+        Self { gcra, window, counter, log, policy, lease, refund, reset }
+    }
+
+    pub(crate) fn all(&self) -> [&Script; SOURCES.len()] {
+        let Self { gcra, window, counter, log, policy, lease, refund, reset } = self;
+        [gcra, window, counter, log, policy, lease, refund, reset]
     }
 }
 
@@ -170,8 +166,21 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, granted, ")]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, ")]
     fn an_unknown_include_is_not_an_empty_text() {
-        let _ = text("local a = 1\n  -- include scaled_up\nreturn a", CLOCK);
+        let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
+    }
+
+    /// Tests replace the clock of all scripts by their own.
+    #[test]
+    fn each_script_reads_the_clock_once_by_the_same_text() {
+        for (name, text) in all() {
+            let reads = text.matches("call('TIME')").count();
+            assert_eq!(
+                (text.matches(CLOCK).count(), reads),
+                (reads, usize::from(name != "reset")),
+                "{name}"
+            );
+        }
     }
 }

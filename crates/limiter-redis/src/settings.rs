@@ -34,7 +34,7 @@ use crate::{
 ///     breaker = { failures = 5, open_ms = 100 }
 ///     batching = true
 ///     denial_cache = 10_000
-///     lease_ms = 250                # none
+///     lease = false
 /// "#)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -73,7 +73,7 @@ pub struct RedisSettings {
     breaker: Breaker,
     batching: Option<bool>,
     denial_cache: Option<usize>,
-    lease_ms: Option<u64>,
+    lease: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -165,7 +165,7 @@ impl RedisSettings {
         set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
         set(&mut settings.batching, self.batching);
         set(&mut settings.denials, self.denial_cache);
-        settings.lease = self.lease_ms.map(Duration::from_millis);
+        set(&mut settings.lease, self.lease);
         set(&mut settings.failures, self.breaker.failures);
         set(&mut settings.open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)

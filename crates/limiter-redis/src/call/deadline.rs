@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::faults::{CallError, Fault};
-use crate::client::{ScriptCall, ScriptClient, ScriptReply};
+use crate::client::{Form, ScriptCall, ScriptClient, ScriptReply};
 
 /// The longest pause before a call that was not executed is sent again.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -72,12 +72,12 @@ pub(crate) async fn run<C: ScriptClient>(
     deadline: Deadline,
 ) -> Result<ScriptReply, CallError> {
     let mut last = None;
-    for by_source in [false, true] {
+    for form in [Form::Evalsha, Form::Eval] {
         let left = deadline.left();
         if left.is_zero() {
             return Err(deadline.no_time());
         }
-        call.by_source = by_source;
+        call.form = form;
         match client.run(call, left).await {
             Err(error) if error.fault() == Fault::NoScript => last = Some(error),
             Err(error) => return Err(error.in_script(&call.script)),

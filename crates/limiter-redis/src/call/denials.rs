@@ -39,6 +39,13 @@ pub(crate) struct Ticket {
     generation: u64,
 }
 
+impl Ticket {
+    /// Returns the hash of the key.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
 /// A decision of the store for a cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Denial {

@@ -17,13 +17,12 @@ use crate::{
     context::Context,
     events::EventKind,
     handle::Handle,
-    scripts::{Charged, CheckReply, Plan},
+    scripts::{Charge, Charged, CheckReply, Plan, Route},
 };
 
-/// Charges a cost now, without a receipt. Or leases permits, if more than none are wanted.
+/// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
 pub(crate) struct Check {
-    pub(crate) cost: Cost,
-    pub(crate) wanted: u64,
+    pub(crate) charge: Charge,
     pub(crate) ticket: Ticket,
 }
 
@@ -32,21 +31,26 @@ impl Operation for Check {
 
     const DECIDES: bool = true;
 
-    fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.checks(&[(plan, self.cost, self.wanted)])
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let checks = requests.iter().map(|it| (&it.handle.plan, it.operation.charge));
+        Some(requests.first()?.handle.plan.checks(checks))
     }
 
-    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
-        let check = |it: &Request<Self>| (it.operation.cost, it.operation.wanted);
-        let costs = requests.iter().map(|it| {
-            let (cost, wanted) = check(it);
-            (&it.handle.plan, cost, wanted)
-        });
-        Some(requests.first()?.handle.plan.checks(&costs.collect::<Vec<_>>()))
+    fn has_lease_keys(&self) -> bool {
+        self.charge.route == Route::Lease
+    }
+
+    fn may_be_undecided(&self) -> bool {
+        self.charge.route != Route::Policy
+    }
+
+    fn is_undecided(&mut self, context: &Context) {
+        self.charge.route = Route::Policy;
+        context.detours.add(self.ticket.hash(), context.now());
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<CheckReply> {
-        plan.checked(numbers, self.cost)
+        plan.checked(numbers, self.charge)
     }
 
     fn note(
@@ -56,14 +60,14 @@ impl Operation for Check {
         outcome: &mut Outcome<CheckReply>,
     ) {
         let Ok(CheckReply { decision, charged }) = outcome else { return };
-        let (decision, Check { cost, wanted, ticket }) = (*decision, &request.operation);
+        let (decision, Check { charge, ticket }) = (*decision, &request.operation);
         // What is leased is counted when it is spent.
-        if *wanted == 0 {
+        if charge.wanted == 0 {
             context.events.tally.decided(&decision);
         }
-        cache(request, context, *ticket, Denial::of(*cost, decision, sent));
-        let cost =
-            charged.as_ref().and_then(|charged| Cost::new(charged.permits()).ok()).unwrap_or(*cost);
+        cache(request, context, *ticket, Denial::of(charge.cost, decision, sent));
+        let permits = charged.as_ref().and_then(|charged| Cost::new(charged.permits()).ok());
+        let cost = permits.unwrap_or(charge.cost);
         // A caller whose time is over has asked the local fallback itself.
         let local = request.handle.local.as_ref().filter(|_| !request.caller.is_closed());
         if let Some(local) = local.filter(|_| decision.is_admitted()) {
@@ -87,12 +91,16 @@ impl Operation for Reserve {
 
     const DECIDES: bool = true;
 
-    fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.take(self.cost, self.within)
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let demands = requests.iter().map(|it| {
+            let Self { cost, within, .. } = it.operation;
+            it.handle.plan.reservation(cost, within)
+        });
+        Some(requests.first()?.handle.plan.demand(demands))
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Reserved> {
-        Some((plan.taken(numbers, self.cost)?, None))
+        Some((plan.reserved(numbers, self.cost)?, None))
     }
 
     fn note(
@@ -123,8 +131,9 @@ pub(crate) struct Peek;
 impl Operation for Peek {
     type Output = Usage;
 
-    fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.peek()
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let demands = requests.iter().map(|it| it.handle.plan.peek());
+        Some(requests.first()?.handle.plan.demand(demands))
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Usage> {
@@ -156,8 +165,13 @@ impl Operation for Refund {
 
     const OUTLIVES_CALLER: bool = true;
 
-    fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.refund(&self.token.charged, self.permits)
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let [Request { operation, handle, .. }] = requests else { return None };
+        Some(handle.plan.refund(&operation.token.charged, operation.permits))
+    }
+
+    fn has_lease_keys(&self) -> bool {
+        true
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<u64> {
@@ -180,7 +194,7 @@ impl Operation for Refund {
     }
 }
 
-/// Makes a key fresh.
+/// Makes a subject fresh.
 pub(crate) struct Reset {
     pub(crate) forgotten: Forgotten,
 }
@@ -190,8 +204,13 @@ impl Operation for Reset {
 
     const OUTLIVES_CALLER: bool = true;
 
-    fn call(&self, plan: &Plan) -> ScriptCall {
-        plan.reset()
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
+        let [request] = requests else { return None };
+        Some(request.handle.plan.reset())
+    }
+
+    fn has_lease_keys(&self) -> bool {
+        true
     }
 
     fn read(&self, _: &Plan, numbers: &[i64]) -> Option<()> {

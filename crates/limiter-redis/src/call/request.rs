@@ -1,4 +1,4 @@
-//! What a caller asks of the store for one key, on its way there and back.
+//! What a caller asks of the store for one subject, on its way there and back.
 
 use std::{sync::Arc, time::Instant};
 
@@ -24,13 +24,22 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// Whether its reply is a decision, so that it ends a time of decisions without the store.
     const DECIDES: bool = false;
 
-    /// Returns the call, to which the key is added.
-    fn call(&self, plan: &Plan) -> ScriptCall;
-
     /// Returns one call for all requests, to which the keys are added; `None` if they can't share one.
-    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
-        let [request] = requests else { return None };
-        Some(request.operation.call(&request.handle.plan))
+    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall>;
+
+    /// Returns whether its call has the keys of leases behind those of the states.
+    fn has_lease_keys(&self) -> bool {
+        false
+    }
+
+    /// Returns whether its script may leave it to the script `policy`.
+    fn may_be_undecided(&self) -> bool {
+        false
+    }
+
+    /// Notes that its script did so.
+    fn is_undecided(&mut self, context: &Context) {
+        let _ = context;
     }
 
     /// Returns what the numbers of a reply mean, `None` if it can't be one.
@@ -54,9 +63,10 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     }
 }
 
-/// An operation on a key, until its caller has the outcome.
+/// An operation on a subject, until its caller has the outcome.
 pub(crate) struct Request<O: Operation> {
     pub(crate) operation: O,
+    /// The key of the policy's first limit.
     pub(crate) key: Vec<u8>,
     /// The policy of the operation.
     pub(crate) handle: Arc<Handle>,

@@ -10,24 +10,27 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::Error;
+use limiter_core::{Cost, Error};
 use tokio::sync::oneshot;
 
 use super::{
     breaker::{self, Breaker, Open, Pass},
     deadline::{Deadline, run},
     faults::{CallError, Fault, Outcome, named, reported},
+    loading::Loading,
     operation::Check,
+    outcomes::outcomes,
     queue::{Queue, Turn, let_ready_tasks_run},
     request::{Operation, Request},
     under_way::{MAX_UNDER_WAY, UnderWay},
 };
 use crate::{
-    client::{ScriptClient, ScriptReply, command::quoted},
+    client::{Form, ScriptClient},
     context::{Context, Settings},
     events::{EventKind, FallbackKind},
     handle::Handle,
-    scripts::numbers,
+    keys::Keys,
+    scripts::{Charge, CheckReply, Route},
     timers,
 };
 
@@ -42,6 +45,7 @@ pub(crate) struct Sender<C> {
     queue: Arc<Queue<Request<Check>>>,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
     batches: AtomicBool,
+    loading: Loading,
 }
 
 /// Servers with larger numbers share the breaker of another server.
@@ -60,18 +64,28 @@ impl<C: ScriptClient> Sender<C> {
             under_way: Arc::default(),
             queue: Arc::default(),
             batches: AtomicBool::new(batching && client.takes_many_keys()),
+            loading: Loading::default(),
             context: Arc::new(context),
             client,
         }
     }
 
-    /// Sends a check, in one call with others of the same moment, and returns its answer.
+    /// Sends a check, in one call with others of the same moment, and returns its answer. More permits than its cost
+    /// may be `wanted`, as a lease.
     pub(crate) async fn check(
         self: &Arc<Self>,
         handle: &Arc<Handle>,
         key: &[u8],
-        check: Check,
-    ) -> Result<<Check as Operation>::Output, Error> {
+        cost: Cost,
+        wanted: u64,
+    ) -> Result<CheckReply, Error> {
+        let Context { denials, detours, .. } = &*self.context;
+        let ticket = denials.ticket(key);
+        let route = match detours.has(ticket.hash(), self.context.now()) {
+            true => Route::Policy,
+            false => handle.plan.route(wanted),
+        };
+        let check = Check { charge: Charge { cost, wanted, route }, ticket };
         self.ask(handle, key, check, |request| {
             if !self.batches.load(Relaxed) {
                 self.spawn(vec![request]);
@@ -144,17 +158,23 @@ impl<C: ScriptClient> Sender<C> {
         Err(named(failed))
     }
 
-    /// Sends the checks that wait, after all tasks that are ready could add theirs.
+    /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script in one call.
     async fn send_queued(self: Arc<Self>, turn: Turn<Request<Check>>) {
         let_ready_tasks_run().await;
         let mut requests = turn.take();
         requests.retain(|request| !request.is_abandoned());
+        let route = |request: &Request<Check>| request.operation.charge.route;
+        requests.sort_by_key(route);
         let most = requests.first().map_or(1, |first| first.handle.plan.max_batch());
-        while requests.len() > most {
+        while let Some(last) = requests.last().map(route) {
+            let of_others = requests.partition_point(|request| route(request) < last);
+            let of_last = requests.len() - of_others;
             // The last ones first, because Tokio runs the task that was spawned last first.
-            self.spawn(requests.split_off((requests.len() - 1) / most * most));
+            match of_others + (of_last - 1) / most * most {
+                0 => return self.send(requests).await,
+                start => self.spawn(requests.split_off(start)),
+            }
         }
-        self.send(requests).await;
     }
 
     fn spawn<O: Operation>(self: &Arc<Self>, requests: Vec<Request<O>>) {
@@ -162,18 +182,26 @@ impl<C: ScriptClient> Sender<C> {
         drop(self.client.runtime().spawn(async move { sender.send(requests).await }));
     }
 
-    /// Sends requests in one call, or one by one if the server refuses that.
+    /// Sends requests in one call, or one by one if the server refuses that. What their own script leaves undecided is
+    /// sent to the script `policy` in a second call.
     async fn send<O: Operation>(&self, requests: Vec<Request<O>>) {
-        for request in self.send_together(requests).await {
-            drop(self.send_together(vec![request]).await);
+        let (mut next, mut others) = (Some(requests), Vec::new());
+        while let Some(requests) = next {
+            others.extend(self.send_together(requests).await);
+            next = others.pop();
         }
     }
 
     /// Sends requests in one call, and answers their callers. Requests that were not executed are sent once
     /// more.
     ///
-    /// Returns the requests if they can't share a call.
-    async fn send_together<O: Operation>(&self, mut requests: Vec<Request<O>>) -> Vec<Request<O>> {
+    /// Returns the calls that are to be made instead: one for each request if they can't share a call, and one for those
+    /// that are undecided.
+    async fn send_together<O: Operation>(
+        &self,
+        mut requests: Vec<Request<O>>,
+    ) -> Vec<Vec<Request<O>>> {
+        let mut undecided = Vec::new();
         for is_last in [false, true] {
             requests.retain(|request| !request.is_abandoned());
             let Some(first) = requests.first() else { break };
@@ -190,64 +218,65 @@ impl<C: ScriptClient> Sender<C> {
                     break;
                 }
             };
-            let Some(mut call) = O::batch(&requests) else { return requests };
-            call.keys = requests.iter_mut().map(|request| mem::take(&mut request.key)).collect();
+            let Some(mut call) = O::batch(&requests) else { return one_by_one(requests) };
+            call.keys = self.take_keys(&mut requests);
             let result = run(&self.client, &mut call, deadline).await;
-            for (request, key) in requests.iter_mut().zip(call.keys) {
+            if call.form == Form::Eval && result.is_ok() {
+                let Settings { scripts, deadline, .. } = &self.context.settings;
+                self.loading.start(&self.client, scripts, (&call, &node), *deadline);
+            }
+            let keys = call.keys.into_iter().step_by(self.context.keys.number());
+            for (request, key) in requests.iter_mut().zip(keys) {
                 request.key = key;
             }
             let is_refused = |error: &CallError| error.fault() == Fault::CrossSlot;
             if requests.len() > 1 && result.as_ref().is_err_and(is_refused) {
                 self.stop_batches(&node);
-                return requests;
+                return one_by_one(requests);
             }
-            let outcomes = self.outcomes(result, &requests);
+            let outcomes = outcomes(result, &requests);
             self.note(pass, &node, &outcomes);
 
             let mut not_executed = Vec::new();
-            for (request, outcome) in requests.into_iter().zip(outcomes) {
-                let error = outcome.as_ref().err().filter(|_| !is_last);
-                if error.is_some_and(|error| error.fault().may_be_sent_again()) {
-                    not_executed.push((request, outcome));
-                } else {
-                    self.answer(request, outcome, sent);
+            for (mut request, outcome) in requests.into_iter().zip(outcomes) {
+                match outcome {
+                    Ok(None) => {
+                        request.operation.is_undecided(&self.context);
+                        undecided.push(request);
+                    }
+                    Ok(Some(output)) => self.answer(request, Ok(output), sent),
+                    Err(error) if !is_last && error.fault().may_be_sent_again() => {
+                        not_executed.push((request, error));
+                    }
+                    Err(error) => self.answer(request, Err(error), sent),
                 }
             }
             if !not_executed.is_empty() && !deadline.pause().await {
-                for (request, outcome) in mem::take(&mut not_executed) {
-                    self.answer(request, outcome, sent);
+                for (request, error) in mem::take(&mut not_executed) {
+                    self.answer(request, Err(error), sent);
                 }
             }
             requests = not_executed.into_iter().map(|(request, _)| request).collect();
         }
-        Vec::new()
+        if undecided.is_empty() { Vec::new() } else { vec![undecided] }
     }
 
-    /// Returns what the result of one call means for each of its requests.
-    fn outcomes<O: Operation>(
-        &self,
-        result: Result<ScriptReply, CallError>,
-        requests: &[Request<O>],
-    ) -> Vec<Outcome<O::Output>> {
-        let outcome = |reply: &ScriptReply, request: &Request<O>| {
-            let read = |numbers: &[i64]| request.operation.read(&request.handle.plan, numbers);
-            let (answer, failed) = read_reply(reply, &request.key, read)?;
-            if let Some(failed) = failed {
-                self.context.expiry_was_not_restored(failed);
-            }
-            Ok(answer)
-        };
-        let error = match (result, requests) {
-            (Ok(reply), [request]) => return vec![outcome(&reply, request)],
-            (Ok(ScriptReply::Array(replies)), _) if replies.len() == requests.len() => {
-                let pairs = replies.iter().zip(requests);
-                return pairs.map(|(reply, request)| outcome(reply, request)).collect();
-            }
-            (Ok(reply), _) => CallError::invalid_reply(&quoted(&reply)),
-            (Err(error), _) => error,
-        };
-        let error = Arc::new(error);
-        requests.iter().map(|_| Err(Arc::clone(&error))).collect()
+    /// Takes the keys of the requests' limits, and adds those of leases if the script needs them.
+    fn take_keys<O: Operation>(&self, requests: &mut [Request<O>]) -> Vec<Vec<u8>> {
+        let keys = &self.context.keys;
+        let has_leases = requests.first().is_some_and(|first| first.operation.has_lease_keys());
+        let number = requests.len() * keys.number() * if has_leases { 2 } else { 1 };
+        let mut all = Vec::with_capacity(number);
+        for request in requests {
+            let others: Vec<_> = keys.others(&request.key).collect();
+            all.push(mem::take(&mut request.key));
+            all.extend(others);
+        }
+        if has_leases {
+            let leases: Vec<_> = all.iter().map(|key| Keys::of_leases(key)).collect();
+            all.extend(leases);
+        }
+        all
     }
 
     /// Reports and notes an outcome, and answers the caller if it still waits.
@@ -362,17 +391,7 @@ impl<C: ScriptClient> Sender<C> {
     }
 }
 
-/// Reads a reply for one key, or the error that a script replies in its place. The text is the error of
-/// a command that did not keep the script from its reply.
-fn read_reply<'a, T>(
-    reply: &'a ScriptReply,
-    key: &[u8],
-    read: impl FnOnce(&[i64]) -> Option<T>,
-) -> Result<(T, Option<&'a str>), CallError> {
-    if let ScriptReply::Text(words) = reply {
-        return Err(CallError::of_command("Redis", words, key));
-    }
-    let parts = numbers(reply);
-    let value = parts.and_then(|(numbers, failed)| Some((read(&numbers)?, failed)));
-    value.ok_or_else(|| CallError::invalid_reply(&quoted(reply)))
+/// Returns a call for each request.
+fn one_by_one<O: Operation>(requests: Vec<Request<O>>) -> Vec<Vec<Request<O>>> {
+    requests.into_iter().map(|request| vec![request]).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Write};
 
-use super::{ScriptCall, ScriptReply};
+use super::{Form, LOAD, ScriptCall, ScriptReply};
 use crate::call::faults::{CallError, Fault};
 use fred::{bytes::Bytes, types::Value};
 
@@ -22,20 +22,25 @@ const MAX_QUOTED: usize = 100;
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
         let (name, script) = call.name();
-        let ScriptCall { keys, quotas, arguments: numbers, .. } = call;
-        let mut arguments = Vec::with_capacity(2 + keys.len() + quotas.len() + numbers.len());
+        let ScriptCall { keys, texts, arguments: numbers, .. } = call;
+        if call.form == Form::ScriptLoad {
+            let arguments =
+                vec![Value::Bytes(Bytes::from_static(LOAD)), Value::Bytes(script.clone())];
+            return Self { name, arguments };
+        }
+        let mut arguments = Vec::with_capacity(2 + keys.len() + texts.len() + numbers.len());
         arguments.push(Value::Bytes(script.clone()));
         arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
         // One allocation for all.
         let mut rest = Bytes::from(keys.concat());
         arguments.extend(keys.iter().map(|key| Value::Bytes(rest.split_to(key.len()))));
-        arguments.extend(quotas.iter().cloned().map(Value::Bytes));
+        arguments.extend(texts.iter().cloned().map(Value::Bytes));
         arguments.extend(numbers.iter().copied().map(Value::Integer));
         Self { name, arguments }
     }
 }
 
-/// Returns a reply of integers, texts and arrays of them.
+/// Returns a reply of integers, texts, null, and arrays of them.
 pub(crate) fn reply(value: Value) -> Result<ScriptReply, CallError> {
     reply_within(value, MAX_DEPTH)
 }
@@ -45,6 +50,7 @@ fn reply_within(value: Value, depth: usize) -> Result<ScriptReply, CallError> {
         Value::Integer(integer) => ScriptReply::Integer(integer),
         Value::String(text) => ScriptReply::Text(text.to_string()),
         Value::Bytes(bytes) => ScriptReply::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Null => ScriptReply::Nil,
         Value::Array(values) if depth > 0 => {
             let replies = values.into_iter().map(|value| reply_within(value, depth - 1));
             ScriptReply::Array(replies.collect::<Result<_, _>>()?)
@@ -57,7 +63,7 @@ fn reply_within(value: Value, depth: usize) -> Result<ScriptReply, CallError> {
 pub(crate) fn wrong_type(reply: &impl Debug) -> CallError {
     let quoted = quoted(reply);
     let message =
-        format!("the script replied {quoted}: expected integers, texts or arrays of them");
+        format!("the script replied {quoted}: expected integers, texts, null or arrays of them");
     CallError::new(Fault::InvalidReply, message)
 }
 
@@ -91,20 +97,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_texts_and_arrays_are_replies() {
+    fn integers_texts_null_and_arrays_are_replies() {
         let error = Value::Bytes(Bytes::from_static(b"OOM"));
-        let value = Value::Array(vec![Value::Integer(1), error, Value::from_static_str("OK")]);
+        let ok = Value::from_static_str("OK");
+        let value = Value::Array(vec![Value::Integer(1), Value::Null, error, ok]);
         let texts = ["OOM", "OK"].map(|text| ScriptReply::Text(text.to_owned()));
-        let replies = [ScriptReply::Integer(1)].into_iter().chain(texts).collect();
+        let replies =
+            [ScriptReply::Integer(1), ScriptReply::Nil].into_iter().chain(texts).collect();
         assert_eq!(reply(value).unwrap(), ScriptReply::Array(replies));
     }
 
     #[test]
     fn any_other_reply_is_quoted_in_short() {
-        let nested = Value::Array(vec![Value::Integer(1), Value::Null]);
+        let nested = Value::Array(vec![Value::Integer(1), Value::Double(0.5)]);
         let error = reply(nested).unwrap_err();
         assert_eq!(error.fault(), Fault::InvalidReply);
-        let message = "the script replied Null: expected integers, texts or arrays of them";
+        let message =
+            "the script replied Double(0.5): expected integers, texts, null or arrays of them";
         assert_eq!(error.to_string(), message);
         assert!(quoted(&"\u{e9}".repeat(1_000)).len() < 300);
     }

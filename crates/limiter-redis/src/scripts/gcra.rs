@@ -20,7 +20,7 @@ pub(crate) struct Gcra {
 const FINE: u64 = 10_000;
 
 /// The largest number that scripts count exactly.
-const MAX_EXACT: u64 = 1 << 53;
+pub(super) const MAX_EXACT: u64 = 1 << 53;
 
 impl Gcra {
     /// Returns the numbers of a limit.
@@ -76,28 +76,15 @@ impl Gcra {
 
     /// Returns the usage of a debt in these ticks.
     pub(super) const fn usage(&self, debt: u64) -> Usage {
-        self.usage_of(&Debt { ticks: debt, increment: self.increment, scale: self.scale })
+        let remaining = self.burst.saturating_sub(debt.div_ceil(self.increment));
+        Usage::new(self.burst, remaining, Duration::from_micros(debt.div_ceil(self.scale)))
     }
 
-    /// Returns the usage of a debt of any quota.
-    pub(super) const fn usage_of(&self, debt: &Debt) -> Usage {
-        let remaining = self.burst.saturating_sub(debt.ticks.div_ceil(debt.increment));
-        Usage::new(self.burst, remaining, Duration::from_micros(debt.ticks.div_ceil(debt.scale)))
+    /// Returns for how long a debt leaves no room for a cost, `None` for ever.
+    pub(super) fn wait(&self, debt: u64, cost: u64) -> Option<Duration> {
+        let room = self.burst.checked_sub(cost)?.saturating_mul(self.increment);
+        Some(Duration::from_micros(debt.saturating_sub(room).div_ceil(self.scale)))
     }
-
-    /// Returns for how long a debt of any quota leaves no room for a cost, `None` for ever.
-    pub(super) fn wait(&self, debt: &Debt, cost: u64) -> Option<Duration> {
-        let room = self.burst.checked_sub(cost)?.saturating_mul(debt.increment);
-        Some(Duration::from_micros(debt.ticks.saturating_sub(room).div_ceil(debt.scale)))
-    }
-}
-
-/// A debt in the ticks of the quota that wrote it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Debt {
-    pub(super) ticks: u64,
-    pub(super) increment: u64,
-    pub(super) scale: u64,
 }
 
 fn whole(number: u128) -> u64 {

@@ -13,8 +13,8 @@ pub(crate) struct LeaseTerms {
     pub(crate) length: Duration,
     /// How many permits recover in half of it.
     pub(crate) half: u64,
-    /// What scripts are given beside the permits that are wanted: the length in ticks, or the room that is little.
-    pub(super) argument: u64,
+    /// What the script is given beside the permits that are wanted: the length in ticks, or the room that is little.
+    pub(super) term: u64,
     end: End,
 }
 
@@ -27,35 +27,42 @@ enum End {
     OfWindow,
 }
 
+/// The longest lease, in microseconds. What a process does not spend in that time is lost to others for as long.
+const LONGEST: u64 = 1_000_000;
+
 /// The shortest lease, in microseconds: in less, a call brings hardly more permits than a batch of checks.
 const SHORTEST: u64 = 5_000;
 
+/// The fewest permits in half of a lease, for the same reason.
+const FEWEST: u64 = 8;
+
 impl LeaseTerms {
-    /// Returns the terms of leases of `longest` at most, and a quarter of the time in which the burst recovers;
-    /// `None` if that is too short, or if nothing of the algorithm is leased.
-    pub(super) fn of(limit: &Limit, gcra: Option<&Gcra>, longest: Duration) -> Option<Self> {
-        let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-        let terms = |length, half, argument, end| {
-            let terms = Self { length: Duration::from_micros(length), half, argument, end };
-            (length >= SHORTEST).then_some(terms)
-        };
-        match limit.algorithm() {
+    /// Returns the terms of leases of a second, or of a quarter of the window or of the time in which the burst
+    /// recovers; `None` if that is too short, brings too few permits, or if nothing of the algorithm is leased.
+    pub(super) fn of(limit: &Limit, gcra: Option<&Gcra>) -> Option<Self> {
+        let terms = match limit.algorithm() {
             Algorithm::Gcra => {
                 let gcra = gcra?;
-                let length = longest.min(gcra.capacity() / gcra.scale / 4);
+                let length = LONGEST.min(gcra.capacity() / gcra.scale / 4);
                 let ticks = length * gcra.scale;
-                terms(length, ticks / 2 / gcra.increment, ticks, End::OfLength)
+                let (half, end) = (ticks / 2 / gcra.increment, End::OfLength);
+                Self { length: Duration::from_micros(length), half, term: ticks, end }
             }
             Algorithm::FixedWindow | Algorithm::AlignedWindow | Algorithm::SlidingCounter => {
                 let (permits, window) = (limit.quota().permits(), micros(limit.quota().window()));
-                let length = longest.min(window / 4);
+                let length = LONGEST.min(window / 4);
                 let half = u128::from(permits) * u128::from(length) / 2 / u128::from(window.max(1));
                 let half = u64::try_from(half).unwrap_or(permits);
-                terms(length, half, half, End::OfWindow)
+                let end = End::OfWindow;
+                Self { length: Duration::from_micros(length), half, term: half, end }
             }
             // A queue spaces requests one by one, and a log has an entry for each.
-            Algorithm::LeakyQueue { .. } | Algorithm::SubWindows(_) | Algorithm::SlidingLog => None,
-        }
+            Algorithm::LeakyQueue { .. } | Algorithm::SubWindows(_) | Algorithm::SlidingLog => {
+                return None;
+            }
+        };
+        let is_worth_it = micros(terms.length) >= SHORTEST && terms.half >= FEWEST;
+        is_worth_it.then_some(terms)
     }
 
     /// Returns for how long after its request a lease may be spent that left these marks.
@@ -66,8 +73,8 @@ impl LeaseTerms {
         }
     }
 
-    /// Returns for how many microseconds leases hold permits that may be in the debt of a later check.
-    pub(super) fn kept_in_debts(&self) -> u64 {
+    /// Returns how much later than its grant a lease is charged for, in microseconds.
+    pub(super) fn charged_ahead(&self) -> u64 {
         match self.end {
             End::OfLength => micros(self.length),
             End::OfWindow => 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Algorithm, Cost, Limit};
 
-use super::{Gcra, Script, Scripts};
+use super::{Gcra, Script, Scripts, gcra::MAX_EXACT};
 
 /// A limit as scripts apply it.
 #[derive(Clone, Debug)]
@@ -15,12 +15,14 @@ pub(crate) struct ScriptLimit {
     /// Its kind, its quota as a state has it, its permits, and a number: the increment, the length of
     /// a window, or the slots that a paced window spreads its permits over.
     pub(crate) arguments: [String; 4],
+    /// Whether the script of its family can apply it.
+    has_own_script: bool,
     /// The most permits at once.
     pub(super) largest: u64,
     pub(super) longest_delay: Duration,
 }
 
-/// The limits that a script applies when they are alone at their key.
+/// The limits that share a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Gcra,
@@ -30,7 +32,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// Returns the script that checks a limit of this family.
+    /// Returns the script that checks keys by limits of this family.
     pub(super) const fn script(self, scripts: &Scripts) -> &Script {
         match self {
             Self::Gcra => &scripts.gcra,
@@ -38,11 +40,6 @@ impl Family {
             Self::Counter => &scripts.counter,
             Self::Log => &scripts.log,
         }
-    }
-
-    /// Returns whether that script needs the kind of the limit.
-    pub(super) const fn has_kinds(self) -> bool {
-        matches!(self, Self::Window | Self::Log)
     }
 }
 
@@ -54,6 +51,7 @@ impl ScriptLimit {
             family,
             gcra: None,
             arguments: [kind.to_owned(), text, permits.to_string(), number.to_string()],
+            has_own_script: true,
             largest: permits,
             longest_delay: Duration::from_micros(horizon),
         };
@@ -61,12 +59,17 @@ impl ScriptLimit {
             |family, kind| of(family, kind, format!(" {window} {} ", window + horizon), window);
         let log = |slot, span: u64, kind, pace: u64| Self {
             largest: permits.div_ceil(pace.max(1)),
+            has_own_script: pace == 0,
             ..of(Family::Log, kind, format!(" {slot} {span} {horizon}"), pace)
         };
         match limit.algorithm() {
             Algorithm::FixedWindow => windows(Family::Window, "fixed"),
             Algorithm::AlignedWindow => windows(Family::Window, "aligned"),
-            Algorithm::SlidingCounter => windows(Family::Counter, "counter"),
+            Algorithm::SlidingCounter => Self {
+                // Its script multiplies them.
+                has_own_script: permits.saturating_mul(window) <= MAX_EXACT,
+                ..windows(Family::Counter, "counter")
+            },
             Algorithm::SlidingLog => log(1, window, "loose", 0),
             Algorithm::SubWindows(slots) => {
                 let number = u64::from(slots.number());
@@ -81,11 +84,26 @@ impl ScriptLimit {
                     family: Family::Gcra,
                     gcra: Some(gcra),
                     arguments: gcra.arguments(),
+                    has_own_script: true,
                     largest: quota.burst(),
                     longest_delay: gcra.longest_delay(),
                 }
             }
         }
+    }
+
+    /// Returns the arguments of its family's script, `None` if only the script `policy` can apply the limit: paced
+    /// slots, and a counter whose numbers are too large.
+    pub(super) fn own_arguments(&self) -> Option<Vec<&str>> {
+        let [kind, quota, permits, number] = self.arguments.each_ref().map(String::as_str);
+        self.has_own_script.then(|| match self.family {
+            Family::Gcra | Family::Counter => vec![quota, permits, number],
+            // Windows begin at multiples of the last number.
+            Family::Window => {
+                vec![quota, permits, number, if kind == "aligned" { number } else { "1" }]
+            }
+            Family::Log => vec![quota, permits],
+        })
     }
 
     pub(super) const fn family(&self) -> Family {

@@ -1,122 +1,143 @@
 //! What the replies of scripts mean. The header of each script describes its replies.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use limiter_core::{Cost, Decision, Usage};
 
 use super::{
-    Charged, CheckReply, Gcra, Plan, ScriptLimit,
-    gcra::Debt,
-    limit::{self, Family, argument},
+    Charge, Gcra, LeaseTerms, Plan, Route, ScriptLimit,
+    limit::{Family, argument, micros},
 };
-use crate::client::ScriptReply;
 
-/// Returns the numbers of a reply, and the text behind them, which says why a lost expiry was not
-/// restored; `None` if it is no such reply.
-pub(crate) fn numbers(reply: &ScriptReply) -> Option<(Cow<'_, [i64]>, Option<&str>)> {
-    let ScriptReply::Array(parts) = reply else { return Some((reply.integers()?, None)) };
-    match parts.as_slice() {
-        [first, ScriptReply::Text(failed)] => Some((first.integers()?, Some(failed))),
-        [numbers @ .., ScriptReply::Text(failed)] => {
-            let numbers = ScriptReply::Array(numbers.to_vec());
-            Some((numbers.integers()?.into_owned().into(), Some(failed)))
-        }
-        _ => Some((reply.integers()?, None)),
+/// What a script replied to a check or a reservation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CheckReply {
+    pub(crate) decision: Decision,
+    /// Of an admission for which a receipt was wanted.
+    pub(crate) charged: Option<Charged>,
+}
+
+/// What a refund needs to know of a charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Charged {
+    pub(super) cost: i64,
+    /// When it was charged, in microseconds of Unix time by the server's clock.
+    pub(super) taken_at: i64,
+    /// In microseconds.
+    pub(super) delay: u64,
+    /// What it left in the state of each limit, from `taken_at`.
+    pub(super) marks: Vec<i64>,
+    /// How much later than `taken_at` a lease is charged for, in microseconds. 0 of any other charge.
+    pub(super) length: u64,
+}
+
+impl Charged {
+    pub(crate) const fn permits(&self) -> u64 {
+        self.cost.unsigned_abs()
     }
+
+    /// Returns for how long after its request it may be spent, if it is a lease.
+    pub(crate) fn lasts(&self, terms: &LeaseTerms) -> Duration {
+        terms.lasts(&self.marks)
+    }
+
+    pub(crate) const fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay)
+    }
+}
+
+/// The first number of most replies.
+const REFUSED: i64 = 0;
+const ADMITTED: i64 = 1;
+
+/// The wait of a cost that never fits.
+const NEVER: i64 = -1;
+
+/// What the script of a family replied for a key.
+enum OwnReply {
+    Admitted(Usage),
+    Refused(Usage, Option<Duration>),
+}
+
+/// What the script `lease` replied for a key.
+enum LeaseReply {
+    /// The cost was charged, or a lease of more permits.
+    Charged {
+        usage: Usage,
+        permits: i64,
+        taken_at: i64,
+        mark: i64,
+    },
+    Refused(Usage, Option<Duration>),
+}
+
+/// What the script `policy` replied to a request.
+enum PolicyReply<'a> {
+    Admitted(Vec<Usage>),
+    /// Admitted with a receipt.
+    Charged {
+        usages: Vec<Usage>,
+        delay: u64,
+        taken_at: i64,
+        marks: &'a [i64],
+    },
+    /// A refusal or a peek. The limit at this place has the wait.
+    Refused {
+        usages: Vec<Usage>,
+        wait: Option<Duration>,
+        place: usize,
+    },
 }
 
 impl Plan {
     /// Returns what a reply to a check means, `None` if it can't be one or contradicts itself.
-    pub(crate) fn checked(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-        let Some(gcra) = self.gcra_alone() else {
-            return match *numbers {
-                [reset, left, permits, now, mark] if reset > 0 => {
-                    self.leased([reset, left], permits, now, mark)
+    pub(crate) fn checked(&self, numbers: &[i64], charge: Charge) -> Option<CheckReply> {
+        let (cost, limit) = (charge.cost, self.limits.first()?);
+        match (charge.route, &self.own) {
+            (Route::Own, Some(_)) => match OwnReply::read(limit, numbers, cost)? {
+                OwnReply::Admitted(usage) => Some(admitted(usage, None)),
+                OwnReply::Refused(usage, wait) => refused(usage, wait),
+            },
+            (Route::Lease, _) => match LeaseReply::read(limit, numbers)? {
+                LeaseReply::Charged { permits, .. } if permits < argument(cost) => None,
+                LeaseReply::Charged { usage, permits, taken_at, mark } => {
+                    let is_lease = permits > argument(cost);
+                    let terms = self.lease.filter(|_| is_lease);
+                    let length = terms.map_or(0, |terms| terms.charged_ahead());
+                    let marks = vec![mark];
+                    let charged = Charged { cost: permits, taken_at, delay: 0, marks, length };
+                    Some(admitted(usage, Some(charged)))
                 }
-                _ => self.decided(numbers, cost),
-            }
-            .filter(|reply| reply.has_charged(cost));
-        };
-        let mut charged = None;
-        let decision = match *numbers {
-            [debt] if debt > 0 => Decision::admitted(gcra.usage(debt.unsigned_abs())),
-            [debt, permits, now] if debt > 0 => {
-                // A lease fitted when it was granted, so no other one is in its debt.
-                let leases = if permits == argument(cost) { self.leases() } else { 0 };
-                let marks = vec![debt];
-                charged = Some(Charged { cost: permits, taken_at: now, delay: 0, marks, leases });
-                Decision::admitted(gcra.usage(debt.unsigned_abs()))
-            }
-            _ => {
-                let debt = gcra.debt(numbers)?;
-                refused(gcra.usage_of(&debt), gcra.wait(&debt, cost.get()))?
-            }
-        };
-        Some(CheckReply { decision, charged }).filter(|reply| reply.has_charged(cost))
-    }
-
-    /// Returns what the reply to a check means that may have become a lease of a window's permits.
-    fn leased(&self, usage: [i64; 2], permits: i64, now: i64, mark: i64) -> Option<CheckReply> {
-        let marks = vec![mark];
-        let charged = Charged { cost: permits, taken_at: now, delay: 0, marks, leases: 0 };
-        let decision = Decision::admitted(Usage::fewest_remaining(self.usages(&usage)?));
-        Some(CheckReply { decision, charged: Some(charged) })
-    }
-
-    /// Returns for how long no `cost` fits after an admission that left this usage. A counter's usage does not say
-    /// that, and zero is returned.
-    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Duration {
-        let reset = usage.reset_after();
-        match self.limits.as_slice() {
-            [ScriptLimit { gcra: Some(gcra), .. }] => {
-                let ticks = limit::micros(reset) * gcra.scale;
-                let debt = Debt { ticks, increment: gcra.increment, scale: gcra.scale };
-                gcra.wait(&debt, cost.get()).unwrap_or_default()
-            }
-            [limit] if limit.family() == Family::Window && usage.remaining() < cost.get() => reset,
-            _ => Duration::ZERO,
+                LeaseReply::Refused(usage, wait) => refused(usage, wait),
+            },
+            (Route::Own | Route::Policy, _) => self.decided(numbers, cost, charge.has_receipt()),
         }
-    }
-
-    /// Returns for how many microseconds leases hold permits that may be in the debt of a check.
-    fn leases(&self) -> u64 {
-        self.lease.map_or(0, |lease| lease.kept_in_debts())
     }
 
     /// Returns what a reply to a reservation means, `None` if it can't be one or contradicts itself.
-    pub(crate) fn taken(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-        let reply = self.decided(numbers, cost)?;
-        (reply.charged.is_some() == reply.decision.is_admitted()).then_some(reply)
+    pub(crate) fn reserved(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
+        self.decided(numbers, cost, true)
     }
 
-    /// Reads an admission, with what was charged or without, or a refusal.
-    fn decided(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-        if *numbers.first()? == 0 {
-            let (wait, index, usages) = self.refused(numbers)?;
-            let decision = refused(*usages.get(index)?, wait)?;
-            return Some(CheckReply { decision, charged: None });
-        }
-        let (usages, rest) = numbers.split_at_checked(self.limits.len() * 2)?;
-        let decision = Decision::admitted(Usage::fewest_remaining(self.usages(usages)?));
-        let charged = match *rest {
-            [] => None,
-            [delay, taken_at, ref marks @ ..] if marks.len() == self.limits.len() => {
-                let (cost, delay) = (argument(cost), u64::try_from(delay).ok()?);
-                let leases = self.leases();
-                Some(Charged { cost, taken_at, delay, marks: marks.to_vec(), leases })
+    /// Returns the decision of the script `policy`.
+    fn decided(&self, numbers: &[i64], cost: Cost, has_receipt: bool) -> Option<CheckReply> {
+        match PolicyReply::read(self, numbers, has_receipt)? {
+            PolicyReply::Admitted(usages) => Some(admitted(Usage::fewest_remaining(usages), None)),
+            PolicyReply::Charged { usages, delay, taken_at, marks } => {
+                let (cost, marks) = (argument(cost), marks.to_vec());
+                let charged = Charged { cost, taken_at, delay, marks, length: 0 };
+                Some(admitted(Usage::fewest_remaining(usages), Some(charged)))
             }
-            _ => return None,
-        };
-        Some(CheckReply { decision, charged })
+            PolicyReply::Refused { usages, wait, place } => refused(*usages.get(place)?, wait),
+        }
     }
 
     /// Returns what a reply to a peek means, `None` if it can't be one.
     pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
-        if let Some(gcra) = self.gcra_alone() {
-            return Some(gcra.usage_of(&gcra.debt(numbers)?));
+        match PolicyReply::read(self, numbers, false)? {
+            PolicyReply::Refused { usages, .. } => Some(Usage::fewest_remaining(usages)),
+            PolicyReply::Admitted(_) | PolicyReply::Charged { .. } => None,
         }
-        let (_, _, usages) = self.refused(numbers)?;
-        Some(Usage::fewest_remaining(usages))
     }
 
     /// Returns how many permits a refund gave back, `None` if the reply can't say so.
@@ -125,61 +146,107 @@ impl Plan {
         u64::try_from(permits).ok()
     }
 
-    /// Reads a refusal or a peek: the wait, `None` for ever; the limit that has it; and the usages.
-    fn refused(&self, numbers: &[i64]) -> Option<(Option<Duration>, usize, Vec<Usage>)> {
-        let &[0, wait, ref rest @ ..] = numbers else { return None };
-        let wait = if wait == -1 { None } else { Some(micros(wait)?) };
-        // The scripts for one limit do not number it.
-        let (index, usages) = match *rest {
-            ref usages if usages.len() == 2 => (0, usages),
-            [number, ref usages @ ..] => (usize::try_from(number.checked_sub(1)?).ok()?, usages),
-            [] => return None,
-        };
-        Some((wait, index, self.usages(usages)?))
+    /// Returns for how long no `cost` fits after an admission that left this usage. A counter's usage does not say
+    /// that, and zero is returned.
+    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Duration {
+        let reset = usage.reset_after();
+        match self.limits.as_slice() {
+            [ScriptLimit { gcra: Some(gcra), .. }] => {
+                gcra.wait(micros(reset) * gcra.scale, cost.get()).unwrap_or_default()
+            }
+            [limit] if limit.family() == Family::Window && usage.remaining() < cost.get() => reset,
+            _ => Duration::ZERO,
+        }
     }
 
+    /// Reads the time until each limit is fresh, and the permits that it has left.
     fn usages(&self, numbers: &[i64]) -> Option<Vec<Usage>> {
-        let (pairs, rest) = numbers.as_chunks::<2>();
-        if pairs.len() != self.limits.len() || !rest.is_empty() {
-            return None;
-        }
+        let (pairs, _) = numbers.as_chunks::<2>();
         let limits = self.limits.iter().zip(pairs).enumerate();
-        let usages = limits.map(|(index, (limit, &[reset, remaining]))| {
-            let usage = Usage::new(limit.largest, u64::try_from(remaining).ok()?, micros(reset)?);
-            Some(usage.with_limit_index(index))
+        let usages = limits.map(|(place, (limit, &[reset, left]))| {
+            Some(usage(limit, reset, left)?.with_limit_index(place))
         });
         usages.collect()
     }
 }
 
-impl Gcra {
-    /// Returns the debt of a refusal or a peek: `-1 - debt`, and the quota that wrote it if that is
-    /// another one.
-    fn debt(&self, numbers: &[i64]) -> Option<Debt> {
-        let (debt, increment, scale) = match *numbers {
-            [debt] => (debt, self.increment, self.scale),
-            [debt, increment, scale] => {
-                (debt, u64::try_from(increment).ok()?, u64::try_from(scale).ok()?)
+impl OwnReply {
+    fn read(limit: &ScriptLimit, numbers: &[i64], cost: Cost) -> Option<Self> {
+        match (&limit.gcra, numbers) {
+            (Some(gcra), &[number]) => Self::of_debt(gcra, number, cost),
+            (None, &[ADMITTED, reset, left]) => Some(Self::Admitted(usage(limit, reset, left)?)),
+            (None, &[REFUSED, reset, left, wait]) => {
+                Some(Self::Refused(usage(limit, reset, left)?, self::wait(wait)?))
             }
-            _ => return None,
-        };
-        let ticks = u64::try_from(debt.checked_add(1)?.checked_neg()?).ok()?;
-        (increment > 0 && scale > 0).then_some(Debt { ticks, increment, scale })
+            _ => None,
+        }
+    }
+
+    /// Reads the debt after a charge, or -1 less the debt that refuses the cost.
+    fn of_debt(gcra: &Gcra, number: i64, cost: Cost) -> Option<Self> {
+        if number > 0 {
+            return Some(Self::Admitted(gcra.usage(number.unsigned_abs())));
+        }
+        let debt = u64::try_from(number.checked_add(1)?.checked_neg()?).ok()?;
+        Some(Self::Refused(gcra.usage(debt), gcra.wait(debt, cost.get())))
     }
 }
 
-impl CheckReply {
-    /// Returns whether at least the cost was charged, if the reply says how much was.
-    fn has_charged(&self, cost: Cost) -> bool {
-        self.charged.as_ref().is_none_or(|charged| charged.cost >= argument(cost))
+impl LeaseReply {
+    fn read(limit: &ScriptLimit, numbers: &[i64]) -> Option<Self> {
+        match *numbers {
+            [ADMITTED, reset, left, permits, taken_at, mark] => {
+                let usage = usage(limit, reset, left)?;
+                Some(Self::Charged { usage, permits, taken_at, mark })
+            }
+            [REFUSED, reset, left, wait] => {
+                Some(Self::Refused(usage(limit, reset, left)?, self::wait(wait)?))
+            }
+            _ => None,
+        }
     }
+}
+
+impl<'a> PolicyReply<'a> {
+    fn read(plan: &Plan, numbers: &'a [i64], has_receipt: bool) -> Option<Self> {
+        let (&flag, rest) = numbers.split_first()?;
+        let (usages, rest) = rest.split_at_checked(plan.limits.len() * 2)?;
+        let usages = plan.usages(usages)?;
+        match (flag, rest) {
+            (ADMITTED, []) if !has_receipt => Some(Self::Admitted(usages)),
+            (ADMITTED, &[delay, taken_at, ref marks @ ..])
+                if has_receipt && marks.len() == plan.limits.len() =>
+            {
+                Some(Self::Charged { usages, delay: u64::try_from(delay).ok()?, taken_at, marks })
+            }
+            (REFUSED, &[wait, number]) => {
+                let place = usize::try_from(number.checked_sub(1)?).ok()?;
+                Some(Self::Refused { usages, wait: self::wait(wait)?, place })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn admitted(usage: Usage, charged: Option<Charged>) -> CheckReply {
+    CheckReply { decision: Decision::admitted(usage), charged }
 }
 
 /// Returns a refusal, `None` if the cost does not have to wait.
-fn refused(usage: Usage, wait: Option<Duration>) -> Option<Decision> {
-    (wait != Some(Duration::ZERO)).then(|| Decision::refused(usage, wait))
+fn refused(usage: Usage, wait: Option<Duration>) -> Option<CheckReply> {
+    let decision = (wait != Some(Duration::ZERO)).then(|| Decision::refused(usage, wait))?;
+    Some(CheckReply { decision, charged: None })
 }
 
-fn micros(number: i64) -> Option<Duration> {
-    u64::try_from(number).ok().map(Duration::from_micros)
+fn usage(limit: &ScriptLimit, reset: i64, left: i64) -> Option<Usage> {
+    let reset = Duration::from_micros(u64::try_from(reset).ok()?);
+    Some(Usage::new(limit.largest, u64::try_from(left).ok()?, reset))
+}
+
+/// Reads a wait, for ever as `None`.
+fn wait(number: i64) -> Option<Option<Duration>> {
+    if number == NEVER {
+        return Some(None);
+    }
+    Some(Some(Duration::from_micros(u64::try_from(number).ok()?)))
 }

@@ -39,10 +39,11 @@ fn fault_of(error: &RedisError) -> Fault {
     }
 }
 
-/// Returns a reply of integers, texts and arrays of them.
+/// Returns a reply of integers, texts, null, and arrays of them.
 pub(super) fn read(value: Value) -> Result<ScriptReply, CallError> {
     Ok(match value {
         Value::Int(integer) => ScriptReply::Integer(integer),
+        Value::Nil => ScriptReply::Nil,
         Value::Okay => ScriptReply::Text("OK".to_owned()),
         Value::SimpleString(text) => ScriptReply::Text(text),
         Value::BulkString(bytes) => ScriptReply::Text(String::from_utf8_lossy(&bytes).into_owned()),
@@ -74,11 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn integers_texts_and_arrays_are_replies() {
-        let value = Value::Array(vec![Value::Int(1), Value::Okay, Value::BulkString(b"a".into())]);
+    fn integers_texts_null_and_arrays_are_replies() {
+        let text = Value::BulkString(b"a".into());
+        let value = Value::Array(vec![Value::Int(1), Value::Nil, Value::Okay, text]);
         let texts = ["OK", "a"].map(|text| ScriptReply::Text(text.to_owned()));
-        let replies = [ScriptReply::Integer(1)].into_iter().chain(texts).collect();
+        let replies =
+            [ScriptReply::Integer(1), ScriptReply::Nil].into_iter().chain(texts).collect();
         assert_eq!(read(value).unwrap(), ScriptReply::Array(replies));
-        assert_eq!(read(Value::Nil).unwrap_err().fault(), Fault::InvalidReply);
+        assert_eq!(read(Value::Double(0.5)).unwrap_err().fault(), Fault::InvalidReply);
     }
 }
