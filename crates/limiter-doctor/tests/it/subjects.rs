@@ -122,7 +122,7 @@ async fn a_subject_is_found_on_both_nodes_while_its_slot_is_moved() {
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     // A new key is on the new node.
     take(&second, "alice", 2).await;
-    let keys = ["limiter:{salice}:login:fixed-window", "limiter:{salice}:login:gcra"];
+    let keys = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
     for has_moved in [false, true] {
         if has_moved {
             moving.move_keys();

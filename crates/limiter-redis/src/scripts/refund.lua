@@ -1,89 +1,153 @@
 -- Script  refund: gives permits of one charge back.
 --
--- State   that of the script several, or for a policy of one limit that of the script gcra, window or counter
--- KEYS    the key
--- ARGV    for each limit its kind, quota, permits and number, as for the script several. Then the permits to give back;
---         the cost of the charge; when it was made, and the moment that it was made for, in microseconds of Unix time;
---         for how many microseconds leases hold permits that may be in its debt; and for each limit the mark of the charge.
+-- State   that of the script policy. Beside the key of a state by GCRA, another one has the latest end of its leases, in
+--         microseconds of Unix time.
+-- KEYS    the key of each limit, and then for each the key of the latest end, which only GCRA has
+-- ARGV    the permits to give back; the cost of the charge; when it was made, and the moment that it was made for, in
+--         microseconds of Unix time; how long it lasts if it is a lease by GCRA, else 0. Then for each limit its kind, quota,
+--         permits and number, as for the script policy, and the mark of the charge.
 -- Reply   how many permits came back: the most that came back to one of the limits. Before the moment that the charge was
 --         made for, all permits come back to all limits, or none.
--- Costs   TIME and GET; if permits came back SET, or DEL if none counts any more
-
--- include clock
-
--- include gcra
-
--- include window
-
--- include log
-
--- include log_text
-
--- include log_refund
-
--- Each gives back to one limit. Returns the state after it, nil if no quota can have left it, and how many permits
--- came back, and whether all of the charge did.
-local function refund_gcra(text, limit, charge)
-  local debt, increment, scale, quota, is_damaged = gcra_read(text, limit.quota, limit.most, limit.number)
-  local price = increment * charge.permits
-  local drained = now < charge.at and 0 or (now - charge.at + charge.leases) * scale
-  local given = math.min(price, increment * charge.cost - drained, debt)
-  if debt > limit.most * limit.number then
-    -- Later reservations keep their moments, so what they need does not come back.
-    given = math.min(given, price - (debt - charge.mark + (now - charge.taken_at) * scale))
-  end
-  given = quota == limit.quota and math.max(given, 0) or 0
-  local written, lasts = gcra_text(debt - given, scale, quota), math.ceil((debt - given) / scale)
-  return not is_damaged and written, lasts, math.ceil(given / increment), given == increment * charge.cost
+-- Costs   TIME; for each limit GET, and of GCRA two, or for a log LRANGE, LLEN and LRANGE for each step of a binary search;
+--         if permits came back SET, or DEL if none counts any more; for a log LTRIM if entries have ended, LSET once or
+--         twice, and LREM or LTRIM if an entry has no more permits
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
 end
+local permits, cost, taken_at, at, length = unpack(ARGV, 1, 5)
+permits, cost, taken_at, at, length = math.min(permits, cost), cost + 0, taken_at + 0, at + 0, length + 0
 
-local function refund_window(text, limit, charge)
-  local window, ends, given = window_read(text, limit), charge.taken_at + charge.mark, 0
-  local count = ends == window.ends and 'count' or ends + limit.number == window.ends and 'previous'
-  if count and window.length == limit.number then
-    given = math.min(charge.permits, window[count])
-    window[count] = window[count] - given
-  end
-  local written, lasts = window_text(window, limit)
-  return not window.is_damaged and written, lasts, given, given == charge.cost
-end
+-- Each returns how many permits come back to a limit, whether that is the whole charge, and a function that writes the
+-- state; nothing if the charge does not count any more.
 
-local function refund_log(text, limit, charge)
-  local log = log_parse(text, limit)
-  local given = log_refund(log, limit, charge, 1)
-  local written, lasts = log_text(log)
-  return not log.is_damaged and written, lasts, given, given == charge.cost
-end
+local function refund_gcra(limit, latest_key)
+  -- include gcra
 
-local count = math.floor((#ARGV - 5) / 5)
-local permits, cost, taken_at, at, leases = unpack(ARGV, 4 * count + 1)
-local charge = { permits = permits + 0, cost = cost + 0, taken_at = taken_at + 0, at = at + 0, leases = leases + 0 }
-local text, most, written, longest, is_whole = redis.call('GET', KEYS[1]), 0, {}, 0, true
--- Charged later than now: the clock has stepped back.
-if not text or now < charge.taken_at then
-  return 0
-end
-local found = string.gmatch(text .. ', ', '(.-), ')
-for n = 1, count do
-  local kind, quota, permits, number = unpack(ARGV, 4 * n - 3)
-  local limit = { kind = kind, quota = quota, most = permits + 0, number = number + 0 }
-  local refund = kind == 'gcra' and refund_gcra or (kind == 'loose' or kind == 'strict') and refund_log or refund_window
-  local state, lasts, given, is_all, old = '-', 0, 0, false, found() or ''
-  charge.mark = ARGV[4 * count + 5 + n] + 0
-  if old ~= '-' then
-    state, lasts, given, is_all = refund(old, limit, charge)
-  end
-  if not state then
+  gcra_read(limit)
+  if not limit.text or limit.is_damaged or limit.is_foreign then
     return 0
   end
-  written[n], longest = lasts > 0 and state or '-', math.max(longest, lasts)
-  most, is_whole = math.max(most, given), is_whole and is_all
+  -- A lease that was granted since may be in the debt of the charge, so that drains until the lease ends.
+  local ends = tonumber(redis.pcall('GET', latest_key)) or 0
+  local drained = now < at and 0 or (math.max(now, ends - length) - at) * limit.scale
+  local given = math.min(limit.number * permits, limit.number * cost - drained, limit.debt)
+  if limit.debt > limit.permits * limit.number then
+    -- Later reservations keep their moments, so what they need does not come back.
+    given = math.min(given, limit.number * permits - limit.debt + limit.mark - (now - taken_at) * limit.scale)
+  end
+  given = math.max(given, 0)
+  return math.ceil(given / limit.number), given == limit.number * cost, function()
+    limit.debt = limit.debt - given
+    return gcra_text(limit)
+  end
 end
-if most == 0 or now < charge.at and not is_whole then
+
+local function refund_window(limit)
+  -- include window
+
+  local windows, counts, most, least = {}, {}, 0, math.huge
+  for element in string.gmatch((limit.text or '') .. ', ', '(.-), ') do
+    local window = window_parse(limit, element)
+    if not window or window.ends > now + window.reach then
+      return 0
+    end
+    local present, count = window_at(limit, window, now), nil
+    if present and present.length == limit.number then
+      -- The end tells its own window from one that opened after a reset.
+      local later = present.ends - taken_at - limit.mark
+      count = later == 0 and 'count' or later == present.length and 'previous'
+    elseif present and at < present.ends and at >= present.ends - 2 * present.length then
+      count = at >= present.ends - present.length and 'count' or 'previous'
+    end
+    windows[#windows + 1], counts[#windows + 1] = count and present or window, count or false
+    if count then
+      local given = math.min(permits, present[count])
+      most, least = math.max(most, given), math.min(least, given)
+    end
+  end
+  return most, least == cost, function()
+    for n, window in ipairs(windows) do
+      if counts[n] then
+        window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
+      end
+    end
+    limit.windows = windows
+    return window_text(limit)
+  end
+end
+
+local function refund_log(limit)
+  -- include log
+
+  local log = limit.text and log_open(limit.key, limit.text)
+  if not log then
+    return 0
+  end
+  local slot, span = string.match(limit.quota, '(%d+) (%d+)')
+  local mark, low, high = taken_at + limit.mark, log.dropped + 1, log.length + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if log_entry(log, middle).at >= mark then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  local entry = log_entry(log, low)
+  local begins = entry.at - entry.at % slot
+  if entry.at < mark or begins ~= mark - mark % slot or begins + span <= now or log_over(log, log.newest.at) <= now then
+    return 0
+  end
+  local given = math.min(permits, entry.count)
+  return given, given == cost, function()
+    local key = limit.key
+    log.total, entry.count = log.total - given, entry.count - given
+    local is_newest, is_empty = low > log.length, entry.count == 0
+    if log.total == 0 or is_newest and is_empty and log.length == log.dropped then
+      redis.call('DEL', key)
+      return
+    elseif is_newest and is_empty then
+      log.newest = log_entry(log, log.length)
+    elseif not is_newest then
+      redis.call('LSET', key, low, is_empty and 'refunded' or string.format('%d %d', entry.at, entry.count))
+    end
+    if log.dropped > 0 then
+      redis.call('LTRIM', key, log.dropped, -1)
+    end
+    redis.call('LSET', key, 0, log_head(log))
+    if is_empty and is_newest then
+      redis.call('LTRIM', key, 0, -2)
+    elseif is_empty then
+      redis.call('LREM', key, -1, 'refunded')
+    end
+  end
+end
+
+local count, most, is_whole, refunds = #KEYS / 2, 0, now >= taken_at, {}
+for n = 1, count do
+  local kind, quota, limit_permits, number, mark = unpack(ARGV, 5 * n + 1, 5 * n + 5)
+  local is_log = kind == 'loose' or kind == 'strict'
+  local limit = { key = KEYS[n], kind = kind, quota = quota, permits = limit_permits + 0, number = number + 0, mark = mark + 0 }
+  limit.text = is_log and redis.call('LRANGE', KEYS[n], 0, 0)[1] or not is_log and redis.call('GET', KEYS[n]) or nil
+  local refund = kind == 'gcra' and refund_gcra or is_log and refund_log or refund_window
+  local given, is_all, write = refund(limit, KEYS[count + n])
+  most, is_whole, refunds[n] = math.max(most, given), is_whole and is_all or false, given > 0 and write
+end
+-- Charged later than now: the clock has stepped back.
+if now < taken_at or now < at and not is_whole then
   return 0
-elseif longest <= 0 then
-  redis.call('DEL', KEYS[1])
-else
-  redis.call('SET', KEYS[1], table.concat(written, ', '), 'PX', math.ceil(longest / 1000) + 1)
+end
+for n = 1, count do
+  local text, lasts
+  if refunds[n] then
+    text, lasts = refunds[n]()
+  end
+  if text and lasts > 0 then
+    redis.call('SET', KEYS[n], text, 'PX', math.ceil(lasts / 1000) + 1)
+  elseif text then
+    redis.call('DEL', KEYS[n])
+  end
 end
 return most

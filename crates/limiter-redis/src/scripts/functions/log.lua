@@ -1,86 +1,101 @@
--- A log has its newest entry as numbers: when the last permit was taken, the permits, and the total up to it; and in
--- `older` the `length` older entries, from the oldest on. Those of the list at `key` are read as needed.
+-- Logs: the newest entry, and the older ones of the list, which are read as needed. The quotas of different spans that
+-- have charged the key are its writers, up to four.
 
--- Returns the n-th of the older entries, and behind them the newest, which is the log. A damaged entry has the permits
--- of the whole log, and the time of the newest entry.
+-- Returns when permits that were taken at a moment do not count any more: for each of the writers.
+local function log_over(log, at)
+  local over = 0
+  for _, writer in ipairs(log.writers) do
+    local last = math.min(at, writer.newest)
+    over = math.max(over, last - last % writer.slot + writer.span)
+  end
+  return over
+end
+
+-- Returns when an entry does not count any more for a quota.
+local function log_end(limit, entry)
+  return math.min(entry.at - entry.at % limit.slot + limit.span, log_over(limit.log, entry.at))
+end
+
+-- Returns the n-th of the older entries, and behind them the newest. A damaged one ends with the newest, and frees nothing.
 local function log_entry(log, n)
   if n > log.length then
-    return log
+    return log.newest
   end
-  log.older[n] = log.older[n] or redis.call('LINDEX', log.key, n)
-  if type(log.older[n]) == 'string' then
-    local at, count, total = string.match(log.older[n], '^(%d+) (%d+) (%d+)$')
-    if not at or #at ~= 16 or at + 0 > log.at or count + 0 > total + 0 or total + 0 > log.total - log.count then
-      at, count, total = log.at, log.total, log.total
+  if not log.older[n] then
+    local first = n - (n - 1) % 64
+    for place, element in ipairs(redis.call('LRANGE', log.key, first, first + 63)) do
+      local at, count = string.match(element, '^(%d+) (%d+)$')
+      log.older[first + place - 1] = { at = at and #at == 16 and math.min(at, log.newest.at) or log.newest.at,
+        count = at and #at == 16 and count + 0 or 0 }
     end
-    log.older[n] = { at = at + 0, count = count + 0, total = total + 0 }
   end
   return log.older[n]
 end
 
--- Returns the first entry from the n-th on that `is_found`, else the newest, and its number.
-local function log_find(log, n, is_found)
-  local low, high = n, log.length + 1
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if is_found(log_entry(log, middle)) then
-      high = middle
-    else
-      low = middle + 1
+-- Returns element 0. The only writer has charged the newest entry.
+local function log_head(log)
+  local text = string.format('%d %d %d %d', log.newest.at, log.newest.count, log.total, log.largest)
+  for _, writer in ipairs(log.writers) do
+    if #log.writers == 1 then
+      return string.format('%s %d %d %d', text, writer.slot, writer.span, writer.horizon)
+    end
+    text = string.format('%s, %d %d %d %d', text, writer.slot, writer.span, writer.horizon, writer.newest)
+  end
+  return text
+end
+
+-- Returns the log of element 0, nil if no quota can have left it.
+local function log_parse(head)
+  local numbers, log = {}, { writers = {} }
+  for number in string.gmatch(head, '%d+') do
+    numbers[#numbers + 1] = number + 0
+  end
+  log.newest, log.total, log.largest = { at = numbers[1], count = numbers[2] }, numbers[3], numbers[4]
+  for n = 5, #numbers, 4 do
+    local slot, span, horizon, newest = numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3] or numbers[1]
+    if slot == 0 or not horizon or slot > span or span > 64000000000000 or horizon > 158112000000000 then
+      return nil
+    end
+    log.writers[#log.writers + 1] = { slot = slot, span = span, horizon = horizon, newest = newest }
+  end
+  local is_valid = numbers[7] and numbers[1] >= 1e15 and #log.writers <= 4 and numbers[2] <= numbers[3]
+    and math.max(numbers[3], numbers[4]) <= 2 ^ 53
+  return is_valid and log_head(log) == head and log or nil
+end
+
+-- Returns the log of a list with this element 0, of which the `dropped` oldest elements behind it have ended; nil if it is
+-- damaged or from the future.
+local function log_open(key, head)
+  local log, reach = log_parse(head), 0
+  for _, writer in ipairs(log and log.writers or {}) do
+    reach = math.max(reach, writer.horizon, writer.slot)
+  end
+  if not log or log.newest.at > now + reach then
+    return nil, log
+  end
+  log.key, log.older, log.length = key, {}, redis.call('LLEN', key) - 1
+  -- How many have ended is found by doubling a step, and then by bisection.
+  local low, step = 0, 1
+  while low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now do
+    low, step = low + step, step * 2
+  end
+  while step > 1 do
+    step = step / 2
+    if low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now then
+      low = low + step
     end
   end
-  return log_entry(log, low), low
-end
-
--- Returns until when permits count that were taken at a moment: by a quota, and by those that wrote the log.
-local function log_end(log, limit, at)
-  return math.min(at - at % limit.slot + limit.span, at - at % log.slot + log.span)
-end
-
--- Returns a log without permits, in the place of all entries.
-local function log_fresh(limit)
-  return { at = 0, count = 0, total = 0, slot = limit.slot, span = limit.span, horizon = 0, older = {}, length = 0,
-    dropped = -1 }
-end
-
--- Returns the log of a list or of a text, of which the `dropped` oldest entries have ended, or all if this is -1. A log
--- that is damaged or from the future is full, for the longest span and with the most permits of it and of this quota.
-local function log_read(first, older, limit, key)
-  local slot, span, horizon = string.match(limit.quota, '(%d+) (%d+) (%d+)')
-  limit.slot, limit.span, limit.horizon = slot + 0, span + 0, horizon + 0
-  if not first then
-    return log_fresh(limit)
+  log.dropped = low
+  -- Those that have ended are subtracted, or the others added up, whichever are fewer.
+  if low * 2 < log.length then
+    for n = 1, low do
+      log.total = math.max(log.total - log_entry(log, n).count, log.newest.count)
+    end
+    return log
   end
-  local at, count, total, slot, span, horizon = string.match(first, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local log = { at = tonumber(at), count = tonumber(count), total = tonumber(total), slot = tonumber(slot),
-    span = tonumber(span), horizon = tonumber(horizon), older = older, key = key,
-    length = key and redis.call('LLEN', key) - 1 or #older }
-  local is_readable = at and #at == 16 and #total <= 16 and log.count <= log.total and log.slot > 0
-    and log.slot <= log.span and log.span <= 64000000000000 and log.horizon <= 158112000000000
-  if not is_readable or log.at > now + math.max(log.horizon, log.slot) then
-    local full, old = log_fresh(limit), is_readable and log or limit
-    local oldest = is_readable and log_entry(log, 1)
-    -- A loose window counts the present slot for less than a whole window.
-    full.at = now + (limit.kind == 'loose' and -now % limit.slot or 0)
-    full.count = math.max(oldest and log.total - oldest.total + oldest.count or 0, limit.most)
-    full.slot = old.slot == limit.slot and old.span == limit.span and limit.slot or 1
-    full.span, full.horizon = math.max(limit.span, old.span), math.max(limit.horizon, old.horizon, full.at - now)
-    full.total, full.is_damaged = full.count, true
-    return full
-  elseif log_end(log, log, log.at) <= now then
-    return log_fresh(limit)
+  log.total = log.newest.count
+  for n = low + 1, log.length do
+    log.total = log.total + log_entry(log, n).count
   end
-  local _, oldest = log_find(log, 1, function(entry) return log_end(log, log, entry.at) > now end)
-  log.dropped = oldest - 1
   return log
-end
-
--- Returns the first element of a log.
-local function log_head(log)
-  return string.format('%d %d %d %d %d %d', log.at, log.count, log.total, log.slot, log.span, log.horizon)
-end
-
--- Returns an older entry as an element.
-local function log_element(entry)
-  return type(entry) == 'table' and string.format('%d %d %d', entry.at, entry.count, entry.total) or entry
 end

@@ -1,55 +1,66 @@
--- Returns when a window no longer counts. One without permits is reserved, and all of them came back.
-local function window_over(window, limit)
-  if window.count + window.previous == 0 then
-    return window.ends - window.length
-  end
-  return window.ends + (limit.kind == 'counter' and window.count > 0 and window.length or 0)
-end
-
--- Returns the window that a moment is in, or a later one that is reserved. A fresh one is all zeros.
-local function window_at(window, limit, at)
-  if limit.kind == 'counter' and window.ends <= at then
-    window = { ends = window.ends + window.length, length = window.length, quota = window.quota, count = 0,
-      previous = window.count }
-  end
-  return window_over(window, limit) > at and window or { ends = 0, length = 0, count = 0, previous = 0 }
-end
+-- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
+-- of them, and a quota decides by the one of its own length.
 
 -- Returns when a window ends that opens at a moment.
 local function window_end(limit, at, length)
   return at + length - (limit.kind == 'aligned' and at % length or 0)
 end
 
--- Returns the window of a state. One that is damaged or from the future is full, by the length and the counts that it
--- has, which may be larger than this quota's.
-local function window_read(text, limit)
-  local ends, quota, length, reach, count, previous =
-    string.match(text or '', '^(%d+)( (%d+) (%d+) )(%d+) ?(%d*)$')
-  local is_readable = ends and #ends == 16 and (previous ~= '') == (limit.kind == 'counter')
-  length, reach, count, previous = tonumber(length), tonumber(reach), tonumber(count), tonumber(previous) or 0
-  if not text then
-    ends, length, reach, count, previous = 0, 0, 0, 0, 0
-  elseif not is_readable or length < 1000 or length > math.min(reach, 31622400000000) or reach > 189734400000000
-    or math.max(count, previous) > 158112000000000 then
-    ends, quota, length, count, previous = math.huge, limit.quota, limit.number, 0, 0
-    reach = string.match(quota, '(%d+) $') + 0
+-- Returns a window as text. Numbers that follow from the others are left out.
+local function window_element(limit, window)
+  local text = string.format('%d %d %d %d', window.since, window.length, window.reach, window.count)
+  if limit.kind == 'counter' then
+    text = string.format('%s %d', text, window.previous)
   end
-  local window = { ends = ends + 0, quota = quota, length = length, count = count, previous = previous }
-  if window.ends > now + reach then
-    -- The present aligned window may be about to end, so the next one is full too.
-    window.ends = window_end(limit, now, length) + (limit.kind == 'aligned' and length or 0)
-    window.quota = string.format(' %d %d ', length, math.max(reach, window.ends - now))
-    window.count, window.previous, window.is_damaged = math.max(count + previous, limit.most), 0, true
+  if window.shortest == window.length and window.ends == window_end(limit, window.since, window.length) then
+    return text
   end
-  window = window_at(window, limit, now)
-  -- An aligned window may be open already when one of another length ends, so nothing is reserved behind that.
-  window.is_foreign = limit.kind == 'aligned' and window.ends > 0 and window.length ~= limit.number
-  return window
+  return string.format('%s %d %d', text, window.shortest, window.ends)
 end
 
--- Returns the state of a window, and for how long it matters.
-local function window_text(window, limit)
-  local text = string.format('%d%s%d', window.ends, window.quota or '', window.count)
-  local lasts = window_over(window, limit) - now
-  return limit.kind == 'counter' and string.format('%s %d', text, window.previous) or text, lasts
+-- Returns the window of a text, nil if no quota can have left it.
+local function window_parse(limit, text)
+  local numbers = {}
+  for number in string.gmatch(text, '%d+') do
+    numbers[#numbers + 1] = number + 0
+  end
+  if limit.kind ~= 'counter' then
+    table.insert(numbers, math.min(5, #numbers + 1), 0)
+  end
+  local since, length, reach, count, previous, shortest, ends = unpack(numbers)
+  if not previous or since < 1e15 or length < 1000 or length > math.min(reach, 31622400000000)
+    or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
+    return nil
+  end
+  local window = { since = since, length = length, reach = reach, count = count, previous = previous,
+    shortest = shortest or length, ends = ends or window_end(limit, since, length) }
+  return window_element(limit, window) == text and window or nil
+end
+
+-- Returns when a window no longer counts. One without permits is reserved, and all of them came back.
+local function window_over(limit, window)
+  if window.count + window.previous == 0 then
+    return window.ends - window.length
+  end
+  return window.ends + (limit.kind == 'counter' and window.count > 0 and window.length or 0)
+end
+
+-- Returns the window that a moment is in, or that begins later; nil if it no longer counts.
+local function window_at(limit, window, at)
+  if limit.kind == 'counter' and window.ends <= at then
+    window = { since = window.ends, length = window.length, reach = window.reach, count = 0, previous = window.count,
+      shortest = window.shortest, ends = window.ends + window.length }
+  end
+  return window_over(limit, window) > at and window or nil
+end
+
+-- Returns the windows as text, and for how long they matter.
+local function window_text(limit)
+  local texts, lasts = {}, 0
+  for n, window in ipairs(limit.windows) do
+    texts[n] = window_element(limit, window)
+    local present = window_at(limit, window, now)
+    lasts = math.max(lasts, present and window_over(limit, present) - now or 0)
+  end
+  return table.concat(texts, ', '), lasts
 end
