@@ -1,10 +1,11 @@
 //! A user who may not call one of the commands by which scripts write: what needs it fails and names the command, no
-//! permit is admitted beyond the limit, and no key stays without an expiry. A check that failed may have charged.
+//! permit is admitted beyond the limit, and no key stays without an expiry. What failed may have charged, or left a log
+//! that counts as full.
 
 use std::time::Duration;
 
 use futures::future::join_all;
-use limiter_core::{Cost, Decision, Error, ErrorKind, Policy};
+use limiter_core::{Cost, Error, ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, scripts::SCRIPT_COMMANDS};
 use limiter_rig::server::Server;
 
@@ -172,18 +173,14 @@ async fn a_check_or_reservation_that_fails_admits_nothing_and_leaves_no_key_for_
                     rig.assert_all_expire(&limiter, &what);
                     let after = rig.left(&limiter).await;
                     match result {
-                        // What is reserved for later may be in no window that counts now.
-                        Ok(admitted) if within == Some(Duration::MAX) => {
-                            assert!(
-                                after + admitted >= before && after <= before,
-                                "{what}: {after}"
-                            );
+                        // What is reserved for later is in no window that counts now.
+                        Ok(_) if within == Some(Duration::MAX) => {
+                            assert!(after <= before, "{what}");
                         }
-                        Ok(admitted) => assert_eq!(after + admitted, before, "{what}"),
+                        Ok(admitted) => assert!(after + admitted <= before, "{what}: {after}"),
                         Err(error) => {
                             assert_denied(&error, command, &what);
-                            // It is sent once more.
-                            assert!(after <= before && before <= after + 2, "{what}: {after}");
+                            assert!(after <= before, "{what}: {after}");
                         }
                     }
                 }
@@ -223,12 +220,10 @@ async fn a_refund_or_reset_that_fails_gives_no_more_back_than_was_charged() {
                 rig.assert_all_expire(&limiter, &what);
                 let after = rig.left(&limiter).await;
                 match refunded {
-                    Ok(permits) => assert_eq!(before + permits, after, "{what}"),
-                    Err(error) => {
-                        assert_denied(&error, command, &what);
-                        assert!((before..=before + 1).contains(&after), "{what}: {after}");
-                    }
+                    Ok(permits) => assert!(before + permits <= after, "{what}: {after}"),
+                    Err(error) => assert_denied(&error, command, &what),
                 }
+                assert!(after <= before + 1, "{what}: {after}");
                 rig.deny(&[command]);
                 let reset = limiter.reset("key").await;
                 rig.allow();
@@ -268,11 +263,18 @@ async fn a_denied_command_of_one_key_admits_no_other_key_beyond_its_limit() {
         rig.server.command(&words.collect::<Vec<_>>()).unwrap();
         rig.deny(&[command]);
         let results = join_all([limiter.check("own"), limiter.check("other")]).await;
-        assert_denied(results[1].as_ref().unwrap_err(), command, command);
         rig.allow();
-        let left = limiter.peek("own").await.unwrap().remaining();
-        let admitted = u64::from(results[0].as_ref().is_ok_and(Decision::is_admitted));
-        // The call is sent once more.
-        assert!((6..=8 - admitted).contains(&left), "{command}: {left}, {results:?}");
+        for (subject, result) in ["own", "other"].into_iter().zip(results) {
+            let left = limiter.peek(subject).await.unwrap().remaining();
+            let admitted = match result {
+                Ok(decision) => u64::from(decision.is_admitted()),
+                Err(error) => {
+                    assert_denied(&error, command, subject);
+                    0
+                }
+            };
+            // The call is sent once more.
+            assert!((6..=8 - admitted).contains(&left), "{subject} without {command}: {left}");
+        }
     }
 }

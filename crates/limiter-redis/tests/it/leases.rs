@@ -90,7 +90,8 @@ async fn one_process_alone_leases_soon_and_uses_all_of_the_limit() {
     println!("{admitted} admitted, {refused} refused, {calls} calls in {took} s");
     let most = 20_000.0 * (1.0 + took);
     assert!(audit.over(&policy) <= 0, "{}", audit.over(&policy));
-    assert!(admitted as f64 > 0.9 * most, "{admitted} of {most}");
+    // A quarter of the burst is never leased, which is a twelfth of all.
+    assert!(admitted as f64 > 0.85 * most, "{admitted} of {most}");
     assert!((calls as f64) < 0.01 * admitted as f64, "{calls} calls");
     assert_all_is_counted(&limiter).await;
 }
@@ -211,7 +212,8 @@ async fn lost_data_lets_through_the_burst_once_more_at_most() {
     tokio::join!(join_all(loads), flush);
     let over = audit.over(&policy);
     println!("{over} permits over the bound");
-    assert!((1_000..=2_000).contains(&over), "{over} permits over the bound");
+    // A quarter of the burst is never leased.
+    assert!((500..=2_000).contains(&over), "{over} permits over the bound");
 }
 
 /// Charges that the next primary has not got are lost, and processes keep what they hold.
