@@ -57,9 +57,9 @@ pub use crate::charge::{Charge, Marks};
 #[doc(hidden)]
 pub use {
     any::AllOf,
-    entries::Entries,
+    entries::{Entries, Entry, Span, Writer as LogWriter},
     gcra::{Gcra, Tat, Writer},
     ledger::Ledger,
-    window::Counts,
+    window::{Counts, Window},
     windows::{WindowKind, Windows},
 };

@@ -23,20 +23,23 @@ pub struct Entries {
 /// The most quotas of different lengths that one state keeps apart.
 const MOST_WRITERS: usize = 4;
 
+/// Permits that were taken in one slot. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub struct Entry {
     /// When the last of its permits was taken. Not the start of its slot: another quota has other
     /// slots.
-    pub(super) at: u64,
-    pub(super) count: u64,
+    pub at: u64,
+    /// How many they are.
+    pub count: u64,
 }
 
 /// How long a quota counts entries. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Span {
-    pub(super) slot: u64,
+pub struct Span {
+    /// How long a slot is.
+    pub slot: u64,
     /// From the start of an entry's slot.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 impl Span {
@@ -53,12 +56,13 @@ impl Span {
 
 /// A quota that has charged a state, and may count its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Writer {
-    pub(super) span: Span,
+pub struct Writer {
+    /// For how long it counts them.
+    pub span: Span,
     /// How far ahead its entries can be, in nanoseconds.
-    pub(super) horizon: u64,
+    pub horizon: u64,
     /// When its newest permits were taken. Once these have ended, it counts nothing.
-    pub(super) newest: u64,
+    pub newest: u64,
 }
 
 impl Writer {
@@ -86,6 +90,36 @@ impl Default for Entries {
 }
 
 impl Entries {
+    /// Returns the state of these entries, the oldest first. `largest` is the largest limit that has been charged.
+    #[must_use]
+    pub fn new(
+        entries: impl IntoIterator<Item = Entry>,
+        writers: impl IntoIterator<Item = Writer>,
+        largest: u64,
+    ) -> Self {
+        let (entries, writers) = (VecDeque::from_iter(entries), writers.into_iter().collect());
+        let total = entries.iter().map(|entry| entry.count).sum();
+        Self { entries, total, writers, largest, room: usize::MAX }
+    }
+
+    /// Returns the entries, the oldest first.
+    #[must_use]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Returns the quotas that count these entries.
+    #[must_use]
+    pub fn writers(&self) -> &[Writer] {
+        &self.writers
+    }
+
+    /// Returns the largest limit that has been charged since there were no entries.
+    #[must_use]
+    pub const fn largest(&self) -> u64 {
+        self.largest
+    }
+
     /// Returns for how many entries memory is allocated.
     pub(crate) fn allocated(&self) -> usize {
         self.entries.capacity()

@@ -43,7 +43,7 @@ impl Ledger {
     #[must_use]
     pub fn sliding_log(quota: &Quota, horizon: Duration) -> Self {
         let length = whole(quota.window().as_nanos());
-        Self::new(quota.permits(), horizon, Span { slot: 1, length })
+        Self::of_span(quota.permits(), Span { slot: 1, length }, horizon)
     }
 
     /// Returns the sliding window by sub-windows: permits are counted by slot, and leave the sum
@@ -54,18 +54,29 @@ impl Ledger {
         let slot = whole(slots.length(quota.window()).as_nanos());
         let counted = if slots.is_loose() { number } else { number + 1 };
         let span = Span { slot, length: slot * counted };
-        let mut ledger = Self::new(quota.permits(), horizon, span);
-        ledger.loose = slots.is_loose();
-        if slots.is_paced() {
-            ledger.pace = Some(Pace { permits: quota.permits(), slots: number });
-            ledger.largest = quota.permits().div_ceil(number);
-        }
-        ledger
+        let ledger = Self::of_span(quota.permits(), span, horizon);
+        let ledger = if slots.is_loose() { ledger } else { ledger.strict() };
+        if slots.is_paced() { ledger.paced(number) } else { ledger }
     }
 
-    fn new(limit: u64, horizon: Duration, span: Span) -> Self {
+    /// Returns the sliding window whose entries count for `span`, which is the window alone.
+    #[must_use]
+    pub fn of_span(limit: u64, span: Span, horizon: Duration) -> Self {
         let horizon = whole(horizon.as_nanos()).min(LAST - span.length);
         Self { limit, largest: limit, span, horizon, loose: true, pace: None }
+    }
+
+    /// Returns this window if its span is one slot longer than the window.
+    #[must_use]
+    pub const fn strict(self) -> Self {
+        Self { loose: false, ..self }
+    }
+
+    /// Returns this window with its permits spread over so many slots, of which there is one at least.
+    #[must_use]
+    pub const fn paced(self, slots: u64) -> Self {
+        let pace = Some(Pace { permits: self.limit, slots });
+        Self { largest: self.limit.div_ceil(slots), pace, ..self }
     }
 
     /// Returns the entries as this quota counts them.
@@ -87,6 +98,19 @@ impl Ledger {
 
     fn writer(&self, newest: u64) -> Writer {
         Writer { span: self.span, horizon: self.horizon, newest }
+    }
+
+    /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
+    #[must_use]
+    pub fn fits_at(&self, state: &Entries, now: u64, cost: u64) -> Option<u64> {
+        if cost > self.largest {
+            return None;
+        }
+        // Behind what was promised for later.
+        let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
+        let counted = self.counted(state);
+        let fits_at = counted.fits_at(counted.at(now), self.limit - cost, earliest);
+        Some(self.pace.map_or(fits_at, |pace| pace.fits_at(counted, fits_at, cost)))
     }
 }
 
@@ -118,17 +142,8 @@ impl Transition for Ledger {
     }
 
     fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let (now, cost) = (nanos(now), cost.get());
-        if cost > self.largest {
-            return None;
-        }
-        // Behind what was promised for later.
-        let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
-        let counted = self.counted(state);
-        let mut fits_at = counted.fits_at(counted.at(now), self.limit - cost, earliest);
-        if let Some(pace) = self.pace {
-            fits_at = pace.fits_at(counted, fits_at, cost);
-        }
+        let now = nanos(now);
+        let fits_at = self.fits_at(state, now, cost.get())?;
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 

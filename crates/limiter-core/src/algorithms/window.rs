@@ -19,20 +19,22 @@ const MOST_WINDOWS: usize = 4;
 ///
 /// A window that has not begun was reserved when the one before it was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) end: u64,
-    pub(super) length: u64,
+pub struct Window {
+    /// When it ends.
+    pub end: u64,
+    /// How long it is, by the quota that opened it.
+    pub length: u64,
     /// Since when it counts. By the clock, a window may begin earlier.
-    pub(super) since: u64,
+    pub since: u64,
     /// The shortest length whose quotas decide by this window: its own, unless a key has more lengths
     /// than windows.
-    pub(super) shortest: u64,
+    pub shortest: u64,
     /// How far ahead of now the quotas of these lengths can have left the end.
-    pub(super) reach: u64,
+    pub reach: u64,
     /// The permits taken in this window.
-    pub(super) current: u64,
+    pub current: u64,
     /// The permits taken in the window before, if they fade: zero otherwise.
-    pub(super) previous: u64,
+    pub previous: u64,
 }
 
 impl Window {
@@ -123,7 +125,19 @@ impl Window {
     }
 }
 
+impl FromIterator<Window> for Counts {
+    fn from_iter<I: IntoIterator<Item = Window>>(windows: I) -> Self {
+        Self(windows.into_iter().collect())
+    }
+}
+
 impl Counts {
+    /// Returns the windows in the order in which they were added. Some may have ended.
+    #[must_use]
+    pub fn windows(&self) -> &[Window] {
+        &self.0
+    }
+
     /// Returns the windows at `now`.
     pub(super) fn at(&self, now: u64, fades: bool) -> impl Iterator<Item = Window> {
         self.0.iter().filter_map(move |window| window.at(now, fades))

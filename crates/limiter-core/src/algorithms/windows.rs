@@ -97,8 +97,15 @@ impl Windows {
         (nanos(charge.at), (self.length, charge.marks.first()))
     }
 
+    /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
+    #[must_use]
+    pub fn fits_at(&self, state: &Counts, now: u64, cost: u64) -> Option<u64> {
+        let room = self.limit.checked_sub(cost)?;
+        Some(self.has_room_at(state, now.max(state.begin_at()), room))
+    }
+
     /// Returns the first moment from `from` on at which at most `room` of this quota's permits count.
-    fn fits_at(&self, state: &Counts, from: u64, room: u64) -> u64 {
+    fn has_room_at(&self, state: &Counts, from: u64, room: u64) -> u64 {
         let own = self.own(state, from);
         if let Some(own) = own {
             let fits_at = own.fits_at(room, self.fades()).max(from);
@@ -144,9 +151,8 @@ impl Transition for Windows {
     }
 
     fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let room = self.limit.checked_sub(cost.get())?;
         let now = nanos(now);
-        let fits_at = self.fits_at(state, now.max(state.begin_at()), room);
+        let fits_at = self.fits_at(state, now, cost.get())?;
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 

@@ -1,0 +1,186 @@
+//! The log and sub-windows, by the core's transition.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Cost, Timestamp,
+    algorithms::{self, Entries, Entry, Ledger, LogWriter, Marks, Span, Transition},
+};
+
+use crate::{
+    keyspace::{Keyspace, WrongType},
+    limit::{Charge, Limit, Terms},
+    text,
+    units::{micros, moment, nanos, signed, time, unsigned},
+};
+
+/// The longest time for which an entry counts.
+const MAX_SPAN: i64 = 64_000_000_000_000;
+/// How far ahead permits may be promised.
+const MAX_HORIZON: i64 = 158_112_000_000_000;
+/// The largest count or total: the scripts read 16 digits at most.
+const MAX_COUNT: i64 = 9_999_999_999_999_999;
+/// The most quotas of different lengths that one list keeps apart.
+const MAX_WRITERS: usize = 4;
+
+/// A quota by a log or by sub-windows, and the entries of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    algorithm: Ledger,
+    now: i64,
+    /// The state without what has ended.
+    state: Entries,
+    /// The state as it was found. What has ended is removed by the next charge, and stays at a refund.
+    found: Entries,
+    is_damaged: bool,
+}
+
+/// Returns an entry that was written as `at count`.
+fn entry(text: &str) -> Option<Entry> {
+    let at = text::time(text.split(' ').next()?)?;
+    let [_, count] = text::numbers(text)?.try_into().ok()?;
+    (count <= MAX_COUNT).then(|| Entry { at: nanos(at), count: unsigned(count) })
+}
+
+/// Returns a quota that has charged the list.
+fn writer([slot, span, horizon]: [i64; 3], newest: i64) -> Option<LogWriter> {
+    let is_valid = slot > 0 && slot <= span && span <= MAX_SPAN && horizon <= MAX_HORIZON;
+    let span = Span { slot: nanos(slot), length: nanos(span) };
+    let (horizon, newest) = (nanos(horizon), nanos(newest));
+    is_valid.then_some(LogWriter { span, horizon, newest })
+}
+
+/// Returns the entries of a list, the oldest first; `None` if it is not a state.
+fn parse(list: &[Vec<u8>]) -> Option<Entries> {
+    let texts: Option<Vec<_>> = list.iter().map(|it| str::from_utf8(it).ok()).collect();
+    let texts = texts?;
+    let (head, older) = texts.split_first()?;
+    let mut parts = head.split(", ");
+    let numbers = text::numbers(parts.next()?)?;
+    let (&[at, count, total, largest], rest) = numbers.split_first_chunk()?;
+    let newest = entry(head.split(' ').take(2).collect::<Vec<_>>().join(" ").as_str())?;
+    let parts: Option<Vec<_>> = parts.map(text::numbers).collect();
+    let writers: Option<Vec<_>> = match (rest, parts?.as_slice()) {
+        (&[slot, span, horizon], []) => Some(vec![writer([slot, span, horizon], at)?]),
+        ([], writers) if (1..=MAX_WRITERS).contains(&writers.len()) => {
+            let of = |numbers: &Vec<i64>| match *numbers.as_slice() {
+                [slot, span, horizon, newest] => writer([slot, span, horizon], newest),
+                _ => None,
+            };
+            writers.iter().map(of).collect()
+        }
+        _ => None,
+    };
+    let entries: Option<Vec<_>> = older.iter().map(|text| entry(text)).collect();
+    let entries: Vec<_> = entries?.into_iter().chain([newest]).collect();
+    let are_in_order = entries.is_sorted_by(|one, other| one.at <= other.at);
+    let sum: u64 = entries.iter().map(|entry| entry.count).sum();
+    let is_valid = are_in_order && sum == unsigned(total) && count <= total && total <= MAX_COUNT;
+    is_valid.then_some(Entries::new(entries, writers?, unsigned(largest)))
+}
+
+/// Returns an entry as an element of a list.
+fn element(entry: &Entry) -> String {
+    text::joined([micros(entry.at), signed(entry.count)])
+}
+
+impl Log {
+    /// Returns the limit, `None` if there is none with these terms.
+    pub(crate) fn new(is_strict: bool, terms: Terms<'_>) -> Option<Self> {
+        let [slot, span, horizon] = terms.numbers()?;
+        let LogWriter { span, horizon, .. } = writer([slot, span, horizon], 0)?;
+        let ledger = Ledger::of_span(terms.permits, span, Duration::from_nanos(horizon));
+        let ledger = if is_strict { ledger.strict() } else { ledger };
+        let slots = u64::try_from(terms.number).ok()?;
+        let algorithm = if slots > 0 { ledger.paced(slots) } else { ledger };
+        let (state, found) = (Entries::default(), Entries::default());
+        Some(Self { algorithm, now: 0, state, found, is_damaged: false })
+    }
+
+    fn at(&self) -> Timestamp {
+        moment(self.now)
+    }
+}
+
+/// Returns the first element of a list.
+fn head(entries: &Entries, newest: &Entry) -> String {
+    let total: u64 = entries.iter().map(|entry| entry.count).sum();
+    let head = format!("{} {total} {}", element(newest), entries.largest());
+    let of = |it: &LogWriter| [it.span.slot, it.span.length, it.horizon].map(micros);
+    if let [only] = entries.writers() {
+        return format!("{head} {}", text::joined(of(only)));
+    }
+    let writers = entries.writers().iter();
+    let of = |it| text::joined(of(it).into_iter().chain([micros(it.newest)]));
+    [head].into_iter().chain(writers.map(of)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the elements of a list.
+fn list(entries: &Entries) -> Vec<Vec<u8>> {
+    let mut older = entries.iter();
+    let Some(newest) = older.next_back() else { return Vec::new() };
+    let all = [head(entries, newest)].into_iter().chain(older.map(element));
+    all.map(String::into_bytes).collect()
+}
+
+impl Limit for Log {
+    fn command(&self) -> &'static str {
+        "LRANGE"
+    }
+
+    fn read(&mut self, space: &mut Keyspace, key: &[u8], now: i64) -> Result<(), WrongType> {
+        let list = space.list(key)?;
+        // One that can't be read has an entry that is too late.
+        let endless = || Entries::new([Entry { at: u64::MAX, count: 0 }], [], 0);
+        let fresh = list.is_empty().then(Entries::default);
+        self.found = fresh.or_else(|| parse(list)).unwrap_or_else(endless);
+        (self.now, self.state) = (now, self.found.clone());
+        self.is_damaged = self.algorithm.advance(&mut self.state, moment(now));
+        Ok(())
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    fn promises(&self) -> bool {
+        true
+    }
+
+    fn fits(&self, cost: u64, from: i64) -> Option<i64> {
+        let fits_at = self.algorithm.fits_at(&self.state, nanos(from), cost)?;
+        Some(micros(fits_at).max(from))
+    }
+
+    fn charge(&mut self, cost: u64, at: i64) -> i64 {
+        let Ok(cost) = Cost::new(cost) else { return 0 };
+        let marks = self.algorithm.charge(&mut self.state, moment(self.now), moment(at), cost);
+        micros(marks.first()) - self.now
+    }
+
+    fn refund(&mut self, charge: &Charge) -> (u64, bool) {
+        let Ok(cost) = Cost::new(charge.cost) else { return (0, false) };
+        let marks = Marks::one(nanos(charge.made + charge.mark));
+        let (made, at, now) = (moment(charge.made), moment(charge.at), self.at());
+        let found = algorithms::Charge { made, at, cost, marks };
+        let back = self.algorithm.refundable(&self.found, now, &found, charge.permits);
+        self.algorithm.give_back(&mut self.found, now, &found, charge.permits);
+        (back.permits, back.is_whole)
+    }
+
+    fn usage(&self) -> [i64; 2] {
+        let usage = self.algorithm.usage(&self.state, self.at());
+        [time(usage.reset_after()), signed(usage.remaining())]
+    }
+
+    fn store(&self, space: &mut Keyspace, key: &[u8]) {
+        let lasts = time(self.algorithm.fresh_after(&self.state, self.at()));
+        space.set_list(key, list(&self.state));
+        space.expire(key, text::expiry(lasts));
+    }
+
+    /// The list keeps its expiry.
+    fn store_refunded(&self, space: &mut Keyspace, key: &[u8]) {
+        space.set_list(key, list(&self.found));
+    }
+}

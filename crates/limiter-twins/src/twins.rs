@@ -1,0 +1,67 @@
+//! The scripts, in Rust.
+
+mod gcra;
+mod lease;
+mod log;
+mod policy;
+mod refund;
+mod window;
+
+use limiter_core::algorithms::WindowKind;
+
+use crate::{call::Call, reply::Reply};
+
+/// When scripts begin to believe their clock: at the start of 2020, in microseconds of Unix time.
+const EARLIEST: i64 = 1_577_836_800_000_000;
+
+/// A script of limiter-redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Twin {
+    Gcra,
+    Window,
+    Counter,
+    Log,
+    Policy,
+    Lease,
+    Refund,
+    Reset,
+}
+
+impl Twin {
+    /// Returns the twin of the script with a name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "gcra" => Self::Gcra,
+            "window" => Self::Window,
+            "counter" => Self::Counter,
+            "log" => Self::Log,
+            "policy" => Self::Policy,
+            "lease" => Self::Lease,
+            "refund" => Self::Refund,
+            "reset" => Self::Reset,
+            _ => return None,
+        })
+    }
+
+    /// Runs the script.
+    pub(crate) fn run(self, call: &mut Call<'_>) -> Result<Reply, Reply> {
+        if self != Self::Reset && call.now < EARLIEST {
+            return Err(Reply::error("ERR the server's clock is before 2020: set it"));
+        }
+        match self {
+            Self::Gcra => gcra::run(call),
+            Self::Window => window::run(call),
+            Self::Counter => window::run_kind(call, WindowKind::Sliding),
+            Self::Log => log::run(call),
+            Self::Policy => policy::run(call),
+            Self::Lease => lease::run(call),
+            Self::Refund => refund::run(call),
+            Self::Reset => Ok(reset(call)),
+        }
+    }
+}
+
+fn reset(call: &mut Call<'_>) -> Reply {
+    let deleted = call.keys.iter().filter(|key| call.space.delete(key)).count();
+    Reply::Integer(i64::try_from(deleted).unwrap_or(i64::MAX))
+}

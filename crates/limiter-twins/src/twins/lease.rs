@@ -1,0 +1,112 @@
+//! The script `lease`: checks keys by their own quota, and charges more than the cost where a process may hold permits
+//! for later.
+
+use limiter_core::algorithms::WindowKind;
+
+use super::window::refused;
+use crate::{
+    call::Call,
+    keyspace::WrongType,
+    limit::{Limit, Terms},
+    limits::{Gcra, Windows},
+    reply::Reply,
+    text::{digits, expiry},
+};
+
+/// What is asked of a key.
+struct Request<'a> {
+    kind: &'a str,
+    terms: Terms<'a>,
+    cost: u64,
+    wanted: u64,
+    /// By GCRA, how many ticks a lease lasts; else how many permits are little.
+    term: i64,
+}
+
+impl<'a> Request<'a> {
+    fn read(call: &mut Call<'a>) -> Result<Self, Reply> {
+        let arguments = &mut call.arguments;
+        let (kind, quota) = (arguments.text()?, arguments.text()?);
+        let terms = Terms { quota, permits: arguments.permits()?, number: arguments.number()? };
+        let (cost, wanted) = (arguments.permits()?, arguments.permits()?);
+        Ok(Self { kind, terms, cost, wanted, term: arguments.number()? })
+    }
+
+    fn error(&self) -> Reply {
+        Reply::error(format!("ERR nothing of {} {:?} is leased", self.kind, self.terms))
+    }
+}
+
+pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let keys = call.keys.clone();
+    let (states, leases) = keys.split_at(keys.len() / 2);
+    let requests: Result<Vec<_>, Reply> = states.iter().map(|_| Request::read(call)).collect();
+    let mut replies = Vec::new();
+    for ((key, leases), request) in states.iter().zip(leases).zip(requests?) {
+        replies.push(match request.kind {
+            "gcra" => by_debt(call, key, leases, &request)?,
+            _ => by_window(call, key, &request)?,
+        });
+    }
+    Ok(Reply::Array(replies))
+}
+
+fn by_debt(
+    call: &mut Call<'_>,
+    key: &[u8],
+    leases: &[u8],
+    request: &Request<'_>,
+) -> Result<Reply, Reply> {
+    let &Request { cost, wanted, term, .. } = request;
+    let mut limit = Gcra::new(request.terms).ok_or_else(|| request.error())?;
+    if !limit.read_own(call.space, key, call.now) {
+        return Ok(Reply::Nil);
+    }
+    let fits_at = limit.fits(cost, call.now);
+    if fits_at != Some(call.now) {
+        return Ok(refused(&limit, fits_at, call.now));
+    }
+    let permits = limit.lease(cost, wanted, term);
+    if permits > cost {
+        let lasts = limit.micros(term);
+        let text = call.space.text(leases).map_err(|WrongType| Reply::error(WrongType::TEXT))?;
+        let text = text.and_then(|text| str::from_utf8(text).ok());
+        if call.now + lasts > text.and_then(digits).unwrap_or(0) {
+            let end = (call.now + lasts).to_string();
+            call.space.set(leases, end.into(), Some(expiry(lasts)));
+        }
+    }
+    limit.store(call.space, key);
+    Ok(granted(&limit, permits, call.now, limit.debt()))
+}
+
+fn by_window(call: &mut Call<'_>, key: &[u8], request: &Request<'_>) -> Result<Reply, Reply> {
+    let &Request { cost, wanted, .. } = request;
+    let kind = match request.kind {
+        "fixed" => WindowKind::Fixed,
+        "aligned" => WindowKind::Aligned,
+        "counter" => WindowKind::Sliding,
+        _ => return Err(request.error()),
+    };
+    let mut limit = Windows::new(kind, request.terms).ok_or_else(|| request.error())?;
+    if !limit.read_own(call.space, key, call.now) {
+        return Ok(Reply::Nil);
+    }
+    let fits_at = limit.fits(cost, call.now);
+    if fits_at != Some(call.now) {
+        return Ok(refused(&limit, fits_at, call.now));
+    }
+    let [_, room] = limit.usage();
+    let room = if room > request.term { room / 2 } else { room };
+    let permits = wanted.min(u64::try_from(room).unwrap_or(0)).max(cost);
+    let mark = limit.charge(permits, call.now);
+    limit.store(call.space, key);
+    Ok(granted(&limit, permits, call.now, mark))
+}
+
+/// Returns an admission of so many permits.
+fn granted(limit: &dyn Limit, permits: u64, now: i64, mark: i64) -> Reply {
+    let [reset, left] = limit.usage();
+    let permits = i64::try_from(permits).unwrap_or(i64::MAX);
+    Reply::integers([1, reset, left, permits, now, mark])
+}

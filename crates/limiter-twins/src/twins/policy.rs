@@ -1,0 +1,78 @@
+//! The script `policy`: decides on requests with several demands each, and on all states.
+
+use crate::{call::Call, keyspace::WrongType, limit::Limit, reply::Reply};
+
+/// A limit at a key, and what is asked of it.
+struct Demand<'a> {
+    key: &'a [u8],
+    limit: Box<dyn Limit>,
+    cost: u64,
+}
+
+pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let keys = call.keys.clone();
+    let (mut keys, mut requests) = (keys.into_iter(), Vec::new());
+    while keys.len() > 0 {
+        let (count, within) = (call.arguments.number()?, call.arguments.number()?);
+        let mut demands = Vec::new();
+        for _ in 0..count {
+            let (limit, cost) = (call.arguments.limit()?, call.arguments.permits()?);
+            let key = keys.next().ok_or_else(|| Reply::error("ERR a demand has no key"))?;
+            demands.push(Demand { key, limit, cost });
+        }
+        if demands.is_empty() {
+            return Err(Reply::error("ERR a request has no demands"));
+        }
+        requests.push((demands, within));
+    }
+    let decide = |(demands, within)| decide(call, demands, within);
+    Ok(Reply::Array(requests.into_iter().map(decide).collect()))
+}
+
+/// Decides on one request.
+fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Reply {
+    let now = call.now;
+    for Demand { key, limit, .. } in &mut demands {
+        if limit.read(call.space, key, now) == Err(WrongType) {
+            return Reply::Text(format!("{}: {}", limit.command(), WrongType::TEXT).into());
+        }
+    }
+    let (number, first) = all_fit(&demands, now);
+    // The slots of a paced limit may miss the moment at which the others fit.
+    let fits_at = first.and_then(|at| all_fit(&demands, at).1);
+    let promises = demands.iter().all(|demand| demand.limit.promises());
+    let latest = now + if promises { within.max(0) } else { 0 };
+    let is_peek = demands.iter().any(|demand| demand.cost == 0);
+    match fits_at.filter(|at| !is_peek && *at <= latest) {
+        Some(at) => {
+            let charge = |demand: &mut Demand<'_>| demand.limit.charge(demand.cost, at);
+            let marks: Vec<_> = demands.iter_mut().map(charge).collect();
+            for demand in &demands {
+                demand.limit.store(call.space, demand.key);
+            }
+            let head = [1].into_iter().chain(usages(&demands));
+            if within < 0 {
+                return Reply::integers(head);
+            }
+            Reply::integers(head.chain([at - now, now]).chain(marks))
+        }
+        None => {
+            for demand in demands.iter().filter(|demand| demand.limit.is_damaged()) {
+                demand.limit.store(call.space, demand.key);
+            }
+            let wait = [fits_at.map_or(-1, |at| at - now), number];
+            Reply::integers([0].into_iter().chain(usages(&demands)).chain(wait))
+        }
+    }
+}
+
+/// Returns from when on all demands fit, `None` for never, and the number of the last one that waits the longest.
+fn all_fit(demands: &[Demand<'_>], from: i64) -> (i64, Option<i64>) {
+    let fits = demands.iter().map(|demand| demand.limit.fits(demand.cost, from));
+    let latest = (1..).zip(fits).max_by_key(|(_, at)| at.unwrap_or(i64::MAX));
+    latest.unwrap_or((1, None))
+}
+
+fn usages(demands: &[Demand<'_>]) -> impl Iterator<Item = i64> {
+    demands.iter().flat_map(|demand| demand.limit.usage())
+}
