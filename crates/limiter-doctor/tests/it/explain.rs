@@ -1,6 +1,6 @@
 //! `explain` says what a stored state means, as the limiter itself counts it.
 
-use limiter_core::{Key, Usage};
+use limiter_core::{Key, Policy, Usage};
 use limiter_rig::server::Server;
 
 use crate::{SECRET, doctor, limiter, now, run, take};
@@ -47,6 +47,27 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
             assert_eq!(printed.code, 0, "{printed:?}");
             let text = ": 2 permits in use. The limit is fresh in";
             assert!(printed.out.contains(text), "{printed:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn permits_in_use_are_those_of_the_quota_that_is_given() {
+    let server = Server::start();
+    for by in
+        ["fixed-window", "aligned-window", "sliding-counter", "sliding-log", "sub-windows 6 slots"]
+    {
+        let (day, week) = (format!("10/d by {by}"), format!("30/7d by {by}"));
+        let limiter = limiter(&server, "api", &day).await;
+        let tier = limiter.with_policy(&Policy::parse("pro", &week).unwrap()).unwrap();
+        take(&limiter, "alice", 2).await;
+        take(&tier, "alice", 3).await;
+        for (quota, handle) in [(&day, &limiter), (&week, &tier)] {
+            let explain = ["explain", "alice", "--name", "api", "--quota", quota];
+            let printed = doctor(&server, &explain);
+            let left = handle.peek("alice").await.unwrap().remaining();
+            let text = format!(" permits in use, and {left} left. ");
+            assert!(printed.code == 0 && printed.out.contains(&text), "{left}: {printed:?}");
         }
     }
 }
