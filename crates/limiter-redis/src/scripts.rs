@@ -102,10 +102,8 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
 /// The commands that scripts call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] = &[
-    "TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LINDEX", "LSET", "RPUSH", "LTRIM",
-    "LREM",
-];
+pub const SCRIPT_COMMANDS: &[&str] =
+    &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
 
 /// A script, as it is called and as it is sent. A clone shares its texts.
 #[derive(Clone, Debug)]

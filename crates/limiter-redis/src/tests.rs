@@ -21,4 +21,3 @@ mod sessions;
 mod states;
 pub(crate) mod store;
 mod texts;
-mod twins;

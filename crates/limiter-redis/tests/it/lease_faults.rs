@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Cost, Policy, Quota};
+use limiter_core::{Cost, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::{
     audit::{Audit, unix_micros},
@@ -49,7 +49,7 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
     let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
     let client = connect(&late(&server, LEASE * 9 / 10).await).await.unwrap();
     let late = RedisLimiter::builder(client, policy.clone()).deadline(Duration::from_secs(1));
-    let late = late.lease(LEASE).build().unwrap();
+    let late = late.lease(true).build().unwrap();
     let plain = process(&server, &policy).await.denial_cache(0).build().unwrap();
     let end = Instant::now() + Duration::from_secs(3);
     let rest = async {
@@ -83,8 +83,11 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
     let server = Server::start();
-    let limiter = leasing(&server, &Policy::gcra("test", Quota::per_hour(3))).await;
+    let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
+    let limiter = leasing(&server, &policy).await;
     assert!(limiter.lease().is_some());
+    let plain = process(&server, &policy).await.build().unwrap();
+    assert!(plain.check_n("key", Cost::of(299_997)).await.unwrap().is_admitted());
     for _ in 0..3 {
         assert!(limiter.check("key").await.unwrap().is_admitted());
         // Too seldom for a lease.
