@@ -169,7 +169,7 @@ impl Server {
             Some(secret) => builder.key_secret(secret).build()?,
             None => builder.build()?,
         };
-        let mut key = limiter.stored_key(subject)?;
+        let mut key = limiter.stored_keys(subject)?.swap_remove(0);
         key.truncate(key.iter().rposition(|byte| *byte == b':').unwrap_or(0));
         Ok(key)
     }

@@ -100,12 +100,12 @@ pub(crate) async fn find(
     let limits = target.policy.limits(name)?;
     for subject in subjects {
         let begin = server.key_begin(connection, name, subject)?;
-        let mut suffixes: BTreeSet<String> = limits
+        let given = limits
             .iter()
-            .map(|(name, limit)| suffix(name.as_deref(), stored_family(limit.algorithm())))
-            .collect();
+            .map(|(name, limit)| suffix(name.as_deref(), stored_family(limit.algorithm())));
+        let mut suffixes: Vec<String> = given.collect();
         if limits.is_empty() {
-            suffixes = search(connection, &begin).await?;
+            suffixes = search(connection, &begin).await?.into_iter().collect();
             let shown = words::text(&begin);
             targets.searched.extend([format!("{shown}:"), format!("{shown}/")]);
         }

@@ -1,8 +1,8 @@
-//! Stored states, decoded. This is the only decoder; the scripts define the forms.
+//! Stored states, decoded. The scripts define the forms.
 //!
-//! It accepts the values that a script leaves, and no others. Numbers are decimal digits without a sign;
-//! times are microseconds. Whether a state's time is possible depends on the clock, so the caller decides
-//! that.
+//! The decoder accepts the values that a script leaves, and no others. Numbers are decimal digits without a
+//! sign; times are microseconds. Whether a state's time is possible depends on the clock, so the caller
+//! decides that.
 
 mod family;
 mod log;
@@ -103,9 +103,14 @@ fn parts(word: &str) -> (&str, &str) {
     word.split_once('.').unwrap_or((word, ""))
 }
 
-/// Returns a time in Unix time.
+/// Returns a time in Unix time, from 2001 on.
 fn time(word: &str) -> Option<u64> {
-    number(word).filter(|_| word.len() == TIME_DIGITS)
+    whole(word).filter(|_| word.len() == TIME_DIGITS)
+}
+
+/// Returns a number that is written as digits only, without zeros in front.
+fn whole(word: &str) -> Option<u64> {
+    number(word).filter(|_| word == "0" || !word.starts_with('0'))
 }
 
 /// Returns a number that is written as digits only.

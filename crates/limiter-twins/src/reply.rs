@@ -20,6 +20,14 @@ impl Reply {
         Self::Array(numbers.into_iter().map(Self::Integer).collect())
     }
 
+    /// Returns the replies to several requests, or the reply to the only one.
+    pub(crate) fn all(mut replies: Vec<Self>) -> Self {
+        match replies.pop() {
+            Some(only) if replies.is_empty() => only,
+            last => Self::Array(replies.into_iter().chain(last).collect()),
+        }
+    }
+
     pub(crate) fn ok() -> Self {
         Self::Text(b"OK".to_vec())
     }

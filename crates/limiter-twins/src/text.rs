@@ -14,6 +14,19 @@ pub(crate) fn time(word: &str) -> Option<i64> {
     digits(word).filter(|_| word.len() == TIME_DIGITS)
 }
 
+/// Returns a whole number as scripts write it: without leading zeros, and one that they count exactly.
+fn exact(word: &str) -> Option<i64> {
+    let number = digits(word).filter(|number| number.to_string() == word)?;
+    // Their numbers have 53 bits.
+    let lost = (number.unsigned_abs().leading_zeros() + number.trailing_zeros()) < 64 - 53;
+    (!lost).then_some(number)
+}
+
+/// Returns the numbers of a text as scripts write them.
+pub(crate) fn exact_numbers(text: &str) -> Option<Vec<i64>> {
+    text.split(' ').map(exact).collect()
+}
+
 /// Returns the numbers of a text with a space between any two.
 pub(crate) fn numbers(text: &str) -> Option<Vec<i64>> {
     text.split(' ').map(digits).collect()

@@ -1,13 +1,11 @@
 //! Logs and sub-windows: permits by the time at which they were taken.
 
-use super::{number, time, words};
+use super::{MAX_EXACT, time, whole, words};
 
 /// The longest time for which an entry counts.
 const MAX_SPAN: u64 = 64_000_000_000_000;
 /// How far ahead permits may be promised.
 const MAX_HORIZON: u64 = 158_112_000_000_000;
-/// The most digits of a count or a total.
-const MAX_DIGITS: usize = 16;
 /// The most quotas of different spans that a log keeps apart.
 const MOST_WRITERS: usize = 4;
 
@@ -60,7 +58,12 @@ impl Log {
         let (&[at, count, total, largest], rest) = first.split_first_chunk()?;
         let newest = Entry::parse([at, count])?;
         let writers = match rest {
-            [] => head.map(|text| Writer::parse(words(text)?)).collect::<Option<Vec<_>>>()?,
+            [] => {
+                let writers = head.map(|text| Writer::parse(words(text)?));
+                let writers = writers.collect::<Option<Vec<_>>>()?;
+                // The only one has charged the newest entry, so its time is not written.
+                Some(writers).filter(|writers| (2..=MOST_WRITERS).contains(&writers.len()))?
+            }
             &[slot, span, horizon] if head.next().is_none() => {
                 vec![Writer::parse([slot, span, horizon, at])?]
             }
@@ -75,9 +78,7 @@ impl Log {
             let is_next = latest.replace(entry.at) < Some(entry.at) && entry.at < newest.at;
             is_next.then_some(entry)
         });
-        let older = older.collect::<Option<_>>()?;
-        let is_valid = (1..=MOST_WRITERS).contains(&writers.len());
-        is_valid.then_some(Self { newest, total, largest, writers, older })
+        Some(Self { newest, total, largest, older: older.collect::<Option<_>>()?, writers })
     }
 
     /// Returns when the permits of an entry stop counting for all quotas.
@@ -106,7 +107,7 @@ impl Log {
 
 impl Writer {
     fn parse([slot, span, horizon, newest]: [&str; 4]) -> Option<Self> {
-        let (slot, span, horizon) = (number(slot)?, number(span)?, number(horizon)?);
+        let (slot, span, horizon) = (whole(slot)?, whole(span)?, whole(horizon)?);
         let is_valid = (1..=span).contains(&slot) && span <= MAX_SPAN && horizon <= MAX_HORIZON;
         is_valid.then_some(Self { slot, span, horizon, newest: time(newest)? })
     }
@@ -129,5 +130,5 @@ impl Entry {
 
 /// Returns a number of permits.
 fn amount(word: &str) -> Option<u64> {
-    number(word).filter(|_| word.len() <= MAX_DIGITS)
+    whole(word).filter(|count| *count <= MAX_EXACT)
 }

@@ -1,6 +1,6 @@
 //! Whole windows, and what was taken in them.
 
-use super::{Family, MAX_WINDOW, number, time};
+use super::{Family, MAX_WINDOW, time, whole};
 
 /// How far ahead the end of a window may be.
 const MAX_REACH: u64 = 189_734_400_000_000;
@@ -43,23 +43,23 @@ impl Window {
         let (&[since, length, reach, count], rest) = words.split_first_chunk()?;
         let (previous, rest) = match rest.split_first() {
             Some((previous, rest)) if family == Family::SlidingCounter => {
-                (Some(number(previous)?), rest)
+                (Some(whole(previous)?), rest)
             }
             _ if family == Family::SlidingCounter => return None,
             _ => (None, rest),
         };
         let (since, length) =
-            (time(since)?, number(length).filter(|it| (1_000..=MAX_WINDOW).contains(it))?);
+            (time(since)?, whole(length).filter(|it| (1_000..=MAX_WINDOW).contains(it))?);
         let is_aligned = family == Family::AlignedWindow;
         let usual = (length, since + length - if is_aligned { since % length } else { 0 });
         let (shortest, end) = match rest {
             [] => usual,
             [shortest, end] => {
-                Some((number(shortest)?, time(end)?)).filter(|found| *found != usual)?
+                Some((whole(shortest)?, time(end)?)).filter(|found| *found != usual)?
             }
             _ => return None,
         };
-        let (reach, count) = (number(reach)?, number(count)?);
+        let (reach, count) = (whole(reach)?, whole(count)?);
         // An aligned window ends one length later if it has the count of another window, which counts for
         // longer, or replaced an impossible one.
         let is_end = end == usual.1 || is_aligned && end == usual.1 + length;

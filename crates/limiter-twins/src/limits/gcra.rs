@@ -184,7 +184,7 @@ impl Limit for Gcra {
     fn refund(&mut self, charge: &Charge) -> (u64, bool) {
         let Charge { at, made, length, .. } = *charge;
         let whole = self.own.increment * i128::from(charge.cost);
-        let price = self.own.increment * i128::from(charge.permits);
+        let price = self.own.increment * i128::from(charge.permits.min(charge.cost));
         // What leases hold drains from their end on.
         let drains_until = self.now.max((charge.leases_end - length).into());
         let drained = if self.now < at.into() { 0 } else { drains_until - i128::from(at) };

@@ -18,8 +18,10 @@ use crate::{
 const MAX_SPAN: i64 = 64_000_000_000_000;
 /// How far ahead permits may be promised.
 const MAX_HORIZON: i64 = 158_112_000_000_000;
-/// The largest count or total: the scripts read 16 digits at most.
-const MAX_COUNT: i64 = 9_999_999_999_999_999;
+/// The largest count or total: scripts count no more exactly.
+const MAX_COUNT: i64 = 1 << 53;
+/// The earliest time with as many digits as the present.
+const EARLIEST: i64 = 1_000_000_000_000_000;
 /// The most quotas of different lengths that one list keeps apart.
 const MAX_WRITERS: usize = 4;
 
@@ -30,12 +32,12 @@ pub(crate) struct Log {
     now: i64,
     /// The state without what has ended.
     state: Entries,
-    /// The state as it was found. What has ended is removed by the next charge, and stays at a refund.
-    found: Entries,
+    /// The quotas that have charged the list, also those whose permits have ended, which only a charge removes.
+    writers: Vec<LogWriter>,
     is_damaged: bool,
 }
 
-/// Returns an entry that was written as `at count`.
+/// Returns an older entry, which was written as `at count`.
 fn entry(text: &str) -> Option<Entry> {
     let at = text::time(text.split(' ').next()?)?;
     let [_, count] = text::numbers(text)?.try_into().ok()?;
@@ -43,7 +45,8 @@ fn entry(text: &str) -> Option<Entry> {
 }
 
 /// Returns a quota that has charged the list.
-fn writer([slot, span, horizon]: [i64; 3], newest: i64) -> Option<LogWriter> {
+fn writer(numbers: &[i64]) -> Option<LogWriter> {
+    let &[slot, span, horizon, newest] = numbers else { return None };
     let is_valid = slot > 0 && slot <= span && span <= MAX_SPAN && horizon <= MAX_HORIZON;
     let span = Span { slot: nanos(slot), length: nanos(span) };
     let (horizon, newest) = (nanos(horizon), nanos(newest));
@@ -54,29 +57,18 @@ fn writer([slot, span, horizon]: [i64; 3], newest: i64) -> Option<LogWriter> {
 fn parse(list: &[Vec<u8>]) -> Option<Entries> {
     let texts: Option<Vec<_>> = list.iter().map(|it| str::from_utf8(it).ok()).collect();
     let texts = texts?;
-    let (head, older) = texts.split_first()?;
-    let mut parts = head.split(", ");
-    let numbers = text::numbers(parts.next()?)?;
+    let (first, older) = texts.split_first()?;
+    let mut parts = first.split(", ").map(text::exact_numbers);
+    let numbers = parts.next()??;
     let (&[at, count, total, largest], rest) = numbers.split_first_chunk()?;
-    let newest = entry(head.split(' ').take(2).collect::<Vec<_>>().join(" ").as_str())?;
-    let parts: Option<Vec<_>> = parts.map(text::numbers).collect();
-    let writers: Option<Vec<_>> = match (rest, parts?.as_slice()) {
-        (&[slot, span, horizon], []) => Some(vec![writer([slot, span, horizon], at)?]),
-        ([], writers) if (1..=MAX_WRITERS).contains(&writers.len()) => {
-            let of = |numbers: &Vec<i64>| match *numbers.as_slice() {
-                [slot, span, horizon, newest] => writer([slot, span, horizon], newest),
-                _ => None,
-            };
-            writers.iter().map(of).collect()
-        }
-        _ => None,
-    };
-    let entries: Option<Vec<_>> = older.iter().map(|text| entry(text)).collect();
-    let entries: Vec<_> = entries?.into_iter().chain([newest]).collect();
-    let are_in_order = entries.is_sorted_by(|one, other| one.at <= other.at);
-    let sum: u64 = entries.iter().map(|entry| entry.count).sum();
-    let is_valid = are_in_order && sum == unsigned(total) && count <= total && total <= MAX_COUNT;
-    is_valid.then_some(Entries::new(entries, writers?, unsigned(largest)))
+    let rest = (!rest.is_empty()).then(|| Some([rest, &[at]].concat()));
+    let writers: Option<Vec<_>> = rest.into_iter().chain(parts).map(|it| writer(&it?)).collect();
+    let writers = writers.filter(|all| (1..=MAX_WRITERS).contains(&all.len()))?;
+    let newest = Entry { at: nanos(at), count: unsigned(count) };
+    let older: Option<Vec<_>> = older.iter().map(|text| entry(text)).collect();
+    let all = Entries::new(older?.into_iter().chain([newest]), writers, unsigned(largest));
+    let is_valid = at >= EARLIEST && count <= total && total.max(largest) <= MAX_COUNT;
+    (is_valid && head(&all, &newest) == *first).then_some(all)
 }
 
 /// Returns an entry as an element of a list.
@@ -88,13 +80,13 @@ impl Log {
     /// Returns the limit, `None` if there is none with these terms.
     pub(crate) fn new(is_strict: bool, terms: Terms<'_>) -> Option<Self> {
         let [slot, span, horizon] = terms.numbers()?;
-        let LogWriter { span, horizon, .. } = writer([slot, span, horizon], 0)?;
+        let LogWriter { span, horizon, .. } = writer(&[slot, span, horizon, 0])?;
         let ledger = Ledger::of_span(terms.permits, span, Duration::from_nanos(horizon));
         let ledger = if is_strict { ledger.strict() } else { ledger };
         let slots = u64::try_from(terms.number).ok()?;
         let algorithm = if slots > 0 { ledger.paced(slots) } else { ledger };
-        let (state, found) = (Entries::default(), Entries::default());
-        Some(Self { algorithm, now: 0, state, found, is_damaged: false })
+        let (state, writers) = (Entries::default(), Vec::new());
+        Some(Self { algorithm, now: 0, state, writers, is_damaged: false })
     }
 
     fn at(&self) -> Timestamp {
@@ -133,8 +125,8 @@ impl Limit for Log {
         // One that can't be read has an entry that is too late.
         let endless = || Entries::new([Entry { at: u64::MAX, count: 0 }], [], 0);
         let fresh = list.is_empty().then(Entries::default);
-        self.found = fresh.or_else(|| parse(list)).unwrap_or_else(endless);
-        (self.now, self.state) = (now, self.found.clone());
+        self.state = fresh.or_else(|| parse(list)).unwrap_or_else(endless);
+        (self.now, self.writers) = (now, self.state.writers().to_vec());
         self.is_damaged = self.algorithm.advance(&mut self.state, moment(now));
         Ok(())
     }
@@ -163,8 +155,8 @@ impl Limit for Log {
         let marks = Marks::one(nanos(charge.made + charge.mark));
         let (made, at, now) = (moment(charge.made), moment(charge.at), self.at());
         let found = algorithms::Charge { made, at, cost, marks };
-        let back = self.algorithm.refundable(&self.found, now, &found, charge.permits);
-        self.algorithm.give_back(&mut self.found, now, &found, charge.permits);
+        let back = self.algorithm.refundable(&self.state, now, &found, charge.permits);
+        self.algorithm.give_back(&mut self.state, now, &found, charge.permits);
         (back.permits, back.is_whole)
     }
 
@@ -181,6 +173,7 @@ impl Limit for Log {
 
     /// The list keeps its expiry.
     fn store_refunded(&self, space: &mut Keyspace, key: &[u8]) {
-        space.set_list(key, list(&self.found));
+        let (entries, largest) = (self.state.iter().copied(), self.state.largest());
+        space.set_list(key, list(&Entries::new(entries, self.writers.iter().copied(), largest)));
     }
 }

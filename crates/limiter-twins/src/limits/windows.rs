@@ -17,7 +17,10 @@ use crate::{
     units::{micros, moment, nanos, signed, time, unsigned},
 };
 
-/// The longest window.
+/// The earliest time with as many digits as the present.
+const EARLIEST: i64 = 1_000_000_000_000_000;
+/// The shortest and the longest window.
+const MIN_LENGTH: i64 = 1_000;
 const MAX_LENGTH: i64 = 31_622_400_000_000;
 /// How far ahead the end of a window may be.
 const MAX_REACH: i64 = 189_734_400_000_000;
@@ -84,23 +87,17 @@ impl Windows {
     }
 
     fn window(&self, text: &str) -> Option<Window> {
-        let since = text::time(text.split(' ').next()?)?;
-        let mut numbers = text::numbers(text)?.into_iter().skip(1);
-        let [length, reach, current] = [numbers.next()?, numbers.next()?, numbers.next()?];
+        let mut numbers = text::exact_numbers(text)?.into_iter();
+        let [since, length, reach, current] =
+            [numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?];
         let previous = if self.fades() { numbers.next()? } else { 0 };
-        let rest: Vec<_> = numbers.collect();
-        let are_valid = (1_000..=MAX_LENGTH.min(reach)).contains(&length)
+        let shortest = numbers.next().unwrap_or(length);
+        let end = numbers.next().unwrap_or_else(|| self.end_of(since, length));
+        let is_valid = since >= EARLIEST
+            && (MIN_LENGTH..=MAX_LENGTH.min(reach)).contains(&length)
             && reach <= MAX_REACH
             && current.max(previous) <= MAX_COUNT;
-        if !are_valid {
-            return None;
-        }
-        let (shortest, end) = match *rest {
-            [] => (length, self.end_of(since, length)),
-            [shortest, end] if (1_000..=length).contains(&shortest) => (shortest, end),
-            _ => return None,
-        };
-        Some(Window {
+        let window = Window {
             end: nanos(end),
             length: nanos(length),
             since: nanos(since),
@@ -108,7 +105,9 @@ impl Windows {
             reach: nanos(reach),
             current: unsigned(current),
             previous: unsigned(previous),
-        })
+        };
+        // Numbers that follow from the others are left out.
+        (is_valid && self.text(&window) == text).then_some(window)
     }
 
     fn text(&self, window: &Window) -> String {
@@ -125,26 +124,36 @@ impl Windows {
     /// Reads the state of a key. Returns whether it is one window that this quota has left and that has begun, and
     /// whose permits fade by numbers that scripts count exactly.
     pub(crate) fn read_own(&mut self, space: &mut Keyspace, key: &[u8], now: i64) -> bool {
-        let is_own = match space.text(key) {
-            Ok(text) => text.is_none_or(|text| self.has_written(text)),
+        (self.now, self.state, self.is_damaged) = (now, Counts::default(), false);
+        match space.text(key) {
+            Ok(None) => true,
+            Ok(Some(text)) => {
+                let own = str::from_utf8(text).ok().and_then(|text| self.own_window(text));
+                self.state = own.into_iter().collect();
+                own.is_some_and(|own| micros(own.since) <= now && self.is_exact(own))
+            }
             Err(WrongType) => false,
+        }
+    }
+
+    /// Returns the window of a text that is a time, this quota and the counts.
+    fn own_window(&self, text: &str) -> Option<Window> {
+        let (since, counts) = text.split_once(&self.quota)?;
+        let since = text::time(since)?;
+        let (current, previous) = match (text::numbers(counts)?.as_slice(), self.fades()) {
+            (&[current], false) if current <= MAX_COUNT => (current, 0),
+            (&[current, previous], true) => (current, previous),
+            _ => return None,
         };
-        let is_own = is_own && self.read(space, key, now).is_ok() && !self.is_damaged;
-        is_own && self.state.windows().iter().all(|it| micros(it.since) <= now && self.is_exact(it))
+        let (length, end) = (nanos(self.length), nanos(self.end_of(since, self.length)));
+        let (since, shortest, reach) = (nanos(since), length, nanos(self.reach));
+        let [current, previous] = [current, previous].map(unsigned);
+        Some(Window { end, length, since, shortest, reach, current, previous })
     }
 
-    /// Returns whether a text is a time, this quota and the counts.
-    fn has_written(&self, text: &[u8]) -> bool {
-        let parts = str::from_utf8(text).ok().and_then(|it| it.split_once(&self.quota));
-        let counts = if self.fades() { 2 } else { 1 };
-        parts.is_some_and(|(since, rest)| {
-            let has_counts = text::numbers(rest).is_some_and(|numbers| numbers.len() == counts);
-            text::time(since).is_some() && has_counts
-        })
-    }
-
-    fn is_exact(&self, window: &Window) -> bool {
-        let Window { mut end, length, mut current, mut previous, .. } = *window;
+    /// Returns whether the product of the permits that fade and the length is counted exactly.
+    fn is_exact(&self, window: Window) -> bool {
+        let Window { mut end, length, mut current, mut previous, .. } = window;
         if end <= nanos(self.now) {
             (end, current, previous) = (end + length, 0, current);
         }
@@ -186,8 +195,9 @@ impl Limit for Windows {
     }
 
     fn fits(&self, cost: u64, from: i64) -> Option<i64> {
-        let fits_at = self.algorithm.fits_at(&self.state, nanos(from), cost)?;
-        Some(micros(fits_at).max(from))
+        let fits_from = |from| self.algorithm.fits_at(&self.state, nanos(from), cost).map(micros);
+        // A fraction of a microsecond later, its own window may have ended.
+        fits_from(fits_from(from)?)
     }
 
     fn charge(&mut self, cost: u64, at: i64) -> i64 {

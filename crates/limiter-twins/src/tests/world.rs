@@ -85,18 +85,16 @@ impl World {
     }
 }
 
-/// Returns the numbers of the only element of a reply, `None` for nothing.
+/// Returns the numbers of a reply to one request, `None` for nothing.
 fn numbers(reply: &Reply) -> Option<Vec<i64>> {
-    let Reply::Array(replies) = reply else { panic!("{reply:?}") };
     let integer = |reply: &Reply| match reply {
         Reply::Integer(number) => *number,
         other => panic!("{other:?}"),
     };
-    match replies.as_slice() {
-        [Reply::Nil] => None,
-        [Reply::Array(numbers)] => Some(numbers.iter().map(integer).collect()),
-        [number] => Some(vec![integer(number)]),
-        _ => panic!("{reply:?}"),
+    match reply {
+        Reply::Nil => None,
+        Reply::Array(numbers) => Some(numbers.iter().map(integer).collect()),
+        number => Some(vec![integer(number)]),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
     for ((key, mut limit), cost) in keys.into_iter().zip(limits?).zip(costs) {
         replies.push(check(call, key, &mut limit, cost));
     }
-    Ok(Reply::Array(replies))
+    Ok(Reply::all(replies))
 }
 
 fn limit(call: &mut Call<'_>) -> Result<Gcra, Reply> {

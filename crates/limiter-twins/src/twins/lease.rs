@@ -6,7 +6,6 @@ use limiter_core::algorithms::WindowKind;
 use super::window::refused;
 use crate::{
     call::Call,
-    keyspace::WrongType,
     limit::{Limit, Terms},
     limits::{Gcra, Windows},
     reply::Reply,
@@ -48,7 +47,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
             _ => by_window(call, key, &request)?,
         });
     }
-    Ok(Reply::Array(replies))
+    Ok(Reply::all(replies))
 }
 
 fn by_debt(
@@ -69,7 +68,7 @@ fn by_debt(
     let permits = limit.lease(cost, wanted, term);
     if permits > cost {
         let lasts = limit.micros(term);
-        let text = call.space.text(leases).map_err(|WrongType| Reply::error(WrongType::TEXT))?;
+        let text = call.space.text(leases).ok().flatten();
         let text = text.and_then(|text| str::from_utf8(text).ok());
         if call.now + lasts > text.and_then(digits).unwrap_or(0) {
             let end = (call.now + lasts).to_string();

@@ -25,7 +25,8 @@ struct Quota<'a> {
 
 /// What is read of a list.
 struct List {
-    /// When the newest entry was made, and its permits.
+    /// The newest entry as it was written, when it was made, and its permits.
+    written: String,
     newest: [i64; 2],
     largest: i64,
     /// How many entries have ended.
@@ -69,10 +70,15 @@ impl<'a> Quota<'a> {
             let oldest = [self.end_of(at_of), count_of];
             if oldest[0] > now {
                 let is_sound = counted >= count && oldest[0] <= self.end_of(at);
+                let written = head.split(' ').take(2).collect::<Vec<_>>().join(" ");
                 let newest = [at, count];
-                return is_sound.then_some(List { newest, largest, ended, oldest, counted });
+                let list = List { written, newest, largest, ended, oldest, counted };
+                return is_sound.then_some(list);
             }
-            (ended, counted) = (ended + 1, counted - count_of);
+            (ended, counted) = (ended + 1, counted.saturating_sub(count_of));
+            if ended > MAX_ENDED {
+                return None;
+            }
         }
         None
     }
@@ -87,7 +93,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         replies.push(check(call, key, &quota, cost).unwrap_or(Reply::Nil));
     }
-    Ok(Reply::Array(replies))
+    Ok(Reply::all(replies))
 }
 
 /// Checks a key, `None` if the script `policy` decides.
@@ -96,8 +102,7 @@ fn check(call: &mut Call<'_>, key: &[u8], quota: &Quota<'_>, cost: i64) -> Optio
     let elements = call.space.list(key).ok()?;
     let found = if elements.is_empty() { None } else { Some(quota.list(elements, now)?) };
     let mut older = elements.get(1..).unwrap_or_default().to_vec();
-    let Some(List { newest: [at, count], largest, ended, oldest: [ends, first], counted }) = found
-    else {
+    let Some(List { written, newest: [at, count], largest, ended, oldest, counted }) = found else {
         if cost > permits {
             return Some(Reply::integers([0, 0, permits, -1]));
         }
@@ -106,15 +111,15 @@ fn check(call: &mut Call<'_>, key: &[u8], quota: &Quota<'_>, cost: i64) -> Optio
     };
     if counted.saturating_add(cost) > permits {
         let reset = quota.end_of(at) - now;
-        let wait = if cost > permits { -1 } else { ends - now };
-        let is_enough = counted - first + cost <= permits;
+        let wait = if cost > permits { -1 } else { oldest[0] - now };
+        let is_enough = counted - oldest[1] + cost <= permits;
         let left = (permits - counted).max(0);
         return (cost > permits || is_enough).then(|| Reply::integers([0, reset, left, wait]));
     }
     older.drain(..ended.min(older.len()));
     let is_in_slot = at >= now - now % quota.slot;
     if !is_in_slot {
-        older.push(format!("{at} {count}").into());
+        older.push(written.into());
     }
     let (count, total) = (if is_in_slot { count + cost } else { cost }, counted + cost);
     let head = format!("{now} {count} {total} {}", largest.max(permits));

@@ -26,7 +26,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
         requests.push((demands, within));
     }
     let decide = |(demands, within)| decide(call, demands, within);
-    Ok(Reply::Array(requests.into_iter().map(decide).collect()))
+    Ok(Reply::all(requests.into_iter().map(decide).collect()))
 }
 
 /// Decides on one request.

@@ -33,7 +33,7 @@ fn check_all(
         let is_own = limit.read_own(call.space, key, call.now);
         replies.push(if is_own { check(call, key, &mut limit, cost) } else { Reply::Nil });
     }
-    Ok(Reply::Array(replies))
+    Ok(Reply::all(replies))
 }
 
 /// Returns a limit of a kind, or of the one that its grid says.
