@@ -5,18 +5,18 @@
 //! made and hashed once for all limiters, because quotas are arguments.
 
 mod calls;
+mod charge;
 mod gcra;
 mod lease;
 mod limit;
 mod plan;
 mod reply;
 
-pub(crate) use calls::{Charge, Route};
+pub(crate) use charge::{Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::Plan;
-pub(crate) use reply::{Charged, CheckReply};
 
 use std::{
     iter,
