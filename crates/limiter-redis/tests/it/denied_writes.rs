@@ -220,7 +220,9 @@ async fn a_refund_or_reset_that_fails_gives_no_more_back_than_was_charged() {
                 rig.assert_all_expire(&limiter, &what);
                 let after = rig.left(&limiter).await;
                 match refunded {
-                    Ok(permits) => assert!(before + permits <= after, "{what}: {after}"),
+                    // It is sent once more, and then finds what the first call left.
+                    Ok(0) => {}
+                    Ok(permits) => assert_eq!(before + permits, after, "{what}"),
                     Err(error) => assert_denied(&error, command, &what),
                 }
                 assert!(after <= before + 1, "{what}: {after}");
