@@ -5,14 +5,14 @@
 //! made and hashed once for all limiters, because quotas are arguments.
 
 mod calls;
-mod charge;
+mod check;
 mod gcra;
 mod lease;
 mod limit;
 mod plan;
 mod reply;
 
-pub(crate) use charge::{Charge, Charged, CheckReply, Route};
+pub(crate) use check::{Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
@@ -38,8 +38,7 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 5] = [
-    ("clock", CLOCK),
+const FUNCTIONS: [(&str, &str); 4] = [
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
@@ -47,7 +46,7 @@ const FUNCTIONS: [(&str, &str); 5] = [
 ];
 
 /// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
-pub(crate) const CLOCK: &str = include_str!("scripts/clock.lua");
+pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
 
 /// Returns the name and the text of each script that limiters send.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

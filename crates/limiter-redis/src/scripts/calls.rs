@@ -6,9 +6,10 @@ use fred::bytes::Bytes;
 use limiter_core::Cost;
 
 use super::{
-    Plan, Script,
-    charge::{Charge, Charged, Route},
+    Script,
+    check::{Charge, Charged, Route},
     limit::argument,
+    plan::Plan,
 };
 use crate::client::ScriptCall;
 

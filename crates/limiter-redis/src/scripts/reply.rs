@@ -5,9 +5,10 @@ use std::time::Duration;
 use limiter_core::{Cost, Decision, Usage};
 
 use super::{
-    Gcra, Plan, ScriptLimit,
-    charge::{Charge, Charged, CheckReply, Route},
+    Gcra, ScriptLimit,
+    check::{Charge, Charged, CheckReply, Route},
     limit::{Family, argument, micros},
+    plan::Plan,
 };
 
 /// The first number of most replies.

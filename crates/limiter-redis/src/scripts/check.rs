@@ -1,10 +1,10 @@
-//! What a check asks of a key, and what was charged.
+//! What a check asks of a key, and what was charged to it.
 
 use std::time::Duration;
 
 use limiter_core::{Cost, Decision};
 
-use super::LeaseTerms;
+use super::lease::LeaseTerms;
 
 /// Which script decides a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
