@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, ")]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, ")]
     fn an_unknown_include_is_not_an_empty_text() {
         let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
     }
