@@ -95,10 +95,10 @@ async fn admissions_by_a_lease_are_counted_at_once() {
 async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
     let server = Server::start();
     let limiter = leasing(&server, &slow(10_000)).await;
-    // The first reservation is a check, which a refund gives back at the server, less the length of a lease.
-    let first = limiter.reserve("cold", Cost::ONE, Duration::ZERO).await.unwrap();
+    // The first reservation is a check, which a refund gives back at the server, less what has drained.
+    let first = limiter.reserve("cold", Cost::of(1_000), Duration::ZERO).await.unwrap();
     assert_eq!(first.decision().source(), Source::State);
-    assert_eq!(limiter.refund(first.into_receipt().unwrap()).await.unwrap(), 1);
+    assert!(limiter.refund(first.into_receipt().unwrap()).await.unwrap() > 0);
 
     // Until the lease has some permits.
     let mut found = 0;
