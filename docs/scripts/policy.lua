@@ -163,7 +163,7 @@ local function general()
       if limit.kind ~= 'counter' then
         table.insert(numbers, math.min(5, #numbers + 1), 0)
       end
-      local since, length, reach, count, previous, shortest, ends = unpack(numbers)
+      local since, length, reach, count, previous, shortest, ends = unpack(numbers, 1, 7)
       if not previous or since < 1e15 or length < 1000 or length > math.min(reach, 31622400000000)
         or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
         return nil
@@ -592,6 +592,10 @@ local function general()
         if newest.at - newest.at % writer.slot < at - at % writer.slot then
           log.pushed, log.newest = newest.at > 0 and newest or nil, { at = at, count = 0 }
         end
+      end
+      if log.pushed then
+        log.length = log.length + 1
+        log.older[log.length] = log.pushed
       end
       log.newest = { at = math.max(log.newest.at, at), count = log.newest.count + limit.cost }
       log.total = log.total + limit.cost
