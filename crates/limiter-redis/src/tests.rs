@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod conformance;
 mod denials;
+mod detours;
 mod events;
 mod idle;
 mod keys;

@@ -8,14 +8,22 @@ use std::{
 use limiter_core::{ErrorKind, Policy, Quota};
 use tokio::runtime::Handle;
 
-use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply};
+use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply, scripts};
 
-/// A client that takes a while to say that the script is not there: whatever it is called by, or until it is sent.
+/// A client that takes a while to say that the script is not there.
 #[derive(Clone)]
 struct Forgetful {
     runtime: Handle,
     calls: Arc<Mutex<Calls>>,
-    has_sent: bool,
+    knows: Knows,
+}
+
+/// What the server executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows {
+    Nothing,
+    Eval,
+    EvalAndLoad,
 }
 
 /// The first two words of each call, and for how long it was made at most.
@@ -29,11 +37,15 @@ impl ScriptClient for Forgetful {
         let command = [words[0].to_vec(), words[1].to_vec()];
         self.calls.lock().unwrap().push((command, within));
         tokio::time::sleep(TAKES).await;
-        if self.has_sent && *words[0] == *b"EVAL" {
-            let usage = [0, 0, 1, 0, 1].map(ScriptReply::Integer);
-            return Ok(ScriptReply::Array(usage.to_vec()));
+        match (&*words[0], self.knows) {
+            (b"EVAL", Knows::Eval | Knows::EvalAndLoad) => {
+                let usage = [0, 0, 1, 0, 1].map(ScriptReply::Integer);
+                Ok(ScriptReply::Array(usage.to_vec()))
+            }
+            (b"SCRIPT", Knows::EvalAndLoad) => Ok(ScriptReply::Text("a digest".to_owned())),
+            (b"SCRIPT", _) => Err(CallError::of_error_reply("Redis", "NOPERM why")),
+            _ => Err(CallError::new(Fault::NoScript, "NOSCRIPT")),
         }
-        Err(CallError::new(Fault::NoScript, "NOSCRIPT"))
     }
 
     fn runtime(&self) -> &Handle {
@@ -42,18 +54,18 @@ impl ScriptClient for Forgetful {
 }
 
 /// Returns the calls of a peek within `deadline`.
-async fn calls(deadline: Duration, has_sent: bool) -> Calls {
-    let client = Forgetful { runtime: Handle::current(), calls: Arc::default(), has_sent };
+async fn calls(deadline: Duration, knows: Knows) -> Calls {
+    let client = Forgetful { runtime: Handle::current(), calls: Arc::default(), knows };
     let policy = Policy::gcra("test", Quota::per_second(1));
     let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
     match limiter.peek("key").await {
-        Ok(usage) => assert!(has_sent && usage.remaining() == 1),
+        Ok(usage) => assert!(knows != Knows::Nothing && usage.remaining() == 1),
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Undetermined));
         }
     }
-    // A call outlives its caller.
-    tokio::time::sleep(2 * TAKES).await;
+    // A call outlives its caller, and scripts are loaded afterwards.
+    tokio::time::sleep(20 * TAKES).await;
     let calls = client.calls.lock().unwrap();
     calls.clone()
 }
@@ -61,7 +73,7 @@ async fn calls(deadline: Duration, has_sent: bool) -> Calls {
 #[tokio::test]
 async fn the_script_is_sent_once_and_in_what_is_left_of_the_deadline() {
     let deadline = Duration::from_secs(5);
-    let calls = calls(deadline, false).await;
+    let calls = calls(deadline, Knows::Nothing).await;
     assert_eq!(calls.len(), 2);
     assert!(calls[0].0[0] == b"EVALSHA" && calls[0].1 > deadline - TAKES);
     assert!(calls[1].0[0] == b"EVAL" && calls[1].1 <= deadline - TAKES);
@@ -69,14 +81,18 @@ async fn the_script_is_sent_once_and_in_what_is_left_of_the_deadline() {
 
 #[tokio::test]
 async fn the_script_is_not_sent_when_the_deadline_is_over() {
-    assert_eq!(calls(Duration::from_millis(1), false).await.len(), 1);
+    assert_eq!(calls(Duration::from_millis(1), Knows::Nothing).await.len(), 1);
 }
 
-/// The user may not be allowed to load scripts: the first failure ends it.
+/// Each other script once, and none after the first failure: the user may not be allowed to load them.
 #[tokio::test]
-async fn another_script_is_loaded_after_the_reply() {
-    let calls = calls(Duration::from_secs(5), true).await;
-    let words = calls.iter().map(|([one, other], _)| (&**one, &**other)).collect::<Vec<_>>();
-    assert_eq!(words.len(), 3, "{words:?}");
-    assert_eq!(words[2], (&b"SCRIPT"[..], &b"LOAD"[..]));
+async fn the_other_scripts_are_loaded_after_the_reply() {
+    for (knows, loads) in [(Knows::Eval, 1), (Knows::EvalAndLoad, scripts::all().count() - 1)] {
+        let calls = calls(Duration::from_secs(5), knows).await;
+        let commands = calls.iter().map(|(command, _)| command.each_ref().map(|word| &**word));
+        let commands: Vec<_> = commands.collect();
+        assert_eq!(commands[0][0], b"EVALSHA");
+        assert_eq!(commands[1][0], b"EVAL");
+        assert_eq!(commands[2..], vec![[&b"SCRIPT"[..], b"LOAD"]; loads], "{knows:?}");
+    }
 }
