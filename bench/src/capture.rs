@@ -23,7 +23,8 @@ pub(crate) struct Captured {
 /// One call, as a server receives it.
 pub(crate) struct Call {
     pub(crate) source: String,
-    pub(crate) key: Vec<u8>,
+    /// Those of one subject.
+    pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
@@ -72,17 +73,24 @@ impl Captured {
 }
 
 impl Call {
-    /// Returns the store's keys of other subjects, by the store's key of `subject` in this call.
+    /// Returns the store's keys of each of other subjects, by the store's keys of `subject` in this call.
     pub(crate) fn keys_of<'a>(
         &self,
         subject: &str,
         others: impl IntoIterator<Item = &'a String>,
-    ) -> Result<Vec<Vec<u8>>> {
-        let key = str::from_utf8(&self.key)?;
-        let (before, after) = key
-            .split_once(subject)
-            .with_context(|| format!("the key {key:?} does not contain {subject:?}"))?;
-        Ok(others.into_iter().map(|other| [before, other, after].concat().into_bytes()).collect())
+    ) -> Result<Vec<Vec<Vec<u8>>>> {
+        let parts = self.keys.iter().map(|key| {
+            let key = str::from_utf8(key)?;
+            let parts = key.split_once(subject);
+            parts.with_context(|| format!("the key {key:?} does not contain {subject:?}"))
+        });
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let keys = others.into_iter().map(|other| {
+            let keys =
+                parts.iter().map(|(before, after)| [*before, other.as_str(), *after].concat());
+            keys.map(String::into_bytes).collect()
+        });
+        Ok(keys.collect())
     }
 }
 
@@ -97,8 +105,7 @@ impl ScriptClient for Recorder {
         self.exchange(|exchange| {
             let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
             let words = call.words();
-            // A check of one subject has one key.
-            let [name, source, _, key, arguments @ ..] = words.as_slice() else {
+            let [name, source, _, rest @ ..] = words.as_slice() else {
                 return Err(no_script());
             };
             if **name == *b"EVALSHA" {
@@ -106,8 +113,8 @@ impl ScriptClient for Recorder {
             }
             exchange.call = Some(Call {
                 source: String::from_utf8_lossy(source).into_owned(),
-                key: key.to_vec(),
-                arguments: arguments.iter().map(|argument| argument.to_vec()).collect(),
+                keys: call.keys.clone(),
+                arguments: rest.iter().skip(call.keys.len()).map(|it| it.to_vec()).collect(),
             });
             Err(no_script())
         })

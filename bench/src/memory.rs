@@ -8,7 +8,6 @@ use limiter_redis::RedisLimiter;
 
 use crate::{
     Bench,
-    capture::Captured,
     classics::{self, Classic},
     fred_client::WITHIN,
     subjects::{self, NAME, WINDOW},
@@ -44,22 +43,28 @@ const FILL_TIME: Duration = WINDOW.saturating_mul(11).checked_div(10).unwrap();
 /// Prints the bytes of a key by each algorithm.
 pub(crate) fn table(bench: &Bench) -> Result<()> {
     println!(
-        "**Memory** of a key by MEMORY USAGE, which includes the key's name and leaves out the entry \
-         for its expiry, some 30 bytes.\n"
+        "**Memory** of a subject's keys by MEMORY USAGE, which includes their names and leaves out the entries \
+         for their expiry, some 30 bytes each.\n"
     );
     let mut table = Table::new(&["state", "bytes", "of these, name"]);
     for (index, row) in rows()?.into_iter().enumerate() {
         let prefix = format!("m{index:02}");
-        let key = match &row.limit {
+        let keys = match &row.limit {
             Limit::Policy(policy) => fill_by_limiter(bench, policy, &row.fill, &prefix),
-            Limit::Classic(classic) => fill_by_script(bench, classic, &row.fill, &prefix),
+            Limit::Classic(classic) => {
+                fill_by_script(bench, classic, &row.fill, &prefix).map(|key| vec![key])
+            }
         };
-        let key = key.with_context(|| row.name.clone())?;
-        let reply = bench.host.command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?;
-        let bytes = reply.strip_prefix(':').and_then(|bytes| bytes.parse::<u64>().ok());
-        let bytes =
-            bytes.with_context(|| format!("{}: MEMORY USAGE {key:?}: {reply:?}", row.name))?;
-        table.row([row.name, bytes.to_string(), key.len().to_string()]);
+        let keys = keys.with_context(|| row.name.clone())?;
+        let (mut all, mut names) = (0, 0);
+        for key in keys {
+            let reply = bench.host.command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?;
+            let bytes = reply.strip_prefix(':').and_then(|bytes| bytes.parse::<u64>().ok());
+            let quoted = || format!("{}: MEMORY USAGE {key:?}: {reply:?}", row.name);
+            all += bytes.with_context(quoted)?;
+            names += key.len();
+        }
+        table.row([row.name, all.to_string(), names.to_string()]);
     }
     table.print();
     Ok(())
@@ -111,11 +116,15 @@ fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Fills a state by a limiter's checks, and returns its key.
-fn fill_by_limiter(bench: &Bench, policy: &Policy, fill: &Fill, prefix: &str) -> Result<String> {
+/// Fills a state by a limiter's checks, and returns its keys.
+fn fill_by_limiter(
+    bench: &Bench,
+    policy: &Policy,
+    fill: &Fill,
+    prefix: &str,
+) -> Result<Vec<String>> {
     let subject = subjects::key(0);
     bench.runtime.block_on(async {
-        let call = Captured::new(bench.runtime.handle(), policy, prefix)?.call(&subject).await?;
         let connection = limiter_redis::connect(&bench.host.url()).await?;
         let limiter = RedisLimiter::builder(connection, policy.clone())
             .prefix(prefix)
@@ -130,7 +139,8 @@ fn fill_by_limiter(bench: &Bench, policy: &Policy, fill: &Fill, prefix: &str) ->
             ensure!(decision.is_admitted(), "check {checks} was refused");
             checks += 1;
         }
-        Ok(String::from_utf8(call.key)?)
+        let keys = limiter.stored_keys(&subject)?.into_iter();
+        Ok(keys.map(String::from_utf8).collect::<Result<_, _>>()?)
     })
 }
 
@@ -147,7 +157,8 @@ fn fill_by_script(bench: &Bench, classic: &Classic, fill: &Fill, prefix: &str) -
             }
         }
         Slots => {
-            let mut calls = Calls::new(&digest, &[key.clone().into_bytes()], &classic.bytes());
+            let mut calls =
+                Calls::new(&digest, &[vec![key.clone().into_bytes()]], &classic.bytes());
             Pipe::connect(bench.host.port())?.run(&mut calls, FILL_TIME, 0)?;
         }
     }

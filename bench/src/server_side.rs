@@ -158,7 +158,7 @@ impl Runner {
         replies: Replies,
     ) -> Result<Self> {
         let key = |number| subjects::stored_key(prefix, &subjects::key(number)).into_bytes();
-        let keys: Vec<_> = (0..traffic.keys()).map(key).collect();
+        let keys: Vec<_> = (0..traffic.keys()).map(|number| vec![key(number)]).collect();
         let calls = Calls::new(&bench.host.load(script.source)?, &keys, &script.bytes());
         Ok(Self::new(script.name, traffic, calls, replies))
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use limiter_redis::ScriptReply;
 
 /// Calls in one write. While the server executes one batch, the next one is in flight.
@@ -36,10 +36,12 @@ pub(crate) struct Outcome {
 }
 
 impl Calls {
-    pub(crate) fn new(digest: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Self {
-        let command = |key: &Vec<u8>| {
-            let mut words: Vec<&[u8]> = vec![b"EVALSHA", digest.as_bytes(), b"1", key];
-            words.extend(arguments.iter().map(Vec::as_slice));
+    /// Returns calls of the script with this digest, one for the keys of each subject.
+    pub(crate) fn new(digest: &str, keys: &[Vec<Vec<u8>>], arguments: &[Vec<u8>]) -> Self {
+        let command = |keys: &Vec<Vec<u8>>| {
+            let number = keys.len().to_string();
+            let mut words: Vec<&[u8]> = vec![b"EVALSHA", digest.as_bytes(), number.as_bytes()];
+            words.extend(keys.iter().chain(arguments).map(Vec::as_slice));
             encode(&words)
         };
         Self { commands: keys.iter().map(command).collect(), next: 0 }
@@ -104,8 +106,9 @@ impl Pipe {
                 let replies: Result<_> = (0..rest.parse()?).map(|_| self.reply()).collect();
                 Ok(ScriptReply::Array(replies?))
             }
+            "$" if rest == "-1" => Ok(ScriptReply::Nil),
             "$" => {
-                let length: usize = rest.parse().context("a null reply")?;
+                let length: usize = rest.parse()?;
                 let mut text = vec![0; length + 2];
                 self.replies.read_exact(&mut text)?;
                 text.truncate(length);

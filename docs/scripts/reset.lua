@@ -1,6 +1,6 @@
 -- Script  reset: makes a subject fresh.
 --
--- KEYS    the key
--- Reply   1 if the key existed, else 0
+-- KEYS    the keys of the subject's limits, and those of the latest ends of their leases
+-- Reply   how many existed
 -- Costs   DEL
-return redis.call('DEL', KEYS[1])
+return redis.call('DEL', unpack(KEYS))

@@ -173,7 +173,7 @@ async fn contender(job: &Job) -> Result<Contender> {
     let limiter = RedisLimiter::builder(connect(&job.url).await?, policy);
     let limiter = limiter.deadline(Duration::from_secs(1));
     let limiter = match job.contender.as_str() {
-        "leases" => limiter.lease(Duration::from_millis(250)),
+        "leases" => limiter.lease(true),
         "calls" => limiter,
         other => bail!("unknown contender {other:?}"),
     };

@@ -90,7 +90,7 @@ fn measure(rounds: usize, seconds: u64) -> Result<String> {
     let mut text = format!(
         "Printed by `cargo xtask bench fleet`.\nDate: {}\nMachine: {}, {} processors, which the server and \
          all processes share.\n\n**Fleet.** {PROCESSES} processes with one connection each, {KEYS} keys with a burst \
-         of one second, leases of 250 ms at most, for {seconds} s: the median of {rounds} rounds, and all of them. \
+         of one second, leases of 250 ms, for {seconds} s: the median of {rounds} rounds, and all of them. \
          A call is an `EVALSHA`, which may be a batch. Of the limit: what was admitted, of the burst and the rate of \
          all keys over that time.\n\n| processes | admitted, 1,000/s | calls an admission | calls a decision | of the \
          limit |\n| --- | --- | --- | --- | --- |\n",

@@ -20,7 +20,7 @@ pub(crate) fn report(server: &Server, rounds: usize) -> Result<String> {
     let limiter = runtime.block_on(async {
         let client = connect(&server.url()).await?;
         let builder = RedisLimiter::builder(client, Policy::gcra("single", quota));
-        builder.lease(std::time::Duration::from_secs(1)).build()
+        builder.lease(true).build()
     })?;
     let cases: [(&str, &[&str]); 3] = [
         ("one thread", &["tenant-1"]),

@@ -64,9 +64,8 @@ pub trait Limiter: Send + Sync {
     ///
     /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
     /// charged, GCRA promises nothing for later until the own quota has charged the key, and windows promise
-    /// nothing while a window of another length counts: what does not fit now is refused. Through Redis that
-    /// holds for aligned windows alone. With `within` zero, this is
-    /// [`check_n`](Self::check_n) with a receipt.
+    /// nothing while a window of another length counts: what does not fit now is refused. With `within` zero,
+    /// this is [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
@@ -78,8 +77,7 @@ pub trait Limiter: Send + Sync {
     /// - Before the moment of a reservation for later, it comes back whole, in all limits, or not at all: if
     ///   [`keep`](Receipt::keep) left a part, or something is reserved behind it, nothing comes back.
     /// - Nothing comes back of another limiter's receipt, or if the clock has stepped back to before the
-    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's; in windows
-    ///   through Redis, while it is that of a quota with another window.
+    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's.
     /// - In memory, nothing comes back of charges from before a step back of the clock by which the debt of
     ///   some key became longer than its quota allows: a full debt then replaces that of the key, and
     ///   counts for what was charged before.

@@ -3,10 +3,10 @@
 use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use limiter_core::Policy;
+use limiter_core::{Key, Limit, Policy};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
 
-use crate::{Failure, tls};
+use crate::{Failure, subject::StoredKey, tls};
 
 /// Checks a Redis or Valkey server that keeps rate limits, and explains, ranks and resets their states.
 #[derive(Debug, Parser)]
@@ -114,8 +114,8 @@ pub(crate) struct PolicyOf {
     /// The name of the policy that the limiter was built with, which is not that of a tier
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// A limit of the policy, such as "100/min" or "5/min by sliding-log". Repeat it for several limits, each
-    /// with its name, such as "hourly=100/h"
+    /// The policy's limit, such as "100/min" or "5/min by sliding-log". Repeat it for several limits, each with
+    /// its name, such as "hourly=100/h"
     #[arg(long, value_name = "[NAME=]LIMIT")]
     quota: Vec<String>,
 }
@@ -155,17 +155,23 @@ impl Server {
         Ok(connect_with(url, &options).await?)
     }
 
-    /// Returns a limiter of the policy, which builds its keys.
-    pub(crate) fn limiter(
+    /// Returns the stored keys of a subject up to the policy's name, which all of them have in common.
+    pub(crate) fn key_begin<'a>(
         &self,
         connection: &Connection,
-        policy: Policy,
-    ) -> Result<RedisLimiter, Failure> {
+        policy: &str,
+        subject: impl Into<Key<'a>>,
+    ) -> Result<Vec<u8>, Failure> {
+        // Any quota will do.
+        let policy = Policy::parse(policy, "1/s")?;
         let builder = RedisLimiter::builder(connection.clone(), policy).prefix(&self.prefix);
-        Ok(match self.key_secret()? {
+        let limiter = match self.key_secret()? {
             Some(secret) => builder.key_secret(secret).build()?,
             None => builder.build()?,
-        })
+        };
+        let mut key = limiter.stored_keys(subject)?.swap_remove(0);
+        key.truncate(key.iter().rposition(|byte| *byte == b':').unwrap_or(0));
+        Ok(key)
     }
 
     pub(crate) fn has_key_secret(&self) -> Result<bool, Failure> {
@@ -188,26 +194,37 @@ impl PolicyOf {
         !self.quota.is_empty()
     }
 
-    /// Returns the policy of this name with the limits that are given, if any.
-    pub(crate) fn with_quotas(&self, name: &str) -> Result<Option<Policy>, Failure> {
-        Ok(Some(match self.quota.as_slice() {
-            [] => return Ok(None),
-            [quota] => Policy::parse(name, quota)?,
-            quotas => {
-                let limits = quotas.iter().map(|quota| named(quota));
-                Policy::all_of(name, limits.collect::<Result<Vec<_>, _>>()?)?
-            }
-        }))
+    /// Returns the limits of the policy of this name that are given, if any, each with its name unless it is
+    /// the only one or has the policy's name, as in keys.
+    pub(crate) fn limits(&self, policy: &str) -> Result<Vec<(Option<String>, Limit)>, Failure> {
+        if !self.has_quotas() {
+            return Ok(Vec::new());
+        }
+        let limits = self.quota.iter().map(|quota| match quota.split_once('=') {
+            Some((name, limit)) => Ok(Policy::parse(name, limit)?),
+            None if self.is_any() => Ok(Policy::parse(policy, quota)?),
+            None => Err(Failure::Usage(format!(
+                "invalid --quota {quota:?}: it has no name, and the keys of several limits contain their \
+                 names; give its name, such as --quota \"hourly={quota}\""
+            ))),
+        });
+        let limits = Policy::all_of(policy, limits.collect::<Result<Vec<_>, _>>()?)?;
+        let limits = limits.limits().iter().map(|limit| {
+            let name = Some(limit.name()).filter(|name| *name != policy);
+            (name.map(str::to_owned), limit.clone())
+        });
+        Ok(limits.collect())
     }
-}
 
-/// Returns a policy of one of several limits, whose name is the place of its state.
-fn named(quota: &str) -> Result<Policy, Failure> {
-    let Some((name, limit)) = quota.split_once('=') else {
-        return Err(Failure::Usage(format!(
-            "invalid --quota {quota:?}: it has no name, and states of several limits are in the order of \
-             their names; give its name, such as --quota \"hourly={quota}\""
-        )));
-    };
-    Ok(Policy::parse(name, limit)?)
+    /// Returns the limit that is given for a key.
+    pub(crate) fn limit_of(&self, key: &StoredKey) -> Result<Option<Limit>, Failure> {
+        let mut limits = self.limits(&key.policy)?.into_iter();
+        let found = limits.find(|(name, _)| self.is_any() || *name == key.limit);
+        Ok(found.map(|(_, limit)| limit))
+    }
+
+    /// Returns whether one limit is given, without a name.
+    fn is_any(&self) -> bool {
+        matches!(self.quota.as_slice(), [quota] if !quota.contains('='))
+    }
 }

@@ -1,20 +1,35 @@
 //! `explain`: what is stored at a key, and what it means.
 
-use limiter_core::Policy;
-use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply, state::UnknownFamily};
+use std::time::Duration;
+
+use limiter_core::Limit;
+use limiter_redis::{
+    Connection, ScriptCall, ScriptClient as _, ScriptReply,
+    state::{Family, LEASES, UnknownFamily, parse_leases},
+};
 use serde_json::{Value as Json, json};
 
 use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
     read::{READ, Stored, WITHIN, invalid, time},
-    state::{Field, State, decode},
+    state::{Field, State, Value, decode, span_of},
     target::{self, Found, REPLACED, Targets},
     words,
 };
 
 /// Reads one key.
-const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1]) }";
+const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], ARGV[1], ARGV[2]) }";
+
+/// What was read of a limit.
+struct Explained {
+    found: Found,
+    /// The server's time, in microseconds.
+    now: u64,
+    stored: Stored,
+    /// What is stored beside a key of GCRA.
+    leases: Option<Stored>,
+}
 
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
@@ -22,15 +37,20 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         target::find(server, &connection, target).await?;
     let mut read = Vec::new();
     for found in keys {
-        let call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![found.key.clone()]);
-        let reply = connection.run(&call, WITHIN).await?;
-        let (now, stored) = read_of(&reply).ok_or_else(|| invalid(&reply))?;
-        read.push((found, stored, now));
+        let (now, stored) = read_key(&connection, found.key.clone(), found.limit.as_ref()).await?;
+        // In a cluster, a call of two keys fails while their slot is migrated.
+        let leases = match found.parts.family() {
+            Ok(Family::Gcra) => {
+                let key = [&found.key, LEASES.as_bytes()].concat();
+                Some(read_key(&connection, key, None).await?.1).filter(Stored::exists)
+            }
+            _ => None,
+        };
+        read.push(Explained { found, now, stored, leases });
     }
     // Of the address and the network of an IPv6 client, only one may be stored.
-    let is_found = read.iter().any(|(_, stored, _)| stored.exists());
-    if is_found {
-        read.retain(|(_, stored, _)| stored.exists());
+    if read.iter().any(Explained::exists) {
+        read.retain(Explained::exists);
     } else if may_be_replaced {
         let text = format!("PROBLEM: {REPLACED}");
         return Ok(Outcome {
@@ -39,8 +59,7 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
             has_problem: true,
         });
     }
-    let explained: Vec<_> =
-        read.iter().map(|(found, stored, now)| explained(found, stored, *now)).collect();
+    let explained: Vec<_> = read.iter().map(Explained::outcome).collect();
     let mut texts: Vec<_> = explained.iter().map(|key| key.text.as_str()).collect();
     let nothing = format!("No key begins with {}\n\n{NOTHING_STORED}", searched.join(" or "));
     if texts.is_empty() {
@@ -55,58 +74,108 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     Ok(Outcome { text, json: json!({ "keys": json }), has_problem })
 }
 
-/// Returns the server's time, and what is stored at a key.
-fn read_of(reply: &ScriptReply) -> Option<(u64, Stored)> {
-    let ScriptReply::Array(items) = reply else { return None };
-    let [seconds, micros, stored] = items.as_slice() else { return None };
-    time(seconds, micros).zip(Stored::of(stored))
+/// Returns the server's time, and what is stored at a key. The entries of a list are read as a limit counts them.
+async fn read_key(
+    connection: &Connection,
+    key: Vec<u8>,
+    limit: Option<&Limit>,
+) -> Result<(u64, Stored), Failure> {
+    let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![key]);
+    if let Some((slot, span)) = limit.and_then(span_of) {
+        call.arguments = [slot, span].map(|time| i64::try_from(time).unwrap_or(i64::MAX)).into();
+    }
+    let reply = connection.run(&call, WITHIN).await?;
+    let read = || {
+        let ScriptReply::Array(items) = &reply else { return None };
+        let [seconds, micros, stored] = items.as_slice() else { return None };
+        time(seconds, micros).zip(Stored::of(stored))
+    };
+    Ok(read().ok_or_else(|| invalid(&reply))?)
 }
 
-fn explained(found: &Found, stored: &Stored, now: u64) -> Outcome {
-    let Found { key, parts, policy } = found;
-    let exists = stored.exists();
-    let (states, problem) = match parts.families() {
-        Err(why) => (Vec::new(), Some(undecodable(why))),
-        Ok(_) if !exists => (Vec::new(), None),
-        Ok(families) if !stored.is_of(&families) => (Vec::new(), Some(WRONG_TYPE)),
-        Ok(families) => {
-            let states = decode(&families, &stored.value, now);
-            (states, stored.expires_in.is_none().then_some(NO_EXPIRY))
-        }
-    };
-    let has_problem = problem.is_some() || states.iter().any(|state| state.problem.is_some());
+impl Explained {
+    fn exists(&self) -> bool {
+        self.stored.exists() || self.leases.is_some()
+    }
 
-    let key = words::text(key);
-    let mut text = format!("{key}\n");
-    let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
-    line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
-    line("policy", &parts.name);
-    line("algorithm", &parts.algorithms());
-    if let Some(expires_in) = stored.expires_in {
-        line("expires", &format!("in {}", words::time(expires_in)));
+    /// Returns the state, and what is wrong with the key.
+    fn state(&self) -> (Option<State>, Option<&'static str>) {
+        let Self { found, now, stored, .. } = self;
+        match found.parts.family() {
+            Err(why) => (None, Some(undecodable(why))),
+            Ok(_) if !stored.exists() => (None, None),
+            Ok(family) if !stored.is_of(family) => (None, Some(WRONG_TYPE)),
+            Ok(family) => {
+                let state = decode(family, &stored.value, found.limit.as_ref(), *now);
+                (Some(state), stored.expires_in.is_none().then_some(NO_EXPIRY))
+            }
+        }
     }
-    if !exists {
-        text += &format!("\n{NOTHING_STORED}");
+
+    /// Returns how long the latest lease lasts, and what is wrong with the key of the leases.
+    fn leases(&self) -> (Option<Duration>, Option<&'static str>) {
+        let Some(leases) = &self.leases else { return (None, None) };
+        let end = match &leases.value {
+            Value::Text(text) => parse_leases(text),
+            _ => None,
+        };
+        let problem = if end.is_none() {
+            Some(NO_LEASES)
+        } else {
+            leases.expires_in.is_none().then_some(LEASES_WITHOUT_EXPIRY)
+        };
+        (end.map(|end| Duration::from_micros(end.saturating_sub(self.now))), problem)
     }
-    for (index, state) in states.iter().enumerate() {
-        text += &format!("\n{}", words_of(state, limit_of(policy.as_ref(), index)));
+
+    fn outcome(&self) -> Outcome {
+        let Found { key, parts, limit } = &self.found;
+        let (exists, expires_in) = (self.stored.exists(), self.stored.expires_in);
+        let permits = limit.as_ref().map(|limit| limit.quota().burst());
+        let ((state, problem), (leases_end, problem_of_leases)) = (self.state(), self.leases());
+        let problems = [problem, problem_of_leases].into_iter().flatten();
+        let problem = problems.clone().collect::<Vec<_>>().join(" ");
+
+        let key = words::text(key);
+        let mut text = format!("{key}\n");
+        let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
+        line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
+        line("policy", &parts.policy);
+        if let Some(limit) = &parts.limit {
+            line("limit", limit);
+        }
+        line("algorithm", parts.algorithm());
+        if let Some(expires_in) = expires_in {
+            line("expires", &format!("in {}", words::time(expires_in)));
+        }
+        match leases_end {
+            Some(Duration::ZERO) => line("leases", "all have ended"),
+            Some(end) => line("leases", &format!("the latest ends in {}", words::time(end))),
+            None => {}
+        }
+        if !exists {
+            text += &format!("\n{NOTHING_STORED}");
+        }
+        if let Some(state) = &state {
+            text += &format!("\n{}", words_of(parts.algorithm(), state, permits));
+        }
+        for problem in problems {
+            text += &format!("\nPROBLEM: {problem}\n");
+        }
+        let json = json!({
+            "key": key,
+            "subject": parts.subject.json(),
+            "policy": parts.policy,
+            "limit": parts.limit,
+            "algorithm": parts.algorithm(),
+            "exists": exists,
+            "expires_in_ms": expires_in.map(millis),
+            "leases_end_in_ms": leases_end.map(millis),
+            "state": state.as_ref().map(|state| json_of(state, permits)),
+            "problem": Some(&problem).filter(|problem| !problem.is_empty()),
+        });
+        let has_problem = !problem.is_empty() || state.is_some_and(|it| it.problem.is_some());
+        Outcome { text, json, has_problem }
     }
-    if let Some(problem) = &problem {
-        text += &format!("\nPROBLEM: {problem}\n");
-    }
-    let limits = states.iter().enumerate();
-    let limits = limits.map(|(index, state)| json_of(state, limit_of(policy.as_ref(), index)));
-    let json = json!({
-        "key": key,
-        "subject": parts.subject.json(),
-        "policy": parts.name,
-        "algorithms": parts.algorithms(),
-        "exists": exists,
-        "expires_in_ms": stored.expires_in.map(millis),
-        "limits": limits.collect::<Vec<_>>(),
-        "problem": problem,
-    });
-    Outcome { text, json, has_problem }
 }
 
 const NOTHING_STORED: &str = "Nothing is stored: the subject is fresh. If it should not be, check the \
@@ -114,8 +183,16 @@ const NOTHING_STORED: &str = "Nothing is stored: the subject is fresh. If it sho
                               algorithm. IPv6 clients are stored as their network: if that \
                               is not a /64, give it, such as 2001:db8:1::/56.\n";
 
-const NO_EXPIRY: &str = "The key has no expiry. The next check or peek of the subject sets one. If the \
-                         subject is not in use any more, reset it.";
+const NO_EXPIRY: &str = "The key has no expiry. Only PERSIST, RESTORE or another program can cause this. The next \
+                         admission of the subject sets one; refusals and peeks don't. If the subject is not in \
+                         use any more, reset it.";
+
+const LEASES_WITHOUT_EXPIRY: &str = "The key of its leases has no expiry. Only PERSIST, RESTORE or another program \
+                                     can cause this. The next lease sets one. If the subject is not in use any \
+                                     more, reset it.";
+
+const NO_LEASES: &str = "The key of its leases has a value that no limiter writes. Find out which program wrote it, \
+                         then reset the subject.";
 
 const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject \
                           fail with WRONGTYPE. Find out which program wrote it, then reset the subject.";
@@ -137,21 +214,17 @@ const fn undecodable(why: UnknownFamily) -> &'static str {
     }
 }
 
-/// Returns how many permits a limit admits at once.
-pub(crate) fn limit_of(policy: Option<&Policy>, index: usize) -> Option<u64> {
-    Some(policy?.limits().get(index)?.quota().burst())
-}
-
-fn words_of(state: &State, limit: Option<u64>) -> String {
-    let State { family, text, fields, used, fresh_in, problem } = state;
+fn words_of(algorithm: &str, state: &State, limit: Option<u64>) -> String {
+    let State { text, fields, used, is_exact, fresh_in, problem } = state;
     if let Some(problem) = problem {
-        return format!("{family}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
+        return format!("{algorithm}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
     }
-    let mut out = format!("{family}: ");
+    let (most, least) = if *is_exact { ("", "") } else { ("at most ", "at least ") };
+    let mut out = format!("{algorithm}: {most}");
     match limit {
         Some(limit) => {
             let left = limit.saturating_sub(*used);
-            out += &format!("{used} of {} in use, and {left} left", words::permits(limit));
+            out += &format!("{used} of {} in use, and {least}{left} left", words::permits(limit));
         }
         None => out += &format!("{} in use", words::permits(*used)),
     }
@@ -175,9 +248,9 @@ fn json_of(state: &State, limit: Option<u64>) -> Json {
         .iter()
         .map(|field| json!({ "name": field.name, "value": field.value, "meaning": field.meaning }));
     json!({
-        "algorithm": state.family,
         "permits_in_use": state.used,
-        "limit": limit,
+        "is_exact": state.is_exact,
+        "permits": limit,
         "fresh_in_ms": millis(state.fresh_in),
         "stored": state.text,
         "fields": fields.collect::<Vec<_>>(),
@@ -186,6 +259,6 @@ fn json_of(state: &State, limit: Option<u64>) -> Json {
 }
 
 /// Returns a time in milliseconds, rounded up.
-pub(crate) fn millis(time: std::time::Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }

@@ -4,43 +4,75 @@ use std::time::Duration;
 
 use limiter_redis::{CallError, Fault, ScriptReply, state::Family};
 
-use crate::state::Value;
+use crate::state::{Elements, Value};
 
 /// How long one command may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
-/// Defines `read(key)`, which returns the type, the milliseconds until a key expires, and its value: of a
-/// list the first element, and the oldest entry that counts, found in as many steps as the length has bits.
+/// Defines `read(key, slot, span)`, which returns the type, the milliseconds until a key expires, and its
+/// value. Of a list that is the first element; the permits of the entries that have ended; the oldest other
+/// entry, empty if that is the first element; and 1, or 0 if not all entries that have ended were read.
+///
+/// Entries have ended if no quota of the list counts them, and with a slot and a span, if a quota with these
+/// does not count them. They are read from the oldest on, at most 10,000 in a script.
 pub(crate) const READ: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local unread = 10000
 
-local function oldest(key, head)
-  local slot, span = string.match(head, '^%d+ %d+ %d+ (%d+) (%d+) %d+$')
-  local low, high, found = 1, redis.call('LLEN', key), nil
-  while slot and low < high do
-    local middle = math.floor((low + high) / 2)
-    local entry = redis.call('LINDEX', key, middle)
-    local at = string.match(entry, '^(%d+) %d+ %d+$')
-    if not at then
-      return entry
-    elseif at - at % slot + span > now then
-      high, found = middle, entry
-    else
-      low = middle + 1
-    end
+-- Returns when the entries of a list stop counting that were taken at a moment.
+local function ends_by(head, own_slot, own_span)
+  local at, slot, span = string.match(head, '^(%d+) %d+ %d+ %d+ (%d+) (%d+) %d+$')
+  local writers = {}
+  if at then
+    writers[1] = { slot, span, at + 0 }
   end
-  return found
+  for slot, span, newest in string.gmatch(head, ', (%d+) (%d+) %d+ (%d+)') do
+    writers[#writers + 1] = { slot, span, newest + 0 }
+  end
+  return function(at)
+    local ends = 0
+    for _, writer in ipairs(writers) do
+      local at = math.min(at, writer[3])
+      ends = math.max(ends, at - at % writer[1] + writer[2])
+    end
+    return own_slot and math.min(ends, at - at % own_slot + own_span) or ends
+  end
 end
 
-local function read(key)
+-- Returns the permits of the entries that have ended, the oldest other entry, and whether all were read.
+local function ended(key, head, slot, span)
+  local end_of, newest = ends_by(head, slot, span), string.match(head, '^%d+')
+  local sum, from = 0, 1
+  if not newest or end_of(newest + 0) <= now then
+    return 0, '', 1
+  end
+  while unread > 0 do
+    local page = redis.call('LRANGE', key, from, from + 99)
+    for _, element in ipairs(page) do
+      local at, count = string.match(element, '^(%d+) (%d+)$')
+      if not at or end_of(at + 0) > now then
+        return sum, element, 1
+      end
+      sum = sum + count
+    end
+    if #page < 100 then
+      return sum, '', 1
+    end
+    from, unread = from + 100, unread - 100
+  end
+  return sum, '', 0
+end
+
+local function read(key, slot, span)
   local kind = redis.call('TYPE', key).ok
   local read = { kind, redis.call('PTTL', key) }
   if kind == 'string' then
     read[3] = redis.call('GET', key)
   elseif kind == 'list' then
-    read[3] = redis.call('LINDEX', key, 0)
-    read[4] = oldest(key, read[3])
+    local head = redis.call('LINDEX', key, 0)
+    local sum, oldest, is_whole = ended(key, head, slot, span)
+    read[3], read[4], read[5], read[6] = head, math.min(sum, 2 ^ 53), oldest, is_whole
   end
   return read
 end
@@ -65,10 +97,18 @@ impl Stored {
         else {
             return None;
         };
-        let texts = value.iter().map(text).collect::<Option<Vec<_>>>()?;
-        let value = match texts.as_slice() {
-            [value] if kind == "string" => Value::Text(value.clone()),
-            _ => Value::List(texts),
+        let value = match value {
+            [] => Value::Other,
+            [value] => Value::Text(text(value)?),
+            [head, ScriptReply::Integer(ended), oldest, ScriptReply::Integer(is_whole)] => {
+                Value::List(Elements {
+                    head: text(head)?,
+                    ended: u64::try_from(*ended).ok()?,
+                    oldest: text(oldest).filter(|oldest| !oldest.is_empty()),
+                    is_whole: *is_whole == 1,
+                })
+            }
+            _ => return None,
         };
         let expires_in = u64::try_from(*expires_in).ok().map(Duration::from_millis);
         Some(Self { kind: kind.clone(), expires_in, value })
@@ -78,10 +118,9 @@ impl Stored {
         self.kind != "none"
     }
 
-    /// Returns whether the value has the type that algorithms store.
-    pub(crate) fn is_of(&self, families: &[Family]) -> bool {
-        let is_list = matches!(families, [family] if family.is_list());
-        self.kind == if is_list { "list" } else { "string" }
+    /// Returns whether the value has the type that the family's algorithms store.
+    pub(crate) fn is_of(&self, family: Family) -> bool {
+        self.kind == if family.is_list() { "list" } else { "string" }
     }
 }
 

@@ -9,7 +9,6 @@ mod server;
 
 use std::process;
 
-use limiter_core::Policy;
 use serde_json::json;
 
 use self::findings::Findings;
@@ -23,8 +22,8 @@ use crate::{Failure, Outcome, arguments::Server, top};
 pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     // Checks the prefix, too.
-    let limiter = server.limiter(&connection, Policy::parse("doctor", "1/s")?)?;
-    let pattern = top::pattern_of(&limiter.stored_key("x")?, false, false);
+    let key = server.key_begin(&connection, "doctor", format!("doctor-{}", process::id()))?;
+    let pattern = top::pattern(server, &connection, None, &[])?;
     let mut findings = Findings::default();
     let servers = connection.servers();
     if servers.is_empty() {
@@ -38,7 +37,6 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     }
     if is_reachable {
         clocks::examine(&servers, &mut findings).await;
-        let key = limiter.stored_key(format!("doctor-{}", process::id()))?;
         let mut can_check = true;
         for server in &servers {
             let key = String::from_utf8_lossy(&key);

@@ -1,6 +1,9 @@
 //! `reset`: makes a subject fresh.
 
-use limiter_redis::{ScriptCall, ScriptClient as _, ScriptReply};
+use limiter_redis::{
+    ScriptCall, ScriptClient as _, ScriptReply,
+    state::{Family, LEASES},
+};
 use serde_json::json;
 
 use crate::{
@@ -18,13 +21,19 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     let Targets { keys, searched, note, may_be_replaced } =
         target::find(server, &connection, target).await?;
     let (mut deleted, mut missing) = (Vec::new(), Vec::new());
-    for Found { key, .. } in keys {
-        let shown = words::text(&key);
-        let reply = connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await?;
-        match reply {
-            ScriptReply::Integer(0) => missing.push(shown),
-            ScriptReply::Integer(_) => deleted.push(shown),
-            reply => return Err(invalid(&reply).into()),
+    for Found { key, parts, .. } in keys {
+        // In a cluster, a call of two keys fails while their slot is migrated.
+        let beside =
+            (parts.family() == Ok(Family::Gcra)).then(|| [&key, LEASES.as_bytes()].concat());
+        let is_of_leases = [false, true];
+        for (key, is_of_leases) in [Some(key), beside].into_iter().flatten().zip(is_of_leases) {
+            let shown = words::text(&key);
+            match connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await? {
+                ScriptReply::Integer(0) if is_of_leases => {}
+                ScriptReply::Integer(0) => missing.push(shown),
+                ScriptReply::Integer(_) => deleted.push(shown),
+                reply => return Err(invalid(&reply).into()),
+            }
         }
     }
     let result = if !deleted.is_empty() {

@@ -3,24 +3,28 @@
 //! `limiter_redis::state` decodes the forms. Here are only the words.
 
 mod ledger;
+mod windows;
 
-use std::{iter::repeat, time::Duration};
+use std::time::Duration;
 
-use limiter_redis::state::{Family, Gcra, Log, State as Stored, Window};
+use limiter_core::Limit;
+use limiter_redis::state::{Family, Gcra, State as Stored};
 
-use crate::words::{permits, time};
+use crate::words::time;
 
-/// What one limit of a policy has stored at a key.
+pub(crate) use ledger::span_of;
+
+/// What a limit has stored at a key.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The name of its family, without a version.
-    pub(crate) family: &'static str,
     /// The value as it is stored; of a list, its first element.
     pub(crate) text: String,
     /// The numbers in it. Empty if the value is not a state.
     pub(crate) fields: Vec<Field>,
-    /// How many permits count now.
+    /// How many permits count now, or the most that may if `is_exact` is false.
     pub(crate) used: u64,
+    /// Whether all entries of a list were read that have ended.
+    pub(crate) is_exact: bool,
     /// The time until no permit counts.
     pub(crate) fresh_in: Duration,
     /// What is wrong with the value, and what happens next.
@@ -39,8 +43,22 @@ pub(crate) struct Field {
 #[derive(Debug)]
 pub(crate) enum Value {
     Text(String),
-    /// Of a list the first element, and the oldest entry that counts, if that is another one.
-    List(Vec<String>),
+    List(Elements),
+    /// Of another type, or none.
+    Other,
+}
+
+/// What was read of a list.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    /// The first element.
+    pub(crate) head: String,
+    /// The permits of the entries that have ended.
+    pub(crate) ended: u64,
+    /// The oldest entry that has not ended, if that is another one than the first element.
+    pub(crate) oldest: Option<String>,
+    /// Whether all entries were read that have ended.
+    pub(crate) is_whole: bool,
 }
 
 const NOT_A_STATE: &str = "No limiter writes this value. The next check counts it as used up, for one \
@@ -50,66 +68,47 @@ const TOO_FAR: &str = "The time in it is further ahead than its quota allows: th
                        set back, or another program wrote it. The next check replaces it by a full \
                        debt.";
 
-/// Returns the states of a key of these families, at the server's time `now` in microseconds.
-pub(crate) fn decode(families: &[Family], value: &Value, now: u64) -> Vec<State> {
-    match (value, families) {
-        (Value::List(elements), [family]) => {
-            let text = elements.first().map_or("", String::as_str);
-            let log = Log::parse(elements.iter().map(String::as_str)).map(Stored::Log);
-            vec![State::decoded(*family, text, log, now)]
+/// Returns the state of a key of this family, as a limit counts it, at the server's time `now` in microseconds.
+pub(crate) fn decode(family: Family, value: &Value, limit: Option<&Limit>, now: u64) -> State {
+    let limit = limit.filter(|limit| Family::of(limit.algorithm()) == family);
+    let (text, state) = match value {
+        Value::List(list) => {
+            let state = if family.is_list() { ledger::of(list, limit, now) } else { None };
+            (list.head.as_str(), state)
         }
-        (Value::Text(text), [family]) => {
-            vec![State::decoded(*family, text, Stored::parse(*family, text), now)]
+        Value::Text(text) => {
+            let state = Stored::parse(family, text).map(|stored| match stored {
+                Stored::Gcra(stored) => gcra(&stored, text, now),
+                Stored::Windows(stored) => windows::of(&stored, limit, now),
+            });
+            (text.as_str(), state)
         }
-        (Value::Text(text), families) => {
-            let stored = Stored::parse_several(families, text);
-            let stored = stored.unwrap_or_else(|| vec![None; families.len()]);
-            let states = families.iter().zip(text.split(", ").chain(repeat(""))).zip(stored);
-            states
-                .map(|((family, text), stored)| State::decoded(*family, text, stored, now))
-                .collect()
-        }
-        (Value::List(_), families) => {
-            families.iter().map(|family| State::decoded(*family, "", None, now)).collect()
+        Value::Other => ("", None),
+    };
+    let state = state.unwrap_or_else(|| {
+        let state = State::of(0, 0, true, Vec::new());
+        State { problem: Some(NOT_A_STATE.to_owned()), ..state }
+    });
+    State { text: text.to_owned(), ..state }
+}
+
+impl State {
+    /// Returns the state of permits in use, which are none once it is fresh.
+    fn of(used: u64, fresh_in: u64, is_possible: bool, fields: Vec<Field>) -> Self {
+        Self {
+            text: String::new(),
+            fields,
+            used: if fresh_in > 0 { used } else { 0 },
+            is_exact: true,
+            fresh_in: Duration::from_micros(fresh_in),
+            problem: (!is_possible).then(|| TOO_FAR.to_owned()),
         }
     }
 }
 
-impl State {
-    fn decoded(family: Family, text: &str, stored: Option<Stored>, now: u64) -> Self {
-        let state = match stored {
-            None => Self { problem: Some(NOT_A_STATE.to_owned()), ..Self::fresh() },
-            Some(Stored::Fresh) => Self::fresh(),
-            Some(Stored::Gcra(stored)) => gcra(&stored, text, now),
-            Some(Stored::Window(stored)) => match stored.previous {
-                None => window(&stored, text, now),
-                Some(previous) => counter(&stored, previous, text, now),
-            },
-            Some(Stored::Log(stored)) => ledger::of(&stored, text, now),
-        };
-        Self { family: family.name(), text: text.to_owned(), ..state }
-    }
-
-    const fn fresh() -> Self {
-        Self {
-            family: "",
-            text: String::new(),
-            fields: Vec::new(),
-            used: 0,
-            fresh_in: Duration::ZERO,
-            problem: None,
-        }
-    }
-
-    /// Returns the state of permits in use, which are none once it is fresh.
-    fn of(used: u64, fresh_in: u64, is_possible: bool, fields: Vec<Field>) -> Self {
-        Self {
-            used: if fresh_in > 0 { used } else { 0 },
-            fresh_in: Duration::from_micros(fresh_in),
-            problem: (!is_possible).then(|| TOO_FAR.to_owned()),
-            fields,
-            ..Self::fresh()
-        }
+impl Field {
+    fn of(name: &'static str, value: u64, meaning: String) -> Self {
+        Self { name, value: value.to_string(), meaning }
     }
 }
 
@@ -131,62 +130,9 @@ fn gcra(state: &Gcra, text: &str, now: u64) -> State {
     State::of(used, micros(debt), debt <= reach.into(), fields)
 }
 
-fn window(state: &Window, text: &str, now: u64) -> State {
-    let Window { end, length, reach, count, .. } = *state;
-    let begin = end.saturating_sub(length);
-    let what = if begin > now {
-        "the end of a window that has not begun"
-    } else {
-        "the end of the window"
-    };
-    let fields = vec![
-        field(text, 0, "end", when(what, end, now)),
-        field(text, 1, "window", format!("a window takes {}", micros_of(length))),
-        field(text, 2, "reach", format!("the end is at most {} ahead", micros_of(reach))),
-        field(
-            text,
-            3,
-            "count",
-            format!("{} taken in the window, or held in leases", permits(count)),
-        ),
-    ];
-    let fresh_at = if count > 0 { end } else { begin };
-    State::of(count, fresh_at.saturating_sub(now), end.saturating_sub(now) <= reach, fields)
-}
-
-fn counter(state: &Window, previous: u64, text: &str, now: u64) -> State {
-    let Window { end, length, reach, count, .. } = *state;
-    let fields = vec![
-        field(text, 0, "end", when("the end of the current window", end, now)),
-        field(text, 1, "window", format!("a window takes {}", micros_of(length))),
-        field(text, 2, "reach", format!("the end is at most {} ahead", micros_of(reach))),
-        field(
-            text,
-            3,
-            "current",
-            format!("{} taken in the current window, or held in leases", permits(count)),
-        ),
-        field(text, 4, "previous", format!("{} taken in the window before", permits(previous))),
-    ];
-    let is_possible = end.saturating_sub(now) <= reach;
-    // Once the current window is over, it is the previous one of a window without permits.
-    let (end, current, previous) =
-        if end <= now { (end.saturating_add(length), 0, count) } else { (end, count, previous) };
-    let left = u128::from(end.saturating_sub(now).min(length));
-    let faded = (u128::from(previous) * left).div_ceil(u128::from(length));
-    let used = current.saturating_add(u64::try_from(faded).unwrap_or(u64::MAX));
-    let fresh_at = match (current, previous) {
-        (0, 0) => end.saturating_sub(length),
-        (0, _) => end,
-        _ => end.saturating_add(length),
-    };
-    State::of(used, fresh_at.saturating_sub(now), is_possible, fields)
-}
-
 /// Returns the field of a word of a state.
 fn field(text: &str, index: usize, name: &'static str, meaning: String) -> Field {
-    let head = text.split(';').next().unwrap_or_default();
-    let value = head.split(' ').nth(index).unwrap_or_default().to_owned();
+    let value = text.split(' ').nth(index).unwrap_or_default().to_owned();
     Field { name, value, meaning }
 }
 
@@ -205,23 +151,30 @@ fn micros_of(micros: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use limiter_core::Policy;
+
     use super::*;
 
     const NOW: u64 = 1_700_000_000_000_000;
 
-    fn all(families: &str, value: &Value) -> Vec<State> {
-        let families: Vec<_> =
-            families.split('+').map(|family| Family::parse(family).unwrap()).collect();
-        decode(&families, value, NOW)
+    fn of(family: &str, value: &Value, limit: Option<&str>) -> State {
+        let policy = limit.map(|limit| Policy::parse("api", limit).unwrap());
+        let limit = policy.as_ref().map(|policy| &policy.limits()[0]);
+        decode(Family::parse(family).unwrap(), value, limit, NOW)
     }
 
-    fn one(families: &str, text: &str) -> State {
-        all(families, &Value::Text(text.to_owned())).remove(0)
+    fn one(family: &str, text: &str) -> State {
+        of(family, &Value::Text(text.to_owned()), None)
     }
 
-    fn list(elements: &[&str]) -> State {
-        let elements = elements.iter().map(|&element| element.to_owned()).collect();
-        all("sliding-log.2", &Value::List(elements)).remove(0)
+    fn used(family: &str, text: &str, limit: &str) -> (u64, u64) {
+        let state = of(family, &Value::Text(text.to_owned()), Some(limit));
+        (state.used, state.fresh_in.as_secs())
+    }
+
+    fn list(head: &str, ended: u64, oldest: Option<&str>) -> State {
+        let (head, oldest) = (head.to_owned(), oldest.map(str::to_owned));
+        of("sliding-log.3", &Value::List(Elements { head, ended, oldest, is_whole: true }), None)
     }
 
     #[test]
@@ -234,69 +187,94 @@ mod tests {
 
     #[test]
     fn states_that_are_over_count_nothing() {
-        for (families, text) in [
+        for (family, text) in [
             ("gcra", "1699999999000000 6000000 120000000"),
-            ("fixed-window", "1699999999000000 60000000 120000000 7"),
-            ("sliding-counter", "1699999000000000 60000000 120000000 7 3"),
-            ("gcra+gcra", "-, -"),
-            ("sliding-log.2+gcra", "1699999940000000 7 9 1 60000000 60000000, -"),
+            ("fixed-window.2", "1699999939000000 60000000 120000000 7"),
+            (
+                "fixed-window.2",
+                "1699999939000000 60000000 120000000 7, 1699999990000000 5000000 9000000 2",
+            ),
+            ("sliding-counter.2", "1699998000000000 60000000 120000000 7 3"),
         ] {
-            let state = one(families, text);
+            let state = one(family, text);
             assert_eq!((state.used, state.fresh_in), (0, Duration::ZERO), "{text}");
             assert_eq!(state.problem, None, "{text}");
         }
+        let state = list("1699999940000000 7 9 9 1 60000000 60000000", 0, None);
+        assert_eq!((state.used, state.fresh_in, state.problem), (0, Duration::ZERO, None));
     }
 
     #[test]
     fn a_counter_fades_and_moves_on() {
-        let state = one("sliding-counter", "1700000030000000 60000000 120000000 7 20");
+        let state = one("sliding-counter.2", "1699999970000000 60000000 120000000 7 20");
         assert_eq!((state.used, state.fresh_in), (17, Duration::from_secs(90)));
-        let state = one("sliding-counter", "1699999970000000 60000000 120000000 7 20");
+        let state = one("sliding-counter.2", "1699999910000000 60000000 120000000 7 20");
         assert_eq!((state.used, state.fresh_in), (4, Duration::from_secs(30)));
     }
 
     #[test]
     fn a_window_that_has_not_begun_says_so() {
-        let state = one("fixed-window", "1700000090000000 60000000 120000000 7");
+        let state = one("fixed-window.2", "1700000030000000 60000000 120000000 7");
         assert_eq!((state.used, state.fresh_in), (7, Duration::from_secs(90)));
-        let meaning = "the end of a window that has not begun, in 90 s";
-        assert_eq!(state.fields[0].meaning, meaning);
+        assert_eq!(state.fields[0].meaning, "the time at which the window begins, in 30 s");
+        assert_eq!(state.fields[4].meaning, "the end of the window, in 90 s");
     }
 
     #[test]
-    fn a_log_counts_from_its_oldest_entry_that_counts() {
-        let head = "1699999990000000 2 500 1 60000000 60000000";
-        let state = list(&[head, "1699999970000000 1 491"]);
+    fn a_quota_decides_by_the_window_of_its_length() {
+        let two = "1699999990000000 60000000 120000000 2, 1699999940000000 3600000000 7200000000 9";
+        assert_eq!(used("fixed-window.2", two, "10/min by fixed-window"), (2, 50));
+        assert_eq!(used("fixed-window.2", two, "99/h by fixed-window"), (9, 3_540));
+        // A window that opens has the count of the fullest one that counts since a moment within its length.
+        assert_eq!(used("fixed-window.2", two, "99/d by fixed-window"), (9, 3_540));
+        assert_eq!(used("fixed-window.2", two, "5/30s by fixed-window"), (2, 20));
+        assert_eq!(used("fixed-window.2", two, "5/s by fixed-window"), (0, 0));
+        // Without a quota, the fullest.
+        let state = one("fixed-window.2", two);
+        assert_eq!((state.used, state.fresh_in.as_secs(), state.fields.len()), (9, 3_540, 10));
+        let joined = "1699999990000000 60000000 120000000 2 1000000 1700000050000000";
+        assert_eq!(used("fixed-window.2", joined, "5/s by fixed-window"), (2, 50));
+        let shortest = &one("fixed-window.2", joined).fields[4];
+        assert_eq!(shortest.meaning, "quotas with windows from 1 s on decide by it");
+    }
+
+    #[test]
+    fn a_log_counts_all_but_the_entries_that_have_ended() {
+        let head = "1699999990000000 2 500 1000 1 60000000 60000000";
+        let state = list(head, 490, Some("1699999970000000 1"));
         assert_eq!((state.used, state.fresh_in), (10, Duration::from_secs(50)));
         assert_eq!((state.text.as_str(), state.problem), (head, None));
-        let oldest = state.fields.last().unwrap();
+        let [.., ended, oldest] = state.fields.as_slice() else { panic!("{:?}", state.fields) };
+        assert_eq!(ended.meaning, "490 permits of entries that no longer count");
         assert_eq!(oldest.meaning, "the time of the oldest entry that counts, 30 s ago");
-        assert_eq!(list(&[head]).used, 2);
-        let in_text = format!("-, {head};1699999930000000 490 490;1699999970000000 1 491");
-        let states = all("gcra+sliding-log.2", &Value::Text(in_text));
-        assert_eq!((states[0].used, states[1].used), (0, 10));
-        assert_eq!(states[1].fields[5].value, "60000000");
+        assert_eq!(list(head, 498, None).used, 2);
+        let head = "1699999990000000 2 500 1000, 1 60000000 5 1699999980000000, 1 20000000 9 1699999990000000";
+        let state = list(head, 498, None);
+        assert_eq!((state.used, state.fresh_in), (2, Duration::from_secs(40)));
+        let names: Vec<_> = state.fields.iter().map(|field| field.name).collect();
+        assert_eq!(
+            names[4..],
+            ["slot", "span", "horizon", "last", "slot", "span", "horizon", "last", "ended"]
+        );
+        // A quota with a shorter window counts its own span.
+        let value = Elements { head: head.to_owned(), ended: 498, oldest: None, is_whole: false };
+        let state = of("sliding-log.3", &Value::List(value), Some("9/20s by sliding-log"));
+        assert_eq!((state.used, state.is_exact, state.fresh_in.as_secs()), (2, false, 10));
     }
 
     #[test]
     fn no_value_panics_and_no_foreign_one_is_a_state() {
         let digits = "9".repeat(40);
-        for text in ["", " ", "-1 1 1", "1.5 1 1", "1 2", "a b c", "1 1 1 1 1 1", "1,2,3", &digits]
+        for text in
+            ["", " ", "-", "-1 1 1", "1.5 1 1", "1 2", "a b c", "1 1 1 1 1 1", "1,2,3", &digits]
         {
-            for families in
-                ["gcra", "fixed-window", "sliding-counter", "sliding-log.2", "gcra+gcra"]
-            {
-                let state = one(families, text);
-                assert!(state.problem.is_some(), "{families} {text}");
+            for family in ["gcra", "fixed-window.2", "sliding-counter.2", "sliding-log.3"] {
+                let state = one(family, text);
+                assert!(state.problem.is_some(), "{family} {text}");
             }
-            assert!(list(&[text, text]).problem.is_some(), "{text}");
+            assert!(list(text, 7, Some(text)).problem.is_some(), "{text}");
         }
-        assert!(list(&[]).problem.is_some());
-        // More or fewer states than limits.
-        for text in ["-", "-, -, -"] {
-            let states = all("gcra+gcra", &Value::Text(text.to_owned()));
-            assert!(states.len() == 2 && states.iter().all(|state| state.problem.is_some()));
-        }
+        assert!(of("gcra", &Value::Other, None).problem.is_some());
         let far = one("gcra", "1700000200000000 6000000 120000000");
         assert!(far.problem.unwrap().contains("further ahead"));
     }

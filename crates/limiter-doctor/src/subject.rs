@@ -1,8 +1,8 @@
-//! Stored keys, read back: `prefix:{subject}:name:families`.
+//! Stored keys, read back: `prefix:{subject}:policy/limit:family`.
 
 use std::fmt;
 
-use limiter_redis::state::{Family, UnknownFamily};
+use limiter_redis::state::{Family, LEASES, UnknownFamily};
 use serde_json::{Value, json};
 
 use crate::words;
@@ -12,9 +12,13 @@ use crate::words;
 pub(crate) struct StoredKey {
     pub(crate) prefix: String,
     pub(crate) subject: Subject,
-    pub(crate) name: String,
-    /// The stored families of the policy's algorithms, joined by `+`.
-    families: String,
+    pub(crate) policy: String,
+    /// The limit's name, `None` if it is the policy's only one or has its name.
+    pub(crate) limit: Option<String>,
+    /// The family of the limit's algorithm, as it is stored.
+    family: String,
+    /// Whether it is the key of the leases beside the limit's own key.
+    pub(crate) is_of_leases: bool,
 }
 
 /// Whose permits are counted, as far as the key shows it.
@@ -36,29 +40,42 @@ impl StoredKey {
     pub(crate) fn parse(key: &[u8]) -> Option<Self> {
         let (prefix, rest) = split_once(key, b":{")?;
         let (subject, rest) = split_once(rest, b"}:")?;
-        let (name, families) = split_once(rest, b":")?;
+        let (names, stored) = split_once(rest, b":")?;
+        let (policy, limit) = match split_once(names, b"/") {
+            Some((policy, limit)) => (policy, Some(unescaped(limit))),
+            None => (names, None),
+        };
+        let stored = words::text(stored);
+        let beside = stored.strip_suffix(LEASES).filter(|family| *family == Family::Gcra.stored());
         Some(Self {
             prefix: unescaped(prefix),
             subject: Subject::parse(subject)?,
-            name: unescaped(name),
-            families: words::text(families),
+            policy: unescaped(policy),
+            limit,
+            is_of_leases: beside.is_some(),
+            family: beside.unwrap_or(&stored).to_owned(),
         })
     }
 
-    /// Returns the families, or why this version can't decode one of them.
-    pub(crate) fn families(&self) -> Result<Vec<Family>, UnknownFamily> {
-        self.families.split('+').map(Family::parse).collect()
+    /// Returns the family, or why this version can't decode it.
+    pub(crate) fn family(&self) -> Result<Family, UnknownFamily> {
+        Family::parse(&self.family)
     }
 
-    /// Returns the names of the algorithms' families, joined by `+`: without the versions of their forms, but
-    /// of those that can't be decoded.
-    pub(crate) fn algorithms(&self) -> String {
-        let names = self.families.split('+').map(|stored| match Family::parse(stored) {
+    /// Returns the name of the algorithm's family: without the version of its form, but of one that can't be
+    /// decoded.
+    pub(crate) fn algorithm(&self) -> &str {
+        match self.family() {
             Ok(family) => family.name(),
-            Err(_) => stored,
-        });
-        names.collect::<Vec<_>>().join("+")
+            Err(_) => &self.family,
+        }
     }
+}
+
+/// Returns a key from the end of the policy's name on.
+pub(crate) fn suffix(limit: Option<&str>, family: &str) -> String {
+    let limit = limit.map(|name| format!("/{}", escaped(name))).unwrap_or_default();
+    format!("{limit}:{family}")
 }
 
 impl Subject {
@@ -142,11 +159,21 @@ fn split_once<'a>(all: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8]
     Some((before, rest.strip_prefix(separator)?))
 }
 
-/// Returns a prefix or a name without the escapes of `:`, `%`, `{` and `}`.
+/// The characters that separate the parts of a key, and their escapes. The last one is in all escapes.
+const ESCAPES: [(&str, &str); 5] =
+    [("%3A", ":"), ("%2F", "/"), ("%7B", "{"), ("%7D", "}"), ("%25", "%")];
+
+/// Returns a prefix or a name without escapes.
 fn unescaped(bytes: &[u8]) -> String {
-    [("%3A", ":"), ("%7B", "{"), ("%7D", "}"), ("%25", "%")]
+    ESCAPES
         .iter()
         .fold(words::text(bytes), |text, (escape, character)| text.replace(escape, character))
+}
+
+/// Returns a name as keys contain it.
+fn escaped(name: &str) -> String {
+    let from_last = ESCAPES.iter().rev();
+    from_last.fold(name.to_owned(), |text, (escape, character)| text.replace(character, escape))
 }
 
 #[cfg(test)]
@@ -155,22 +182,43 @@ mod tests {
 
     #[test]
     fn stored_keys_are_read_back() {
-        let key = StoredKey::parse(b"a%3Ab:{t6:salice2:i7}:%25api:gcra+sliding-log.2").unwrap();
+        let stored = b"a%3Ab:{t6:salice2:i7}:%25api%2Fv1/per%2Fday%253A:sliding-log.3";
+        let key = StoredKey::parse(stored).unwrap();
         let parts = vec![Subject::Text("alice".to_owned()), Subject::Integer("7".to_owned())];
         assert_eq!(
             key,
             StoredKey {
                 prefix: "a:b".to_owned(),
                 subject: Subject::Tuple(parts),
-                name: "%api".to_owned(),
-                families: "gcra+sliding-log.2".to_owned(),
+                policy: "%api/v1".to_owned(),
+                limit: Some("per/day%3A".to_owned()),
+                family: "sliding-log.3".to_owned(),
+                is_of_leases: false,
             }
         );
         assert_eq!(key.subject.to_string(), "(\"alice\", 7)");
-        assert_eq!(key.algorithms(), "gcra+sliding-log");
-        assert_eq!(key.families(), Ok(vec![Family::Gcra, Family::SlidingLog]));
-        let old = StoredKey::parse(b"limiter:{salice}:api:gcra+sliding-log").unwrap();
-        assert_eq!((old.families(), old.algorithms()), (Err(UnknownFamily::Older), old.families));
+        assert_eq!((key.algorithm(), key.family()), ("sliding-log", Ok(Family::SlidingLog)));
+        assert_eq!(suffix(Some("per/day%3A"), "gcra"), "/per%2Fday%253A:gcra");
+        assert_eq!(suffix(None, "gcra"), ":gcra");
+        for (family, why) in [
+            ("sliding-log.2", UnknownFamily::Older),
+            ("gcra+sliding-log.2", UnknownFamily::Older),
+            ("gcra.2", UnknownFamily::Newer),
+            ("fixed-window.2:leases", UnknownFamily::NoAlgorithm),
+        ] {
+            let key =
+                StoredKey::parse(format!("limiter:{{salice}}:api:{family}").as_bytes()).unwrap();
+            assert_eq!((key.family(), key.algorithm(), &key.limit), (Err(why), family, &None));
+        }
+    }
+
+    #[test]
+    fn a_key_of_leases_is_one_beside_another_key() {
+        let key = |text: &str| StoredKey::parse(text.as_bytes()).unwrap();
+        let leases = key("limiter:{salice}:api/hour:gcra:leases");
+        assert!(leases.is_of_leases);
+        let own = key("limiter:{salice}:api/hour:gcra");
+        assert_eq!(leases, StoredKey { is_of_leases: true, ..own });
     }
 
     #[test]

@@ -5,23 +5,27 @@ use std::{
     io::{self, Read as _},
 };
 
-use limiter_core::{Key, Policy};
-use limiter_redis::{CallError, Connection, Fault, ScriptCall, ScriptClient as _, ScriptReply};
+use limiter_core::{Key, Limit};
+use limiter_redis::{
+    CallError, Connection, Fault, ScriptCall, ScriptClient as _, ScriptReply,
+    state::{LEASES, stored_family},
+};
 
 use crate::{
     Failure,
     address::Addresses,
     arguments::{Kind, Server, Target},
     read::{WITHIN, invalid, text},
-    subject::StoredKey,
+    subject::{StoredKey, suffix},
     words,
 };
 
-/// Returns the next cursor and the families of the keys that begin as a key does, of a page of 1,000 keys. The key is in
-/// `KEYS` for the node of its slot, or an argument for the node that runs the script.
+/// Returns the next cursor, and of the keys in a page of 1,000 that begin as a key does up to its last colon, what
+/// follows: a limit's name or not, and a family. The key is in `KEYS` for the node of its slot, or an argument for the
+/// node that runs the script.
 const SEARCH: &str = r"
-local begin = string.match(KEYS[1] or ARGV[2], '^.*:')
-local pattern = string.gsub(begin, '[*?%[%]\\^]', '\\%0') .. '*'
+local begin = string.match(KEYS[1] or ARGV[2], '^(.*):')
+local pattern = string.gsub(begin, '[*?%[%]\\^]', '\\%0') .. '[:/]*'
 local page = redis.call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', 1000)
 local found = { page[1] }
 for _, key in ipairs(page[2]) do
@@ -41,8 +45,8 @@ pub(crate) const REPLACED: &str = "Nothing is stored. The argument contains U+FF
 pub(crate) struct Found {
     pub(crate) key: Vec<u8>,
     pub(crate) parts: StoredKey,
-    /// The policy with the quotas that were given.
-    pub(crate) policy: Option<Policy>,
+    /// The limit that was given for it.
+    pub(crate) limit: Option<Limit>,
 }
 
 /// The keys that the arguments mean.
@@ -57,8 +61,8 @@ pub(crate) struct Targets {
     pub(crate) may_be_replaced: bool,
 }
 
-/// Returns the keys that the arguments mean. Without a quota, the algorithms of a policy are not known, so
-/// the keys of its name are looked for.
+/// Returns the keys that the arguments mean, without those of leases. Without a quota, the limits of a policy are not
+/// known, so the keys of its name are looked for.
 pub(crate) async fn find(
     server: &Server,
     connection: &Connection,
@@ -74,7 +78,12 @@ pub(crate) async fn find(
     let mut targets =
         Targets { keys: Vec::new(), searched: Vec::new(), note: String::new(), may_be_replaced };
     let Some(name) = &target.policy.name else {
-        targets.keys.push(Found::of(given, server, target)?);
+        let found = Found::of(given, server, target)?;
+        if found.parts.is_of_leases {
+            targets.note =
+                format!("This is the key of the leases beside {}.\n", words::text(&found.key));
+        }
+        targets.keys.push(found);
         return Ok(targets);
     };
     if !target.secret && StoredKey::parse(&given).is_some() {
@@ -88,28 +97,28 @@ pub(crate) async fn find(
     }
     let (subjects, note) = subjects(given, target)?;
     targets.note = note;
-    if let Some(policy) = target.policy.with_quotas(name)? {
-        let limiter = server.limiter(connection, policy)?;
-        for subject in subjects {
-            targets.keys.push(Found::of(limiter.stored_key(subject)?, server, target)?);
-        }
-        return Ok(targets);
-    }
-    let limiter = server.limiter(connection, Policy::parse(name, "1/s")?)?;
+    let limits = target.policy.limits(name)?;
     for subject in subjects {
-        let mut begin = limiter.stored_key(subject)?;
-        begin.truncate(begin.iter().rposition(|byte| *byte == b':').map_or(0, |colon| colon + 1));
-        for families in search(connection, &begin).await? {
-            let key = [begin.as_slice(), families.as_bytes()].concat();
+        let begin = server.key_begin(connection, name, subject)?;
+        let given = limits
+            .iter()
+            .map(|(name, limit)| suffix(name.as_deref(), stored_family(limit.algorithm())));
+        let mut suffixes: Vec<String> = given.collect();
+        if limits.is_empty() {
+            suffixes = search(connection, &begin).await?.into_iter().collect();
+            let shown = words::text(&begin);
+            targets.searched.extend([format!("{shown}:"), format!("{shown}/")]);
+        }
+        for suffix in suffixes {
+            let key = [begin.as_slice(), suffix.as_bytes()].concat();
             targets.keys.push(Found::of(key, server, target)?);
         }
-        targets.searched.push(words::text(&begin));
     }
     Ok(targets)
 }
 
 impl Found {
-    fn of(key: Vec<u8>, server: &Server, target: &Target) -> Result<Self, Failure> {
+    fn of(mut key: Vec<u8>, server: &Server, target: &Target) -> Result<Self, Failure> {
         let shown = words::text(&key);
         let usage = |message: String| Err(Failure::Usage(message));
         let Some(parts) = StoredKey::parse(&key) else {
@@ -125,16 +134,20 @@ impl Found {
                  limiter's"
             ));
         }
-        let policy = target.policy.with_quotas(&parts.name)?;
-        Ok(Self { key, parts, policy })
+        if parts.is_of_leases {
+            key.truncate(key.len() - LEASES.len());
+        }
+        let limit = target.policy.limit_of(&parts)?;
+        Ok(Self { key, parts, limit })
     }
 }
 
-/// Returns the families of the keys that begin so, on the node that serves their slot, or on both while it is migrated.
+/// Returns what follows in the keys that begin so, on the node that serves their slot, or on both while it is migrated.
+/// Of a key of leases, that is what follows in the key beside it.
 async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String>, Failure> {
     // No limiter has this key, so a node from which the slot is migrated redirects the call.
-    let key = [begin, b"-"].concat();
-    let mut families = BTreeSet::new();
+    let key = [begin, b":-"].concat();
+    let mut suffixes = BTreeSet::new();
     let owner = connection.server_of(&key);
     if owner.is_none() && !connection.takes_many_keys() {
         let message = "no known node of the cluster serves the slot of the subject's keys";
@@ -144,38 +157,41 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
     call.arguments = vec![0];
     loop {
         let reply = connection.run(&call, WITHIN).await?;
-        let cursor = page(&reply, &mut families).and_then(|cursor| cursor.parse().ok());
+        let cursor = page(&reply, &mut suffixes).and_then(|cursor| cursor.parse().ok());
         match cursor.ok_or_else(|| invalid(&reply))? {
             0 => break,
             cursor => call.arguments = vec![cursor],
         }
     }
-    let Some((_, owner)) = connection.server_of(&key) else { return Ok(families) };
+    let Some((_, owner)) = connection.server_of(&key) else { return Ok(suffixes) };
     let is_owner = |server: &limiter_redis::Server| *server.name() == *owner;
-    let Some(server) = connection.servers().into_iter().find(is_owner) else { return Ok(families) };
+    let Some(server) = connection.servers().into_iter().find(is_owner) else { return Ok(suffixes) };
     let probe = [b"return 1", &b"1"[..], &key];
     match server.send("EVAL", &probe, WITHIN).await {
         // The slot is migrated from this node, which has the keys that are not migrated yet.
         Err(error) if error.fault() == Fault::Redirected => {}
         Err(error) => return Err(error.into()),
-        Ok(_) => return Ok(families),
+        Ok(_) => return Ok(suffixes),
     }
     let mut cursor = "0".to_owned();
     loop {
         let arguments = [SEARCH.as_bytes(), b"0", cursor.as_bytes(), &key];
         let reply = server.send("EVAL", &arguments, WITHIN).await?;
-        cursor = page(&reply, &mut families).ok_or_else(|| invalid(&reply))?;
+        cursor = page(&reply, &mut suffixes).ok_or_else(|| invalid(&reply))?;
         if cursor == "0" {
-            return Ok(families);
+            return Ok(suffixes);
         }
     }
 }
 
-/// Adds the families in a reply to [`SEARCH`], and returns the next cursor.
-fn page(reply: &ScriptReply, families: &mut BTreeSet<String>) -> Option<String> {
+/// Adds what is in a reply to [`SEARCH`], and returns the next cursor.
+fn page(reply: &ScriptReply, suffixes: &mut BTreeSet<String>) -> Option<String> {
     let ScriptReply::Array(parts) = reply else { return None };
     let (cursor, found) = parts.split_first()?;
-    families.extend(found.iter().map(text).collect::<Option<Vec<_>>>()?);
+    for suffix in found {
+        let suffix = text(suffix)?;
+        suffixes.insert(suffix.strip_suffix(LEASES).unwrap_or(&suffix).to_owned());
+    }
     text(cursor)
 }
 

@@ -1,20 +1,21 @@
-//! `top`: the subjects with the most permits in use, or closest to their limit.
+//! `top`: the keys with the most permits in use, or closest to their limit.
 
 use std::time::{Duration, Instant};
 
-use limiter_core::Policy;
+use limiter_core::Limit;
 use limiter_redis::{
-    CallError, Connection, Fault, ScriptReply, Server as Node, state::UnknownFamily,
+    CallError, Connection, Fault, ScriptReply, Server as Node,
+    state::{UnknownFamily, stored_family},
 };
 use serde_json::json;
 
 use crate::{
     Failure, Outcome,
     arguments::{Server, Top},
-    explain::{limit_of, millis},
+    explain::millis,
     read::{READ, Stored, WITHIN, invalid, text, time},
     state::{State, decode},
-    subject::StoredKey,
+    subject::{StoredKey, suffix},
     words,
 };
 
@@ -24,24 +25,26 @@ const PAGE: &str = "100";
 /// The time between two pages, for other clients of the server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads a page of keys.
+/// Reads a page of keys, without those of leases.
 const SCAN: &str = "
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
 local found = { time[1], time[2], page[1] }
 for _, key in ipairs(page[2]) do
-  found[#found + 1] = key
-  found[#found + 1] = read(key)
+  if string.sub(key, -7) ~= ':leases' then
+    found[#found + 1] = key
+    found[#found + 1] = read(key)
+  end
 end
 return found
 ";
 
-/// A subject in the list.
+/// A limit of a subject.
 struct Entry {
     key: String,
     parts: StoredKey,
-    used: u64,
-    limit: Option<u64>,
-    fresh_in: Duration,
+    state: State,
+    /// How many permits the limit admits at once.
+    permits: Option<u64>,
 }
 
 /// What was read so far.
@@ -56,6 +59,9 @@ struct Ranking {
     /// The nodes of a cluster that did not reply, and why.
     not_read: Vec<(String, CallError)>,
 }
+
+/// A limit, and its name in keys.
+type NamedLimit = (Option<String>, Limit);
 
 /// Why a key is not in the list.
 enum Skipped {
@@ -73,15 +79,15 @@ struct SkippedKeys {
 }
 
 pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
-    let policy = match &top.policy.name {
-        Some(name) => top.policy.with_quotas(name)?,
+    let limits = match &top.policy.name {
+        Some(name) => top.policy.limits(name)?,
         None if top.policy.has_quotas() => {
             return Err(Failure::Usage("--quota needs --name, the name of its policy".to_owned()));
         }
-        None => None,
+        None => Vec::new(),
     };
     let connection = server.connect().await?;
-    let pattern = pattern(server, &connection, top, policy.as_ref())?;
+    let pattern = pattern(server, &connection, top.policy.name.as_deref(), &limits)?;
     let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
     let mut ranking = Ranking::default();
     let nodes = connection.servers();
@@ -95,14 +101,14 @@ pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> 
             ranking.has_stopped = true;
             break;
         }
-        if let Err(error) = ranking.read(node, &pattern, policy.as_ref(), top, deadline).await {
+        if let Err(error) = ranking.read(node, &pattern, &limits, top, deadline).await {
             if ranking.not_read.len() + 1 == count {
                 return Err(error.into());
             }
             ranking.not_read.push((node.name().to_owned(), error));
         }
     }
-    Ok(ranking.outcome(policy.is_some()))
+    Ok(ranking.outcome(!limits.is_empty()))
 }
 
 impl Ranking {
@@ -111,7 +117,7 @@ impl Ranking {
         &mut self,
         node: &Node,
         pattern: &str,
-        policy: Option<&Policy>,
+        limits: &[NamedLimit],
         top: &Top,
         deadline: Instant,
     ) -> Result<(), CallError> {
@@ -120,7 +126,7 @@ impl Ranking {
         loop {
             let arguments = [&script, "0", &cursor, pattern, PAGE];
             let reply = node.send("EVAL", &arguments, WITHIN).await?;
-            let (next, found) = self.add(&reply, policy).ok_or_else(|| invalid(&reply))?;
+            let (next, found) = self.add(&reply, limits).ok_or_else(|| invalid(&reply))?;
             keys += found;
             self.entries.sort_by(|one, other| other.rank().total_cmp(&one.rank()));
             self.entries.truncate(usize::from(top.limit));
@@ -137,7 +143,7 @@ impl Ranking {
     }
 
     /// Adds a page. Returns the next cursor, and how many keys there were.
-    fn add(&mut self, reply: &ScriptReply, policy: Option<&Policy>) -> Option<(String, u64)> {
+    fn add(&mut self, reply: &ScriptReply, limits: &[NamedLimit]) -> Option<(String, u64)> {
         let ScriptReply::Array(items) = reply else { return None };
         let [seconds, micros, cursor, pairs @ ..] = items.as_slice() else { return None };
         let now = time(seconds, micros)?;
@@ -146,7 +152,7 @@ impl Ranking {
             let (key, stored) = (text(key)?, Stored::of(stored)?);
             // SCAN may return a key twice.
             self.entries.retain(|entry| entry.key != key);
-            match Entry::of(&key, &stored, policy, now) {
+            match Entry::of(&key, &stored, limits, now) {
                 Ok(entry) => self.entries.extend(entry),
                 Err(Skipped::NotAState) => self.foreign.add(key),
                 Err(Skipped::OtherVersion) => self.other_version.add(key),
@@ -159,12 +165,13 @@ impl Ranking {
 
     fn outcome(&self, has_quotas: bool) -> Outcome {
         let mut text = format!("{:>18}  {:>10}  key\n", "permits in use", "fresh in");
-        for entry in &self.entries {
-            let used = match entry.limit {
-                Some(limit) => format!("{} of {limit}", entry.used),
-                None => entry.used.to_string(),
+        for Entry { key, state, permits, .. } in &self.entries {
+            let most = if state.is_exact { "" } else { "at most " };
+            let used = match permits {
+                Some(permits) => format!("{most}{} of {permits}", state.used),
+                None => format!("{most}{}", state.used),
             };
-            text += &format!("{used:>18}  {:>10}  {}\n", words::time(entry.fresh_in), entry.key);
+            text += &format!("{used:>18}  {:>10}  {key}\n", words::time(state.fresh_in));
         }
         let Self { keys, foreign, other_version, has_stopped, not_read, .. } = self;
         let order = match has_quotas {
@@ -193,11 +200,13 @@ impl Ranking {
             json!({
                 "key": entry.key,
                 "subject": entry.parts.subject.json(),
-                "policy": entry.parts.name,
-                "algorithms": entry.parts.algorithms(),
-                "permits_in_use": entry.used,
-                "limit": entry.limit,
-                "fresh_in_ms": millis(entry.fresh_in),
+                "policy": entry.parts.policy,
+                "limit": entry.parts.limit,
+                "algorithm": entry.parts.algorithm(),
+                "permits_in_use": entry.state.used,
+                "is_exact": entry.state.is_exact,
+                "permits": entry.permits,
+                "fresh_in_ms": millis(entry.state.fresh_in),
             })
         });
         let subjects: Vec<_> = subjects.collect();
@@ -223,12 +232,11 @@ impl SkippedKeys {
 }
 
 impl Entry {
-    /// Returns the entry of a key, by the limit that it is closest to. Returns `None` if the subject is
-    /// fresh.
+    /// Returns the entry of a key. Returns `None` if the limit is fresh, or is none of those that are given.
     fn of(
         key: &str,
         stored: &Stored,
-        policy: Option<&Policy>,
+        limits: &[NamedLimit],
         now: u64,
     ) -> Result<Option<Self>, Skipped> {
         // It expired between two commands of the script.
@@ -236,63 +244,55 @@ impl Entry {
             return Ok(None);
         }
         let parts = StoredKey::parse(key.as_bytes()).ok_or(Skipped::NotAState)?;
-        let families = parts.families().map_err(|why| match why {
+        let family = parts.family().map_err(|why| match why {
             UnknownFamily::Older | UnknownFamily::Newer => Skipped::OtherVersion,
             UnknownFamily::NoAlgorithm => Skipped::NotAState,
         })?;
-        if !stored.is_of(&families) {
+        if !stored.is_of(family) {
             return Err(Skipped::NotAState);
         }
-        let states = decode(&families, &stored.value, now);
-        if states.iter().any(|state| state.problem.is_some()) {
+        let is_own = |(name, limit): &&NamedLimit| {
+            *name == parts.limit && stored_family(limit.algorithm()) == family.stored()
+        };
+        let limit = limits.iter().find(is_own).map(|(_, limit)| limit);
+        let state = decode(family, &stored.value, limit, now);
+        if state.problem.is_some() {
             return Err(Skipped::NotAState);
         }
-        let entries = states.iter().enumerate().map(|(index, state)| {
-            let limit = limit_of(policy, index);
-            (rank(state.used, limit), state, limit)
-        });
-        let most = entries.max_by(|one, other| one.0.total_cmp(&other.0));
-        let (_, state, limit) = most.ok_or(Skipped::NotAState)?;
-        let &State { used, fresh_in, .. } = state;
-        let key = key.to_owned();
-        Ok((used > 0).then_some(Self { key, parts, used, limit, fresh_in }))
+        let is_listed = state.used > 0 && (limits.is_empty() || limit.is_some());
+        let (key, permits) = (key.to_owned(), limit.map(|limit| limit.quota().burst()));
+        Ok(is_listed.then_some(Self { key, parts, state, permits }))
     }
 
     fn rank(&self) -> f64 {
-        rank(self.used, self.limit)
+        rank(self.state.used, self.permits)
     }
 }
 
 /// Returns the share of the limit that is in use, or the permits where the limit is not known.
 #[expect(clippy::cast_precision_loss, reason = "it only sorts")]
-fn rank(used: u64, limit: Option<u64>) -> f64 {
-    used as f64 / limit.unwrap_or(1) as f64
+fn rank(used: u64, permits: Option<u64>) -> f64 {
+    used as f64 / permits.unwrap_or(1) as f64
 }
 
-/// Returns the pattern of the keys that are listed.
-fn pattern(
+/// Returns the pattern of the keys with the prefix, of those with a policy's name, or of those of a single limit.
+pub(crate) fn pattern(
     server: &Server,
     connection: &Connection,
-    top: &Top,
-    policy: Option<&Policy>,
+    name: Option<&str>,
+    limits: &[NamedLimit],
 ) -> Result<String, Failure> {
-    let name = top.policy.name.as_deref();
-    let any = || Policy::parse(name.unwrap_or("any"), "1/s");
-    let stored = server.limiter(connection, policy.cloned().map_or_else(any, Ok)?)?;
-    Ok(pattern_of(&stored.stored_key("x")?, name.is_some(), policy.is_some()))
-}
-
-/// Returns the pattern of keys like that of the text `x`: with its prefix, and with its name and its
-/// algorithms if these are wanted.
-pub(crate) fn pattern_of(key: &[u8], with_name: bool, with_algorithms: bool) -> String {
-    let key = String::from_utf8_lossy(key);
-    let (before, after) = key.split_once("{sx}").unwrap_or((&key, ""));
-    let after = match (with_name, with_algorithms) {
-        (_, true) => escaped(after),
-        (true, false) => escaped(after.rsplit_once(':').map_or(after, |(name, _)| name)) + ":*",
-        (false, false) => return escaped(before) + "*",
-    };
-    escaped(before) + "{*}" + &after
+    let begin = server.key_begin(connection, name.unwrap_or("any"), "x")?;
+    let begin = String::from_utf8_lossy(&begin);
+    let (before, policy) = begin.split_once("{sx}").unwrap_or((&begin, ""));
+    Ok(match (name, limits) {
+        (None, _) => escaped(before) + "*",
+        (_, [(name, limit)]) => {
+            let suffix = suffix(name.as_deref(), stored_family(limit.algorithm()));
+            escaped(before) + "{*}" + &escaped(policy) + &escaped(&suffix)
+        }
+        _ => escaped(before) + "{*}" + &escaped(policy) + "[:/]*",
+    })
 }
 
 /// Returns a text as a pattern that matches only that text.

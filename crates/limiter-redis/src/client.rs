@@ -64,7 +64,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// // It does not have the script at first. Then it replies that one of the ten permits is charged.
 /// let serve: fn(&[u8]) -> _ = |name| match name {
 ///     b"EVALSHA" => Err("NOSCRIPT No matching script".to_owned()),
-///     _ => Ok(ScriptReply::Array(vec![ScriptReply::Integer(6_000_000)])),
+///     _ => Ok(ScriptReply::Integer(6_000_000)),
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
 /// let client = Fake { runtime: Handle::current(), serve };

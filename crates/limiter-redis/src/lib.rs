@@ -3,8 +3,8 @@
 //! [`RedisLimiter`] applies the same policies as the limiter in memory, with every algorithm and several
 //! limits at once, and has the same operations, also behind the traits
 //! [`Limiter`](limiter_core::Limiter) and [`WaitingLimiter`](limiter_core::WaitingLimiter). Each
-//! operation is one script call on one key, so it is atomic. The script reads the server's clock, so
-//! the clocks of the processes don't matter.
+//! operation is one script call on the keys of one subject, so it is atomic. The script reads the server's
+//! clock, so the clocks of the processes don't matter.
 //!
 //! ```no_run
 //! use limiter_core::{Policy, Quota};
@@ -47,10 +47,12 @@
 //!
 //! # Keys
 //!
-//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`. The braces make the subject
-//! the hash tag of a cluster. [Secret subjects](limiter_core::Key::secret), such as API keys, are stored
-//! as a digest keyed with [`Builder::key_secret`], and are refused without one. A policy with other
-//! algorithms has other keys, so each key starts anew when they change; quotas can change at any time.
+//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`. Each limit has a key of its own: of a
+//! policy of several limits, `limiter:{salice}:api/hourly:gcra` is that of the limit `hourly`, and the one of the
+//! policy's name has the key that it would have alone. The braces make the subject the hash tag of a cluster.
+//! [Secret subjects](limiter_core::Key::secret), such as API keys, are stored as a digest keyed with
+//! [`Builder::key_secret`], and are refused without one. A limit with another algorithm has another key, so it starts
+//! anew; limits can be added, and quotas can change, at any time.
 //!
 //! [`states`] shows what is stored, and what it means. A value that is not a state counts as used up, for
 //! one recovery; a value of another type is an error.
@@ -59,11 +61,10 @@
 //!
 //! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
-//! server does not have them. A user of the server needs
-//! `+evalsha +eval +time +get +set +del +pttl +pexpire`, for logs and sub-windows also
-//! `+llen +lrange +lindex +lset +rpush +ltrim`, on the keys `~limiter:*`, and in a cluster
+//! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
+//! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, on the keys `~limiter:*`, and in a cluster
 //! `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
-//! replace a newer one.
+//! replace a newer one. With `+script|load`, a server that lost its scripts gets all of them at once.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory

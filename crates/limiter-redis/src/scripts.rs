@@ -5,18 +5,18 @@
 //! made and hashed once for all limiters, because quotas are arguments.
 
 mod calls;
+mod check;
 mod gcra;
 mod lease;
 mod limit;
 mod plan;
 mod reply;
 
-pub(crate) use calls::{Charge, Route};
+pub(crate) use check::{Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::Plan;
-pub(crate) use reply::{Charged, CheckReply};
 
 use std::{
     iter,
@@ -38,16 +38,17 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 5] = [
-    ("clock", CLOCK),
+const FUNCTIONS: [(&str, &str); 6] = [
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
     ("log", include_str!("scripts/functions/log.lua")),
+    ("family_window", include_str!("scripts/functions/family_window.lua")),
+    ("family_log", include_str!("scripts/functions/family_log.lua")),
 ];
 
 /// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
-pub(crate) const CLOCK: &str = include_str!("scripts/clock.lua");
+pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
 
 /// Returns the name and the text of each script that limiters send.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -102,10 +103,8 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
 /// The commands that scripts call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] = &[
-    "TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LINDEX", "LSET", "RPUSH", "LTRIM",
-    "LREM",
-];
+pub const SCRIPT_COMMANDS: &[&str] =
+    &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
 
 /// A script, as it is called and as it is sent. A clone shares its texts.
 #[derive(Clone, Debug)]
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, ")]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, gcra, ")]
     fn an_unknown_include_is_not_an_empty_text() {
         let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
     }

@@ -1,39 +1,37 @@
-//! Stored states, decoded. This is the only decoder; the scripts define the forms.
+//! Stored states, decoded. The scripts define the forms.
 //!
-//! It accepts the values that a script accepts as a state, and no others. Numbers are decimal digits
-//! without a sign; times are microseconds. Whether a state's time is possible depends on the clock,
-//! so the caller decides that.
+//! The decoder accepts the values that a script leaves, and no others. Numbers are decimal digits without a
+//! sign; times are microseconds. Whether a state's time is possible depends on the clock, so the caller
+//! decides that.
 
 mod family;
 mod log;
+mod window;
 
-pub use family::{Family, UnknownFamily, stored_families, stored_family};
-pub use log::{Entry, Log};
+pub use family::{Family, UnknownFamily, stored_family};
+pub use log::{Entry, Log, Writer};
+pub use window::Window;
+
+/// What follows a key of GCRA in the key of its leases.
+pub const LEASES: &str = ":leases";
 
 /// The longest window.
 const MAX_WINDOW: u64 = 31_622_400_000_000;
-/// How far ahead the end of a window may be.
-const MAX_WINDOW_REACH: u64 = 189_734_400_000_000;
 /// The largest debt of GCRA.
 const MAX_DEBT: u64 = 400_000_000_000_000;
-/// The most permits that a window counts.
-const MAX_COUNT: u64 = 158_112_000_000_000;
 /// The largest whole number up to which scripts compute exactly.
 const MAX_EXACT: u64 = 1 << 53;
 /// The digits of a time.
 const TIME_DIGITS: usize = 16;
 
-/// A state of one limit.
+/// A state that is stored as a string. [`Log`] is the one that is stored as a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A limit of several that is fresh.
-    Fresh,
     /// Of GCRA and its other names.
     Gcra(Gcra),
-    /// Of a fixed or aligned window, or of the sliding counter.
-    Window(Window),
-    /// Of a log or of sub-windows.
-    Log(Log),
+    /// Of fixed or aligned windows, or of the sliding counter: one to four windows of different lengths, in
+    /// the order in which they were opened.
+    Windows(Vec<Window>),
 }
 
 /// `TAT increment reach`, in ticks: microseconds, or their ten-thousandths.
@@ -49,51 +47,25 @@ pub struct Gcra {
     pub scale: u64,
 }
 
-/// `end length reach count`, and for the sliding counter ` previous`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// When the window ends, in Unix time.
-    pub end: u64,
-    /// How long the window is.
-    pub length: u64,
-    /// How far ahead the end may be.
-    pub reach: u64,
-    /// The permits taken in the window.
-    pub count: u64,
-    /// The permits taken in the window before. Only the sliding counter has them.
-    pub previous: Option<u64>,
-}
-
 impl State {
-    /// Returns the state of a policy's only limit, from the value of a string key. Returns `None` if the
-    /// value is not a state, or if the family is stored as a list, which [`Log::parse`] decodes.
+    /// Returns the state in the value of a string key. Returns `None` if the value is not a state, or if the
+    /// family is stored as a list, which [`Log::parse`] decodes.
     #[must_use]
     pub fn parse(family: Family, text: &str) -> Option<Self> {
         match family {
             Family::Gcra => Gcra::parse(text).map(Self::Gcra),
-            Family::FixedWindow | Family::AlignedWindow => {
-                Window::parse(text).filter(|window| window.previous.is_none()).map(Self::Window)
-            }
-            Family::SlidingCounter => {
-                Window::parse(text).filter(|window| window.previous.is_some()).map(Self::Window)
+            Family::FixedWindow | Family::AlignedWindow | Family::SlidingCounter => {
+                Window::parse_all(family, text).map(Self::Windows)
             }
             Family::SlidingLog | Family::SubWindows => None,
         }
     }
+}
 
-    /// Returns the states of several limits, from their value, in the order of `families`. One that is not
-    /// a state is `None`. Returns `None` if there are not as many as families.
-    #[must_use]
-    pub fn parse_several(families: &[Family], text: &str) -> Option<Vec<Option<Self>>> {
-        let texts: Vec<&str> = text.split(", ").collect();
-        let parse = |(family, text): (&Family, &str)| match text {
-            "-" => Some(Self::Fresh),
-            _ if family.is_list() => Log::parse(text.split(';')).map(Self::Log),
-            _ => Self::parse(*family, text),
-        };
-        let has_all = texts.len() == families.len();
-        has_all.then(|| families.iter().zip(texts).map(parse).collect())
-    }
+/// Returns when the latest lease of a key ends, in Unix time, from the value of its key of leases.
+#[must_use]
+pub fn parse_leases(text: &str) -> Option<u64> {
+    time(text)
 }
 
 impl Gcra {
@@ -121,30 +93,6 @@ impl Gcra {
     }
 }
 
-impl Window {
-    fn parse(text: &str) -> Option<Self> {
-        let (window, previous) = match words(text) {
-            Some(four) => (four, None),
-            None => {
-                let [end, length, reach, count, previous] = words(text)?;
-                ([end, length, reach, count], Some(number(previous)?))
-            }
-        };
-        let [end, length, reach, count] = window;
-        let window = Self {
-            end: time(end)?,
-            length: number(length)?,
-            reach: number(reach)?,
-            count: number(count)?,
-            previous,
-        };
-        let is_valid = (1_000..=MAX_WINDOW.min(window.reach)).contains(&window.length)
-            && window.reach <= MAX_WINDOW_REACH
-            && window.count.max(previous.unwrap_or(0)) <= MAX_COUNT;
-        is_valid.then_some(window)
-    }
-}
-
 /// Returns the words of a text, which single spaces separate, if there are `N`.
 fn words<const N: usize>(text: &str) -> Option<[&str; N]> {
     text.split(' ').collect::<Vec<_>>().try_into().ok()
@@ -155,9 +103,14 @@ fn parts(word: &str) -> (&str, &str) {
     word.split_once('.').unwrap_or((word, ""))
 }
 
-/// Returns a time in Unix time.
+/// Returns a time in Unix time, from 2001 on.
 fn time(word: &str) -> Option<u64> {
-    number(word).filter(|_| word.len() == TIME_DIGITS)
+    whole(word).filter(|_| word.len() == TIME_DIGITS)
+}
+
+/// Returns a number that is written as digits only, without zeros in front.
+fn whole(word: &str) -> Option<u64> {
+    number(word).filter(|_| word == "0" || !word.starts_with('0'))
 }
 
 /// Returns a number that is written as digits only.

@@ -133,10 +133,10 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         [Arc::new(MemoryLimiter::new(narrow)), Arc::new(by_redis)];
     for narrow in narrows {
         let (server, store) = (Server::start(), narrow.store());
-        // A permit recovers in 100 s, so none during the test.
-        let wide = Quota::new(100_000, Duration::from_secs(10_000_000)).unwrap();
-        let wide = builder(&server, Policy::gcra("wide", wide)).await;
-        let wide = wide.lease(Duration::from_millis(250)).build().unwrap();
+        // No permit recovers during the test.
+        let wide = Quota::new(300_000, Duration::from_secs(18_000)).unwrap();
+        let wide = builder(&server, Policy::fixed_window("wide", wide)).await;
+        let wide = wide.lease(true).build().unwrap();
         let (layer, handle) = RateLimitLayer::new(wide.clone(), everyone(), OnMissing::Reject)
             .and(narrow, everyone(), OnMissing::Reject)
             .headers(Headers::RateLimit)

@@ -25,7 +25,9 @@ use limiter_rig::{
 use tokio::{runtime::Runtime, task::yield_now};
 
 const PROCESSES: usize = 4;
-const LEASE: Duration = Duration::from_millis(100);
+
+/// How long a lease lasts: a quarter of the time in which the burst recovers.
+const LEASE: Duration = Duration::from_millis(250);
 
 /// How long processes are stopped and killed.
 const TEST: Duration = Duration::from_secs(8);
@@ -98,7 +100,7 @@ async fn check(redis: &str, log: &Path) {
     let builder = builder.deadline(Duration::from_secs(1));
     let number: usize = log.file_name().unwrap().to_str().unwrap().parse().unwrap();
     let has_leases = !number.is_multiple_of(PROCESSES);
-    let limiter = if has_leases { builder.lease(LEASE) } else { builder }.build().unwrap();
+    let limiter = builder.lease(has_leases).build().unwrap();
     let (mut log, end) = (File::create(log).unwrap(), Instant::now() + TEST * 2);
     while Instant::now() < end {
         let begun = unix_micros();

@@ -108,22 +108,8 @@ pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
 }
 
 /// Runs the rows of all operations but checks.
-pub fn operations<S: Operations>(make: impl FnMut(Policy) -> S) {
-    operations_of(|_| true, make);
-}
-
-/// Runs the rows of all operations but checks, without refunds by policies for which `is_less` returns true: their
-/// checks come back less the length of a lease.
-pub fn operations_with_leases<S: Operations>(
-    is_less: impl Fn(&Policy) -> bool,
-    make: impl FnMut(Policy) -> S,
-) {
-    let refunds = |case: &Case| case.rows.iter().any(|row| matches!(row.ask, Ask::Refund(..)));
-    operations_of(|case| !refunds(case) || !is_less(&(case.policy)()), make);
-}
-
-fn operations_of<S: Operations>(is_run: impl Fn(&Case) -> bool, mut make: impl FnMut(Policy) -> S) {
-    for case in operations::ROWS.iter().filter(|case| is_run(case)) {
+pub fn operations<S: Operations>(mut make: impl FnMut(Policy) -> S) {
+    for case in operations::ROWS {
         let mut subject = make((case.policy)());
         let mut receipts = Vec::new();
         for (index, row) in case.rows.iter().enumerate() {

@@ -26,8 +26,6 @@ use crate::{
 /// How many tasks check at the same time. Without leases, checks of the same moment share a call.
 const TASKS: u32 = 2;
 
-const LONGEST_LEASE: Duration = Duration::from_millis(250);
-
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// Checks `key` for as long as the options say, and gives the leases back.
@@ -69,10 +67,8 @@ async fn limiter(options: &Options) -> Result<RedisLimiter> {
     let url = env::var("REDIS_URL").context("REDIS_URL is not set")?;
     let policy = Policy::gcra("fleet", Quota::new(options.rate, Duration::from_secs(1))?);
     // A busy machine is not an outage.
-    let builder =
-        RedisLimiter::builder(connect(&url).await?, policy).deadline(Duration::from_secs(1));
-    let builder = if options.leases { builder.lease(LONGEST_LEASE) } else { builder };
-    Ok(builder.build()?)
+    let builder = RedisLimiter::builder(connect(&url).await?, policy);
+    Ok(builder.deadline(Duration::from_secs(1)).lease(options.leases).build()?)
 }
 
 /// Returns the time from one check of a task to the next.

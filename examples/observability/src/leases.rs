@@ -14,8 +14,8 @@ const FOLLOWS_EVERY: Duration = Duration::from_secs(1);
 /// Returns a limiter on the server at `url`. Its leases are counted until the program ends.
 pub(crate) async fn limiter(url: &str, policy: Policy) -> Result<RedisLimiter> {
     let limiter = RedisLimiter::builder(connect(url).await?, policy)
-        .lease(milliseconds("LEASE_MS", 250)?)
-        .deadline(milliseconds("DEADLINE_MS", 50)?)
+        .lease(true)
+        .deadline(deadline()?)
         .build()?;
     tokio::spawn(count(limiter.clone()));
     Ok(limiter)
@@ -43,12 +43,13 @@ async fn count(limiter: RedisLimiter) {
     }
 }
 
-fn milliseconds(variable: &str, default: u64) -> Result<Duration> {
-    let number = match env::var(variable) {
+/// Returns how long a check may take.
+fn deadline() -> Result<Duration> {
+    let milliseconds = match env::var("DEADLINE_MS") {
         Ok(text) => {
-            text.parse().with_context(|| format!("{variable} is {text:?}: use a number"))?
+            text.parse().with_context(|| format!("DEADLINE_MS is {text:?}: use a number"))?
         }
-        Err(_) => default,
+        Err(_) => 50,
     };
-    Ok(Duration::from_millis(number))
+    Ok(Duration::from_millis(milliseconds))
 }

@@ -133,6 +133,7 @@ fn arguments<'a>(command: &str, key: &'a str) -> Vec<&'a str> {
         "LINDEX" => vec![key, "0"],
         "LSET" => vec![key, "0", "1"],
         "LRANGE" | "LTRIM" => vec![key, "0", "-1"],
+        "LREM" => vec![key, "0", "1"],
         "LPUSH" | "RPUSH" => vec![key, "1"],
         _ => vec![key],
     }

@@ -1,9 +1,12 @@
-//! Keys under the prefix without an expiry. No limiter writes such keys.
+//! Keys under the prefix without an expiry. No limiter leaves such keys.
 
 use limiter_redis::{ScriptReply, Server};
 
 use super::Findings;
-use crate::read::{WITHIN, text};
+use crate::{
+    read::{WITHIN, text},
+    subject::StoredKey,
+};
 
 /// How many keys are asked for at once, and how often.
 const PAGE: &str = "200";
@@ -44,19 +47,27 @@ pub(super) async fn examine(server: &Server, pattern: &str, findings: &mut Findi
             break;
         }
     }
-    match lasting.first() {
-        None => findings.fine(
-            server.name(),
-            format!("all of {seen} keys that match {pattern:?} have an expiry"),
-        ),
-        Some(key) => {
-            let number = lasting.len();
-            let text = format!(
-                "{number} of {seen} keys that match {pattern:?} have no expiry, such as {key:?}"
-            );
-            let advice = "a program other than a limiter wrote them: use a prefix that nothing else \
-                          uses, and delete the keys if they are not needed";
+    let all = format!("{seen} keys that match {pattern:?}");
+    if lasting.is_empty() {
+        findings.fine(server.name(), format!("all of {all} have an expiry"));
+    }
+    let is_limiters =
+        |key: &String| StoredKey::parse(key.as_bytes()).is_some_and(|parts| parts.family().is_ok());
+    let (limiters, others): (Vec<_>, Vec<_>) = lasting.into_iter().partition(is_limiters);
+    for (keys, advice) in [(limiters, LOST), (others, FOREIGN)] {
+        if let Some(first) = keys.first() {
+            let number = keys.len();
+            let text = format!("{number} of {all} have no expiry, such as {first:?}");
             findings.problem(server.name(), text, advice);
         }
     }
 }
+
+/// What to do with limiters' keys.
+const LOST: &str = "only PERSIST, RESTORE or another program can cause this: find out which one did. The next \
+                    admission sets an expiry, and of a key of leases, the next lease. If the subject is not in \
+                    use any more, reset it";
+
+/// What to do with other keys.
+const FOREIGN: &str = "a program other than a limiter wrote them: use a prefix that nothing else uses, and \
+                       delete the keys if they are not needed";

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use limiter_redis::scripts::{CALL_COMMANDS, SCRIPT_COMMANDS};
 use limiter_rig::server::{Server, Tls};
 
 use crate::{doctor, run};
@@ -51,8 +52,8 @@ fn invalid_arguments_are_refused_with_what_to_do() {
         (given(&["top", "--name", "api", "--quota", "0/s"]), "invalid limit \"0/s\""),
         (
             given(&["top", "--name", "api", "--quota", "1/s", "--quota", "100/h"]),
-            "invalid --quota \"1/s\": it has no name, and states of several limits are in the order of \
-             their names; give its name, such as --quota \"hourly=1/s\"",
+            "invalid --quota \"1/s\": it has no name, and the keys of several limits contain their \
+             names; give its name, such as --quota \"hourly=1/s\"",
         ),
         (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
         (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
@@ -126,9 +127,9 @@ fn the_permissions_in_the_readme_suffice() {
     server
         .command(&["SET", "limiter:{sa}:api:gcra", "1700000000000000 1 1", "PX", "60000"])
         .unwrap();
-    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows.2", "1"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sa}:api:sub-windows.3", "1"]).unwrap();
     let url = server.url().replace("redis://", "redis://web:secret@");
-    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows.2"];
+    let keys = ["limiter:{sa}:api:gcra", "limiter:{sa}:api:sub-windows.3"];
     for (command, code) in [
         (&["explain", keys[0]][..], 0),
         (&["explain", keys[1]], 1),
@@ -139,8 +140,9 @@ fn the_permissions_in_the_readme_suffice() {
         assert_eq!(printed.code, code, "{printed:?}");
     }
     // As a limiter's user.
-    let writes = "evalsha set del pexpire lrange lset lpush rpush rpop ltrim".split(' ');
-    let writes: Vec<String> = writes.map(|command| format!("+{command}")).collect();
+    let writes = CALL_COMMANDS.iter().chain(SCRIPT_COMMANDS);
+    let writes: Vec<String> =
+        writes.map(|command| format!("+{}", command.to_lowercase())).collect();
     let user = ["ACL", "SETUSER", "web"].into_iter().chain(writes.iter().map(String::as_str));
     server.command(&user.collect::<Vec<_>>()).unwrap();
     let printed = run(&["reset", keys[0], "--url", &url], &[], "");

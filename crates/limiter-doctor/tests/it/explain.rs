@@ -1,6 +1,6 @@
 //! `explain` says what a stored state means, as the limiter itself counts it.
 
-use limiter_core::{Key, Usage};
+use limiter_core::{Key, Policy, Usage};
 use limiter_rig::server::Server;
 
 use crate::{SECRET, doctor, limiter, now, run, take};
@@ -24,15 +24,17 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
         let name = format!("policy-{number}");
         let limiter = limiter(&server, &name, limits).await;
         take(&limiter, "alice", 2).await;
-        let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
         let quotas = limits.split(", ").flat_map(|limit| ["--quota", limit]);
         let subject = ["--json", "explain", "alice", "--name", &name].into_iter();
         let json = doctor(&server, &subject.chain(quotas).collect::<Vec<_>>()).json();
-        let json = &json["keys"][0];
-        assert_eq!(json["key"], key.as_str(), "{json}");
+        let keys = limiter.stored_keys("alice").unwrap();
+        let keys: Vec<_> = keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect();
+        let found = json["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), keys);
         let usage: Usage = limiter.peek("alice").await.unwrap();
-        let limit = &json["limits"][usage.limit_index()];
-        let left = limit["limit"].as_u64().unwrap() - limit["permits_in_use"].as_u64().unwrap();
+        let json = &json["keys"][usage.limit_index()];
+        let limit = &json["state"];
+        let left = limit["permits"].as_u64().unwrap() - limit["permits_in_use"].as_u64().unwrap();
         assert_eq!(left, usage.remaining(), "{limits}: {json}");
         let reset_after = u64::try_from(usage.reset_after().as_millis()).unwrap();
         let fresh_in = limit["fresh_in_ms"].as_u64().unwrap();
@@ -40,11 +42,32 @@ async fn permits_in_use_are_those_that_the_limiter_counts() {
         assert!(limit["fields"].as_array().unwrap().len() >= 3, "{limits}: {json}");
         assert_eq!(json["problem"], serde_json::Value::Null);
 
-        for target in [&["explain", &key][..], &["explain", "alice", "--name", &name]] {
+        for target in [&["explain", &keys[0]][..], &["explain", "alice", "--name", &name]] {
             let printed = doctor(&server, target);
             assert_eq!(printed.code, 0, "{printed:?}");
             let text = ": 2 permits in use. The limit is fresh in";
             assert!(printed.out.contains(text), "{printed:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn permits_in_use_are_those_of_the_quota_that_is_given() {
+    let server = Server::start();
+    for by in
+        ["fixed-window", "aligned-window", "sliding-counter", "sliding-log", "sub-windows 6 slots"]
+    {
+        let (day, week) = (format!("10/d by {by}"), format!("30/7d by {by}"));
+        let limiter = limiter(&server, "api", &day).await;
+        let tier = limiter.with_policy(&Policy::parse("pro", &week).unwrap()).unwrap();
+        take(&limiter, "alice", 2).await;
+        take(&tier, "alice", 3).await;
+        for (quota, handle) in [(&day, &limiter), (&week, &tier)] {
+            let explain = ["explain", "alice", "--name", "api", "--quota", quota];
+            let printed = doctor(&server, &explain);
+            let left = handle.peek("alice").await.unwrap().remaining();
+            let text = format!(" permits in use, and {left} left. ");
+            assert!(printed.code == 0 && printed.out.contains(&text), "{left}: {printed:?}");
         }
     }
 }
@@ -97,14 +120,17 @@ async fn what_no_limiter_writes_is_a_problem() {
     plant(&["SET", text, "nonsense", "PX", "60000"]);
     plant(&["SET", "limiter:{sfar}:api:gcra", "9999999999000000 1000000 60000000", "PX", "60000"]);
     plant(&["SADD", "limiter:{stype}:api:gcra", "x"]);
-    plant(&["SET", "limiter:{slog}:api:sliding-log.2", "x"]);
+    plant(&["SET", "limiter:{slog}:api:sliding-log.3", "x"]);
     plant(&["SET", "limiter:{slasting}:api:gcra", "1700000000000000 1000000 60000000"]);
+    let head = "1700000000000000 1 1 1 1 60000000 60000000";
+    plant(&["RPUSH", "limiter:{slasting}:api:sliding-log.3", head]);
     for (key, message) in [
         (text, "No limiter writes this value."),
         ("limiter:{sfar}:api:gcra", "further ahead than its quota allows"),
         ("limiter:{stype}:api:gcra", "fail with WRONGTYPE"),
-        ("limiter:{slog}:api:sliding-log.2", "fail with WRONGTYPE"),
-        ("limiter:{slasting}:api:gcra", "The key has no expiry."),
+        ("limiter:{slog}:api:sliding-log.3", "fail with WRONGTYPE"),
+        ("limiter:{slasting}:api:gcra", "The key has no expiry. Only PERSIST, RESTORE or another"),
+        ("limiter:{slasting}:api:sliding-log.3", "The next admission of the subject sets one;"),
     ] {
         let printed = doctor(&server, &["explain", key]);
         assert_eq!(printed.code, 1, "{printed:?}");
@@ -129,91 +155,4 @@ async fn a_secret_is_found_by_the_shared_secret_and_not_printed() {
     assert!(printed.out.contains("subject    a secret: @") && !printed.out.contains("sk-1"));
     let printed = run(&explain, &[("LIMITER_KEY_SECRET", "another shared secret")], "sk-1\n");
     assert!(printed.out.contains("Nothing is stored: the subject is fresh."), "{printed:?}");
-}
-
-#[test]
-fn a_long_log_is_counted_from_its_first_entry_that_counts() {
-    let server = Server::start();
-    let now = now(&server);
-    let key = "limiter:{salice}:api:sliding-log.2";
-    // 3,000 entries of 2 permits, of a log of a minute, the older half of which no longer counts.
-    let head = format!("{now} 2 6100 1 60000000 60000000");
-    let mut words = vec!["RPUSH".to_owned(), key.to_owned(), head];
-    for number in 1..3_000 {
-        let ago = 3_000 - number;
-        let at = if number < 1_500 { now - 90_000_000 - ago } else { now - ago };
-        words.push(format!("{at} 2 {}", 100 + 2 * number));
-    }
-    server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-    server.command(&["PEXPIRE", key, "60000"]).unwrap();
-    let json = &doctor(&server, &["explain", "--json", key]).json()["keys"][0];
-    let limit = &json["limits"][0];
-    assert_eq!(
-        (&limit["permits_in_use"], &json["algorithms"]),
-        (&3_002.into(), &"sliding-log".into())
-    );
-    let printed = doctor(&server, &["explain", key]);
-    assert!(printed.out.contains("sliding-log: 3002 permits in use."), "{printed:?}");
-    let line = format!("  stored     \"{now} 2 6100 1 60000000 60000000\"\n");
-    assert!(printed.out.contains(&line), "{printed:?}");
-    assert!(printed.out.contains("the time of the oldest entry that counts, "), "{printed:?}");
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let reads = stats.lines().find_map(|line| line.strip_prefix("cmdstat_lindex:calls=")).unwrap();
-    let reads: u64 = reads.split(',').next().unwrap().parse().unwrap();
-    assert!(reads <= 30, "{stats}");
-}
-
-#[test]
-fn logs_and_sub_windows_are_read_also_beside_other_limits() {
-    let server = Server::start();
-    let now = now(&server);
-    let older = now - 5_000_000;
-    let (head, older) = (format!("{now} 1 9 1 60000000 60000000"), format!("{older} 2 8"));
-    let gcra = format!("{} 6000000 120000000", now + 6_000_000);
-    let text = format!("{gcra}, {head};{older}");
-    for (families, words) in [
-        ("sliding-log.2", vec!["RPUSH", "KEY", &head, &older]),
-        ("sub-windows.2", vec!["RPUSH", "KEY", &head, &older]),
-        ("gcra+sliding-log.2", vec!["SET", "KEY", &text]),
-    ] {
-        let key = format!("limiter:{{salice}}:api:{families}");
-        let words: Vec<_> =
-            words.iter().map(|&word| if word == "KEY" { &key } else { word }).collect();
-        server.command(&words).unwrap();
-        server.command(&["PEXPIRE", &key, "60000"]).unwrap();
-        let printed = doctor(&server, &["explain", &key, "--json"]);
-        let json = &printed.json()["keys"][0];
-        let limits = json["limits"].as_array().unwrap();
-        assert_eq!(
-            (printed.code, json["algorithms"].as_str()),
-            (0, Some(&*families.replace(".2", "")))
-        );
-        assert_eq!(limits.last().unwrap()["permits_in_use"], 3, "{families}: {json}");
-    }
-}
-
-#[test]
-fn a_key_in_a_form_of_another_version_is_named_as_such() {
-    let server = Server::start();
-    for (families, message) in [
-        ("sliding-log", "a form of an older version of limiter-redis"),
-        ("gcra+sub-windows", "a form of an older version of limiter-redis"),
-        ("sliding-log.3", "a form of a newer version of limiter-redis"),
-        ("gcra.2", "a form of a newer version of limiter-redis"),
-        ("nonsense", "No algorithm has such keys."),
-    ] {
-        let key = format!("limiter:{{salice}}:api:{families}");
-        server.command(&["RPUSH", &key, "1767225630000000 1 3 1 60000000 60000000"]).unwrap();
-        let printed = doctor(&server, &["explain", &key]);
-        assert_eq!(printed.code, 1, "{printed:?}");
-        assert!(printed.out.contains(message), "{printed:?}");
-        assert!(!printed.out.contains("WRONGTYPE"), "{printed:?}");
-    }
-    let printed = doctor(&server, &["top"]);
-    let text = "Skipped 4 of them, in a form of another version of limiter-redis, such as limiter:{salice}:";
-    assert!(printed.out.contains(text), "{printed:?}");
-    assert!(
-        printed.out.contains("Skipped 1 of them, with values that no limiter writes"),
-        "{printed:?}"
-    );
 }

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod explain;
+mod planted;
 mod report;
 mod reset;
 mod scripts;

@@ -38,7 +38,7 @@ const LIMITS: [&str; 7] = [
     "3/d by sliding-counter",
     "3/d by sliding-log",
     "3/d by sub-windows 6 slots",
-    "short=3/d, long=20/10d by sliding-log",
+    "log[i]n*:=3/d, long/lasting=20/10d by sliding-log",
 ];
 
 #[tokio::test]
@@ -54,10 +54,14 @@ async fn a_subject_is_reset_by_every_algorithm_without_a_quota() {
         }
         take(&locked, "alice!", 3).await;
         let printed = doctor(&server, &["reset", "alice?", "--name", "log[i]n*:"]);
-        let key = String::from_utf8(locked.stored_key("alice?").unwrap()).unwrap();
-        let text = format!("Deleted {key}\nThe subject is fresh.");
         assert_eq!(printed.code, 0, "{printed:?}");
-        assert!(printed.out.starts_with(&text), "{limits}: {printed:?}");
+        let (deleted, rest) = printed.out.split_once("The subject is fresh.").unwrap();
+        assert!(rest.starts_with(" A process"), "{printed:?}");
+        let keys = locked.stored_keys("alice?").unwrap().into_iter();
+        let mut keys: Vec<_> = keys.map(|key| String::from_utf8(key).unwrap()).collect();
+        keys.sort_unstable();
+        let lines: Vec<_> = keys.iter().map(|key| format!("Deleted {key}")).collect();
+        assert_eq!(deleted.lines().collect::<Vec<_>>(), lines);
         assert_eq!(locked.peek("alice?").await.unwrap().remaining(), 3, "{limits}");
         assert_eq!(locked.peek("alice!").await.unwrap().remaining(), 0, "{limits}");
         for limiter in &others {
@@ -75,16 +79,36 @@ async fn all_keys_of_a_subject_are_reset_and_named() {
     }
     let printed = doctor(&server, &["--json", "explain", "alice", "--name", "login"]);
     let keys = printed.json()["keys"].as_array().unwrap().clone();
-    let used = keys.iter().map(|key| key["limits"][0]["permits_in_use"].as_u64().unwrap());
+    let used = keys.iter().map(|key| key["state"]["permits_in_use"].as_u64().unwrap());
     assert_eq!(used.collect::<Vec<_>>(), [3, 3], "{printed:?}");
     let printed = doctor(&server, &["--json", "reset", "alice", "--name", "login"]);
-    let deleted = ["limiter:{salice}:login:fixed-window", "limiter:{salice}:login:gcra"];
+    let deleted = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
     assert_eq!(printed.json(), json!({ "deleted": deleted }));
 
     let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
-    let text = "No key begins with limiter:{salice}:login:, so nothing was deleted. Check the subject, the \
-                --kind, the --prefix and the policy's name.\n";
+    let text = "No key begins with limiter:{salice}:login: or limiter:{salice}:login/, so nothing was deleted. \
+                Check the subject, the --kind, the --prefix and the policy's name.\n";
     assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
+}
+
+#[test]
+fn leases_are_deleted_with_the_key_beside_them() {
+    let server = Server::start();
+    let (key, leases) = ("limiter:{salice}:api/hour:gcra", "limiter:{salice}:api/hour:gcra:leases");
+    let subject = ["alice", "--name", "api"];
+    for target in
+        [&[key][..], &[leases], &subject, &[&subject[..], &["--quota", "hour=3/h"]].concat()]
+    {
+        for has_key in [true, false] {
+            if has_key {
+                server.command(&["SET", key, "1700000000000000 1 1", "PX", "60000"]).unwrap();
+            }
+            server.command(&["SET", leases, "1700000000000000", "PX", "60000"]).unwrap();
+            let printed = doctor(&server, &[&["reset", "--json"], target].concat());
+            let deleted = if has_key { json!([key, leases]) } else { json!([leases]) };
+            assert_eq!((printed.code, printed.json()), (0, json!({ "deleted": deleted })));
+        }
+    }
 }
 
 #[tokio::test]
@@ -99,7 +123,7 @@ async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
         take(&limiter, number, 3).await;
     }
     // Not the node of the address.
-    let key = |number: &i32| format!("limiter:{{i{number}}}:login:sliding-counter");
+    let key = |number: &i32| format!("limiter:{{i{number}}}:login:sliding-counter.2");
     let owner = |number: &i32| cluster.owner(cluster.slot_of(&key(number)));
     let (dead, alive) =
         ((0..9).find(|n| owner(n) == 2).unwrap(), (0..9).find(|n| owner(n) == 1).unwrap());
@@ -174,7 +198,7 @@ async fn an_ipv6_client_is_found_by_its_address_or_its_network() {
             let _ = limiter.check_n(&limiter_key, Cost::ONE).await.unwrap();
             let target = [given, "--kind", "address", "--name", "api"];
             let printed = doctor(&server, &[&["explain"][..], &target, quota].concat());
-            let key = format!("limiter:{{a{stored}}}:api:fixed-window\n");
+            let key = format!("limiter:{{a{stored}}}:api:fixed-window.2\n");
             let text = if note.is_empty() { key.clone() } else { format!("{note}\n{key}") };
             assert!(printed.out.starts_with(&text), "{printed:?}");
             assert!(!printed.out.contains("Nothing"), "{printed:?}");

@@ -21,7 +21,7 @@ async fn a_subject_that_is_not_utf_8_is_found() {
     take(&limiter, Key::from(b"a\xfe*\\b"), 1).await;
     take(&limiter, Key::from("a\u{fffd}*\\b".as_bytes()), 1).await;
     let (key, url) = (Key::from(SUBJECT), server.url());
-    let stored = limiter.stored_key(&key).unwrap();
+    let stored = limiter.stored_keys(&key).unwrap().remove(0);
     let shown = "limiter:{ba\\xff*\\b}:api:gcra\n";
     let quota: &[&str] = &["--name", "api", "--kind", "bytes", "--quota", "3/d"];
     for (target, stdin, rest) in [
@@ -122,7 +122,7 @@ async fn a_subject_is_found_on_both_nodes_while_its_slot_is_moved() {
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     // A new key is on the new node.
     take(&second, "alice", 2).await;
-    let keys = ["limiter:{salice}:login:fixed-window", "limiter:{salice}:login:gcra"];
+    let keys = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
     for has_moved in [false, true] {
         if has_moved {
             moving.move_keys();

@@ -23,8 +23,11 @@ async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     take(&api, Key::tuple(["bob".into(), 7.into()]), 8).await;
     let now = now(&server);
     let day = 86_400_000_000_u64;
-    let value = format!("-, {now} 4 4 1 {} {}", 10 * day, 10 * day);
-    server.command(&["SET", "limiter:{scarol}:mail:gcra+sliding-log.2", &value]).unwrap();
+    let carol = ["limiter:{scarol}:mail/ten:sliding-log.3", "limiter:{scarol}:mail/one:gcra"];
+    let head = format!("{now} 4 4 100 1 {} {}", 10 * day, 10 * day);
+    server.command(&["RPUSH", carol[0], &head]).unwrap();
+    let gcra = format!("{} {} {}", now + 3 * day / 5, day / 5, 2 * day);
+    server.command(&["SET", carol[1], &gcra]).unwrap();
     server.command(&["SET", "limiter:{sfake}:api:gcra", "nonsense"]).unwrap();
     server.command(&["SET", "other", "nonsense"]).unwrap();
 
@@ -35,29 +38,37 @@ async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
     for (line, (used, key)) in lines[1..].iter().zip([
         ("8", "limiter:{t4:sbob2:i7}:api:gcra"),
         ("6", "limiter:{salice}:api:gcra"),
-        ("4", "limiter:{scarol}:mail:gcra+sliding-log.2"),
+        ("4", carol[0]),
+        ("3", carol[1]),
     ]) {
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!((words[0], words[words.len() - 1]), (used, key), "{printed:?}");
     }
     let foot = [
-        "Read 4 keys, sorted by permits in use; --name and --quota sort by the share of the limit.",
+        "Read 5 keys, sorted by permits in use; --name and --quota sort by the share of the limit.",
         "Skipped 1 of them, with values that no limiter writes, such as limiter:{sfake}:api:gcra: \
          explain prints more.",
     ];
     assert_eq!(lines[lines.len() - 2..], foot);
 
-    // In any order.
     let limits = ["--quota", "ten=100/10d by sliding-log", "--quota", "one=5/d"];
     let printed = doctor(&server, &[&["top", "--name", "mail"], &limits[..]].concat());
-    assert!(printed.out.contains("         4 of 100 "), "{printed:?}");
+    let lines: Vec<_> = printed.out.lines().map(str::trim_start).collect();
+    assert!(lines[1].starts_with("3 of 5 ") && lines[1].ends_with(carol[1]), "{printed:?}");
+    assert!(lines[2].starts_with("4 of 100 ") && lines[2].ends_with(carol[0]), "{printed:?}");
+    for (one, key) in [("ten=100/10d by sliding-log", carol[0]), ("one=5/d", carol[1])] {
+        let json = doctor(&server, &["top", "--json", "--name", "mail", "--quota", one]).json();
+        assert_eq!(keys(&json), (vec![key], true));
+        assert_eq!(json["subjects"][0]["limit"], one.split_once('=').unwrap().0);
+        assert_eq!(json["keys_read"], 1);
+    }
     let printed = doctor(&server, &["top", "--json", "--name", "api", "--limit", "1"]);
     let json = printed.json();
     assert_eq!(keys(&json), (vec!["limiter:{t4:sbob2:i7}:api:gcra"], true));
     let first = &json["subjects"][0];
     assert_eq!(first["permits_in_use"], 8);
     assert_eq!(first["subject"]["value"][1]["value"], "7");
-    assert_eq!(first["limit"], Value::Null);
+    assert_eq!((&first["limit"], &first["permits"]), (&Value::Null, &Value::Null));
     assert_eq!((&json["keys_read"], &json["keys_skipped"]), (&3.into(), &1.into()));
 }
 
@@ -98,10 +109,10 @@ async fn all_nodes_of_a_cluster_are_read() {
     let printed = run(&["top", "--url", &url, "--json"], &[], "");
     let json = printed.json();
     let (keys, is_complete) = keys(&json);
-    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:fixed-window", true));
+    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:fixed-window.2", true));
 
     let printed = run(&["explain", "--url", &url, keys[0], "--json"], &[], "");
-    assert_eq!(printed.json()["keys"][0]["limits"][0]["permits_in_use"], 2, "{printed:?}");
+    assert_eq!(printed.json()["keys"][0]["state"]["permits_in_use"], 2, "{printed:?}");
     let printed = run(&["reset", "--url", &url, keys[0]], &[], "");
     assert!(printed.out.starts_with("Deleted"), "{printed:?}");
     let printed = run(&["report", "--url", &url, "--json"], &[], "");

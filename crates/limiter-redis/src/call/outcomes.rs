@@ -14,12 +14,12 @@ pub(crate) fn outcomes<O: Operation>(
     requests: &[Request<O>],
 ) -> Vec<Outcome<Option<O::Output>>> {
     let error = match result {
-        Ok(reply) => match elements(&reply) {
-            Some(elements) if elements.len() == requests.len() => {
+        Ok(reply) => match elements(&reply, requests.len()) {
+            Some(elements) => {
                 let outcomes = elements.iter().zip(requests).map(|(element, it)| read(element, it));
                 return outcomes.map(|outcome| outcome.map_err(Arc::new)).collect();
             }
-            _ => CallError::invalid_reply(&quoted(&reply)),
+            None => CallError::invalid_reply(&quoted(&reply)),
         },
         Err(error) => error,
     };
@@ -27,13 +27,12 @@ pub(crate) fn outcomes<O: Operation>(
     requests.iter().map(|_| Err(Arc::clone(&error))).collect()
 }
 
-/// Returns the replies to the requests of a call.
-fn elements(reply: &ScriptReply) -> Option<&[ScriptReply]> {
+/// Returns the replies to the requests of a call. To one request, it is the reply itself.
+fn elements(reply: &ScriptReply, number: usize) -> Option<&[ScriptReply]> {
     match reply {
-        ScriptReply::Array(elements) => Some(elements),
-        // To a refund or a reset.
-        ScriptReply::Integer(_) => Some(slice::from_ref(reply)),
-        ScriptReply::Text(_) | ScriptReply::Nil => None,
+        _ if number == 1 => Some(slice::from_ref(reply)),
+        ScriptReply::Array(elements) if elements.len() == number => Some(elements),
+        _ => None,
     }
 }
 

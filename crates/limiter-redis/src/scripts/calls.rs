@@ -5,35 +5,13 @@ use std::{sync::Arc, time::Duration};
 use fred::bytes::Bytes;
 use limiter_core::Cost;
 
-use super::{Charged, Plan, Script, limit::argument};
+use super::{
+    Script,
+    check::{Charge, Charged, Route},
+    limit::argument,
+    plan::Plan,
+};
 use crate::client::ScriptCall;
-
-/// Which script decides a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Route {
-    /// That of the limit's family, which leaves states of other quotas and damaged ones undecided.
-    Own,
-    /// The script `lease`, which leaves the same undecided.
-    Lease,
-    /// The script `policy`, which decides everything.
-    Policy,
-}
-
-/// What a check asks of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charge {
-    pub(crate) cost: Cost,
-    /// How many permits to lease, none if 0. They include the cost.
-    pub(crate) wanted: u64,
-    pub(crate) route: Route,
-}
-
-impl Charge {
-    /// Returns whether what is charged may be given back.
-    pub(super) const fn has_receipt(&self) -> bool {
-        self.wanted > 0
-    }
-}
 
 /// What a request asks of a key by all limits of a policy.
 #[derive(Clone, Copy, Debug)]

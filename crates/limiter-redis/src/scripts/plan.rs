@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fred::bytes::Bytes;
 use limiter_core::Policy;
 
-use super::{Route, ScriptLimit, Scripts, lease::LeaseTerms, limit::Family};
+use super::{ScriptLimit, Scripts, check::Route, lease::LeaseTerms, limit::Family};
 
 /// The scripts of a policy, and what they are called with.
 #[derive(Debug)]

@@ -5,46 +5,11 @@ use std::time::Duration;
 use limiter_core::{Cost, Decision, Usage};
 
 use super::{
-    Charge, Gcra, LeaseTerms, Plan, Route, ScriptLimit,
+    Gcra, ScriptLimit,
+    check::{Charge, Charged, CheckReply, Route},
     limit::{Family, argument, micros},
+    plan::Plan,
 };
-
-/// What a script replied to a check or a reservation.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CheckReply {
-    pub(crate) decision: Decision,
-    /// Of an admission for which a receipt was wanted.
-    pub(crate) charged: Option<Charged>,
-}
-
-/// What a refund needs to know of a charge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Charged {
-    pub(super) cost: i64,
-    /// When it was charged, in microseconds of Unix time by the server's clock.
-    pub(super) taken_at: i64,
-    /// In microseconds.
-    pub(super) delay: u64,
-    /// What it left in the state of each limit, from `taken_at`.
-    pub(super) marks: Vec<i64>,
-    /// How much later than `taken_at` a lease is charged for, in microseconds. 0 of any other charge.
-    pub(super) length: u64,
-}
-
-impl Charged {
-    pub(crate) const fn permits(&self) -> u64 {
-        self.cost.unsigned_abs()
-    }
-
-    /// Returns for how long after its request it may be spent, if it is a lease.
-    pub(crate) fn lasts(&self, terms: &LeaseTerms) -> Duration {
-        terms.lasts(&self.marks)
-    }
-
-    pub(crate) const fn delay(&self) -> Duration {
-        Duration::from_micros(self.delay)
-    }
-}
 
 /// The first number of most replies.
 const REFUSED: i64 = 0;

@@ -1,6 +1,6 @@
 //! The families of stored keys: the names of the forms, and their versions.
 
-use limiter_core::{Algorithm, Policy};
+use limiter_core::Algorithm;
 
 /// A form in which states are stored, as this version of the library writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +36,6 @@ pub const fn stored_family(algorithm: Algorithm) -> &'static str {
     Family::of(algorithm).stored()
 }
 
-/// Returns the stored families of a policy's limits, in order, joined by `+`.
-#[must_use]
-pub fn stored_families(policy: &Policy) -> String {
-    let families = policy.limits().iter().map(|limit| stored_family(limit.algorithm()));
-    families.collect::<Vec<_>>().join("+")
-}
-
 impl Family {
     const ALL: [Self; 6] = [
         Self::Gcra,
@@ -72,11 +65,11 @@ impl Family {
     pub const fn stored(self) -> &'static str {
         match self {
             Self::Gcra => "gcra",
-            Self::FixedWindow => "fixed-window",
-            Self::AlignedWindow => "aligned-window",
-            Self::SlidingCounter => "sliding-counter",
-            Self::SubWindows => "sub-windows.2",
-            Self::SlidingLog => "sliding-log.2",
+            Self::FixedWindow => "fixed-window.2",
+            Self::AlignedWindow => "aligned-window.2",
+            Self::SlidingCounter => "sliding-counter.2",
+            Self::SubWindows => "sub-windows.3",
+            Self::SlidingLog => "sliding-log.3",
         }
     }
 
@@ -86,7 +79,7 @@ impl Family {
         versioned(self.stored()).0
     }
 
-    /// Returns whether the state of a policy's only limit is a list. All others are strings.
+    /// Returns whether the state is a list. All others are strings.
     #[must_use]
     pub const fn is_list(self) -> bool {
         matches!(self, Self::SubWindows | Self::SlidingLog)
@@ -98,6 +91,12 @@ impl Family {
     ///
     /// Why this version of the library can't decode it.
     pub fn parse(stored: &str) -> Result<Self, UnknownFamily> {
+        if stored.contains('+') {
+            // Older versions stored all limits of a policy at one key.
+            let mut families = stored.split('+');
+            let is_known = families.all(|it| Self::parse(it) != Err(UnknownFamily::NoAlgorithm));
+            return Err(if is_known { UnknownFamily::Older } else { UnknownFamily::NoAlgorithm });
+        }
         let (name, version) = versioned(stored);
         let family = Self::ALL.into_iter().find(|family| family.name() == name);
         let family = family.ok_or(UnknownFamily::NoAlgorithm)?;

@@ -1,26 +1,27 @@
 //! Logs and sub-windows: permits by the time at which they were taken.
 
-use super::{number, time, words};
+use super::{MAX_EXACT, time, whole, words};
 
 /// The longest time for which an entry counts.
 const MAX_SPAN: u64 = 64_000_000_000_000;
 /// How far ahead permits may be promised.
 const MAX_HORIZON: u64 = 158_112_000_000_000;
-/// The most digits of a count or a total.
-const MAX_DIGITS: usize = 16;
+/// The most quotas of different spans that a log keeps apart.
+const MOST_WRITERS: usize = 4;
 
-/// Elements, the first of which is `at count total slot span horizon` with the newest entry. Each older
-/// entry is an element `at count total`, the oldest first.
+/// A list, the first element of which has the newest entry. `at count total largest slot span horizon` if one
+/// quota wrote it; `at count total largest` if several did, and `, slot span horizon newest` for each of them.
+/// Each older entry is an element `at count`, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// The newest entry.
     pub newest: Entry,
-    /// How long permits share an entry. It is 1 for a log.
-    pub slot: u64,
-    /// How long an entry counts, from the start of its slot.
-    pub span: u64,
-    /// How far ahead permits may be promised.
-    pub horizon: u64,
+    /// The permits of all entries of the list.
+    pub total: u64,
+    /// The most permits of a quota that charged the list. 0 in a log that replaced an impossible one.
+    pub largest: u64,
+    /// The quotas that count the entries, at most four.
+    pub writers: Vec<Writer>,
     /// The older entries that were read, the oldest first.
     pub older: Vec<Entry>,
 }
@@ -32,8 +33,19 @@ pub struct Entry {
     pub at: u64,
     /// How many there are.
     pub count: u64,
-    /// The running total: the permits of this entry and of all before it, with those that are removed.
-    pub total: u64,
+}
+
+/// A quota that charged a log, and counts its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// How long permits share an entry. It is 1 for a log.
+    pub slot: u64,
+    /// How long an entry counts, from the start of its slot.
+    pub span: u64,
+    /// How far ahead permits may be promised.
+    pub horizon: u64,
+    /// When its newest permits were taken, in Unix time. Once they have ended, it counts nothing.
+    pub newest: u64,
 }
 
 impl Log {
@@ -41,48 +53,82 @@ impl Log {
     /// older ones. Returns `None` if one of them is not valid.
     pub fn parse<'a>(elements: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut elements = elements.into_iter();
-        let [at, count, total, slot, span, horizon] = words(elements.next()?)?;
-        let newest = Entry::parse([at, count, total])?;
-        let (slot, span, horizon) = (number(slot)?, number(span)?, number(horizon)?);
-        if slot == 0 || slot > span || span > MAX_SPAN || horizon > MAX_HORIZON {
-            return None;
-        }
-        let before = newest.total - newest.count;
+        let mut head = elements.next()?.split(", ");
+        let first: Vec<&str> = head.next()?.split(' ').collect();
+        let (&[at, count, total, largest], rest) = first.split_first_chunk()?;
+        let newest = Entry::parse([at, count])?;
+        let writers = match rest {
+            [] => {
+                let writers = head.map(|text| Writer::parse(words(text)?));
+                let writers = writers.collect::<Option<Vec<_>>>()?;
+                // The only one has charged the newest entry, so its time is not written.
+                Some(writers).filter(|writers| (2..=MOST_WRITERS).contains(&writers.len()))?
+            }
+            &[slot, span, horizon] if head.next().is_none() => {
+                vec![Writer::parse([slot, span, horizon, at])?]
+            }
+            _ => return None,
+        };
+        let (total, largest) = (amount(total)?, amount(largest)?);
+        // The latest time and the most permits of the entries before the next one.
+        let (mut latest, mut left) = (None, total.checked_sub(newest.count)?);
         let older = elements.map(|element| {
             let entry = Entry::parse(words(element)?)?;
-            (entry.at <= newest.at && entry.total <= before).then_some(entry)
+            left = left.checked_sub(entry.count)?;
+            let is_next = latest.replace(entry.at) < Some(entry.at) && entry.at < newest.at;
+            is_next.then_some(entry)
         });
-        Some(Self { newest, slot, span, horizon, older: older.collect::<Option<_>>()? })
+        Some(Self { newest, total, largest, older: older.collect::<Option<_>>()?, writers })
     }
 
-    /// Returns when the permits of an entry stop counting.
+    /// Returns when the permits of an entry stop counting for all quotas.
     #[must_use]
-    pub const fn end_of(&self, entry: &Entry) -> u64 {
-        (entry.at - entry.at % self.slot).saturating_add(self.span)
+    pub fn end_of(&self, entry: &Entry) -> u64 {
+        self.writers.iter().map(|writer| writer.end_of(entry)).max().unwrap_or(0)
     }
 
-    /// Returns the permits of an older entry and of all after it, or of the newest entry.
-    #[must_use]
-    pub const fn permits_from(&self, entry: &Entry) -> u64 {
-        (self.newest.total - entry.total).saturating_add(entry.count)
-    }
-
-    /// Returns the permits that count at a time, if all older entries that count then were read, or the
-    /// oldest of them.
+    /// Returns the permits that count at a time, for any quota, if all older entries were read that have
+    /// ended by then.
     #[must_use]
     pub fn permits_at(&self, now: u64) -> u64 {
-        let mut entries = self.older.iter().chain([&self.newest]);
-        let oldest = entries.find(|entry| self.end_of(entry) > now);
-        oldest.map_or(0, |entry| self.permits_from(entry))
+        if self.end_of(&self.newest) <= now {
+            return 0;
+        }
+        let ended = self.older.iter().take_while(|entry| self.end_of(entry) <= now);
+        self.total - ended.map(|entry| entry.count).sum::<u64>()
+    }
+
+    /// Returns how far ahead of now the newest entry may be.
+    #[must_use]
+    pub fn reach(&self) -> u64 {
+        self.writers.iter().map(|writer| writer.horizon.max(writer.slot)).max().unwrap_or(0)
+    }
+}
+
+impl Writer {
+    fn parse([slot, span, horizon, newest]: [&str; 4]) -> Option<Self> {
+        let (slot, span, horizon) = (whole(slot)?, whole(span)?, whole(horizon)?);
+        let is_valid = (1..=span).contains(&slot) && span <= MAX_SPAN && horizon <= MAX_HORIZON;
+        is_valid.then_some(Self { slot, span, horizon, newest: time(newest)? })
+    }
+
+    /// Returns when the permits of an entry stop counting for this quota. It counts no permits that others
+    /// took after its own.
+    #[must_use]
+    pub fn end_of(&self, entry: &Entry) -> u64 {
+        let at = entry.at.min(self.newest);
+        at - at % self.slot + self.span
     }
 }
 
 impl Entry {
-    fn parse([at, count, total]: [&str; 3]) -> Option<Self> {
-        if count.len().max(total.len()) > MAX_DIGITS {
-            return None;
-        }
-        let entry = Self { at: time(at)?, count: number(count)?, total: number(total)? };
-        (entry.count <= entry.total).then_some(entry)
+    fn parse([at, count]: [&str; 2]) -> Option<Self> {
+        let count = amount(count).filter(|count| *count > 0)?;
+        Some(Self { at: time(at)?, count })
     }
+}
+
+/// Returns a number of permits.
+fn amount(word: &str) -> Option<u64> {
+    whole(word).filter(|count| *count <= MAX_EXACT)
 }

@@ -35,7 +35,7 @@ fn a_batch_decides_as_its_checks_do_one_after_the_other() {
                 checks.iter().map(|(key, cost)| alone.decide(now, key, *cost)).collect();
             prop_assert_eq!(together.decide_together(now, &checks), expected);
             for (key, _) in &checks {
-                prop_assert_eq!(together.state(key), alone.state(key));
+                prop_assert_eq!(together.states(key), alone.states(key));
             }
         }
         Ok(())

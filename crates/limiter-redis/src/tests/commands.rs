@@ -7,7 +7,8 @@ use limiter_test::bounds::cases::policies;
 
 use crate::{
     ScriptCall,
-    scripts::{self, Plan, Scripts},
+    client::Form,
+    scripts::{self, Charge, Plan, Route, Scripts},
 };
 
 /// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
@@ -54,8 +55,10 @@ fn the_list_has_the_commands_that_send_scripts() {
     let mut call = ScriptCall::new("return 1", Vec::new());
     let name = |call: &ScriptCall| String::from_utf8(call.words()[0].to_vec()).unwrap();
     let by_source = name(&call);
-    call.by_source = false;
+    call.form = Form::Evalsha;
     assert_eq!([name(&call), by_source], scripts::CALL_COMMANDS);
+    call.form = Form::ScriptLoad;
+    assert_eq!(call.words(), [&b"SCRIPT"[..], b"LOAD", b"return 1"]);
 }
 
 #[test]
@@ -74,11 +77,14 @@ fn the_list_has_the_scripts_of_all_policies() {
         Policy::all_of("api", named).ok()
     });
     for policy in policies.iter().cloned().chain(pairs) {
-        let plan = Plan::new(Scripts::shared(), &policy, None);
+        let plan = Plan::new(Scripts::shared(), &policy, true);
+        let check = |route| (&plan, Charge { cost: Cost::ONE, wanted: 0, route });
         for call in [
-            plan.check(Cost::ONE),
-            plan.checks(&[(&plan, Cost::ONE, 0); 2]),
-            plan.peek(),
+            plan.checks([check(Route::Own)].into_iter()),
+            plan.checks([check(Route::Own); 2].into_iter()),
+            plan.checks([check(Route::Lease)].into_iter()),
+            plan.checks([check(Route::Policy)].into_iter()),
+            plan.demand([plan.peek()].into_iter()),
             plan.reset(),
         ] {
             let digest = String::from_utf8(call.words()[1].to_vec()).unwrap();

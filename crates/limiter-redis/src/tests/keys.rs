@@ -33,13 +33,48 @@ fn keys_do_not_change_between_versions() {
     );
 }
 
+/// Returns the keys of a policy of several limits.
+fn keys(policy: &str, limits: &[(&str, &str)]) -> Vec<String> {
+    let limits = limits.iter().map(|(name, limit)| Policy::parse(name, limit).unwrap());
+    let policy = Policy::all_of(policy, limits).unwrap();
+    let keys = Keys::new("limiter", &policy, None).unwrap();
+    let first = keys.of(&"alice".into()).unwrap();
+    let others: Vec<_> = keys.others(&first).collect();
+    assert_eq!(keys.number(), 1 + others.len());
+    let all = std::iter::once(first).chain(others);
+    all.map(|key| String::from_utf8(key).unwrap()).collect()
+}
+
 #[test]
-fn the_families_of_the_algorithms_are_part_of_the_key() {
-    let hourly = || Policy::sliding_log("hourly", Quota::per_hour(100));
-    let several = [Policy::gcra("burst", Quota::per_second(1)), hourly()];
-    let several = Policy::all_of("api", several).unwrap();
-    let key = Keys::new("limiter", &several, None).unwrap().of(&"alice".into()).unwrap();
-    assert_eq!(String::from_utf8(key).unwrap(), "limiter:{salice}:api:gcra+sliding-log.2");
+fn each_limit_has_a_key_with_its_name_and_the_family_of_its_algorithm() {
+    let limits = [("second", "10/s"), ("hour", "100/h by sliding-log"), ("api", "1000/day")];
+    assert_eq!(
+        keys("api", &limits),
+        [
+            "limiter:{salice}:api:gcra",
+            "limiter:{salice}:api/hour:sliding-log.3",
+            "limiter:{salice}:api/second:gcra",
+        ]
+    );
+}
+
+/// Else a policy that gets a second limit would forget the first one's states.
+#[test]
+fn the_limit_with_the_policys_name_has_the_same_key_alone() {
+    let [alone, beside] = [&[("api", "10/s")][..], &[("a", "1000/h"), ("api", "10/s")]];
+    assert_eq!(keys("api", alone), ["limiter:{salice}:api:gcra"]);
+    assert_eq!(keys("api", beside)[1], "limiter:{salice}:api:gcra");
+    // Whatever the name of an only limit is.
+    assert_eq!(keys("api", &[("second", "10/s")]), ["limiter:{salice}:api:gcra"]);
+}
+
+#[test]
+fn names_with_slashes_do_not_run_into_each_other() {
+    let one = keys("api", &[("a/b", "10/s"), ("c", "10/h")]);
+    let other = keys("api/a", &[("b", "10/s"), ("c", "10/h")]);
+    assert_eq!(one[0], "limiter:{salice}:api/a%2Fb:gcra");
+    assert_eq!(other[0], "limiter:{salice}:api%2Fa/b:gcra");
+    assert_eq!(keys("api/a", &[("api/a", "10/s")]), ["limiter:{salice}:api%2Fa:gcra"]);
 }
 
 #[test]

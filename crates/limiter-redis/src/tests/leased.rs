@@ -3,12 +3,12 @@
 
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Cost, Decision, Policy, Receipt, Source, Timestamp};
+use limiter_core::{Algorithm, Cost, Decision, Policy, Quota, Receipt, Source, Timestamp};
 use limiter_test::{
     conformance,
     laws::{self, Law},
     oracle::Admitted,
-    policies::{any_alike, any_single},
+    policies::any_alike,
     schedule::{Request, Scenario, Tick, Time, mixed, traffic},
     subject::{Operations, Subject},
 };
@@ -19,32 +19,46 @@ use crate::scripts::{LeaseTerms, Plan, Scripts};
 
 const KEY: &str = "key";
 
-/// The shortest lease, so that most rows have one.
-const SHORT: Duration = Duration::from_millis(5);
-
-fn leasing(store: &Arc<Store>, policy: &Policy, lease: Duration) -> InRedis {
-    store.process_of(&unique(), slice::from_ref(policy), Some(lease))
+fn leasing(store: &Arc<Store>, policy: &Policy) -> InRedis {
+    store.process_of(&unique(), slice::from_ref(policy), true)
 }
 
-fn terms(policy: &Policy, longest: Duration) -> Option<LeaseTerms> {
-    Plan::new(Scripts::shared(), policy, Some(longest)).lease
+fn terms(policy: &Policy) -> Option<LeaseTerms> {
+    Plan::new(Scripts::shared(), policy, true).lease
 }
 
 #[test]
 fn rows_conform_with_leases() {
     let store = Store::new();
-    conformance::gcra(|policy| leasing(&store, &policy, SHORT));
-    conformance::windows(|policy| leasing(&store, &policy, SHORT));
-    conformance::several(|policy| leasing(&store, &policy, SHORT));
-    let drains = |policy: &Policy| policy.limits()[0].algorithm() == Algorithm::Gcra;
-    conformance::operations_with_leases(drains, |policy| leasing(&store, &policy, SHORT));
+    conformance::gcra(|policy| leasing(&store, &policy));
+    conformance::windows(|policy| leasing(&store, &policy));
+    conformance::several(|policy| leasing(&store, &policy));
+    conformance::operations(|policy| leasing(&store, &policy));
 }
 
-/// Returns a policy of which permits are leased, and the longest lease.
-fn leased() -> impl Strategy<Value = (Policy, Duration)> {
-    let longest = select(vec![5, 30, 1_000, 3_600_000]).prop_map(Duration::from_millis);
-    (any_single(), longest)
-        .prop_filter("no leases", |(policy, longest)| terms(policy, *longest).is_some())
+/// Returns a policy of which permits are leased.
+fn leased() -> impl Strategy<Value = Policy> {
+    let algorithms = select(vec![
+        Algorithm::Gcra,
+        Algorithm::FixedWindow,
+        Algorithm::AlignedWindow,
+        Algorithm::SlidingCounter,
+    ]);
+    let millis = prop_oneof![Just(20), Just(1_000), 20..=5_000_u64, 5_000..=600_000_u64];
+    let permits = prop_oneof![3 => 64..=200_u64, 1 => 200..=5_000_u64];
+    let tenths = prop_oneof![Just(10), 1..=40_u64];
+    (algorithms, millis, permits, tenths).prop_filter_map(
+        "no leases",
+        |(algorithm, millis, permits, tenths)| {
+            let quota = Quota::new(permits, Duration::from_millis(millis)).ok()?;
+            let quota = match algorithm {
+                Algorithm::Gcra => quota.try_with_burst(permits * tenths / 10).ok()?,
+                _ => quota,
+            };
+            let policy = Policy::new("test", algorithm, quota).ok()?;
+            terms(&policy).map(|_| policy)
+        },
+    )
 }
 
 fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
@@ -57,11 +71,8 @@ fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
 /// Tries a law with one policy at a time.
 fn holds(law: fn(&mut InRedis, &Scenario) -> Law, time: Time, most: usize) {
     let store = Store::new();
-    let scenarios = leased().prop_flat_map(move |(policy, longest)| {
-        (traffic(Just(policy), Tick::Micro, time, most), Just(longest))
-    });
-    run(&scenarios, |(scenario, longest)| {
-        law(&mut leasing(&store, &scenario.policy, longest), &scenario)
+    run(&traffic(leased(), Tick::Micro, time, most), |scenario| {
+        law(&mut leasing(&store, &scenario.policy), &scenario)
     });
 }
 
@@ -75,9 +86,9 @@ fn law_2_a_refusal_writes_nothing() {
     let law = |subject: &mut InRedis, scenario: &Scenario| {
         for Request { now, cost, .. } in scenario.requests() {
             subject.peek(now, KEY);
-            let before = subject.state(KEY);
+            let before = subject.states(KEY);
             if !subject.decide(now, KEY, cost).is_admitted() {
-                prop_assert_eq!(subject.state(KEY), before);
+                prop_assert_eq!(subject.states(KEY), before);
             }
         }
         Ok(())
@@ -155,9 +166,9 @@ enum Act {
 /// The time before it, which process, and what it does.
 type Step = (Duration, usize, Act);
 
-fn steps(policy: &Policy, longest: Duration) -> impl Strategy<Value = Vec<Step>> + use<> {
+fn steps(policy: &Policy) -> impl Strategy<Value = Vec<Step>> + use<> {
     let quota = *policy.limits()[0].quota();
-    let length = terms(policy, longest).unwrap().length;
+    let length = terms(policy).unwrap().length;
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
     let (length, window) = (micros(length), micros(quota.window()));
     let edge = prop_oneof![Just(length), Just(window), Just(length - length / 1_024)];
@@ -185,16 +196,14 @@ fn steps(policy: &Policy, longest: Duration) -> impl Strategy<Value = Vec<Step>>
 #[test]
 fn law_1_a_fleet_stays_within_the_bound() {
     let store = Store::new();
-    let fleets = leased().prop_flat_map(|(policy, longest)| {
-        let steps = steps(&policy, longest);
-        (Just(policy), Just(longest), steps)
+    let fleets = leased().prop_flat_map(|policy| {
+        let steps = steps(&policy);
+        (Just(policy), steps)
     });
-    run(&fleets, |(policy, longest, steps)| {
+    run(&fleets, |(policy, steps)| {
         let prefix = unique();
-        let process = |number: usize| {
-            let lease = (number != 0).then_some(longest);
-            store.process_of(&prefix, slice::from_ref(&policy), lease)
-        };
+        let process =
+            |number: usize| store.process_of(&prefix, slice::from_ref(&policy), number != 0);
         let mut fleet: Vec<_> = (0..4).map(process).collect();
         let mut admitted = Admitted::by_ticks_of(Duration::from_micros(1));
         let mut receipts: Vec<(usize, usize, Receipt)> = Vec::new();
@@ -233,10 +242,7 @@ fn law_1_a_fleet_stays_within_the_bound() {
                 Act::Refund(place) => {
                     let place = place % receipts.len();
                     let (number, addition, receipt) = receipts.swap_remove(place);
-                    // Without leases, a check by GCRA comes back whole, although a lease may be in its debt.
-                    if number != 0 || policy.limits()[0].algorithm() != Algorithm::Gcra {
-                        admitted.give_back(addition, fleet[number].refund(now, receipt));
-                    }
+                    admitted.give_back(addition, fleet[number].refund(now, receipt));
                 }
                 Act::Drain => subject.drain(now),
                 Act::Kill => mem::forget(mem::replace(subject, process(number))),
@@ -248,15 +254,23 @@ fn law_1_a_fleet_stays_within_the_bound() {
     });
 }
 
-/// A lease that another process got since may be in the debt of a check, which then gives less back.
+/// A lease that another process got since may be in the debt of a check, which then gives less back. Without one, it
+/// comes back whole.
 #[test]
 fn law_7_checks_come_back_less_the_length_of_a_lease() {
     let store = Store::new();
     let policy = Policy::parse("test", "1000/s").unwrap();
     let now = Timestamp::from_nanos(0);
-    for (cost, back) in [(150, 50), (100, 0), (1, 0)] {
-        let mut subject = leasing(&store, &policy, Duration::from_millis(100));
+    let length = terms(&policy).unwrap().length;
+    assert_eq!(length, Duration::from_millis(250));
+    for (has_lease, cost, back) in
+        [(false, 300, 300), (false, 1, 1), (true, 300, 50), (true, 250, 0), (true, 1, 0)]
+    {
+        let prefix = unique();
+        let process = || store.process_of(&prefix, slice::from_ref(&policy), true);
+        let (mut subject, mut other) = (process(), process());
         let reserved = subject.reserve(now, KEY, Cost::of(cost), Duration::ZERO);
+        while has_lease && other.decide(now, KEY, Cost::ONE).source() != Source::Lease {}
         assert_eq!(subject.refund(now, reserved.into_receipt().unwrap()), back, "{cost}");
     }
 }
@@ -291,8 +305,7 @@ fn law_9_quotas_that_take_turns_stay_within_the_bound() {
     let store = Store::new();
     run(&mixed(any_alike(), Tick::Micro, Time::Forward, 60), |scenario| {
         let policies: Vec<_> = scenario.policies().cloned().collect();
-        let lease = Some(Duration::from_secs(3_600));
-        let subject = store.process_of(&unique(), &policies, lease);
+        let subject = store.process_of(&unique(), &policies, true);
         laws::never_over(&mut Draining(subject), &scenario)
     });
 }
@@ -302,8 +315,7 @@ fn law_9_what_one_quota_leases_counts_for_the_others() {
     let store = Store::new();
     let policy = Policy::parse("test", "10000/s").unwrap();
     let other = Policy::parse("other", "20000/s").unwrap();
-    let mut subject =
-        store.process_of(&unique(), &[policy.clone(), other.clone()], Some(SHORT * 20));
+    let mut subject = store.process_of(&unique(), &[policy.clone(), other.clone()], true);
     let now = Timestamp::from_nanos(0);
     let mut leased = 0;
     for _ in 0..1_000 {
@@ -327,7 +339,7 @@ fn law_9_a_faster_quota_comes_on_top_of_the_leases_that_are_held() {
     let [slow, fast] = [("slow", "100/s"), ("fast", "10000/s")];
     let [slow, fast] = [slow, fast].map(|(name, quota)| Policy::parse(name, quota).unwrap());
     let policies = [slow.clone(), fast.clone()];
-    let mut subject = store.process_of(&unique(), &policies, Some(Duration::from_millis(250)));
+    let mut subject = store.process_of(&unique(), &policies, true);
     let now = Timestamp::from_nanos(0);
     while subject.decide_by(now, &slow, KEY, Cost::ONE).source() != Source::Lease {}
     let used = subject.peek(now, KEY).used();

@@ -8,25 +8,44 @@ use std::{
 use limiter_core::{ErrorKind, Policy, Quota};
 use tokio::runtime::Handle;
 
-use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply};
+use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply, scripts};
 
-/// A client that takes a while to say that the script is not there, whatever it is called by.
+/// A client that takes a while to say that the script is not there.
 #[derive(Clone)]
 struct Forgetful {
     runtime: Handle,
     calls: Arc<Mutex<Calls>>,
+    knows: Knows,
 }
 
-/// By which command the script was called, and for how long at most.
-type Calls = Vec<(Vec<u8>, Duration)>;
+/// What the server executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows {
+    Nothing,
+    Eval,
+    EvalAndLoad,
+}
+
+/// The first two words of each call, and for how long it was made at most.
+type Calls = Vec<([Vec<u8>; 2], Duration)>;
 
 const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        self.calls.lock().unwrap().push((call.words()[0].to_vec(), within));
+        let words = call.words();
+        let command = [words[0].to_vec(), words[1].to_vec()];
+        self.calls.lock().unwrap().push((command, within));
         tokio::time::sleep(TAKES).await;
-        Err(CallError::new(Fault::NoScript, "NOSCRIPT"))
+        match (&*words[0], self.knows) {
+            (b"EVAL", Knows::Eval | Knows::EvalAndLoad) => {
+                let usage = [0, 0, 1, 0, 1].map(ScriptReply::Integer);
+                Ok(ScriptReply::Array(usage.to_vec()))
+            }
+            (b"SCRIPT", Knows::EvalAndLoad) => Ok(ScriptReply::Text("a digest".to_owned())),
+            (b"SCRIPT", _) => Err(CallError::of_error_reply("Redis", "NOPERM why")),
+            _ => Err(CallError::new(Fault::NoScript, "NOSCRIPT")),
+        }
     }
 
     fn runtime(&self) -> &Handle {
@@ -34,15 +53,19 @@ impl ScriptClient for Forgetful {
     }
 }
 
-/// Returns the calls of the script within `deadline`.
-async fn calls(deadline: Duration) -> Calls {
-    let client = Forgetful { runtime: Handle::current(), calls: Arc::default() };
+/// Returns the calls of a peek within `deadline`.
+async fn calls(deadline: Duration, knows: Knows) -> Calls {
+    let client = Forgetful { runtime: Handle::current(), calls: Arc::default(), knows };
     let policy = Policy::gcra("test", Quota::per_second(1));
     let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
-    let error = limiter.peek("key").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Undetermined));
-    // A call outlives its caller.
-    tokio::time::sleep(2 * TAKES).await;
+    match limiter.peek("key").await {
+        Ok(usage) => assert!(knows != Knows::Nothing && usage.remaining() == 1),
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Undetermined));
+        }
+    }
+    // A call outlives its caller, and scripts are loaded afterwards.
+    tokio::time::sleep(20 * TAKES).await;
     let calls = client.calls.lock().unwrap();
     calls.clone()
 }
@@ -50,13 +73,26 @@ async fn calls(deadline: Duration) -> Calls {
 #[tokio::test]
 async fn the_script_is_sent_once_and_in_what_is_left_of_the_deadline() {
     let deadline = Duration::from_secs(5);
-    let calls = calls(deadline).await;
+    let calls = calls(deadline, Knows::Nothing).await;
     assert_eq!(calls.len(), 2);
-    assert!(calls[0].0 == b"EVALSHA" && calls[0].1 > deadline - TAKES);
-    assert!(calls[1].0 == b"EVAL" && calls[1].1 <= deadline - TAKES);
+    assert!(calls[0].0[0] == b"EVALSHA" && calls[0].1 > deadline - TAKES);
+    assert!(calls[1].0[0] == b"EVAL" && calls[1].1 <= deadline - TAKES);
 }
 
 #[tokio::test]
 async fn the_script_is_not_sent_when_the_deadline_is_over() {
-    assert_eq!(calls(Duration::from_millis(1)).await.len(), 1);
+    assert_eq!(calls(Duration::from_millis(1), Knows::Nothing).await.len(), 1);
+}
+
+/// Each other script once, and none after the first failure: the user may not be allowed to load them.
+#[tokio::test]
+async fn the_other_scripts_are_loaded_after_the_reply() {
+    for (knows, loads) in [(Knows::Eval, 1), (Knows::EvalAndLoad, scripts::all().count() - 1)] {
+        let calls = calls(Duration::from_secs(5), knows).await;
+        let commands = calls.iter().map(|(command, _)| command.each_ref().map(|word| &**word));
+        let commands: Vec<_> = commands.collect();
+        assert_eq!(commands[0][0], b"EVALSHA");
+        assert_eq!(commands[1][0], b"EVAL");
+        assert_eq!(commands[2..], vec![[&b"SCRIPT"[..], b"LOAD"]; loads], "{knows:?}");
+    }
 }

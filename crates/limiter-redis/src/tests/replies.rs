@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     CallError, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
-    scripts::{Plan, Scripts},
+    scripts::{Charge, Plan, Route, Scripts},
 };
 
 const POLICIES: [&str; 7] = [
@@ -24,26 +24,32 @@ const POLICIES: [&str; 7] = [
     "10/s by sliding-log",
 ];
 
-/// Returns all lists of at most five of these numbers.
+/// Returns all lists of at most five of these numbers, and each of them behind the flag of an admission.
 fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
-    (0..=5_u32).flat_map(move |length| {
+    let lists = (0..=5_u32).flat_map(move |length| {
         let number = move |each: usize, place| numbers[each / 5_usize.pow(place) % 5];
         let list = move |each| (0..length).map(|place| number(each, place)).collect();
         (0..5_usize.pow(length)).map(list)
-    })
+    });
+    lists.flat_map(|list: Vec<_>| [[&[1], &*list].concat(), list])
 }
 
 #[test]
 fn no_reply_is_more_than_an_error() {
     for policy in POLICIES {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(Scripts::shared(), &policy, None);
+        let plan = Plan::new(Scripts::shared(), &policy, true);
         for reply in lists([i64::MIN, -1, 0, 1, i64::MAX]) {
             let _ = plan.refunded(&reply);
             let _ = plan.peeked(&reply);
-            let Some(taken) = plan.taken(&reply, Cost::ONE) else { continue };
-            if let Some(charged) = taken.charged {
-                let _ = (charged.delay(), plan.refund(&charged, 1));
+            for route in [Route::Own, Route::Lease, Route::Policy] {
+                for wanted in [0, 100] {
+                    let charge = Charge { cost: Cost::ONE, wanted, route };
+                    let read = plan.checked(&reply, charge);
+                    if let Some(charged) = read.and_then(|read| read.charged) {
+                        let _ = (charged.delay(), plan.refund(&charged, 1));
+                    }
+                }
             }
         }
     }
@@ -107,15 +113,14 @@ async fn a_reply_that_contradicts_itself_is_unexpected() {
 
 /// A lease has at least the permits of the check that it was granted for.
 #[test]
-fn a_charge_of_fewer_permits_than_the_cost_is_no_admission() {
-    for (policy, before, after) in
-        [("10/s", &[600_000][..], &[1][..]), ("10/s by fixed-window", &[600_000, 4], &[1, 600_000])]
-    {
+fn a_lease_of_fewer_permits_than_the_cost_is_no_admission() {
+    for policy in ["1000/s", "1000/s by fixed-window"] {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(Scripts::shared(), &policy, Some(Duration::MAX));
+        let plan = Plan::new(Scripts::shared(), &policy, true);
+        let charge = Charge { cost: Cost::of(3), wanted: 100, route: Route::Lease };
         for (permits, is_admitted) in [(-6, false), (0, false), (2, false), (3, true), (6, true)] {
-            let reply = [before, &[permits], after].concat();
-            let read = plan.checked(&reply, Cost::of(3));
+            let reply = [1, 600_000, 4, permits, 1, 600_000];
+            let read = plan.checked(&reply, charge);
             assert_eq!(read.is_some(), is_admitted, "{policy:?}: {reply:?} {read:?}");
         }
     }

@@ -55,7 +55,7 @@ fn sessions_in_the_documents_are_real() {
     assert!(written == printed, "{DOCUMENT} is out of date: {hint}\n{printed}");
 }
 
-/// Makes the checks of a line such as `"api" is "10/min". 3 checks at 1767225600.`
+/// Makes the checks of a line such as `"api" is "10/min". 3 checks at 1767225600. 1 check by "9/h" at 1767225610.`
 async fn make(connection: &Connection, traffic: &str) {
     let (policy, checks) = traffic.split_once(". ").unwrap();
     let texts: Vec<&str> = policy.split('"').skip(1).step_by(2).collect();
@@ -71,15 +71,21 @@ async fn make(connection: &Connection, traffic: &str) {
         }
     };
     for checks in checks.trim_end_matches('.').split(". ") {
-        let words: Vec<&str> = checks.split(' ').collect();
-        let &[number, "check" | "checks", "at", seconds] = words.as_slice() else {
-            panic!("{checks:?} is not such as `3 checks at 1767225600`");
-        };
+        let (what, seconds) = checks.split_once(" at ").unwrap();
+        let (number, by) = what.split_once(' ').unwrap();
+        let by = by.trim_start_matches("checks").trim_start_matches("check");
         let limiter = RedisLimiter::builder(connection.clone(), policy.clone())
             .clock(&(CLOCK.replace("SECONDS", seconds) + scripts::CLOCK))
             .deadline(Duration::from_secs(10))
             .build()
             .unwrap();
+        let limiter = match by.strip_prefix(" by ") {
+            Some(quota) => {
+                let tier = Policy::parse("tier", quota.trim_matches('"')).unwrap();
+                limiter.with_policy(&tier).unwrap()
+            }
+            None => limiter,
+        };
         for _ in 0..number.parse().unwrap() {
             assert!(limiter.check("alice").await.unwrap().is_admitted(), "{traffic}");
         }

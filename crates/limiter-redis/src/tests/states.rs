@@ -1,9 +1,9 @@
 //! The decoder accepts what scripts write, and nothing else.
 
-use limiter_core::{Algorithm, Policy};
+use limiter_core::Algorithm;
 
 use crate::state::{
-    Entry, Family, Gcra, Log, State, UnknownFamily, Window, stored_families, stored_family,
+    Entry, Family, Gcra, Log, State, UnknownFamily, Window, Writer, parse_leases, stored_family,
 };
 
 const AT: &str = "1767225600000000";
@@ -28,11 +28,11 @@ fn a_key_has_the_version_of_a_changed_form() {
     let expected = [
         "gcra",
         "gcra",
-        "fixed-window",
-        "aligned-window",
-        "sliding-counter",
-        "sub-windows.2",
-        "sliding-log.2",
+        "fixed-window.2",
+        "aligned-window.2",
+        "sliding-counter.2",
+        "sub-windows.3",
+        "sliding-log.3",
     ];
     assert_eq!(families, expected);
     for algorithm in Algorithm::one_of_each() {
@@ -42,10 +42,6 @@ fn a_key_has_the_version_of_a_changed_form() {
         let is_list = matches!(algorithm, Algorithm::SubWindows(_) | Algorithm::SlidingLog);
         assert_eq!(family.is_list(), is_list);
     }
-    let limits =
-        ["10/min", "100/h by sliding-log"].map(|limit| Policy::parse(limit, limit).unwrap());
-    let policy = Policy::all_of("api", limits).unwrap();
-    assert_eq!(stored_families(&policy), "gcra+sliding-log.2");
 }
 
 #[test]
@@ -53,8 +49,14 @@ fn a_family_of_another_version_is_not_decoded() {
     use UnknownFamily::{Newer, NoAlgorithm, Older};
     for (stored, why) in [
         ("sliding-log", Older),
-        ("sub-windows", Older),
-        ("sliding-log.3", Newer),
+        ("sliding-log.2", Older),
+        ("sub-windows.2", Older),
+        ("fixed-window", Older),
+        ("gcra+gcra", Older),
+        ("gcra+sliding-log.2", Older),
+        ("sliding-counter", Older),
+        ("sliding-log.4", Newer),
+        ("aligned-window.3", Newer),
         ("gcra.2", Newer),
         ("gcra.1", NoAlgorithm),
         ("gcra.02", NoAlgorithm),
@@ -63,6 +65,8 @@ fn a_family_of_another_version_is_not_decoded() {
         ("gcra.x", NoAlgorithm),
         ("", NoAlgorithm),
         ("sliding", NoAlgorithm),
+        ("gcra+sliding", NoAlgorithm),
+        ("gcra+", NoAlgorithm),
     ] {
         assert_eq!(Family::parse(stored), Err(why), "{stored}");
     }
@@ -121,18 +125,20 @@ fn a_debt_is_whole_or_has_four_decimals() {
 
 #[test]
 fn a_window_has_four_numbers_and_a_counter_five() {
-    let (end, length, reach) = (1_767_225_600_000_000, 1_000, 189_734_400_000_000);
-    let count = 158_112_000_000_000;
+    let (since, length, reach) = (1_767_225_600_000_000, 1_000, 189_734_400_000_000);
+    let (count, shortest, end) = (158_112_000_000_000, length, since + length);
+    let window = Window { since, length, reach, count, previous: None, shortest, end };
     let four = text("T 1000 189734400000000 158112000000000");
-    let window = Window { end, length, reach, count, previous: None };
     for family in [Family::FixedWindow, Family::AlignedWindow] {
-        assert_eq!(State::parse(family, &four), Some(State::Window(window)));
+        assert_eq!(State::parse(family, &four), Some(State::Windows(vec![window])));
         assert!(!is_state(family, "T 1000 1000 1 1"));
     }
     let five = text("T 1000 189734400000000 158112000000000 7");
-    let window = State::Window(Window { previous: Some(7), ..window });
+    let window = State::Windows(vec![Window { previous: Some(7), ..window }]);
     assert_eq!(State::parse(Family::SlidingCounter, &five), Some(window));
     for form in [
+        "",
+        "-",
         "T 1000 1000 1",
         "T 999 1000 1 1",
         "T 1001 1000 1 1",
@@ -142,6 +148,9 @@ fn a_window_has_four_numbers_and_a_counter_five() {
         "T 1000 1000 1 158112000000001",
         "T 1000 1000 1 ",
         "T 1000 1000 1 1 1",
+        "T 1000 1000 -1 1",
+        "T 1000 1000 01 1",
+        "0767225600000000 1000 1000 1 1",
         "176722560000000 1000 1000 1 1",
     ] {
         assert!(!is_state(Family::SlidingCounter, form), "{form}");
@@ -149,74 +158,169 @@ fn a_window_has_four_numbers_and_a_counter_five() {
 }
 
 #[test]
-fn a_log_has_its_newest_entry_first_and_running_totals() {
-    let found = log(&["T 2 9 10 60 70", "1767225599999990 3 5", "1767225599999995 2 7"]).unwrap();
+fn an_aligned_window_ends_at_a_multiple_of_its_length() {
+    let ends = |family, form: &str| {
+        let State::Windows(windows) = State::parse(family, form)? else { return None };
+        Some((windows[0].end, windows[0].shortest))
+    };
+    let since = 1_767_225_600_010_000;
+    let four = format!("{since} 60000000 120000000 3");
+    assert_eq!(ends(Family::FixedWindow, &four), Some((since + 60_000_000, 60_000_000)));
+    let end = since - 10_000 + 60_000_000;
+    assert_eq!(ends(Family::AlignedWindow, &four), Some((end, 60_000_000)));
+    let later = end + 60_000_000;
+    let six = format!("{four} 60000000 {later}");
+    assert_eq!(ends(Family::AlignedWindow, &six), Some((later, 60_000_000)));
+    assert_eq!(ends(Family::FixedWindow, &six), None);
+    for (shortest, end) in [
+        // The usual ones are not written.
+        (60_000_000, end),
+        (60_000_001, end),
+        (999, end),
+        (1_000, end + 1),
+        (60_000_000, end - 60_000_000),
+        (60_000_000, later + 60_000_000),
+    ] {
+        assert_eq!(ends(Family::AlignedWindow, &format!("{four} {shortest} {end}")), None);
+    }
+}
+
+#[test]
+fn a_key_has_up_to_four_windows_of_other_lengths() {
+    let lengths = |family, form: &str| {
+        let State::Windows(windows) = State::parse(family, &text(form))? else { return None };
+        Some(windows.iter().map(|it| (it.shortest, it.length)).collect::<Vec<_>>())
+    };
+    let (fixed, counter) = (Family::FixedWindow, Family::SlidingCounter);
+    let two = "T 2000 4000 1, T 3000 6000 1 1000 1767225600003000";
+    assert_eq!(lengths(fixed, two), Some(vec![(2_000, 2_000), (1_000, 3_000)]));
+    let two = "T 2000 4000 1 7, T 3000 6000 1 0 1000 1767225600003000";
+    assert_eq!(lengths(counter, two), Some(vec![(2_000, 2_000), (1_000, 3_000)]));
+    let windows: Vec<_> = (1..=5).map(|number| format!("T {number}000 9000 1")).collect();
+    assert_eq!(lengths(fixed, &windows[1..].join(", ")).unwrap().len(), 4);
+    for form in [
+        &windows.join(", "),
+        "T 2000 4000 1,T 3000 6000 1",
+        "T 2000 4000 1, ",
+        ", T 2000 4000 1",
+        "T 2000 4000 1, -",
+        "T 2000 4000 1, T 3000 6000 x",
+        "T 2000 4000 1, T 3000 6000 1 1000",
+        "T 3000 6000 1 1000 1767225600003000 1",
+    ] {
+        assert_eq!(lengths(fixed, form), None, "{form}");
+    }
+    let State::Windows(windows) =
+        State::parse(fixed, &text("T 3000 6000 1 1000 1767225600003000")).unwrap()
+    else {
+        panic!("not a window");
+    };
+    for (length, serves) in [(999, false), (1_000, true), (3_000, true), (3_001, false)] {
+        assert_eq!(windows[0].serves(length), serves, "{length}");
+    }
+}
+
+#[test]
+fn a_log_has_its_newest_entry_and_the_total_first() {
+    let found = log(&["T 2 7 100 10 60 70", "1767225599999990 3", "1767225599999995 2"]).unwrap();
     let at = 1_767_225_600_000_000;
-    let newest = Entry { at, count: 2, total: 9 };
-    let older =
-        [(10, 3, 5), (5, 2, 7)].map(|(ago, count, total)| Entry { at: at - ago, count, total });
-    let expected = Log { newest, slot: 10, span: 60, horizon: 70, older: older.to_vec() };
+    let older = [(10, 3), (5, 2)].map(|(ago, count)| Entry { at: at - ago, count });
+    let expected = Log {
+        newest: Entry { at, count: 2 },
+        total: 7,
+        largest: 100,
+        writers: vec![Writer { slot: 10, span: 60, horizon: 70, newest: at }],
+        older: older.to_vec(),
+    };
     assert_eq!(found, expected);
+    assert_eq!(found.reach(), 70);
     // Entries end a span after the start of their slot.
     assert_eq!(found.end_of(&older[1]), at + 50);
     for (now, permits) in
-        [(at + 49, 7), (at + 50, 2), (at + 59, 2), (at + 60, 0), (u64::MAX, 0), (0, 7)]
+        [(0, 7), (at + 49, 7), (at + 50, 2), (at + 59, 2), (at + 60, 0), (u64::MAX, 0)]
     {
         assert_eq!(found.permits_at(now), permits, "{now}");
     }
-    // Of the older entries, only the oldest that counts is needed.
-    let read = Log { older: vec![older[1]], ..found };
-    assert_eq!(read.permits_at(at + 49), 4);
+}
+
+#[test]
+fn a_log_of_several_quotas_has_one_span_for_each() {
+    let found = log(&["T 2 7 100, 1 60 70 1767225599999990, 10 30 5 T"]).unwrap();
+    let at = 1_767_225_600_000_000;
+    let [long, short] = [
+        Writer { slot: 1, span: 60, horizon: 70, newest: at - 10 },
+        Writer { slot: 10, span: 30, horizon: 5, newest: at },
+    ];
+    assert_eq!((found.writers.as_slice(), found.reach()), (&[long, short][..], 70));
+    // The longer one counts later permits only as long as its own newest ones.
+    let ends = [(at - 20, at + 40), (at - 10, at + 50), (at, at + 50)];
+    for (at, end) in ends {
+        assert_eq!(found.end_of(&Entry { at, count: 1 }), end, "{at}");
+    }
+    assert_eq!(short.end_of(&found.newest), at + 30);
+    assert!(log(&["T 1 1 1, 1 9 9 T, 1 8 8 T, 1 7 7 T, 1 6 6 T"]).is_some());
+    for head in [
+        "T 1 1 1",
+        "T 1 1 1, ",
+        "T 1 1 1, 1 9 9",
+        // A single one has the other form.
+        "T 1 1 1, 1 9 9 T",
+        "T 1 1 1, 1 9 9 T,1 8 8 T",
+        "T 1 1 1 1 9 9, 1 8 8 T",
+        "T 1 1 1, 1 9 9 T, 1 8 8 176722560000000",
+        "T 1 1 1, 1 9 9 T, 1 8 8 T, 1 7 7 T, 1 6 6 T, 1 5 5 T",
+    ] {
+        assert_eq!(log(&[head]), None, "{head}");
+    }
 }
 
 #[test]
 fn an_impossible_log_is_not_decoded() {
-    let largest =
-        "T 9999999999999999 9999999999999999 64000000000000 64000000000000 158112000000000";
-    for elements in [&["T 0 0 1 1 0"][..], &[largest], &["T 1 2 1 1 0", "T 1 1"]] {
+    let largest = "T 9007199254740992 9007199254740992 9007199254740992 64000000000000 64000000000000 \
+                   158112000000000";
+    for elements in [&["T 1 1 0 1 1 0"][..], &[largest], &["T 1 3 1 1 1 0", "1767225599999990 1"]] {
         assert!(log(elements).is_some(), "{elements:?}");
     }
     for elements in [
         &[][..],
         &[""],
-        // The form before running totals.
-        &["T 1 2 1 60 60", "1767225599999990 1"],
-        &["T 1 1 1 60"],
-        &["T 1 1 1 60 60 60"],
-        &["T 2 1 1 60 60"],
-        &["T 1 1 0 60 60"],
-        &["T 1 1 61 60 60"],
-        &["T 1 1 1 64000000000001 60"],
-        &["T 1 1 1 60 158112000000001"],
-        &["T 00000000000000001 1 1 60 60"],
-        &["T 1 00000000000000001 1 60 60"],
-        &["176722560000000 1 1 1 60 60"],
-        &["T 1 2 1 60 60", "1767225600000001 1 1"],
-        &["T 1 2 1 60 60", "T 1 2"],
-        &["T 1 2 1 60 60", "T 2 1"],
-        &["T 1 2 1 60 60", "T 1 1 1"],
-        &["T 1 2 1 60 60", "T 1 1", ""],
+        // The form with running totals.
+        &["T 1 2 1 60 60"],
+        &["T 1 2 1 1 60 60", "1767225599999990 1 1"],
+        &["T 1 1 1 1 60 60 60"],
+        &["T 2 1 1 1 60 60"],
+        &["T 0 1 1 1 60 60"],
+        &["T 1 1 1 0 60 60"],
+        &["T 1 1 1 61 60 60"],
+        &["T 1 1 1 1 64000000000001 60"],
+        &["T 1 1 1 1 60 158112000000001"],
+        &["T 01 1 1 1 60 60"],
+        &["T 1 1 00 1 60 60"],
+        &["T 1 9007199254740993 1 1 60 60"],
+        &["T 1 1 9007199254740993 1 60 60"],
+        &["0767225600000000 1 1 1 1 60 60"],
+        &["176722560000000 1 1 1 1 60 60"],
+        // Entries that are not in order, or have more permits than the total.
+        &["T 1 3 1 1 60 60", "T 1"],
+        &["T 1 3 1 1 60 60", "1767225600000001 1"],
+        &["T 1 3 1 1 60 60", "1767225599999990 1", "1767225599999990 1"],
+        &["T 1 3 1 1 60 60", "1767225599999990 1", "1767225599999989 1"],
+        &["T 1 3 1 1 60 60", "1767225599999990 3"],
+        &["T 1 3 1 1 60 60", "1767225599999990 1", "1767225599999991 2"],
+        &["T 1 3 1 1 60 60", "1767225599999990 0"],
+        &["T 1 3 1 1 60 60", "1767225599999990 1", ""],
     ] {
         assert_eq!(log(elements), None, "{elements:?}");
     }
-    assert_eq!(State::parse(Family::SlidingLog, &text("T 1 1 1 60 60")), None);
+    for family in [Family::SlidingLog, Family::SubWindows] {
+        assert!(!is_state(family, "T 1 1 1 1 60 60"));
+    }
 }
 
 #[test]
-fn several_limits_have_one_state_each() {
-    let families = [Family::Gcra, Family::SlidingLog, Family::FixedWindow];
-    let parse = |form: &str| State::parse_several(&families, &text(form));
-    let found = parse("T 1 1, T 1 2 1 60 60;1767225599999990 1 1, -").unwrap();
-    assert!(matches!(found[0], Some(State::Gcra(_))));
-    assert!(matches!(&found[1], Some(State::Log(log)) if log.older.len() == 1));
-    assert_eq!(found[2], Some(State::Fresh));
-    for form in ["", "-", "-, -", "-, -, -, -", "-,-,-"] {
-        assert_eq!(parse(form), None, "{form}");
+fn leases_are_one_time() {
+    assert_eq!(parse_leases(AT), Some(1_767_225_600_000_000));
+    for text in ["", "0", "-1", "176722560000000", "1767225600000000.5", "T"] {
+        assert_eq!(parse_leases(text), None, "{text}");
     }
-    // The others are still decoded.
-    for form in ["T 1 1, T 1 2 1 60 60;x, -", "T 1 1, T 1 2 1 60 60 1767225599999990 1, -"] {
-        let found = parse(form).unwrap();
-        assert_eq!((found[0].is_some(), &found[1], found[2].is_some()), (true, &None, true));
-    }
-    assert_eq!(parse("-, -, --").unwrap()[2], None);
 }

@@ -139,15 +139,15 @@ impl<C: ScriptClient> Store<C> {
 
     /// Returns an unused limiter of the first of several policies that take turns.
     pub(super) fn limiter_for(self: &Arc<Self>, policies: &[Policy]) -> InRedis<C> {
-        self.process_of(&unique(), policies, None)
+        self.process_of(&unique(), policies, false)
     }
 
-    /// Returns a limiter of those that share a prefix, as a process has it: with leases, if there is a length.
+    /// Returns a limiter of those that share a prefix, as a process has it: with leases or without.
     pub(super) fn process_of(
         self: &Arc<Self>,
         prefix: &str,
         policies: &[Policy],
-        lease: Option<Duration>,
+        lease: bool,
     ) -> InRedis<C> {
         let clocks = match &self.clock {
             Clock::OfServer { key, .. } => slice::from_ref(key),
@@ -162,12 +162,10 @@ impl<C: ScriptClient> Store<C> {
             .process_clock(self.process.clone())
             .deadline(Duration::from_secs(10))
             // It goes by this process's clock.
-            .denial_cache(0);
-        let limiter = match lease {
-            Some(lease) => limiter.lease(lease),
-            None => limiter,
-        };
-        let limiter = limiter.build().unwrap();
+            .denial_cache(0)
+            .lease(lease)
+            .build()
+            .unwrap();
         let handle = limiter.clone();
         InRedis { store: Arc::clone(self), epoch, limiter, handle }
     }
@@ -221,9 +219,10 @@ impl<C: ScriptClient> InRedis<C> {
     }
 
     /// Returns what is stored of a key.
-    pub(super) fn state(&self, key: &str) -> Value {
-        let key = self.limiter.sender.context.keys.of(&key.into()).unwrap();
-        self.store.command("DUMP", vec![Value::Bytes(key.into())])
+    pub(super) fn states(&self, key: &str) -> Vec<Value> {
+        let keys = self.limiter.stored_keys(key).unwrap().into_iter();
+        let dump = |key: Vec<u8>| self.store.command("DUMP", vec![Value::Bytes(key.into())]);
+        keys.map(dump).collect()
     }
 
     /// Gives the leases back, and ends what is under way.

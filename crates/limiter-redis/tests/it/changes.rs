@@ -6,6 +6,8 @@ use limiter_core::{Cost, Policy, Quota};
 use limiter_redis::{Connection, RedisLimiter, connect};
 use limiter_rig::server::Server;
 
+use crate::key_of;
+
 /// Returns a limiter that asks the server for each check.
 fn on(client: &Connection, policy: &Policy) -> RedisLimiter {
     let builder = RedisLimiter::builder(client.clone(), policy.clone()).denial_cache(0);
@@ -101,34 +103,54 @@ async fn changed_algorithms_under_one_name_start_anew() {
     }
 }
 
-/// A key without an expiry is given one by the next call, even if that is a peek or is refused.
+/// A key that lost its expiry is given one by the next charge. Refusals and peeks write nothing.
 #[tokio::test]
-async fn a_lost_expiry_is_restored() {
+async fn a_charge_restores_a_lost_expiry() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
     let texts = [
-        "2/min",
-        "2/min by fixed-window",
-        "2/min by aligned-window",
-        "2/min by sliding-counter",
-        "2/min by sub-windows 6 slots",
-        "2/min by sliding-log",
+        "3/min",
+        "3/min by fixed-window",
+        "3/min by aligned-window",
+        "3/min by sliding-counter",
+        "3/min by sub-windows 6 slots",
+        "3/min by sliding-log",
     ];
     for text in texts {
         let policy = Policy::parse("api", text).unwrap();
         let limiter = on(&client, &policy);
-        let stored = String::from_utf8(limiter.stored_key("key").unwrap()).unwrap();
-        for _ in 0..2 {
-            assert!(limiter.check("key").await.unwrap().is_admitted());
-        }
-        for is_peek in [true, false] {
-            assert_eq!(server.command(&["PERSIST", &stored]).unwrap(), ":1", "{text}");
-            if is_peek {
-                let _ = limiter.peek("key").await.unwrap();
-            } else {
-                assert!(!limiter.check("key").await.unwrap().is_admitted());
-            }
-            assert_ne!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text} {is_peek}");
-        }
+        let stored = key_of(&limiter, "key");
+        assert!(limiter.check_n("key", Cost::of(2)).await.unwrap().is_admitted());
+        assert_eq!(server.command(&["PERSIST", &stored]).unwrap(), ":1", "{text}");
+        assert!(!limiter.check_n("key", Cost::of(2)).await.unwrap().is_admitted());
+        assert_eq!(limiter.peek("key").await.unwrap().remaining(), 1);
+        assert_eq!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text}");
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+        assert_ne!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text}");
     }
+}
+
+/// A policy with one limit more keeps the states of the others: once, all of them began anew.
+#[tokio::test]
+async fn a_limit_that_is_added_leaves_the_others_alone() {
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let limits = |texts: &[(&str, &str)]| {
+        let limits = texts.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
+        Policy::all_of("api", limits).unwrap()
+    };
+    let alone = on(&client, &limits(&[("api", "3/day")]));
+    for _ in 0..2 {
+        assert!(alone.check("key").await.unwrap().is_admitted());
+    }
+    let both = on(&client, &limits(&[("api", "3/day"), ("bytes", "100/d by sliding-log")]));
+    assert_eq!(both.peek("key").await.unwrap().remaining(), 1);
+    assert!(both.check("key").await.unwrap().is_admitted());
+    assert!(!alone.check("key").await.unwrap().is_admitted());
+    let refusal = both.check("key").await.unwrap();
+    assert_eq!((refusal.is_admitted(), refusal.limit_index()), (false, 0));
+    // A reset is of all limits.
+    both.reset("key").await.unwrap();
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), ":0");
+    assert_eq!(alone.peek("key").await.unwrap().remaining(), 3);
 }

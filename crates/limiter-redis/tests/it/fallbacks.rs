@@ -206,7 +206,7 @@ async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     let policy = Policy::parse("test", "100000/s").unwrap();
     let limiter = RedisLimiter::builder(connect_here(&server.url()).await, policy)
         .failure_policy(FailurePolicy::Allow)
-        .lease(Duration::from_millis(100))
+        .lease(true)
         .build()
         .unwrap();
     while recover(&limiter).await.0.source() != Source::State {}

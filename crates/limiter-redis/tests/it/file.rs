@@ -110,7 +110,7 @@ async fn the_secret_for_keys_is_a_text_a_file_or_a_variable() {
         let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
         assert!(!format!("{settings:?}").contains(&format!("key_secret: Some({secret:?})")));
         let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-        keys.push(limiter.stored_key(Key::secret("sk-1234")).unwrap());
+        keys.push(limiter.stored_keys(Key::secret("sk-1234")).unwrap());
     }
     assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "{keys:?}");
     std::fs::remove_file(&file).unwrap();

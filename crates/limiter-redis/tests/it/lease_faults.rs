@@ -46,10 +46,14 @@ async fn late(server: &Server, hold: Duration) -> String {
 /// would come on top of the checks that others make then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
-    let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
-    let client = connect(&late(&server, LEASE * 9 / 10).await).await.unwrap();
+    let (server, audit) = (Server::start(), Audit::default());
+    // Shorter than those of other tests, so that the connection is made in time.
+    let length = Duration::from_millis(100);
+    let policy = Policy::gcra("test", Quota::per_second(20_000).with_burst(8_000));
+    let client = connect(&late(&server, length * 9 / 10).await).await.unwrap();
     let late = RedisLimiter::builder(client, policy.clone()).deadline(Duration::from_secs(1));
-    let late = late.lease(LEASE).build().unwrap();
+    let late = late.lease(true).build().unwrap();
+    assert_eq!(late.lease(), Some(length));
     let plain = process(&server, &policy).await.denial_cache(0).build().unwrap();
     let end = Instant::now() + Duration::from_secs(3);
     let rest = async {
@@ -60,15 +64,15 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
             {
                 audit.add(begun, cost.get());
             }
-            sleep(LEASE / 20).await;
+            sleep(length / 20).await;
         }
     };
     // Quiet at times, so that leases are large, and are spent late.
     let bursts = async {
         while Instant::now() < end {
-            sleep(LEASE * 3).await;
+            sleep(length * 3).await;
             let tasks =
-                (0..200).map(|_| load(&late, &audit, Instant::now() + LEASE * 2, Duration::ZERO));
+                (0..200).map(|_| load(&late, &audit, Instant::now() + length * 2, Duration::ZERO));
             let _ = join_all(tasks).await;
         }
     };
@@ -83,8 +87,11 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
     let server = Server::start();
-    let limiter = leasing(&server, &Policy::gcra("test", Quota::per_hour(3))).await;
+    let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
+    let limiter = leasing(&server, &policy).await;
     assert!(limiter.lease().is_some());
+    let plain = process(&server, &policy).await.build().unwrap();
+    assert!(plain.check_n("key", Cost::of(299_997)).await.unwrap().is_admitted());
     for _ in 0..3 {
         assert!(limiter.check("key").await.unwrap().is_admitted());
         // Too seldom for a lease.

@@ -109,8 +109,8 @@ async fn lease(limiter: &RedisLimiter) -> u64 {
 async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whole() {
     let server = Server::start();
     for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
-        let policy = Policy::parse("test", &format!("100000/day by {algorithm}")).unwrap();
-        let builder = process(&server, &policy).await.lease(LEASE).prefix(algorithm);
+        let policy = Policy::parse("test", &format!("300000/5h by {algorithm}")).unwrap();
+        let builder = process(&server, &policy).await.lease(true).prefix(algorithm);
         let limiter = builder.build().unwrap();
         let mut admitted = lease(&limiter).await;
         sleep(LEASE * 2).await;
@@ -131,10 +131,10 @@ async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whol
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_hardly_spent_makes_place_for_another_key() {
     let server = Server::start();
-    let policy = Policy::parse("test", "100000/day by fixed-window").unwrap();
-    let length = Duration::from_secs(1);
-    let builder = process(&server, &policy).await.lease(length).lease_keys(8);
+    let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
+    let builder = process(&server, &policy).await.lease(true).lease_keys(8);
     let limiter = builder.build().unwrap();
+    let length = limiter.lease().unwrap();
     let admitted = lease(&limiter).await;
     for number in 0..8 {
         assert!(limiter.check(format!("{number}")).await.unwrap().is_admitted());

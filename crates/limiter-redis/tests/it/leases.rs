@@ -14,7 +14,8 @@ use limiter_rig::{
 };
 use tokio::{task::yield_now, time::sleep};
 
-pub(crate) const LEASE: Duration = Duration::from_millis(100);
+/// A quarter of the time in which a burst of [`rate`] recovers.
+pub(crate) const LEASE: Duration = Duration::from_millis(250);
 
 /// Returns a quota that recovers in one second.
 pub(crate) fn rate(permits: u64) -> Policy {
@@ -31,7 +32,7 @@ pub(crate) async fn process(server: &Server, policy: &Policy) -> Builder<Connect
 }
 
 pub(crate) async fn leasing(server: &Server, policy: &Policy) -> RedisLimiter {
-    process(server, policy).await.lease(LEASE).build().unwrap()
+    process(server, policy).await.lease(true).build().unwrap()
 }
 
 /// How often the server ran a script.
@@ -89,7 +90,8 @@ async fn one_process_alone_leases_soon_and_uses_all_of_the_limit() {
     println!("{admitted} admitted, {refused} refused, {calls} calls in {took} s");
     let most = 20_000.0 * (1.0 + took);
     assert!(audit.over(&policy) <= 0, "{}", audit.over(&policy));
-    assert!(admitted as f64 > 0.9 * most, "{admitted} of {most}");
+    // A quarter of the burst is never leased, which is a twelfth of all.
+    assert!(admitted as f64 > 0.85 * most, "{admitted} of {most}");
     assert!((calls as f64) < 0.01 * admitted as f64, "{calls} calls");
     assert_all_is_counted(&limiter).await;
 }
@@ -105,11 +107,10 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
         let (server, policy, audit) = (&server, &policy, &audit);
         async move {
             // Half of the fleet has no leases.
-            let lease = (number % 4 < 2).then_some(LEASE);
+            let leases = number % 4 < 2;
             let pause = Duration::from_micros(200 * number);
             while Instant::now() < end {
-                let builder = process(server, policy).await;
-                let builder = if let Some(lease) = lease { builder.lease(lease) } else { builder };
+                let builder = process(server, policy).await.lease(leases);
                 // Each second process is dropped now and then, and gives its permits back.
                 let life =
                     Duration::from_millis(if number.is_multiple_of(2) { 3_000 } else { 150 });
@@ -192,7 +193,7 @@ async fn a_limit_that_is_used_up_is_asked_for_twice_a_lease() {
     let decisions: u64 = results.iter().map(|(admitted, refused)| admitted + refused).sum();
     println!("{calls} calls for {decisions} decisions");
     assert!(decisions > 20_000, "the machine was too slow");
-    // Four processes, each every 50 ms, and the leases before they are used up.
+    // Four processes, each every 125 ms, and the leases before they are used up.
     assert!(calls < 400, "{calls} calls for {decisions} decisions");
     assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
 }
@@ -211,7 +212,8 @@ async fn lost_data_lets_through_the_burst_once_more_at_most() {
     tokio::join!(join_all(loads), flush);
     let over = audit.over(&policy);
     println!("{over} permits over the bound");
-    assert!((1_000..=2_000).contains(&over), "{over} permits over the bound");
+    // A quarter of the burst is never leased.
+    assert!((500..=2_000).contains(&over), "{over} permits over the bound");
 }
 
 /// Charges that the next primary has not got are lost, and processes keep what they hold.
@@ -221,7 +223,7 @@ async fn a_failover_lets_through_the_burst_once_more_at_most() {
     let (audit, policy) = (Audit::default(), rate(2_000));
     let limiters = join_all((0..3).map(async |_| {
         let client = connect_with(&set.url(), &ConnectOptions::new()).await.unwrap();
-        let builder = RedisLimiter::builder(client, policy.clone()).lease(LEASE);
+        let builder = RedisLimiter::builder(client, policy.clone()).lease(true);
         builder.deadline(Duration::from_secs(1)).build().unwrap()
     }))
     .await;
@@ -245,9 +247,13 @@ async fn policies_without_leases_are_checked_at_the_server() {
     let server = Server::start();
     for (policy, lease) in [
         ("1000/s burst 10", None),
+        ("1000/s burst 63", None),
         ("1000/s burst 100", Some(Duration::from_millis(25))),
+        ("1000/min", Some(Duration::from_secs(1))),
+        ("900/min", None),
         ("1000/s by leaky-queue depth 10", None),
         ("1000/s by fixed-window", Some(LEASE)),
+        ("63/s by fixed-window", None),
         ("1000/s by aligned-window", Some(LEASE)),
         ("1000/s by sliding-counter", Some(LEASE)),
         ("1000/100ms by fixed-window", Some(Duration::from_millis(25))),
@@ -259,8 +265,6 @@ async fn policies_without_leases_are_checked_at_the_server() {
         assert_eq!(limiter.lease(), lease, "{policy}");
         assert!(limiter.check("key").await.unwrap().is_admitted());
     }
-    let error = process(&server, &rate(1)).await.lease(Duration::ZERO).build().unwrap_err();
-    assert_eq!(error.to_string(), "invalid lease of 0ns: use 1ms to 3600s");
 }
 
 /// The wait of a refusal lasts until the store is asked again, so that a retry after it is admitted.

@@ -86,6 +86,11 @@ async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     builder(url, limit).await.build().unwrap()
 }
 
+/// Returns the store's key of a subject, by the first limit.
+fn key_of(limiter: &RedisLimiter, subject: &str) -> String {
+    String::from_utf8(limiter.stored_keys(subject).unwrap().swap_remove(0)).unwrap()
+}
+
 /// Returns a limiter as [`limiter`] does, with a deadline that a slow machine does not miss.
 async fn patient(url: &str, limit: u64) -> RedisLimiter {
     builder(url, limit).await.deadline(Duration::from_secs(5)).build().unwrap()

@@ -198,7 +198,7 @@ async fn a_reply_of_the_wrong_type_replaces_the_connection() {
     let server = Scripted::start().await;
     let limiter = patient(&server.url(), 1_000).await;
     assert_eq!(check(&limiter, 1).await.len(), 0);
-    server.replies(Duration::ZERO, Reply::Bytes("_\r\n"));
+    server.replies(Duration::ZERO, Reply::Bytes("#t\r\n"));
     for _ in 0..3 {
         assert_eq!(check(&limiter, 1).await[0].kind(), ErrorKind::Unexpected);
         sleep(Duration::from_millis(150)).await;
@@ -215,7 +215,7 @@ async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {
     let client = connect_here(&server.url()).await;
     let call = ScriptCall::new("return 1", vec![b"key".to_vec()]);
     let run = || Box::pin(client.run(&call, Duration::from_secs(5)));
-    server.replies(Duration::ZERO, Reply::Bytes("_\r\n"));
+    server.replies(Duration::ZERO, Reply::Bytes("#t\r\n"));
     // Received with the reply to the next call, and read only after the connection was replaced.
     let mut late = run();
     assert!(futures::poll!(&mut late).is_pending());

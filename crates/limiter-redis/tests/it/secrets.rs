@@ -71,7 +71,7 @@ async fn a_limiter_without_a_secret_refuses_secrets_whatever_the_failure_policy(
             limiter.reserve(token(), Cost::ONE, Duration::ZERO).await.unwrap_err(),
             limiter.acquire(token(), Cost::ONE, None).await.unwrap_err(),
             limiter.reset(token()).await.unwrap_err(),
-            limiter.stored_key(token()).unwrap_err(),
+            limiter.stored_keys(token()).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::InvalidSetting, "{error}");

@@ -17,7 +17,7 @@ use std::{
 
 use fork::{Fork, fork};
 use futures::{executor::block_on, future::join_all};
-use limiter_core::ErrorKind;
+use limiter_core::{ErrorKind, Policy};
 use limiter_redis::{
     ConnectOptions, Connection, RedisLimiter, ScriptClient, connect, connect_with,
 };
@@ -27,7 +27,7 @@ use limiter_rig::{
 };
 use tokio::runtime::Builder;
 
-use crate::{daily, patient};
+use crate::{daily, key_of, patient};
 
 /// Set in the process of a single test.
 const ALONE: &str = "LIMITER_TEST_ALONE";
@@ -184,6 +184,10 @@ fn a_forked_child_has_its_own_thread_and_connection() {
         let runtime = client.runtime().clone();
         let limiter = RedisLimiter::builder(client, daily(4)).deadline(Duration::from_secs(5));
         let limiter = limiter.build().unwrap();
+        // A task that loads them would have a clone of the connection in the child.
+        for (_, script) in limiter_redis::scripts::all() {
+            server.command(&["SCRIPT", "LOAD", script]).unwrap();
+        }
         assert_eq!(run(limiter.check("key")).unwrap().remaining(), 3);
         // Behind the task that made the check, whose clone of the limiter would stay in the child.
         run(runtime.spawn(async {})).unwrap();
@@ -260,7 +264,7 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
                 let limiter = limiter.unwrap();
                 assert!(limiter.check(u64::from(observes)).await.unwrap().is_admitted());
                 // An error, which is observed.
-                let key = String::from_utf8(limiter.stored_key("foreign").unwrap()).unwrap();
+                let key = key_of(&limiter, "foreign");
                 server.command(&["RPUSH", &key, "text"]).unwrap();
                 let check = limiter.check("foreign");
                 *last.lock().unwrap() = Some(limiter);
@@ -351,9 +355,9 @@ fn a_thread_that_panicked_is_started_again() {
                 RedisLimiter::builder(client.clone(), daily(100)).deadline(Duration::from_secs(5));
             let limiter = limiter.build().unwrap();
             assert!(limiter.check("key").await.unwrap().is_admitted());
-            let leasing = RedisLimiter::builder(client.clone(), daily(100)).prefix("leases");
-            let leasing = leasing.deadline(Duration::from_secs(5)).lease(Duration::from_secs(1));
-            let leasing = leasing.build().unwrap();
+            let policy = Policy::parse("test", "1000/s").unwrap();
+            let leasing = RedisLimiter::builder(client.clone(), policy).prefix("leases");
+            let leasing = leasing.deadline(Duration::from_secs(5)).lease(true).build().unwrap();
             server.pause();
             let mut under_way = Box::pin(leasing.check("key"));
             assert!(futures::poll!(&mut under_way).is_pending());

@@ -26,8 +26,7 @@ use limiter_rig::program::{Program, shell};
 /// Returns the command that starts the example on a free port.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-observability"));
-    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "LIMIT", "REDIS_URL", "LEASE_MS", "DEADLINE_MS"]
-    {
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "LIMIT", "REDIS_URL", "DEADLINE_MS"] {
         command.env_remove(variable);
     }
     command

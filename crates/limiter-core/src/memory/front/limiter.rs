@@ -137,9 +137,8 @@ impl<C: Clock> MemoryLimiter<C> {
     ///
     /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
     /// charged, GCRA promises nothing for later until the own quota has charged the key, and windows promise
-    /// nothing while a window of another length counts: what does not fit now is refused. Through Redis that
-    /// holds for aligned windows alone. With `within` zero, this is
-    /// [`check_n`](Self::check_n) with a receipt.
+    /// nothing while a window of another length counts: what does not fit now is refused. With `within` zero,
+    /// this is [`check_n`](Self::check_n) with a receipt.
     pub fn reserve<'a>(
         &self,
         key: impl Into<Key<'a>>,

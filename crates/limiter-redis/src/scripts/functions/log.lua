@@ -73,10 +73,29 @@ local function log_open(key, head)
   if not log or log.newest.at > now + reach then
     return nil, log
   end
-  log.key, log.older, log.length, log.dropped = key, {}, redis.call('LLEN', key) - 1, 0
-  while log.dropped < log.length and log_over(log, log_entry(log, log.dropped + 1).at) <= now do
-    log.dropped = log.dropped + 1
-    log.total = math.max(log.total - log_entry(log, log.dropped).count, log.newest.count)
+  log.key, log.older, log.length = key, {}, redis.call('LLEN', key) - 1
+  -- How many have ended is found by doubling a step, and then by bisection.
+  local low, step = 0, 1
+  while low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now do
+    low, step = low + step, step * 2
+  end
+  while step > 1 do
+    step = step / 2
+    if low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now then
+      low = low + step
+    end
+  end
+  log.dropped = low
+  -- Those that have ended are subtracted, or the others added up, whichever are fewer.
+  if low * 2 < log.length then
+    for n = 1, low do
+      log.total = math.max(log.total - log_entry(log, n).count, log.newest.count)
+    end
+    return log
+  end
+  log.total = log.newest.count
+  for n = low + 1, log.length do
+    log.total = log.total + log_entry(log, n).count
   end
   return log
 end

@@ -1,0 +1,107 @@
+-- Script  lease: checks keys, and charges more than the cost where a process may hold permits for later: a lease.
+--
+-- State   that of the script gcra, window or counter. Beside the key of a state by GCRA, another one has the latest end of
+--         its leases, in microseconds of Unix time.
+-- KEYS    the keys, and then for each the key of the latest end, which windows do not have
+-- ARGV    for each key: gcra, fixed, aligned or counter; the quota as the state has it; the permits, which are the burst of
+--         GCRA; the increment in ticks, or the length; the cost; the permits that are wanted; and by GCRA the length of a
+--         lease in ticks, else how many permits are little: of more, half are granted at most
+-- Reply   an array of the replies for the keys, or for one key its reply:
+--         { 1, reset, left, permits, now, mark }  admitted; the time until the key is fresh, the permits left, the
+--                                                 permits charged, which are a lease if they are more than the cost;
+--                                                 when; and by GCRA the debt, else the time until the window ends
+--         { 0, reset, left, wait }                refused; the wait is -1 if the cost never fits
+--         false                                   the script policy has to decide. Nothing is charged.
+-- Costs   TIME; for each key GET, and SET if admitted; for a lease by GCRA another GET and SET
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now < 1577836800000000 then
+  return { err = "ERR the server's clock is before 2020: set it" }
+end
+
+-- Returns how many permits to charge: those that are wanted, as many as there are in half of the room, or in all of it if
+-- it is little; at least the cost.
+local function granted(cost, wanted, room, little)
+  return math.max(cost, math.min(wanted, room > little and math.floor(room / 2) or room))
+end
+
+-- Each decides on one key by a state of its own quota. Returns the reply, and the state to write and for how long.
+
+local function lease_debt(text, quota, burst, increment, cost, wanted, length, latest_key)
+  local scale, capacity = string.find(quota, '.', 1, true) and 10000 or 1, burst * increment
+  local tat, decimals = string.match(text or '', scale == 1 and '^(%d+) ' or '^(%d+)%.(%d%d%d%d) ')
+  local is_own = tat and #tat == 16 and string.sub(text, scale == 1 and 17 or 22) == quota
+  local debt = is_own and math.max((tat - now) * scale + (decimals or 0), 0) or text and math.huge or 0
+  local left = math.floor((capacity - debt) / increment)
+  if debt > capacity then
+    return false
+  elseif cost > left then
+    local wait = cost > burst and -1 or math.ceil((debt + cost * increment - capacity) / scale)
+    return { 0, math.ceil(debt / scale), left, wait }
+  end
+  -- A lease is charged for its end.
+  local base = math.max(debt, length)
+  local permits = granted(cost, wanted, math.floor((capacity - base) / increment), length / 2 / increment)
+  debt = (permits > cost and base or debt) + permits * increment
+  if permits > cost then
+    local ends = now + length / scale
+    if ends > (tonumber(redis.pcall('GET', latest_key)) or 0) then
+      redis.call('SET', latest_key, string.format('%d', ends), 'PX', math.ceil(length / scale / 1000) + 1)
+    end
+  end
+  local written = string.format('%d', now + math.floor(debt / scale))
+  if scale > 1 then
+    written = string.format('%s.%04d', written, debt % scale)
+  end
+  local reset, left = math.ceil(debt / scale), math.floor((capacity - debt) / increment)
+  return { 1, reset, left, permits, now, debt }, written .. quota, reset
+end
+
+local function lease_window(text, quota, most, length, cost, wanted, little, kind)
+  local found, middle, taken, before = string.match(text or '', '^(%d+)( %d+ %d+ )(%d+) ?(%d*)$')
+  local is_own = middle == quota and #found == 16 and (before ~= '') == (kind == 'counter')
+  local since, count, previous = is_own and found + 0 or text and math.huge or now, tonumber(taken) or 0, tonumber(before) or 0
+  local grid, fades = kind == 'aligned' and length or 1, kind == 'counter'
+  if fades and since + length <= now then
+    since, count, previous = since + length, 0, count
+  end
+  if since - since % grid + length <= now or count + previous == 0 and since <= now then
+    since, count, previous = now, 0, 0
+  end
+  if since > now or fades and math.max(count, previous) * length > 2 ^ 53 or count > 158112000000000 then
+    return false
+  end
+  local ends = since - since % grid + length
+  local counted = count + math.ceil(previous * (ends - now) / length)
+  if counted + cost > most then
+    -- The permits of the window before fade until the cost fits, or in the next window those of this one.
+    local wait, reset = ends - now, ends + (fades and count > 0 and length or 0) - now
+    if fades and count + cost > most then
+      wait = wait + math.ceil((count + cost - most) * length / count)
+    elseif fades then
+      wait = wait - length + math.ceil((count + previous + cost - most) * length / previous)
+    end
+    return { 0, count + previous > 0 and reset or 0, math.max(most - counted, 0), cost > most and -1 or wait }
+  end
+  local permits, reset = granted(cost, wanted, most - counted, little), ends + (fades and length or 0) - now
+  local written = string.format(fades and '%d%s%d %d' or '%d%s%d', since, quota, count + permits, previous)
+  return { 1, reset, most - counted - permits, permits, now, ends - now }, written, reset
+end
+
+local replies, keys = {}, #KEYS / 2
+for i = 1, keys do
+  local kind, quota = ARGV[7 * i - 6], ARGV[7 * i - 5]
+  local permits, number, cost, wanted, term = ARGV[7 * i - 4] + 0, ARGV[7 * i - 3] + 0, ARGV[7 * i - 2] + 0,
+    ARGV[7 * i - 1] + 0, ARGV[7 * i] + 0
+  local text, decide = redis.pcall('GET', KEYS[i]), kind == 'gcra' and lease_debt or lease_window
+  text = type(text) == 'table' and 'a key of another type' or text
+  local reply, written, lasts = decide(text, quota, permits, number, cost, wanted, term, kind == 'gcra' and KEYS[keys + i] or kind)
+  if written then
+    redis.call('SET', KEYS[i], written, 'PX', math.ceil(lasts / 1000) + 1)
+  end
+  replies[i] = reply
+end
+if keys == 1 then
+  return replies[1]
+end
+return replies
