@@ -593,6 +593,10 @@ local function general()
           log.pushed, log.newest = newest.at > 0 and newest or nil, { at = at, count = 0 }
         end
       end
+      if log.pushed then
+        log.length = log.length + 1
+        log.older[log.length] = log.pushed
+      end
       log.newest = { at = math.max(log.newest.at, at), count = log.newest.count + limit.cost }
       log.total = log.total + limit.cost
       return log.newest.at - now

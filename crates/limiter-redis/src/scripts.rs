@@ -38,11 +38,13 @@ const SOURCES: [(&str, &str); 8] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 4] = [
+const FUNCTIONS: [(&str, &str); 6] = [
     ("scaled", include_str!("scripts/functions/scaled.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
     ("log", include_str!("scripts/functions/log.lua")),
+    ("family_window", include_str!("scripts/functions/family_window.lua")),
+    ("family_log", include_str!("scripts/functions/family_log.lua")),
 ];
 
 /// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, ")]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, gcra, ")]
     fn an_unknown_include_is_not_an_empty_text() {
         let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
     }

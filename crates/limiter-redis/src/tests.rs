@@ -22,3 +22,4 @@ mod sessions;
 mod states;
 pub(crate) mod store;
 mod texts;
+mod twins;

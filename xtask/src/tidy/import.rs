@@ -11,17 +11,22 @@ use super::{Finding, Tree};
 /// The crates whose files are checked. In the others, some files still import each other: `host` and
 /// `layer` in `limiter-client`, `main` and `arguments` in `limiter-doctor`, `config` and `respond` in
 /// `limiter-tower`.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "crates/limiter-core/src",
     "crates/limiter-redis/src",
     "crates/limiter-rig/src",
     "crates/limiter-test/src",
+    "crates/limiter-twins/src",
 ];
 
 /// The crates of `FILES` whose folders are checked too. In the others, some folders still import each
 /// other: `call` and `client` in `limiter-redis`.
-const FOLDERS: [&str; 3] =
-    ["crates/limiter-core/src", "crates/limiter-rig/src", "crates/limiter-test/src"];
+const FOLDERS: [&str; 4] = [
+    "crates/limiter-core/src",
+    "crates/limiter-rig/src",
+    "crates/limiter-test/src",
+    "crates/limiter-twins/src",
+];
 
 /// Neither files nor sibling folders of a crate import each other in a circle. A folder includes the file
 /// of its name: `memory.rs` belongs to `memory/`. A parent may import its children. Re-exports are not

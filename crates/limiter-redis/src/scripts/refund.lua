@@ -50,7 +50,7 @@ local function refund_window(limit)
   local windows, counts, most, least = {}, {}, 0, math.huge
   for element in string.gmatch((limit.text or '') .. ', ', '(.-), ') do
     local window = window_parse(limit, element)
-    if not window or window.ends > now + window.reach then
+    if not window or window.ends > now + window.reach or #windows == 4 then
       return 0
     end
     local present, count = window_at(limit, window, now), nil

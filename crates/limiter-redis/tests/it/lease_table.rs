@@ -64,7 +64,7 @@ async fn a_limiter_that_is_dropped_gives_its_leases_back() {
     let Counters { lease_permits, admitted, lease_unused, .. } = limiter.counters();
     assert_eq!(admitted, audit.admitted());
     let held = lease_permits.saturating_sub(admitted + lease_unused);
-    assert!(held > 10 || lease_unused > 10, "{held}");
+    assert!(held > 0 || lease_unused > 0, "{held}");
     drop(limiter);
     let start = Instant::now();
     while plain.peek("key").await.unwrap().used() > audit.admitted() + lease_unused + 5 {

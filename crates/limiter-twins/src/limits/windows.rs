@@ -91,12 +91,15 @@ impl Windows {
         let [since, length, reach, current] =
             [numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?];
         let previous = if self.fades() { numbers.next()? } else { 0 };
-        let shortest = numbers.next().unwrap_or(length);
-        let end = numbers.next().unwrap_or_else(|| self.end_of(since, length));
         let is_valid = since >= EARLIEST
             && (MIN_LENGTH..=MAX_LENGTH.min(reach)).contains(&length)
             && reach <= MAX_REACH
             && current.max(previous) <= MAX_COUNT;
+        if !is_valid {
+            return None;
+        }
+        let shortest = numbers.next().unwrap_or(length);
+        let end = numbers.next().unwrap_or_else(|| self.end_of(since, length));
         let window = Window {
             end: nanos(end),
             length: nanos(length),
@@ -107,7 +110,7 @@ impl Windows {
             previous: unsigned(previous),
         };
         // Numbers that follow from the others are left out.
-        (is_valid && self.text(&window) == text).then_some(window)
+        (self.text(&window) == text).then_some(window)
     }
 
     fn text(&self, window: &Window) -> String {

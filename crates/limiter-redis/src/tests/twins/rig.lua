@@ -1,28 +1,38 @@
--- Runs scripts one after another at moments that the test sets, and reports what each replied and left.
+-- Runs scripts one after another at times that the test sets, and reports what each replied and left. Keys expire by the
+-- test's clock.
 --
--- KEYS[1]  the key of all
--- ARGV     of each step: the number of the script, the time in microseconds, the number of its
---          arguments, and these
--- Reply    of each step: the reply or the error, the expiry that was set or '', how many commands wrote, what
---          is at the key, and its time to live
-local server, clock, life, writes = redis, nil, nil, nil
-local writing = { SET = true, DEL = true, LPUSH = true, RPUSH = true, RPOP = true, LSET = true, LTRIM = true,
+-- KEYS     all keys
+-- ARGV     of each step: the number of the script, 0 for a plain command; the time in microseconds; how many keys it has,
+--          and their numbers; how many arguments it has, and these. A command has its name first, and its keys among the
+--          arguments.
+-- Reply    of each step: 'reply' and the reply, or 'error' and its text; how many commands wrote; and for each of its keys
+--          what is there, which is a string, an array for a list, or null; and when it expires, in milliseconds of Unix
+--          time, or ''
+local server, clock, expiries, writes = redis, nil, {}, nil
+local writing = { SET = true, DEL = true, LPUSH = true, RPUSH = true, RPOP = true, LSET = true, LTRIM = true, LREM = true,
   PEXPIRE = true }
-local function run(call, command, ...)
+local function run(call, command, key, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
   end
   local arguments = {...}
-  if writing[command] then
+  local place = command == 'SET' and arguments[2] == 'PX' and 3 or command == 'PEXPIRE' and 1
+  local expires = place and string.sub(clock, 1, -4) + arguments[place]
+  if place then
+    -- The server's own clock goes on while the test's stands still.
+    arguments[place] = string.format('%.0f', arguments[place] + 3600000)
+  end
+  local reply = call(command, key, unpack(arguments))
+  local has_failed = type(reply) == 'table' and reply.err
+  if writing[command] and not has_failed then
     writes = writes + 1
   end
-  local expiry = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
-  if expiry then
-    life = arguments[expiry]
-    -- The server's own clock goes on while the test's stands still.
-    arguments[expiry] = string.format('%.0f', arguments[expiry] + 3600000)
+  if command == 'SET' and not has_failed or command == 'PEXPIRE' and reply == 1 then
+    expiries[key] = expires
+  elseif server.call('EXISTS', key) == 0 then
+    expiries[key] = nil
   end
-  return call(command, unpack(arguments))
+  return reply
 end
 local redis = {
   call = function(...) return run(server.call, ...) end,
@@ -31,25 +41,52 @@ local redis = {
 local scripts = {
 --SCRIPTS
 }
-
-local key, replies, i = KEYS[1], {}, 1
-while ARGV[i] do
-  local name, count, arguments = ARGV[i] + 0, ARGV[i + 2] + 0, {}
-  clock, life, writes = ARGV[i + 1], '', 0
-  for n = 1, count do
-    arguments[n] = ARGV[i + 2 + n]
-  end
-  i = i + 3 + count
-  local is_done, reply = pcall(scripts[name], { key }, arguments)
-  if not is_done then
-    reply = type(reply) == 'table' and reply.err or tostring(reply)
-  end
-  local kind, value = server.call('TYPE', key).ok, ''
-  if kind == 'string' then
-    value = server.call('GET', key)
-  elseif kind == 'list' then
-    value = table.concat(server.call('LRANGE', key, 0, -1), ',')
-  end
-  replies[#replies + 1] = { reply, life, writes, value, server.call('PTTL', key) }
+scripts[0] = function(_, words)
+  return redis.call(unpack(words))
 end
+
+-- Returns what is stored at a key.
+local function stored(key)
+  local kind = server.call('TYPE', key).ok
+  if kind == 'list' then
+    return server.call('LRANGE', key, 0, -1)
+  end
+  return kind == 'string' and server.call('GET', key)
+end
+
+local replies, place = {}, 1
+
+-- Returns the next argument, as a number.
+local function number()
+  place = place + 1
+  return ARGV[place - 1] + 0
+end
+
+while ARGV[place] do
+  local script, keys, arguments = number(), {}, {}
+  clock, place, writes = ARGV[place], place + 1, 0
+  for n = 1, number() do
+    keys[n] = KEYS[number()]
+    if expiries[keys[n]] and string.sub(clock, 1, -4) + 0 >= expiries[keys[n]] then
+      server.call('DEL', keys[n])
+      expiries[keys[n]] = nil
+    end
+  end
+  for n = 1, number() do
+    arguments[n], place = ARGV[place], place + 1
+  end
+  local is_done, reply = pcall(scripts[script], keys, arguments)
+  local error = not is_done and reply or type(reply) == 'table' and reply.err
+  if error then
+    reply = type(error) == 'table' and error.err or tostring(error)
+  end
+  local report = { error and 'error' or 'reply', reply, writes }
+  for _, key in ipairs(keys) do
+    local expires = expiries[key]
+    report[#report + 1] = stored(key)
+    report[#report + 1] = expires and string.format('%.0f', expires) or ''
+  end
+  replies[#replies + 1] = report
+end
+server.call('DEL', unpack(KEYS))
 return replies

@@ -1,0 +1,141 @@
+-- Reads the windows. One that is damaged or from the future is full.
+local function read(limit)
+  limit.length, limit.reach = string.match(limit.quota, '(%d+) (%d+)')
+  limit.length, limit.reach, limit.windows, limit.is_damaged = limit.length + 0, limit.reach + 0, {}, false
+  for element in string.gmatch(limit.text and limit.text .. ', ' or '', '(.-), ') do
+    limit.windows[#limit.windows + 1] = window_parse(limit, element) or {}
+  end
+  for _, window in ipairs(limit.windows) do
+    if not window.length or #limit.windows > 4 then
+      limit.windows = { { length = limit.length, shortest = limit.length, reach = limit.reach, count = 1, previous = 0,
+        ends = math.huge } }
+    end
+  end
+  for _, window in ipairs(limit.windows) do
+    if window.ends > now + window.reach then
+      -- The present aligned window may be about to end, so the next one is full too.
+      window.since, window.ends = now, window_end(limit, now, window.length)
+      window.ends = window.ends + (limit.kind == 'aligned' and window.length or 0)
+      window.reach = math.max(window.reach, window.ends - now)
+      window.count, window.previous = math.max(window.count + window.previous, limit.permits), 0
+      limit.is_damaged = true
+    end
+    local present = window_at(limit, window, now)
+    -- Behind windows of other lengths nothing is promised: one of them may admit something earlier.
+    limit.is_foreign = limit.is_foreign or present and present.length ~= limit.length
+  end
+end
+
+-- Returns the window by which the quota decides at a moment, nil if none is open.
+local function own_at(limit, at)
+  for _, window in ipairs(limit.windows) do
+    if window.shortest <= limit.length and limit.length <= window.length then
+      return window_at(limit, window, at)
+    end
+  end
+end
+
+-- Returns the fullest of the windows that began within the length of the quota, from which a window takes its permits
+-- that opens at a moment; and when the last of those with more than `room` permits has ended or is older.
+local function source_at(limit, at, room)
+  local fullest, over = { since = at, count = 0 }, at
+  for _, window in ipairs(limit.windows) do
+    window = window_at(limit, window, at)
+    if window and window.count > 0 and window.since + limit.length > at then
+      if window.count > fullest.count or window.count == fullest.count and window.since > fullest.since then
+        fullest = window
+      end
+      if window.count > room then
+        over = math.max(over, math.min(window.ends, window.since + limit.length))
+      end
+    end
+  end
+  return fullest, over
+end
+
+-- Returns how many permits count at a moment: those of the window before fade.
+local function counted(window, at)
+  local left = math.min(window.ends - at, window.length)
+  return window.count + (window.previous > 0 and scaled(left, window.previous, window.length) or 0)
+end
+
+-- Returns when the last window begins, if that is later than a moment. Nothing is charged before what is reserved.
+local function begun(limit, at)
+  for _, window in ipairs(limit.windows) do
+    at = math.max(at, window.ends - window.length)
+  end
+  return at
+end
+
+local function fits(limit, from)
+  local room = limit.permits - limit.cost
+  from = begun(limit, from)
+  local own = own_at(limit, from)
+  if room < 0 then
+    return math.huge
+  elseif own then
+    local at = own.ends
+    if own.count > room and limit.kind == 'counter' then
+      -- In the next window, in which the permits of this one fade.
+      at = at + scaled(own.count - room, own.length, own.count)
+    elseif own.count <= room then
+      local excess = own.count + own.previous - room
+      at = at - own.length + (excess > 0 and scaled(excess, own.length, own.previous) or 0)
+    end
+    if math.max(at, from) < window_over(limit, own) then
+      return math.max(at, from)
+    end
+    from = window_over(limit, own)
+  end
+  local _, over = source_at(limit, from, room)
+  return over
+end
+
+-- Adds a window that opens. A fifth length counts in the next longer window, or the longest one becomes as long.
+local function add(limit, window)
+  local sorted = { unpack(limit.windows) }
+  if #sorted < 4 then
+    table.insert(limit.windows, window)
+    return
+  end
+  table.sort(sorted, function(one, other) return one.length < other.length end)
+  for _, other in ipairs(sorted) do
+    if other.length > window.length then
+      other.shortest = window.length
+      return
+    end
+  end
+  window.shortest = sorted[4].shortest
+  for name, value in pairs(window) do
+    sorted[4][name] = value
+  end
+end
+
+local function charge(limit, at)
+  local source, windows = not own_at(limit, at) and source_at(limit, at, 0), limit.windows
+  limit.windows = {}
+  for _, window in ipairs(windows) do
+    limit.windows[#limit.windows + 1] = window_at(limit, window, at)
+  end
+  if source then
+    local ends = window_end(limit, limit.kind == 'aligned' and at or source.since, limit.length)
+    add(limit, { since = source.since, length = limit.length, reach = 0, count = source.count, previous = 0,
+      shortest = limit.length, ends = ends })
+  end
+  for _, window in ipairs(limit.windows) do
+    window.count = window.count + limit.cost
+  end
+  local own = own_at(limit, at)
+  own.reach = math.max(own.reach, limit.reach)
+  return own.ends - now
+end
+
+local function usage(limit)
+  local from = begun(limit, now)
+  local own = own_at(limit, from)
+  local source, over = source_at(limit, own and window_over(limit, own) or from, 0)
+  local left = limit.permits - (own and counted(own, from) or source.count)
+  return over - now, from <= now and math.max(left, 0) or 0
+end
+
+return { read = read, fits = fits, charge = charge, usage = usage, text = window_text }
