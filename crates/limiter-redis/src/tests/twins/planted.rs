@@ -61,7 +61,7 @@ fn sound_windows(fades: bool) -> impl Strategy<Value = String> {
     let window = window.prop_map(move |(since, length, reach, count, previous, end)| {
         // Of some that have begun, in thousandths of the length.
         let since =
-            START + if since < -1_000 || since > 0 { since } else { since * length / 1_000 };
+            START + if (-1_000..=0).contains(&since) { since * length / 1_000 } else { since };
         let mut numbers = vec![since, length, length + reach, count];
         numbers.extend(fades.then_some(previous));
         if let Some(end) = end {
