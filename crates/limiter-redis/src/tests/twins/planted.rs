@@ -57,19 +57,24 @@ fn sound_windows(fades: bool) -> impl Strategy<Value = String> {
     let reach = 0..=2_000_000_i64;
     let count = || prop_oneof![Just(0_i64), 0..=20_i64, 0..=100_000_000_i64];
     let end = prop_oneof![2 => Just(None), 1 => (0..=2_000_000_i64).prop_map(Some)];
-    let window = (since, length, reach, count(), count(), end);
-    let window = window.prop_map(move |(since, length, reach, count, previous, end)| {
-        // Of some that have begun, in thousandths of the length.
-        let since =
-            START + if (-1_000..=0).contains(&since) { since * length / 1_000 } else { since };
-        let mut numbers = vec![since, length, length + reach, count];
-        numbers.extend(fades.then_some(previous));
-        if let Some(end) = end {
-            numbers.extend([length - length / 3, since + end]);
-        }
-        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-    });
-    vec(window, 1..=5).prop_map(|windows| windows.join(", "))
+    let windows = vec((since, length, reach, count(), count(), end), 1..=5);
+    windows.prop_map(move |windows| {
+        let windows = (0..).zip(windows);
+        let texts = windows.map(|(n, (since, length, reach, count, previous, end))| {
+            // No key has two windows of one length.
+            let length = length + n;
+            // Of some that have begun, in thousandths of the length.
+            let has_begun = (-1_000..=0).contains(&since);
+            let since = START + if has_begun { since * length / 1_000 } else { since };
+            let mut numbers = vec![since, length, length + reach, count];
+            numbers.extend(fades.then_some(previous));
+            if let Some(end) = end {
+                numbers.extend([length - length / 3, since + end]);
+            }
+            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    })
 }
 
 /// Returns a list of up to 80 entries and up to four quotas that have charged it, as the scripts write it.
