@@ -104,7 +104,7 @@ local function refund_window(limit)
       table.insert(numbers, math.min(5, #numbers + 1), 0)
     end
     local since, length, reach, count, previous, shortest, ends = unpack(numbers, 1, 7)
-    if not previous or since < 1e15 or length < 1000 or length > math.min(reach, 31622400000000)
+    if not previous or since < 1e15 or since >= 1e16 or length < 1000 or length > math.min(reach, 31622400000000)
       or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
       return nil
     end
@@ -233,7 +233,7 @@ local function refund_log(limit)
       end
       log.writers[#log.writers + 1] = { slot = slot, span = span, horizon = horizon, newest = newest }
     end
-    local is_valid = numbers[7] and numbers[1] >= 1e15 and #log.writers <= 4 and numbers[2] <= numbers[3]
+    local is_valid = numbers[7] and numbers[1] >= 1e15 and numbers[1] < 1e16 and #log.writers <= 4 and numbers[2] <= numbers[3]
       and math.max(numbers[3], numbers[4]) <= 2 ^ 53
     return is_valid and log_head(log) == head and log or nil
   end

@@ -59,7 +59,7 @@ end
 
 local function lease_window(text, quota, most, length, cost, wanted, little, kind)
   local found, middle, taken, before = string.match(text or '', '^(%d+)( %d+ %d+ )(%d+) ?(%d*)$')
-  local is_own = middle == quota and #found == 16 and (before ~= '') == (kind == 'counter')
+  local is_own = middle == quota and #found == 16 and taken + 0 <= 158112000000000 and (before ~= '') == (kind == 'counter')
   local since, count, previous = is_own and found + 0 or text and math.huge or now, tonumber(taken) or 0, tonumber(before) or 0
   local grid, fades = kind == 'aligned' and length or 1, kind == 'counter'
   if fades and since + length <= now then
@@ -68,7 +68,7 @@ local function lease_window(text, quota, most, length, cost, wanted, little, kin
   if since - since % grid + length <= now or count + previous == 0 and since <= now then
     since, count, previous = now, 0, 0
   end
-  if since > now or fades and math.max(count, previous) * length > 2 ^ 53 or count > 158112000000000 then
+  if since > now or fades and math.max(count, previous) * length > 2 ^ 53 then
     return false
   end
   local ends = since - since % grid + length

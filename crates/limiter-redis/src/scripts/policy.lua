@@ -13,7 +13,7 @@
 -- ARGV    for each request the number of its demands, and within how many microseconds it reserves, or -1; then for each
 --         demand its kind, which is gcra, fixed, aligned, counter, or for a log loose or strict; the quota as the state
 --         has it; the permits; a number: of gcra the increment in ticks, of a window its length, of a log the slots that
---         its pace spreads the permits over, or 0; and the cost, 0 to peek
+--         its pace spreads the permits over, or 0; and the cost. A cost of 0 makes the request a peek
 -- Reply   an array of the replies for the requests, or for one request its reply. `usage` is reset and left for each
 --         demand: the time until its key is fresh, and the permits left.
 --         { 1, usage }                      admitted
@@ -120,7 +120,7 @@ local function general()
 
   -- Decides on a request. Returns its reply.
   local function decide(limits, within)
-    local allowed = within
+    local allowed, may_charge = within, true
     for _, limit in ipairs(limits) do
       local name = family_of[limit.kind]
       if type(families[name]) == 'function' then
@@ -135,6 +135,7 @@ local function general()
     end
     for _, limit in ipairs(limits) do
       limit.family.read(limit)
+      may_charge = may_charge and limit.cost > 0
       -- Nothing is promised behind the permits of another quota.
       allowed = limit.is_foreign and 0 or allowed
     end
@@ -143,7 +144,7 @@ local function general()
       -- The slots of a paced limit may miss the moment at which the others fit.
       fits = all_fit(limits, fits)
     end
-    local is_admitted, reply, marks = limits[1].cost > 0 and fits <= now + math.max(allowed, 0), { 0 }, {}
+    local is_admitted, reply, marks = may_charge and fits <= now + math.max(allowed, 0), { 0 }, {}
     for n, limit in ipairs(limits) do
       if is_admitted then
         reply[1], marks[n] = 1, limit.family.charge(limit, fits)

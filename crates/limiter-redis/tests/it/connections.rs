@@ -17,7 +17,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{faults::recover, limiter, limiter_here, patient};
+use crate::{faults::recover, limiter, limiter_here, load_scripts, patient};
 
 /// Connections once ended for good when the server died while the client's queue was full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,6 +58,7 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     let server = Server::start();
+    load_scripts(&server);
     let proxy = Proxy::start(server.port()).await;
     let limiter = limiter(&proxy.url(), 1_000).await;
     let _ = recover(&limiter).await;
@@ -73,6 +74,7 @@ async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_whose_replies_are_late_is_kept() {
     let server = Server::start();
+    load_scripts(&server);
     let proxy = Proxy::start(server.port()).await;
     let limiter = limiter(&proxy.url(), 1_000).await;
     let _ = recover(&limiter).await;
@@ -104,6 +106,7 @@ async fn a_check_that_was_dropped_while_disconnected_is_never_charged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_whose_answer_is_lost_is_charged_once() {
     let server = Server::start();
+    load_scripts(&server);
     let proxy = Proxy::start(server.port()).await;
     // Longer than it takes to connect again: there is time enough to send it again.
     let limiter = patient(&proxy.url(), 1_000).await;

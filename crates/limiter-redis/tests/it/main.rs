@@ -51,7 +51,10 @@ mod words;
 use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
-use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect, connect_with};
+use limiter_redis::{
+    Builder, ConnectOptions, Connection, RedisLimiter, connect, connect_with, scripts,
+};
+use limiter_rig::server::Server;
 use tokio::runtime::Handle;
 
 /// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
@@ -84,6 +87,13 @@ async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
 /// Returns a limiter of `limit` permits a day on the server at `url`.
 async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     builder(url, limit).await.build().unwrap()
+}
+
+/// Gives a server all scripts, for tests in which nothing else may use the connection while a check does.
+fn load_scripts(server: &Server) {
+    for (_, script) in scripts::all() {
+        server.command(&["SCRIPT", "LOAD", script]).unwrap();
+    }
 }
 
 /// Returns the store's key of a subject, by the first limit.

@@ -185,9 +185,7 @@ fn a_forked_child_has_its_own_thread_and_connection() {
         let limiter = RedisLimiter::builder(client, daily(4)).deadline(Duration::from_secs(5));
         let limiter = limiter.build().unwrap();
         // A task that loads them would have a clone of the connection in the child.
-        for (_, script) in limiter_redis::scripts::all() {
-            server.command(&["SCRIPT", "LOAD", script]).unwrap();
-        }
+        crate::load_scripts(&server);
         assert_eq!(run(limiter.check("key")).unwrap().remaining(), 3);
         // Behind the task that made the check, whose clone of the limiter would stay in the child.
         run(runtime.spawn(async {})).unwrap();

@@ -58,7 +58,7 @@ local function log_parse(head)
     end
     log.writers[#log.writers + 1] = { slot = slot, span = span, horizon = horizon, newest = newest }
   end
-  local is_valid = numbers[7] and numbers[1] >= 1e15 and #log.writers <= 4 and numbers[2] <= numbers[3]
+  local is_valid = numbers[7] and numbers[1] >= 1e15 and numbers[1] < 1e16 and #log.writers <= 4 and numbers[2] <= numbers[3]
     and math.max(numbers[3], numbers[4]) <= 2 ^ 53
   return is_valid and log_head(log) == head and log or nil
 end

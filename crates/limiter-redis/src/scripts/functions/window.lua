@@ -28,7 +28,7 @@ local function window_parse(limit, text)
     table.insert(numbers, math.min(5, #numbers + 1), 0)
   end
   local since, length, reach, count, previous, shortest, ends = unpack(numbers, 1, 7)
-  if not previous or since < 1e15 or length < 1000 or length > math.min(reach, 31622400000000)
+  if not previous or since < 1e15 or since >= 1e16 or length < 1000 or length > math.min(reach, 31622400000000)
     or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
     return nil
   end
