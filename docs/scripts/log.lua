@@ -29,7 +29,7 @@ for i, key in ipairs(KEYS) do
   local newest, at, count, total, largest, writer =
     string.match(list[1] or '', '^((%d+) (%d+)) (%d+) (%d+)( %d+ %d+ %d+)$')
   if writer == quota and #at == 16 and at + 0 <= now then
-    -- The first entry that counts, which is the newest if there is no older one, and the permits from there on.
+    -- Finds the oldest entry that counts, or else the newest, and the sum of the permits from it on.
     local n, counted, first, ends = 1, total + 0, nil, nil
     repeat
       if n == 4 then

@@ -30,7 +30,7 @@ if now < 1577836800000000 then
 end
 
 -- Decides on a request whose limits are all by GCRA, with states that their quotas left in whole microseconds, and which is
--- admitted now. Returns its reply, nil for any other. Most requests are such, and this takes half of the time.
+-- admitted now. Returns its reply, nil for any other. It is for speed alone: `bench redis`, 2 limits.
 local function admit_debts(first_key, place)
   local reply, written = { 1 }, {}
   for n = 1, ARGV[place] + 0 do

@@ -149,7 +149,7 @@ local function refund_window(limit)
     end
     local present, count = window_at(limit, window, now), nil
     if present and present.length == limit.number then
-      -- The end tells its own window from one that opened after a reset.
+      -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark
       count = later == 0 and 'count' or later == present.length and 'previous'
     elseif present and at < present.ends and at >= present.ends - 2 * present.length then

@@ -232,7 +232,7 @@ impl SkippedKeys {
 }
 
 impl Entry {
-    /// Returns the entry of a key. Returns `None` if the limit is fresh, or is none of those that are given.
+    /// Returns the entry of a key. Returns `None` if the limit is fresh, or if it is not among the given limits.
     fn of(
         key: &str,
         stored: &Stored,

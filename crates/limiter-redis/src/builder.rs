@@ -179,7 +179,7 @@ impl<C: ScriptClient> Builder<C> {
     ///
     /// [`RedisLimiter::lease`] returns the length in use. A policy has no leases, and each of its checks is a call, if
     /// the length is below 5 ms, if half of it brings fewer than 8 permits, by another algorithm, and with several
-    /// limits. That is no error. Keys that are seldom checked are also checked by calls.
+    /// limits. This is not an error. Keys that are seldom checked are also checked by calls.
     pub fn lease(mut self, lease: bool) -> Self {
         self.settings.lease = lease;
         self

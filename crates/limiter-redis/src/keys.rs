@@ -4,13 +4,14 @@ use std::{cell::Cell, iter};
 
 use limiter_core::{Error, ErrorKind, Key, Limit, Policy};
 
-use crate::state::stored_family;
+use crate::state::{LEASES, stored_family};
 
 /// Builds the store's keys of one limiter: `prefix:{subject}:policy/limit:family` for each limit, without
 /// `/limit` for the only one and for the one that has the policy's name.
 ///
 /// The braces make the subject the hash tag of a cluster, so that one subject's keys of all limiters
-/// are in one slot. The key of the first limit stands for all keys of a subject.
+/// are in one slot. Requests, cached denials and leases identify a subject by
+/// the key of its first limit.
 pub(crate) struct Keys {
     /// Up to and with the opening brace.
     before: Vec<u8>,
@@ -62,7 +63,7 @@ impl Keys {
         })
     }
 
-    /// Returns what the keys of each limit have in common, whoever the subject is.
+    /// Returns, for each limit, what is before and what is behind the subject in its keys.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let after = iter::once(&self.after).chain(&self.others);
         after.map(|after| (&*self.before, &**after))
@@ -81,7 +82,7 @@ impl Keys {
 
     /// Returns the key beside that of a limit by GCRA, which has the latest end of its leases.
     pub(crate) fn of_leases(key: &[u8]) -> Vec<u8> {
-        [key, b":leases"].concat()
+        [key, LEASES.as_bytes()].concat()
     }
 
     /// Returns the store's key of a subject for the first limit, or an error if the subject is a secret and there is

@@ -1,8 +1,8 @@
-//! One limit of a demand, as scripts are told of it, and what they do with it.
+//! One limit of a demand: its arguments, and the operations of a script on its state.
 
 use crate::keyspace::{Keyspace, WrongType};
 
-/// What a script is told of a limit, beside its kind.
+/// The arguments of a limit after its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     /// The quota as states have it.

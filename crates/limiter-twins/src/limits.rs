@@ -11,7 +11,7 @@ use limiter_core::algorithms::WindowKind;
 
 use crate::limit::{Limit, Terms};
 
-/// Returns the limit of a kind, `None` if there is none with these terms.
+/// Returns the limit of a kind, `None` if the kind or the terms are invalid.
 pub(crate) fn of_kind(kind: &str, terms: Terms<'_>) -> Option<Box<dyn Limit>> {
     Some(match kind {
         "gcra" => Box::new(Gcra::new(terms)?),

@@ -51,7 +51,7 @@ impl Plan {
         own: &Arc<[Bytes]>,
         checks: impl Iterator<Item = (&'a Self, Charge)> + Clone,
     ) -> ScriptCall {
-        // A cost of one is no argument, because a server takes longer for each: `bench redis`.
+        // Costs of one are not sent, because a server takes longer for each argument: `bench redis`.
         let are_ones = checks.clone().all(|(_, charge)| charge.cost == Cost::ONE);
         let costs = checks.clone().filter(|_| !are_ones).map(|(_, charge)| argument(charge.cost));
         let costs = costs.collect();

@@ -67,7 +67,7 @@ fn parse(text: &str, now: i128) -> Option<(i128, i128, Quota)> {
 }
 
 impl Gcra {
-    /// Returns the limit, `None` if there is none with these terms.
+    /// Returns the limit, `None` if the terms are invalid.
     pub(crate) fn new(terms: Terms<'_>) -> Option<Self> {
         let increment = i128::from(terms.number);
         let scale = if terms.quota.contains('.') { FINE } else { 1 };

@@ -77,7 +77,7 @@ fn element(entry: &Entry) -> String {
 }
 
 impl Log {
-    /// Returns the limit, `None` if there is none with these terms.
+    /// Returns the limit, `None` if the terms are invalid.
     pub(crate) fn new(is_strict: bool, terms: Terms<'_>) -> Option<Self> {
         let [slot, span, horizon] = terms.numbers()?;
         let LogWriter { span, horizon, .. } = writer(&[slot, span, horizon, 0])?;

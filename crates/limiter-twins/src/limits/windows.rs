@@ -47,7 +47,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Returns the limit, `None` if there is none with these terms.
+    /// Returns the limit, `None` if the terms are invalid.
     pub(crate) fn new(kind: WindowKind, terms: Terms<'_>) -> Option<Self> {
         let [length, reach] = terms.numbers()?;
         let window = Duration::from_nanos(nanos(length));
