@@ -120,7 +120,7 @@ impl ScriptClient for Recorder {
         })
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 }

@@ -54,8 +54,8 @@ use crate::{call::faults::CallError, scripts::Script};
 ///         }
 ///     }
 ///
-///     fn runtime(&self) -> &Handle {
-///         &self.runtime
+///     fn runtime(&self) -> Handle {
+///         self.runtime.clone()
 ///     }
 /// }
 ///
@@ -101,7 +101,7 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     ///
     /// A runtime that also runs other tasks should have short ones only: a call may wait for a worker
     /// thread that another task keeps busy.
-    fn runtime(&self) -> &Handle;
+    fn runtime(&self) -> Handle;
 
     /// Returns the server that has the key: a number, for its circuit breaker, and a name for errors and
     /// log lines, such as `10.0.0.1:6379`. Returns `None` if there is only one server or the server is not

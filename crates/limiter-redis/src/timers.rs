@@ -5,12 +5,11 @@
 //! that does nothing else.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io,
     mem::ManuallyDrop,
     pin::pin,
-    process,
-    sync::mpsc,
+    sync::{Mutex, PoisonError, mpsc},
     task::Poll,
     thread::{self, JoinHandle},
     time::Duration,
@@ -19,45 +18,34 @@ use std::{
 use limiter_core::{Error, ErrorKind};
 use tokio::{
     runtime::{Builder, Handle},
-    sync::oneshot,
     time::{self, Sleep, error::Elapsed},
 };
 
-use crate::{call::queue::let_ready_tasks_run, client::driver::Latest};
+use crate::call::queue::let_ready_tasks_run;
 
-/// Started for the first answer, and once more in a forked child.
-static TIMERS: Latest<Option<Timers>> = Latest::new(None);
+/// Started for the first answer, and anew if the thread ended by a panic.
+static TIMERS: Mutex<Option<Timers>> = Mutex::new(None);
 
 struct Timers {
-    /// The process in which the thread runs.
-    process: u32,
     runtime: Handle,
     thread: JoinHandle<()>,
-    /// Ends the thread when it is dropped: of two that are started at the same moment, one is dropped.
-    _alive: oneshot::Sender<()>,
 }
 
 impl Timers {
     fn start() -> io::Result<Self> {
-        let (alive, ended) = oneshot::channel();
         let (send, receive) = mpsc::channel();
         let run = move || match Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => {
                 // If a caller's waker panics, the thread ends. Timers that then exist must not panic as well.
                 let runtime = ManuallyDrop::new(runtime);
                 drop(send.send(Ok(runtime.handle().clone())));
-                drop(runtime.block_on(ended));
-                drop(ManuallyDrop::into_inner(runtime));
+                runtime.block_on(pending::<()>());
             }
             Err(error) => drop(send.send(Err(error))),
         };
         let thread = thread::Builder::new().name("limiter-timers".to_owned()).spawn(run)?;
         let runtime = receive.recv().map_err(io::Error::other)??;
-        Ok(Self { process: process::id(), runtime, thread, _alive: alive })
-    }
-
-    fn has_ended(&self) -> bool {
-        self.process != process::id() || self.thread.is_finished()
+        Ok(Self { runtime, thread })
     }
 }
 
@@ -66,26 +54,18 @@ impl Timers {
 /// # Errors
 ///
 /// [`ErrorKind::Unavailable`] if the system starts no thread.
-pub(crate) fn runtime() -> Result<&'static Handle, Error> {
-    let mut failed = None;
-    let is_stale = |timers: &Option<Timers>| timers.as_ref().is_none_or(Timers::has_ended);
-    let timers = TIMERS.get(is_stale, || match Timers::start() {
-        Ok(timers) => Some(Some(timers)),
-        Err(error) => {
-            failed = Some(error);
-            None
-        }
-    });
-    match (timers, failed) {
-        (Some(timers), None) => Ok(&timers.runtime),
-        (_, error) => {
-            let failed = Error::new(ErrorKind::Unavailable, "can't start the thread of timers");
-            Err(match error {
-                Some(error) => failed.with_source(error),
-                None => failed,
-            })
-        }
+pub(crate) fn runtime() -> Result<Handle, Error> {
+    // No operation under the lock can leave it half done.
+    let mut timers = TIMERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(Timers { runtime, thread }) = &*timers
+        && !thread.is_finished()
+    {
+        return Ok(runtime.clone());
     }
+    let started = Timers::start().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "can't start the thread of timers").with_source(error)
+    })?;
+    Ok(timers.insert(started).runtime.clone())
 }
 
 /// Returns `future` with a time-out, which need not be polled on a Tokio runtime.
@@ -117,6 +97,7 @@ pub(crate) fn timeout<F: Future>(
 
 /// Returns a future that is ready after `delay`, which need not be polled on a Tokio runtime.
 pub(crate) fn sleep(delay: Duration) -> Result<Sleep, Error> {
-    let _context = runtime()?.enter();
+    let runtime = runtime()?;
+    let _context = runtime.enter();
     Ok(time::sleep(delay))
 }

@@ -48,7 +48,7 @@ pub(crate) async fn until_due<C: ScriptClient>(
     reserved: LimiterFuture<Reservation>,
 ) -> Result<Reservation, Error> {
     let (send, receive) = oneshot::channel();
-    limiter.sender.client.runtime().clone().spawn(async move {
+    limiter.sender.client.runtime().spawn(async move {
         let reserved = reserved.await.map(|reserved| {
             let (decision, delay) = (reserved.decision(), reserved.delay());
             (decision, delay, Unused { limiter, receipt: reserved.into_receipt() })

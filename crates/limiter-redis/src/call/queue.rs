@@ -2,19 +2,13 @@
 
 use std::{
     future::poll_fn,
-    mem, process,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
 
 /// Items that wait for a task to take them. The first one starts the task.
-pub(crate) struct Queue<T>(Mutex<Waiting<T>>);
-
-struct Waiting<T> {
-    /// The process whose task takes the items.
-    process: u32,
-    items: Vec<T>,
-}
+pub(crate) struct Queue<T>(Mutex<Vec<T>>);
 
 /// A task's turn to take the items. If it is dropped early, because its runtime is shut down, it removes
 /// them, so that the next item starts another task.
@@ -27,22 +21,16 @@ pub(crate) struct Turn<T> {
 impl<T> Queue<T> {
     /// Adds an item. Returns the turn to take it if it is the first.
     pub(crate) fn push(self: &Arc<Self>, item: T) -> Option<Turn<T>> {
-        let process = process::id();
-        let mut waiting = self.lock();
-        if waiting.process != process {
-            // In a forked child, these are its parent's. To drop them would wake the parent's runtimes.
-            mem::forget(mem::take(&mut waiting.items));
-            waiting.process = process;
-        }
-        waiting.items.push(item);
-        (waiting.items.len() == 1).then(|| Turn { queue: Arc::clone(self), is_over: false })
+        let mut items = self.lock();
+        items.push(item);
+        (items.len() == 1).then(|| Turn { queue: Arc::clone(self), is_over: false })
     }
 
     fn take(&self) -> Vec<T> {
-        mem::take(&mut self.lock().items)
+        mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,7 +38,7 @@ impl<T> Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self(Mutex::new(Waiting { process: 0, items: Vec::new() }))
+        Self(Mutex::default())
     }
 }
 

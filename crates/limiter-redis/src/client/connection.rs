@@ -1,14 +1,12 @@
 //! Connections to whatever serves the keys: one server, one that sentinels name, or a cluster.
 
 use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    fmt, mem,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
+use arc_swap::{ArcSwap, Guard};
 use fred::{bytes::Bytes, types::Value};
 use limiter_core::{Error, ErrorKind};
 use tokio::{runtime::Handle, task::JoinError, time::sleep};
@@ -17,7 +15,6 @@ use super::{
     address::redacted,
     cluster::member::Member,
     command::{self, Command},
-    driver::Latest,
     fred::{node::Node, start::PATIENCE},
     link::{Link, Links, Target, Topology},
     options::ConnectOptions,
@@ -55,9 +52,8 @@ const PING_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// are dropped, and the thread ends with the last connection. Log lines come from that thread, so a subscriber
 /// has to be the global one to receive them.
 ///
-/// A forked child makes connections of its own, also for limiters from before the fork, and does not write to
-/// its parent's. Fork while no call is in flight, because a lock that another thread holds at that moment stays
-/// locked in the child.
+/// A process that forks must make its connections and limiters after the fork, because the child has no thread
+/// that runs those from before.
 ///
 /// In a cluster each node has a connection of its own, so that a node that fails affects its own keys
 /// only. A call that a node redirects was not executed, and is sent to the node that it names; so slots
@@ -99,8 +95,8 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
     if options.required_within.is_none() {
         links.connected(PATIENCE).await;
     }
-    let (links, has_failed) = (Latest::new(links), AtomicBool::new(false));
-    let inner = Inner { url: redacted(url).into(), target, links, has_failed };
+    let links = ArcSwap::from_pointee(links);
+    let inner = Inner { url: redacted(url).into(), target, links, has_failed: Mutex::new(false) };
     let connection = Connection(Arc::new(inner));
     if let Some(within) = options.required_within {
         connection.require(within).await.map_err(|error| {
@@ -122,10 +118,10 @@ struct Inner {
     /// The address without users and passwords.
     url: Arc<str>,
     target: Target,
-    /// Replaced in a forked child, and if a thread ended by a panic.
-    links: Latest<Links>,
-    /// Whether the last attempt to replace them failed, which is logged once. Without a lock, as [`Latest`].
-    has_failed: AtomicBool,
+    /// Replaced if a thread ended by a panic.
+    links: ArcSwap<Links>,
+    /// Whether the last attempt to replace them failed, which is logged once. Locked while they are replaced.
+    has_failed: Mutex<bool>,
 }
 
 /// One of the servers that serve keys, for commands that limits don't need.
@@ -136,28 +132,42 @@ pub struct Server {
 }
 
 impl Connection {
-    fn link(&self) -> &Link {
-        self.links().next()
+    fn link(&self) -> Arc<Link> {
+        Arc::clone(self.links().next())
     }
 
-    fn links(&self) -> &Links {
+    fn links(&self) -> Guard<Arc<Links>> {
+        let links = self.0.links.load();
+        if links.have_ended() {
+            self.replace();
+            return self.0.links.load();
+        }
+        links
+    }
+
+    /// Starts the links anew, unless another call has done that. If that fails, those that have ended stay.
+    #[cold]
+    fn replace(&self) {
         let Inner { url, target, links, has_failed } = &*self.0;
         let url = &**url;
-        let start = || match Links::start(target) {
-            Ok(links) => {
-                if has_failed.swap(false, Relaxed) {
+        // No operation under the lock can leave it half done.
+        let mut has_failed = has_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !links.load().have_ended() {
+            return;
+        }
+        match Links::start(target) {
+            Ok(started) => {
+                links.store(Arc::new(started));
+                if mem::replace(&mut *has_failed, false) {
                     tracing::info!(target: TARGET, url, "the thread of the Redis connection runs again");
                 }
-                Some(links)
             }
             Err(error) => {
-                if !has_failed.swap(true, Relaxed) {
+                if !mem::replace(&mut *has_failed, true) {
                     tracing::warn!(target: TARGET, url, "{error}");
                 }
-                None
             }
-        };
-        links.get(Links::have_ended, start)
+        }
     }
 
     /// Returns whether there is a connection to the server, in a cluster to every known primary. Asks no
@@ -297,8 +307,8 @@ impl ScriptClient for Connection {
         !matches!(self.link().topology, Topology::Cluster(_))
     }
 
-    fn runtime(&self) -> &Handle {
-        self.link().driver.runtime()
+    fn runtime(&self) -> Handle {
+        self.link().driver.runtime().clone()
     }
 
     fn store(&self) -> Option<String> {

@@ -2,8 +2,8 @@
 
 use std::{
     cell::Cell,
-    io, process,
-    sync::{Arc, OnceLock, mpsc},
+    io,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -31,15 +31,9 @@ thread_local! {
 /// that a worker has woken last. `tests/it/busy.rs` shows that it does not wait on a driver's thread.
 pub(crate) struct Driver {
     runtime: Handle,
-    thread: Option<Thread>,
-}
-
-struct Thread {
-    /// The process in which the thread runs. A forked child has a copy of the driver without the thread.
-    process: u32,
     /// Ends the thread when it is dropped. The thread owns the runtime, and drops its tasks, and so the
     /// connections. So a driver can be dropped anywhere, also on its own thread.
-    alive: oneshot::Sender<()>,
+    alive: Option<oneshot::Sender<()>>,
 }
 
 impl Driver {
@@ -64,59 +58,25 @@ impl Driver {
             return Err(failed(error));
         }
         drop(give.send(runtime));
-        let thread = Some(Thread { process: process::id(), alive });
-        Ok(Arc::new(Self { runtime: handle, thread }))
+        Ok(Arc::new(Self { runtime: handle, alive: Some(alive) }))
     }
 
     /// Returns the driver of a connection on `runtime`.
     pub(crate) fn on(runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { runtime, thread: None })
+        Arc::new(Self { runtime, alive: None })
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Returns whether the thread ended by a panic, or is one of the process that was forked.
+    /// Returns whether the thread ended, which only a panic makes it do.
     pub(crate) fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.alive.is_closed()) || self.is_inherited()
-    }
-
-    /// Returns whether this process is a forked child of the one that has the thread.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.process != process::id())
+        self.alive.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 
     /// Returns the number of the driver whose thread this is.
     pub(crate) fn current_number() -> Option<u32> {
         NUMBER.get()
-    }
-}
-
-/// A value that can be replaced. Earlier ones are kept, so that a reference stays valid.
-///
-/// It has no lock, because one that another thread holds during a fork stays locked in the child.
-pub(crate) struct Latest<T> {
-    value: T,
-    next: OnceLock<Box<Latest<T>>>,
-}
-
-impl<T> Latest<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self { value, next: OnceLock::new() }
-    }
-
-    /// Returns the latest value, which is replaced first by the result of `new`, if any, if it `is_stale`.
-    pub(crate) fn get(&self, is_stale: impl Fn(&T) -> bool, new: impl FnOnce() -> Option<T>) -> &T {
-        let mut latest = self;
-        while let Some(next) = latest.next.get() {
-            latest = next;
-        }
-        if !is_stale(&latest.value) {
-            return &latest.value;
-        }
-        // Outside of the cell, so that only a move happens in it.
-        let Some(new) = new() else { return &latest.value };
-        &latest.next.get_or_init(|| Box::new(Self::new(new))).value
     }
 }

@@ -1,7 +1,6 @@
 //! Connections by address and options, each on the thread that runs it.
 
 use std::{
-    mem, process,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
@@ -14,7 +13,7 @@ use limiter_core::Error;
 use super::{
     address::{Address, Servers},
     cluster::routing::Cluster,
-    driver::{Driver, Latest},
+    driver::Driver,
     fred::{
         node::Node,
         start::{NodeSettings, Reconnect},
@@ -54,43 +53,8 @@ pub(crate) struct Links {
     turn: AtomicU32,
 }
 
-/// The links and the thread of a process that connections share, while one of them uses them.
-struct Registry {
-    process: u32,
-    shared: Mutex<(Weak<Driver>, Vec<Weak<Link>>)>,
-}
-
-/// No process has the number 0, so this one is replaced at first, and once more in a forked child.
-static REGISTRY: Latest<Registry> = Latest::new(Registry::new(0));
-
-impl Registry {
-    const fn new(process: u32) -> Self {
-        Self { process, shared: Mutex::new((Weak::new(), Vec::new())) }
-    }
-
-    /// Returns the link to `target` that connections share, on the thread that links share.
-    fn link(target: &Target) -> Result<Arc<Link>, Error> {
-        let process = process::id();
-        let new = || Some(Self::new(process));
-        let registry = REGISTRY.get(|registry| registry.process != process, new);
-        // Dropped after the lock is released.
-        let mut running = Vec::new();
-        // No operation under the lock can leave it half done.
-        let mut shared = registry.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (driver, links) = &mut *shared;
-        links.retain(|link| link.strong_count() > 0);
-        running.extend(links.iter().filter_map(Weak::upgrade));
-        let same = |link: &&Arc<Link>| link.target.is_same(target) && !link.driver.has_ended();
-        if let Some(link) = running.iter().find(same) {
-            return Ok(Arc::clone(link));
-        }
-        let thread = driver.upgrade().filter(|driver| !driver.has_ended());
-        let link = Arc::new(Link::start(target, || thread.map_or_else(|| Driver::start(0), Ok))?);
-        *driver = Arc::downgrade(&link.driver);
-        links.push(Arc::downgrade(&link));
-        Ok(link)
-    }
-}
+/// The thread and the links of the process, which are shared while a connection uses them.
+static SHARED: Mutex<(Weak<Driver>, Vec<Weak<Link>>)> = Mutex::new((Weak::new(), Vec::new()));
 
 impl Target {
     fn is_same(&self, other: &Self) -> bool {
@@ -99,6 +63,26 @@ impl Target {
 }
 
 impl Link {
+    /// Returns the link to `target` that connections share, on the thread that links share.
+    fn shared(target: &Target) -> Result<Arc<Self>, Error> {
+        // Dropped after the lock is released.
+        let mut running = Vec::new();
+        // No operation under the lock can leave it half done.
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let (driver, links) = &mut *shared;
+        links.retain(|link| link.strong_count() > 0);
+        running.extend(links.iter().filter_map(Weak::upgrade));
+        let same = |link: &&Arc<Self>| link.target.is_same(target) && !link.driver.has_ended();
+        if let Some(link) = running.iter().find(same) {
+            return Ok(Arc::clone(link));
+        }
+        let thread = driver.upgrade().filter(|driver| !driver.has_ended());
+        let link = Arc::new(Self::start(target, || thread.map_or_else(|| Driver::start(0), Ok))?);
+        *driver = Arc::downgrade(&link.driver);
+        links.push(Arc::downgrade(&link));
+        Ok(link)
+    }
+
     fn start(
         target: &Target,
         driver: impl FnOnce() -> Result<Arc<Driver>, Error>,
@@ -134,15 +118,6 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        // The sockets and the runtime are the parent's. To drop them would wake its runtime.
-        if self.driver.is_inherited() {
-            mem::forget((self.topology.clone(), Arc::clone(&self.driver)));
-        }
-    }
-}
-
 impl Links {
     /// Returns the links to `target`, which are started or shared.
     pub(crate) fn start(target: &Target) -> Result<Self, Error> {
@@ -155,7 +130,7 @@ impl Links {
                 let others = (1..number.get()).map(own).collect::<Result<_, _>>()?;
                 (own(0)?, others)
             }
-            (None, None) => (Registry::link(target)?, Vec::new()),
+            (None, None) => (Link::shared(target)?, Vec::new()),
         };
         Ok(Self { first, others, turn: AtomicU32::new(0) })
     }
@@ -169,7 +144,7 @@ impl Links {
     }
 
     /// Returns the link of this thread, or the next one, round robin.
-    pub(crate) fn next(&self) -> &Link {
+    pub(crate) fn next(&self) -> &Arc<Link> {
         if self.others.is_empty() {
             return &self.first;
         }

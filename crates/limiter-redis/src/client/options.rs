@@ -47,8 +47,8 @@ impl ConnectOptions {
     /// Runs the connection on `runtime` instead of the thread that connections share.
     ///
     /// This saves two thread switches a check. But a check may then miss its deadline because a task of that
-    /// runtime keeps a worker thread busy, the connection ends with the runtime, and a forked child can't
-    /// use it. A server that sends a reply nested thousands of levels deep overflows the stack of a worker
+    /// runtime keeps a worker thread busy, and the connection ends with the runtime.
+    /// A server that sends a reply nested thousands of levels deep overflows the stack of a worker
     /// thread. No other connection shares this one, except clones.
     #[must_use]
     pub fn with_runtime(mut self, runtime: Handle) -> Self {

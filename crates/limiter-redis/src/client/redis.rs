@@ -92,8 +92,8 @@ impl ScriptClient for RedisClient {
         }
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 
     fn takes_many_keys(&self) -> bool {

@@ -49,8 +49,8 @@ impl ScriptClient for Fleet {
         Ok(if subjects == 1 { replies.remove(0) } else { ScriptReply::Array(replies) })
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 
     fn takes_many_keys(&self) -> bool {

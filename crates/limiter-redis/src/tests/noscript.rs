@@ -48,8 +48,8 @@ impl ScriptClient for Forgetful {
         }
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 }
 

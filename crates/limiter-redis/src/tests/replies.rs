@@ -67,8 +67,8 @@ impl ScriptClient for Planted {
         Ok(self.reply.lock().unwrap().clone())
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 }
 

@@ -5,9 +5,7 @@
 use std::{
     env, fs,
     future::Future,
-    io::{self, Read, Write},
     num::NonZeroU32,
-    panic::{AssertUnwindSafe, catch_unwind},
     process::{self, Command},
     sync::{Arc, Barrier, Mutex, mpsc},
     task::{Context, Wake},
@@ -15,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fork::{Fork, fork};
 use futures::{executor::block_on, future::join_all};
 use limiter_core::{ErrorKind, Policy};
 use limiter_redis::{
@@ -174,48 +171,6 @@ fn a_thousand_limiters_leave_nothing() {
             }
         });
     });
-}
-
-#[test]
-fn a_forked_child_has_its_own_thread_and_connection() {
-    alone("a_forked_child_has_its_own_thread_and_connection", || {
-        let server = Server::start();
-        let client = run(connect(&server.url())).unwrap();
-        let runtime = client.runtime().clone();
-        let limiter = RedisLimiter::builder(client, daily(4)).deadline(Duration::from_secs(5));
-        let limiter = limiter.build().unwrap();
-        // A task that loads them would have a clone of the connection in the child.
-        crate::load_scripts(&server);
-        assert_eq!(run(limiter.check("key")).unwrap().remaining(), 3);
-        // Behind the task that made the check, whose clone of the limiter would stay in the child.
-        run(runtime.spawn(async {})).unwrap();
-        let of_parent = clients(&server);
-        let (mut reader, mut writer) = io::pipe().unwrap();
-        if fork().unwrap() == Fork::Child {
-            let child = || run(use_in_child(&server, limiter, &of_parent));
-            let passed = catch_unwind(AssertUnwindSafe(child)).is_ok();
-            writer.write_all(if passed { b"passed" } else { b"failed" }).unwrap();
-            // Without the destructors, one of which stops the server.
-            process::exit(0);
-        }
-        drop(writer);
-        let mut outcome = String::new();
-        reader.read_to_string(&mut outcome).unwrap();
-        assert_eq!(outcome, "passed");
-        assert_eq!(run(limiter.check("key")).unwrap().remaining(), 0);
-        assert_eq!(clients(&server), of_parent);
-    });
-}
-
-async fn use_in_child(server: &Server, limiter: RedisLimiter, of_parent: &[String]) {
-    assert_eq!(threads(), 0);
-    assert_eq!(limiter.check("key").await.unwrap().remaining(), 2);
-    let another = patient(&server.url(), 4).await;
-    assert_eq!(another.check("key").await.unwrap().remaining(), 1);
-    assert_eq!((threads(), clients(server).len()), (1, 2));
-    drop((limiter, another));
-    until("the child's thread ends", || threads() == 0).await;
-    assert_eq!(clients(server), of_parent);
 }
 
 #[test]

@@ -89,8 +89,8 @@ impl ScriptClient for FredClient {
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 
-    fn runtime(&self) -> &Handle {
-        &self.runtime
+    fn runtime(&self) -> Handle {
+        self.runtime.clone()
     }
 
     fn takes_many_keys(&self) -> bool {
