@@ -45,6 +45,5 @@ pub mod fleet {}
 /// [`failure`]: crate::guide::failure
 /// [`limiter_redis`]: crate#servers
 /// [`states`]: crate::states
-/// [`with_connections`]: crate::ConnectOptions::with_connections
 /// [`with_runtime`]: crate::ConnectOptions::with_runtime
 pub mod production {}

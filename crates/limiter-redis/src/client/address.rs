@@ -78,11 +78,6 @@ fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Servers), String
     if options.server.is_some() && options.provider.is_some() {
         return Err("the options have a user and a provider; remove one of them".to_owned());
     }
-    if options.runtime.is_some() && options.connections.is_some() {
-        return Err(
-            "the options have a runtime and a number of threads; remove one of them".to_owned()
-        );
-    }
     // Keeps trying if the first attempt fails.
     config.fail_fast = false;
     encrypt(&mut config, encrypted, options)?;

@@ -16,7 +16,7 @@ use super::{
     cluster::member::Member,
     command::{self, Command},
     fred::{node::Node, start::PATIENCE},
-    link::{Link, Links, Target, Topology},
+    link::{Link, Target, Topology},
     options::ConnectOptions,
     outage_log::TARGET,
 };
@@ -91,12 +91,12 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 /// not reply in time and the options [require it](ConnectOptions::with_required_connection).
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
     let target = Target { url: url.to_owned(), options: options.clone() };
-    let links = Links::start(&target)?;
+    let link = Link::to(&target)?;
     if options.required_within.is_none() {
-        links.connected(PATIENCE).await;
+        link.connected(PATIENCE).await;
     }
-    let links = ArcSwap::from_pointee(links);
-    let inner = Inner { url: redacted(url).into(), target, links, has_failed: Mutex::new(false) };
+    let (link, has_failed) = (ArcSwap::new(link), Mutex::new(false));
+    let inner = Inner { url: redacted(url).into(), target, link, has_failed };
     let connection = Connection(Arc::new(inner));
     if let Some(within) = options.required_within {
         connection.require(within).await.map_err(|error| {
@@ -118,9 +118,9 @@ struct Inner {
     /// The address without users and passwords.
     url: Arc<str>,
     target: Target,
-    /// Replaced if a thread ended by a panic.
-    links: ArcSwap<Links>,
-    /// Whether the last attempt to replace them failed, which is logged once. Locked while they are replaced.
+    /// Replaced if its thread ended by a panic.
+    link: ArcSwap<Link>,
+    /// Whether the last attempt to replace it failed, which is logged once. Locked while it is replaced.
     has_failed: Mutex<bool>,
 }
 
@@ -132,32 +132,28 @@ pub struct Server {
 }
 
 impl Connection {
-    fn link(&self) -> Arc<Link> {
-        Arc::clone(self.links().next())
-    }
-
-    fn links(&self) -> Guard<Arc<Links>> {
-        let links = self.0.links.load();
-        if links.have_ended() {
+    fn link(&self) -> Guard<Arc<Link>> {
+        let link = self.0.link.load();
+        if link.has_ended() {
             self.replace();
-            return self.0.links.load();
+            return self.0.link.load();
         }
-        links
+        link
     }
 
-    /// Starts the links anew, unless another call has done that. If that fails, those that have ended stay.
+    /// Starts the link anew, unless another call has done that. If that fails, the one that has ended stays.
     #[cold]
     fn replace(&self) {
-        let Inner { url, target, links, has_failed } = &*self.0;
+        let Inner { url, target, link, has_failed } = &*self.0;
         let url = &**url;
         // No operation under the lock can leave it half done.
         let mut has_failed = has_failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !links.load().have_ended() {
+        if !link.load().has_ended() {
             return;
         }
-        match Links::start(target) {
+        match Link::to(target) {
             Ok(started) => {
-                links.store(Arc::new(started));
+                link.store(started);
                 if mem::replace(&mut *has_failed, false) {
                     tracing::info!(target: TARGET, url, "the thread of the Redis connection runs again");
                 }
@@ -222,7 +218,7 @@ impl Connection {
         let left = move || within.saturating_sub(start.elapsed());
         let pings = self.runtime().spawn(async move {
             loop {
-                connection.links().connected(left()).await;
+                connection.link().connected(left()).await;
                 match connection.ping(left()).await {
                     Err(_) if !left().is_zero() => sleep(PING_AGAIN_AFTER.min(left())).await,
                     result => return result,

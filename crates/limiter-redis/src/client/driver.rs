@@ -1,7 +1,6 @@
-//! The threads that run connections.
+//! The thread that runs connections.
 
 use std::{
-    cell::Cell,
     io,
     sync::{Arc, mpsc},
     thread,
@@ -20,11 +19,6 @@ use tokio::{
 /// without optimization, and more with it. Scripts reply with two.
 const STACK: usize = 128 << 20;
 
-thread_local! {
-    /// The number of the driver whose thread this is.
-    static NUMBER: Cell<Option<u32>> = const { Cell::new(None) };
-}
-
 /// The runtime of connections: a thread that ends when the driver is dropped, or a runtime of the caller.
 ///
 /// On a runtime of the caller, a call may wait for a busy worker, because Tokio does not steal the task
@@ -38,7 +32,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Starts the thread.
-    pub(crate) fn start(number: u32) -> Result<Arc<Self>, Error> {
+    pub(crate) fn start() -> Result<Arc<Self>, Error> {
         let failed = |error: io::Error| {
             let message = format!("can't start the thread of a Redis connection: {error}");
             Error::new(ErrorKind::Unavailable, message).with_source(error)
@@ -47,10 +41,7 @@ impl Driver {
         let handle = runtime.handle().clone();
         let (alive, stopped) = oneshot::channel();
         let (give, take) = mpsc::channel::<Runtime>();
-        let run = move || {
-            NUMBER.set(Some(number));
-            drop(take.recv().map(|runtime| runtime.block_on(stopped)));
-        };
+        let run = move || drop(take.recv().map(|runtime| runtime.block_on(stopped)));
         let thread = thread::Builder::new().name("limiter-redis".to_owned()).stack_size(STACK);
         if let Err(error) = thread.spawn(run) {
             // To drop it panics where another runtime runs.
@@ -73,10 +64,5 @@ impl Driver {
     /// Returns whether the thread ended, which only a panic makes it do.
     pub(crate) fn has_ended(&self) -> bool {
         self.alive.as_ref().is_some_and(oneshot::Sender::is_closed)
-    }
-
-    /// Returns the number of the driver whose thread this is.
-    pub(crate) fn current_number() -> Option<u32> {
-        NUMBER.get()
     }
 }

@@ -1,10 +1,7 @@
 //! Connections by address and options, each on the thread that runs it.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -45,14 +42,6 @@ pub(crate) enum Topology {
     Cluster(Arc<Cluster>),
 }
 
-/// The links of a connection: one, unless the options have another number.
-pub(crate) struct Links {
-    first: Arc<Link>,
-    others: Vec<Arc<Link>>,
-    /// Selects the next link, round robin.
-    turn: AtomicU32,
-}
-
 /// The thread and the links of the process, which are shared while a connection uses them.
 static SHARED: Mutex<(Weak<Driver>, Vec<Weak<Link>>)> = Mutex::new((Weak::new(), Vec::new()));
 
@@ -63,6 +52,14 @@ impl Target {
 }
 
 impl Link {
+    /// Returns a link to `target`: on the runtime of its options, or the one that connections share.
+    pub(crate) fn to(target: &Target) -> Result<Arc<Self>, Error> {
+        match &target.options.runtime {
+            Some(runtime) => Self::start(target, || Ok(Driver::on(runtime.clone()))).map(Arc::new),
+            None => Self::shared(target),
+        }
+    }
+
     /// Returns the link to `target` that connections share, on the thread that links share.
     fn shared(target: &Target) -> Result<Arc<Self>, Error> {
         // Dropped after the lock is released.
@@ -77,7 +74,7 @@ impl Link {
             return Ok(Arc::clone(link));
         }
         let thread = driver.upgrade().filter(|driver| !driver.has_ended());
-        let link = Arc::new(Self::start(target, || thread.map_or_else(|| Driver::start(0), Ok))?);
+        let link = Arc::new(Self::start(target, || thread.map_or_else(Driver::start, Ok))?);
         *driver = Arc::downgrade(&link.driver);
         links.push(Arc::downgrade(&link));
         Ok(link)
@@ -116,58 +113,22 @@ impl Link {
         };
         Ok(Self { target: target.clone(), topology, driver })
     }
-}
 
-impl Links {
-    /// Returns the links to `target`, which are started or shared.
-    pub(crate) fn start(target: &Target) -> Result<Self, Error> {
-        let own = |number| Link::start(target, || Driver::start(number)).map(Arc::new);
-        let (first, others) = match (&target.options.runtime, target.options.connections) {
-            (Some(runtime), _) => {
-                (Arc::new(Link::start(target, || Ok(Driver::on(runtime.clone())))?), Vec::new())
-            }
-            (None, Some(number)) => {
-                let others = (1..number.get()).map(own).collect::<Result<_, _>>()?;
-                (own(0)?, others)
-            }
-            (None, None) => (Link::shared(target)?, Vec::new()),
-        };
-        Ok(Self { first, others, turn: AtomicU32::new(0) })
+    pub(crate) fn has_ended(&self) -> bool {
+        self.driver.has_ended()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Link>> {
-        self.others.iter().chain([&self.first])
-    }
-
-    pub(crate) fn have_ended(&self) -> bool {
-        self.all().any(|link| link.driver.has_ended())
-    }
-
-    /// Returns the link of this thread, or the next one, round robin.
-    pub(crate) fn next(&self) -> &Arc<Link> {
-        if self.others.is_empty() {
-            return &self.first;
-        }
-        let next = || self.turn.fetch_add(1, Ordering::Relaxed);
-        let number = Driver::current_number().unwrap_or_else(next);
-        self.others.get(number as usize % (self.others.len() + 1)).unwrap_or(&self.first)
-    }
-
-    /// Waits until each is connected, for `within` at most.
+    /// Waits until it is connected, for `within` at most.
     pub(crate) async fn connected(&self, within: Duration) {
-        // The runtime of a link drives the wait, so the caller needs none.
-        let wait = |link: &Arc<Link>| {
-            let topology = link.topology.clone();
-            link.driver.runtime().spawn(async move {
-                match topology {
-                    Topology::Single(node) => node.connected(within).await,
-                    Topology::Sentinels(sentinels) => sentinels.connected(within).await,
-                    Topology::Cluster(cluster) => cluster.connected(within).await,
-                }
-            })
-        };
-        for task in self.all().map(wait).collect::<Vec<_>>() {
-            drop(task.await);
-        }
+        let topology = self.topology.clone();
+        // The runtime of the link drives the wait, so the caller needs none.
+        let wait = self.driver.runtime().spawn(async move {
+            match topology {
+                Topology::Single(node) => node.connected(within).await,
+                Topology::Sentinels(sentinels) => sentinels.connected(within).await,
+                Topology::Cluster(cluster) => cluster.connected(within).await,
+            }
+        });
+        drop(wait.await);
     }
 }

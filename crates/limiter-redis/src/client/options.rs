@@ -1,6 +1,6 @@
 //! Options of a connection that an address can't contain.
 
-use std::{error::Error as StdError, future::Future, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 #[cfg(feature = "tls")]
 use fred::{rustls::ClientConfig, types::config::TlsConnector};
@@ -24,7 +24,6 @@ pub struct ConnectOptions {
     pub(crate) server: Option<Credentials>,
     pub(crate) sentinel: Option<Credentials>,
     pub(crate) runtime: Option<Handle>,
-    pub(crate) connections: Option<NonZeroU32>,
     pub(crate) provider: Option<Arc<Provider>>,
     pub(crate) name: Option<String>,
     /// How long a connection may take that has to be made.
@@ -53,23 +52,6 @@ impl ConnectOptions {
     #[must_use]
     pub fn with_runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
-        self
-    }
-
-    /// Starts `connections` threads, each with a connection, for a limiter that one thread does not serve.
-    ///
-    /// The calls of a limiter use them in turn. No other connection shares them, except clones. By default,
-    /// all connections of a process share one thread. A runtime of the caller can't be set as well.
-    ///
-    /// ```
-    /// use std::num::NonZeroU32;
-    /// use limiter_redis::ConnectOptions;
-    ///
-    /// let options = ConnectOptions::new().with_connections(NonZeroU32::new(4).unwrap());
-    /// ```
-    #[must_use]
-    pub fn with_connections(mut self, connections: NonZeroU32) -> Self {
-        self.connections = Some(connections);
         self
     }
 

@@ -5,7 +5,6 @@
 use std::{
     env, fs,
     future::Future,
-    num::NonZeroU32,
     process::{self, Command},
     sync::{Arc, Barrier, Mutex, mpsc},
     task::{Context, Wake},
@@ -109,38 +108,6 @@ fn twenty_limiters_share_a_thread_and_a_connection() {
             drop((limiters, others, other));
             until("no client stays", || clients(&server).is_empty()).await;
             until("no thread stays", || threads() == 0).await;
-        });
-    });
-}
-
-#[test]
-fn a_limiter_has_as_many_connections_as_it_sets() {
-    alone("a_limiter_has_as_many_connections_as_it_sets", || {
-        run(async {
-            let server = Server::start();
-            let options = ConnectOptions::new().with_connections(NonZeroU32::new(3).unwrap());
-            let limiter = connect_with(&server.url(), &options).await.unwrap();
-            let limiter =
-                RedisLimiter::builder(limiter, daily(100)).deadline(Duration::from_secs(5));
-            let limiter = limiter.build().unwrap();
-            let other = connect_with(&server.url(), &options).await.unwrap();
-            assert_eq!((threads(), clients(&server).len()), (6, 6));
-            drop(other);
-            for key in 0..9_u64 {
-                assert!(limiter.check(key).await.unwrap().is_admitted());
-                limiter.peek(key).await.unwrap();
-            }
-            until("each has run scripts", || {
-                let list = server.command(&["CLIENT", "LIST"]).unwrap();
-                list.matches(" cmd=eval").count() == 3 && threads() == 3
-            })
-            .await;
-            drop(limiter);
-            until("no thread stays", || threads() == 0 && sockets() == 0).await;
-
-            let both = options.with_runtime(tokio::runtime::Handle::current());
-            let error = connect_with("redis://host", &both).await.unwrap_err().to_string();
-            assert!(error.ends_with("remove one of them"), "{error}");
         });
     });
 }
