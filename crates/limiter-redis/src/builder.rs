@@ -141,8 +141,8 @@ impl<C: ScriptClient> Builder<C> {
 
     /// Sets what is decided while the store can't decide. The default is to return the error.
     ///
-    /// Each cause of such decisions is logged once, at WARN, and its end at INFO. The decisions are counted by
-    /// [`Counters`](crate::Counters).
+    /// An outage is logged once with its cause, at WARN, and its end at INFO: at the first such decision, or, if errors
+    /// are returned, when the circuit breaker opens. Such decisions are counted by [`Counters`](crate::Counters).
     pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
         self.settings.failure_policy = failure_policy;
         self

@@ -7,9 +7,9 @@ pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod driver;
 pub(crate) mod fred;
+mod last_failure;
 mod link;
 pub(crate) mod options;
-mod outage_log;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod sentinels;

@@ -19,9 +19,9 @@ use crate::{
     },
     client::credentials::Hidden,
     events::{Event, Events},
-    fallback_log::FallbackLog,
     keys::Keys,
     observer::{Observer, ObserverQueue},
+    outage_log::OutageLog,
     scripts::Scripts,
 };
 
@@ -60,7 +60,7 @@ pub(crate) struct Context {
     pub(crate) denials: Denials,
     pub(crate) detours: Detours,
     pub(crate) events: Events,
-    pub(crate) fallback_log: FallbackLog,
+    pub(crate) outage_log: Arc<OutageLog>,
     pub(crate) local: Option<Local>,
 }
 
@@ -75,13 +75,16 @@ impl Context {
         let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
         let observer = settings.observer.clone();
         let observer = observer.map(|it| ObserverQueue::new(it.0, runtime.clone()));
+        let outage_log = Arc::<OutageLog>::default();
+        let returns_errors = settings.failure_policy == FailurePolicy::Report;
+        let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, Instant::now()),
             detours: Detours::new(Instant::now()),
-            events: Events::new(policy.name(), observer),
-            fallback_log: FallbackLog::default(),
+            events: Events::new(policy.name(), observer, breaker_log),
+            outage_log,
             local: settings.failure_policy.local(&policy)?,
             settings,
             policy,

@@ -1,18 +1,14 @@
 //! Operational events, for metrics and alerts.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::sync::Arc;
 
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
     call::breaker::Transition,
     counters::{Count, Tally},
-    damper::Damper,
     observer::ObserverQueue,
+    outage_log::OutageLog,
 };
 
 /// An operational event of a limiter. Decisions of the store are not events: see [`Counters`](crate::Counters).
@@ -51,6 +47,17 @@ pub enum FallbackKind {
     Deny,
     /// Decided by a limiter in memory.
     Local,
+}
+
+impl FallbackKind {
+    /// Returns what follows for checks, for the log.
+    pub(crate) const fn follows(self) -> &'static str {
+        match self {
+            Self::Allow => "checks are admitted and not counted",
+            Self::Deny => "checks are refused",
+            Self::Local => "checks are decided in this process's memory",
+        }
+    }
 }
 
 impl Event {
@@ -101,23 +108,26 @@ impl EventKind {
     }
 }
 
-/// Counts events, reports them to the observer, and logs the circuit breaker's transitions.
+/// Counts events, and reports them to the observer.
 pub(crate) struct Events {
     /// The name of the limiter's own policy.
     policy: String,
     pub(crate) tally: Tally,
     observer: Option<Arc<ObserverQueue<Event>>>,
-    /// Of the log, for each server's breaker.
-    dampers: Mutex<HashMap<Option<Arc<str>>, Damper>>,
+    /// Logs open circuit breakers, unless checks have a fallback, which is logged.
+    breaker_log: Option<Arc<OutageLog>>,
 }
 
 impl Events {
-    pub(crate) fn new(policy: &str, observer: Option<Arc<ObserverQueue<Event>>>) -> Self {
-        let (policy, tally) = (policy.to_owned(), Tally::default());
-        Self { policy, tally, observer, dampers: Mutex::default() }
+    pub(crate) fn new(
+        policy: &str,
+        observer: Option<Arc<ObserverQueue<Event>>>,
+        breaker_log: Option<Arc<OutageLog>>,
+    ) -> Self {
+        Self { policy: policy.to_owned(), tally: Tally::default(), observer, breaker_log }
     }
 
-    /// Reports a transition of a circuit breaker, and logs it unless the last one was logged recently.
+    /// Reports a transition of a circuit breaker, and logs it.
     pub(crate) fn transition(&self, transition: Transition, node: Option<Arc<str>>, cause: &str) {
         match transition {
             Transition::Opened => {
@@ -126,10 +136,8 @@ impl Events {
             }
             Transition::Closed => {
                 self.report(EventKind::BreakerClosed, &self.policy, || node.clone());
-                let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-                if dampers.entry(node.clone()).or_default().ends() {
-                    let (policy, node) = (&self.policy, node.as_deref());
-                    tracing::info!(policy, node, "circuit breaker closed: Redis replies again");
+                if let Some(log) = &self.breaker_log {
+                    log.ends(&self.policy, || node);
                 }
             }
         }
@@ -137,11 +145,8 @@ impl Events {
 
     /// Logs that a circuit breaker is open. To be called again while that lasts.
     pub(crate) fn log_outage(&self, node: Option<Arc<str>>, cause: &str) {
-        let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-        let damper = dampers.entry(node.clone()).or_default();
-        if let Some(others) = damper.begins(Instant::now()) {
-            let (policy, node) = (&self.policy, node.as_deref());
-            tracing::warn!(policy, node, "circuit breaker opened: {cause}{others}");
+        if let Some(log) = &self.breaker_log {
+            log.breaker_is_open(&self.policy, node, cause);
         }
     }
 

@@ -91,7 +91,6 @@ mod context;
 mod counters;
 mod damper;
 mod events;
-mod fallback_log;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
@@ -100,6 +99,7 @@ mod lease;
 mod limiter;
 mod observer;
 mod operations;
+mod outage_log;
 mod same_names;
 #[doc(hidden)]
 pub mod scripts;

@@ -295,7 +295,7 @@ impl<C: ScriptClient> Sender<C> {
         }
         // Not by a reply that came too late for its caller.
         if O::DECIDES && outcome.is_ok() && !request.caller.is_closed() {
-            self.context.fallback_log.ends(handle.policy.name(), || self.node_of(key));
+            self.context.outage_log.ends(handle.policy.name(), || self.node_of(key));
         }
         O::note(&request, &self.context, sent, &mut outcome);
         request.answer(outcome);
@@ -351,7 +351,8 @@ impl<C: ScriptClient> Sender<C> {
     #[cold]
     pub(crate) fn fell_back(&self, kind: FallbackKind, error: &Error, handle: &Handle, key: &[u8]) {
         self.report(EventKind::Fallback(kind), handle, key);
-        self.context.fallback_log.begins(kind, handle.policy.name(), self.node_of(key), error);
+        let (log, node) = (&self.context.outage_log, self.node_of(key));
+        log.begins(kind.follows(), handle.policy.name(), node, error);
     }
 
     /// Returns the circuit breaker of the server that has the key.

@@ -15,8 +15,8 @@ use super::{
         node::Node,
         start::{NodeSettings, Reconnect},
     },
+    last_failure::LastFailure,
     options::ConnectOptions,
-    outage_log::OutageLog,
     sentinels::{Sentinels, Watched},
 };
 
@@ -92,9 +92,14 @@ impl Link {
         let settings = NodeSettings { config, name, provider: provider.clone() };
         let topology = match servers {
             Servers::One => {
-                let log = Arc::new(OutageLog::new(url));
-                let node =
-                    Node::start(runtime, settings, Reconnect::Always, Node::ONLY.to_owned(), log);
+                let last_failure = Arc::new(LastFailure::of(url));
+                let node = Node::start(
+                    runtime,
+                    settings,
+                    Reconnect::Always,
+                    Node::ONLY.to_owned(),
+                    last_failure,
+                );
                 Topology::Single(Arc::new(node))
             }
             Servers::Sentinels { hosts, primary, config } => {

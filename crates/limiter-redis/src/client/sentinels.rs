@@ -26,7 +26,7 @@ use super::{
         reply::why_unreachable,
         start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Reconnect},
     },
-    outage_log::OutageLog,
+    last_failure::LastFailure,
 };
 use crate::call::faults::CallError;
 
@@ -70,7 +70,7 @@ pub(crate) struct Sentinels {
 struct Shared {
     runtime: Handle,
     watched: Watched,
-    log: Arc<OutageLog>,
+    last_failure: Arc<LastFailure>,
     /// What each sentinel that is connected reported last.
     reports: Mutex<Vec<Option<Report>>>,
     /// The primary of the latest report.
@@ -100,7 +100,7 @@ impl Sentinels {
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
             watched,
-            log: Arc::new(OutageLog::new(url)),
+            last_failure: Arc::new(LastFailure::of(url)),
             reports: Mutex::new(vec![None; hosts.len()]),
             named,
             primary: RwLock::default(),
@@ -137,7 +137,7 @@ impl Sentinels {
 
     /// Returns why there is no primary.
     pub(crate) fn not_found(&self) -> String {
-        self.shared.log.not_connected()
+        self.shared.last_failure.not_connected()
     }
 }
 
@@ -153,14 +153,15 @@ impl Shared {
     /// Notes what a sentinel reports. Its connection is made again for ever.
     async fn listen(self: Arc<Self>, index: usize, settings: NodeSettings) {
         loop {
-            let started = start::start(&self.runtime, &settings, Reconnect::Never, &self.log);
+            let started =
+                start::start(&self.runtime, &settings, Reconnect::Never, &self.last_failure);
             let why = self.reports_of(index, &started.client).await;
             drop(started);
             self.note(index, None);
             if !self.is_connected() {
                 let hosts = settings.config.server.hosts();
                 let sentinel = hosts.first().map_or(String::new(), ToString::to_string);
-                self.log.begins(&format!("sentinel {sentinel}: {why}"));
+                self.last_failure.set(&format!("sentinel {sentinel}: {why}"));
             }
             sleep(RECONNECT_DELAY).await;
         }
@@ -249,8 +250,8 @@ impl Shared {
         while changes.changed().await.is_ok() {
             let Some(server) = changes.borrow_and_update().clone() else { continue };
             let (runtime, settings) = (self.runtime.clone(), self.watched.settings.at(server));
-            let (name, log) = (Node::ONLY.to_owned(), Arc::clone(&self.log));
-            let node = Node::start(runtime, settings, Reconnect::Always, name, log);
+            let (name, last_failure) = (Node::ONLY.to_owned(), Arc::clone(&self.last_failure));
+            let node = Node::start(runtime, settings, Reconnect::Always, name, last_failure);
             while !changes.has_changed().unwrap_or(true) {
                 match role(&node).await {
                     Ok(role) if role == "master" => {
@@ -259,8 +260,8 @@ impl Shared {
                         break;
                     }
                     Ok(role) if !self.is_connected() => {
-                        self.log
-                            .begins(&format!("the sentinels name a server with the role {role}"));
+                        self.last_failure
+                            .set(&format!("the sentinels name a server with the role {role}"));
                     }
                     // A replica that is being promoted; or an error, which the connection logs.
                     Ok(_) | Err(_) => {}

@@ -21,8 +21,8 @@ use crate::{
     },
     counters::Counters,
     events::{Event, EventKind, Events, FallbackKind},
-    fallback_log::FallbackLog,
     observer::ObserverQueue,
+    outage_log::OutageLog,
 };
 
 const NODE: &str = "10.0.0.1:6379";
@@ -40,7 +40,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     };
     let runtime = Builder::new_current_thread().build().unwrap();
     let queue = ObserverQueue::new(Arc::new(observer), runtime.handle().clone());
-    let events = Events::new("api", Some(queue));
+    let events = Events::new("api", Some(queue), None);
     events.transition(Transition::Opened, node(), "it broke");
     events.transition(Transition::Closed, node(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
@@ -86,7 +86,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
 
 #[test]
 fn decisions_are_counted_by_their_source() {
-    let events = Events::new("api", None);
+    let events = Events::new("api", None, None);
     let usage = Usage::new(1, 0, Duration::from_secs(1));
     let refusal = Decision::refused(usage, Some(Duration::from_secs(1)));
     (0..3).for_each(|_| events.tally.decided(&Decision::admitted(usage)));
@@ -101,7 +101,7 @@ fn decisions_are_counted_by_their_source() {
 #[test]
 fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let log = Log::start();
-    let events = Events::new("api", None);
+    let events = Events::new("api", None, Some(Arc::default()));
     let error = Error::new(ErrorKind::Unavailable, "it broke");
     events.report(EventKind::StoreError(error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
@@ -116,9 +116,9 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([
-        "WARN limiter_redis::events: circuit breaker opened: it broke",
-        "INFO limiter_redis::events: circuit breaker closed: Redis replies again",
-        "WARN limiter_redis::events: circuit breaker opened: it broke",
+        "WARN limiter_redis::outage_log: no decision by the store, so checks return errors: it broke",
+        "INFO limiter_redis::outage_log: the store decides again",
+        "WARN limiter_redis::outage_log: no decision by the store, so checks return errors: it broke",
     ]) {
         assert!(line.starts_with(begin), "{line}");
         assert!(line.contains(r#"policy="api""#) && line.contains(NODE), "{line}");
@@ -128,7 +128,7 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
 /// A subscriber that sends log lines elsewhere, within a limit, asks the limiter that logs.
 #[test]
 fn a_subscriber_may_ask_the_limiter_that_logs() {
-    struct Asking(Arc<FallbackLog>);
+    struct Asking(Arc<OutageLog>);
 
     impl Subscriber for Asking {
         fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -145,7 +145,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 
         fn event(&self, _: &tracing::Event<'_>) {
             let error = Error::new(ErrorKind::Unavailable, "it broke");
-            self.0.begins(FallbackKind::Allow, "api", None, &error);
+            self.0.begins(FallbackKind::Allow.follows(), "api", None, &error);
             self.0.ends("api", || None);
         }
 
@@ -156,11 +156,11 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        let fallbacks = Arc::new(FallbackLog::default());
+        let fallbacks = Arc::new(OutageLog::default());
         let asking = Asking(Arc::clone(&fallbacks));
         tracing::subscriber::with_default(asking, || {
             let error = Error::new(ErrorKind::Unavailable, "it broke");
-            fallbacks.begins(FallbackKind::Deny, "api", None, &error);
+            fallbacks.begins(FallbackKind::Deny.follows(), "api", None, &error);
             fallbacks.ends("api", || None);
         });
         let _ = done.send(());
@@ -168,10 +168,38 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
     assert_eq!(outcome.recv_timeout(Duration::from_secs(10)), Ok(()));
 }
 
+/// While the circuit breaker is open, calls are not sent. That follows from the cause that was logged.
+#[test]
+fn what_follows_from_an_outage_is_not_logged() {
+    let log = Log::start();
+    let outages = OutageLog::default();
+    let begins = |fault, node| {
+        let error = reported(&Arc::new(CallError::new(fault, "it broke")));
+        outages.begins(FallbackKind::Allow.follows(), "api", node, &error);
+    };
+    begins(Fault::NoReply, node());
+    begins(Fault::NotSent, node());
+    assert_eq!(log.lines().len(), 1, "{:?}", log.lines());
+    // That is another outage.
+    begins(Fault::NotSent, None);
+    assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
+}
+
+/// A check whose node was not known failed, and then a node decides.
+#[test]
+fn an_outage_of_a_node_that_was_not_known_ends() {
+    let log = Log::start();
+    let outages = OutageLog::default();
+    outages.breaker_is_open("api", None, "it broke");
+    outages.ends("api", node);
+    let lines = log.lines();
+    assert!(lines.len() == 2 && lines[1].starts_with("INFO "), "{lines:?}");
+}
+
 #[test]
 fn each_cause_of_a_fallback_is_logged_once() {
     let log = Log::start();
-    let fallbacks = FallbackLog::default();
+    let fallbacks = OutageLog::default();
     let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
     let replied = |reply| reported(&Arc::new(CallError::of_error_reply("Redis", reply)));
     let causes = || {
@@ -183,12 +211,12 @@ fn each_cause_of_a_fallback_is_logged_once() {
     };
     for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
         for error in causes() {
-            fallbacks.begins(kind, "api", node(), &error);
+            fallbacks.begins(kind.follows(), "api", node(), &error);
         }
     }
     let lines = log.lines();
     assert_eq!(lines.len(), causes().count(), "{lines:?}");
-    let expected = "WARN limiter_redis::fallback_log: no decision by the store, so checks are admitted and not \
+    let expected = "WARN limiter_redis::outage_log: no decision by the store, so checks are admitted and not \
                     counted: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(lines[0], expected);
     // Another node decides.
@@ -198,16 +226,17 @@ fn each_cause_of_a_fallback_is_logged_once() {
         fallbacks.ends("api", node);
     }
     assert_eq!(log.lines().len(), lines.len() + 1);
-    let end = "INFO limiter_redis::fallback_log: the store decides again policy=\"api\" node=\"10.0.0.1:6379\"";
+    let end = "INFO limiter_redis::outage_log: the store decides again policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(log.lines().last().unwrap(), end);
     // Within ten seconds, no cause is logged again.
-    causes().for_each(|error| fallbacks.begins(FallbackKind::Allow, "api", node(), &error));
+    causes()
+        .for_each(|error| fallbacks.begins(FallbackKind::Allow.follows(), "api", node(), &error));
     assert_eq!(log.lines().len(), lines.len() + 1);
     // No number of error replies fills the memory or the log.
     for number in 0..1_000 {
         let reply = format!("ERR{number} why");
         let error = reported(&Arc::new(CallError::of_error_reply("Redis", &reply)));
-        fallbacks.begins(FallbackKind::Allow, "api", None, &error);
+        fallbacks.begins(FallbackKind::Allow.follows(), "api", None, &error);
     }
     assert!(log.lines().len() < 300, "{}", log.lines().len());
 }

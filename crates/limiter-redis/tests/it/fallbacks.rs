@@ -13,8 +13,8 @@ use limiter_rig::{log::Log, server::Server};
 use crate::{builder_here, connect_here, denied, faults::recover};
 
 /// How each log line about fallbacks begins.
-const FALLBACK: &str = "WARN limiter_redis::fallback_log: no decision by the store, so ";
-const RECOVERED: &str = "INFO limiter_redis::fallback_log: the store decides again";
+const FALLBACK: &str = "WARN limiter_redis::outage_log: no decision by the store, so ";
+const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
 const LOCAL: FailurePolicy = FailurePolicy::Local { processes: NonZeroU32::MIN };
 
@@ -179,7 +179,7 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
 
 #[tokio::test]
 async fn a_server_that_is_silent_or_gone_is_logged() {
-    for (kills, cause) in [(false, "no reply"), (true, "not connected")] {
+    for kills in [false, true] {
         let mut server = Server::start();
         let limiter = builder_here(&server.url(), 1_000_000).await;
         let limiter = limiter.failure_policy(FailurePolicy::Allow).build().unwrap();
@@ -194,8 +194,7 @@ async fn a_server_that_is_silent_or_gone_is_logged() {
             assert_eq!(limiter.check("key").await.unwrap().source(), Source::Failure);
         }
         let lines = fallbacks(&log);
-        let about = lines.iter().filter(|line| line.to_lowercase().contains(cause)).count();
-        assert!(about <= 1 && !lines.is_empty(), "{lines:?}");
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 }
 

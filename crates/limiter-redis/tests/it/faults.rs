@@ -8,11 +8,11 @@ use std::{
 };
 
 use futures::future::{join_all, try_join_all};
-use limiter_core::{Decision, Error, ErrorKind};
-use limiter_redis::RedisLimiter;
+use limiter_core::{Decision, Error, ErrorKind, Source};
+use limiter_redis::{FailurePolicy, RedisLimiter};
 use limiter_rig::{log::Log, server::Server};
 
-use crate::{limiter, limiter_here};
+use crate::{builder_here, limiter};
 
 /// Far beyond the deadline of 50 ms: what else runs on the machine must not matter here. The exact
 /// bound has a test binary of its own, `outage` of `limiter-rig`.
@@ -155,34 +155,31 @@ async fn a_full_server_charges_nothing() {
     assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
 }
 
+/// By a limiter whose checks return errors, and by one whose checks are admitted, on one connection.
 #[tokio::test]
-async fn an_outage_is_logged_once_with_its_cause() {
-    let log = Log::start();
-    let mut server = Server::start();
-    let url = server.url();
-    let reaching = limiter_here(&url, 1).await;
-    assert_eq!(log.lines(), [""; 0]);
-    // Without those of the circuit breaker.
-    let lines = || {
-        let lines = log.lines().into_iter();
-        lines.filter(|line| line.contains(" limiter_redis: ")).collect::<Vec<_>>()
-    };
+async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
+    for policy in [FailurePolicy::Report, FailurePolicy::Allow] {
+        let log = Log::start();
+        let mut server = Server::start();
+        let url = server.url();
+        let limiter = builder_here(&url, 1).await.failure_policy(policy).build().unwrap();
+        let is_by_store = |decision: Decision| decision.source() == Source::State;
+        assert!(limiter.check("key").await.is_ok_and(is_by_store));
+        assert_eq!(log.lines(), [""; 0]);
 
-    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
-    let locked_out = limiter_here(&url, 1).await;
-    let start = Instant::now();
-    while lines().is_empty() && start.elapsed() < Duration::from_secs(10) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        server.kill();
+        while limiter.counters().not_asked < 100 {
+            assert!(!limiter.check("key").await.is_ok_and(is_by_store));
+        }
+        let lines = log.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let begin = "WARN limiter_redis::outage_log: no decision by the store, so checks ";
+        assert!(lines[0].starts_with(begin), "{lines:?}");
+
+        server.restart();
+        while !is_by_store(recover(&limiter).await.0) {}
+        let lines = log.lines();
+        let end = "INFO limiter_redis::outage_log: the store decides again";
+        assert!(lines.len() == 2 && lines[1].starts_with(end), "{lines:?}");
     }
-    let seen = lines();
-    let expected = "WARN limiter_redis: Redis is unreachable: NOAUTH";
-    assert_eq!(seen.len(), 1, "{seen:?}");
-    assert!(seen[0].starts_with(expected) && seen[0].contains(&url), "{seen:?}");
-
-    server.restart();
-    // Both connections: why it can't be reached, once each, and that it is back, once each.
-    let _ = (recover(&reaching).await, recover(&locked_out).await);
-    let back = "INFO limiter_redis: Redis replies again";
-    let back = lines().iter().filter(|line| line.starts_with(back)).count();
-    assert_eq!((lines().len(), back), (4, 2), "{:?}", lines());
 }

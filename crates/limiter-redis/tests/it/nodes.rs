@@ -110,7 +110,7 @@ async fn what_goes_wrong_at_a_node_names_it() {
     admit(&limiter, &other).await;
 
     let transitions: Vec<String> =
-        log.lines().into_iter().filter(|line| line.contains("limiter_redis::events")).collect();
+        log.lines().into_iter().filter(|line| line.contains("limiter_redis::outage_log")).collect();
     assert_eq!(transitions.len(), 2, "{transitions:?}");
     let named = format!("node=\"{node}\"");
     assert!(transitions.iter().all(|line| line.contains(&named)), "{transitions:?}");

@@ -18,7 +18,7 @@ use crate::{
             node::Node,
             start::{NodeSettings, Reconnect},
         },
-        outage_log::OutageLog,
+        last_failure::LastFailure,
     },
 };
 
@@ -129,6 +129,6 @@ impl Member {
 }
 
 fn start(runtime: Handle, name: &str, settings: NodeSettings, reconnect: Reconnect) -> Node {
-    let log = Arc::new(OutageLog::new(name.to_owned()));
-    Node::start(runtime, settings, reconnect, format!("Redis at {name}"), log)
+    let last_failure = Arc::new(LastFailure::of(name.to_owned()));
+    Node::start(runtime, settings, reconnect, format!("Redis at {name}"), last_failure)
 }

@@ -22,7 +22,7 @@ use crate::{
         ScriptCall, ScriptReply,
         command::Command,
         fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
-        outage_log::OutageLog,
+        last_failure::LastFailure,
     },
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Cluster {
     runtime: Handle,
     members: Members,
     map: RwLock<Map>,
-    log: OutageLog,
+    last_failure: LastFailure,
     /// Whether a refresh of the slots is under way.
     is_refreshing: AtomicBool,
     refreshed_at: Mutex<Option<Instant>>,
@@ -56,7 +56,7 @@ impl Cluster {
         url: String,
     ) -> Arc<Self> {
         Arc::new(Self {
-            log: OutageLog::new(url),
+            last_failure: LastFailure::of(url),
             members: Members::new(runtime.clone(), settings, seeds),
             runtime,
             map: RwLock::default(),
@@ -75,7 +75,7 @@ impl Cluster {
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
             trouble = None;
-            self.log.ends();
+            self.last_failure.clear();
             // Waits as long for a node that is unreachable.
             for member in self.primaries() {
                 member.node.connected(within).await;
@@ -83,7 +83,7 @@ impl Cluster {
         };
         drop(tokio::time::timeout(within, connected).await);
         if let Some(why) = trouble {
-            self.log.begins(&why);
+            self.last_failure.set(&why);
         }
     }
 
@@ -97,7 +97,7 @@ impl Cluster {
         let command = Command::from(call);
         let Some(mut member) = self.read().primary(slot) else {
             self.refresh_unless_done(RECONNECT_DELAY);
-            let why = self.log.not_connected();
+            let why = self.last_failure.not_connected();
             let message = format!("no known node serves the slot of the key: {why}");
             return Err(CallError::new(Fault::NotSent, message));
         };
@@ -137,7 +137,7 @@ impl Cluster {
 
     /// Returns why no node is known.
     pub(crate) fn not_connected(&self) -> String {
-        self.log.not_connected()
+        self.last_failure.not_connected()
     }
 
     /// Returns the nodes that serve slots.
@@ -164,8 +164,8 @@ impl Cluster {
         let cluster = Arc::clone(self);
         drop(self.runtime.spawn(async move {
             match cluster.refresh().await {
-                Ok(()) => cluster.log.ends(),
-                Err(why) => cluster.log.begins(&why),
+                Ok(()) => cluster.last_failure.clear(),
+                Err(why) => cluster.last_failure.set(&why),
             }
             cluster.is_refreshing.store(false, Ordering::Release);
         }));

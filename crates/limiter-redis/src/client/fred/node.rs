@@ -22,7 +22,7 @@ use crate::{
     client::{
         ScriptReply,
         command::{self, Command},
-        outage_log::OutageLog,
+        last_failure::LastFailure,
     },
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     runtime: Handle,
     settings: NodeSettings,
     reconnect: Reconnect,
-    log: Arc<OutageLog>,
+    last_failure: Arc<LastFailure>,
     current: Arc<Mutex<Current>>,
 }
 
@@ -70,10 +70,17 @@ impl Node {
         settings: NodeSettings,
         reconnect: Reconnect,
         name: String,
-        log: Arc<OutageLog>,
+        last_failure: Arc<LastFailure>,
     ) -> Self {
-        let current = Current::start(&runtime, &settings, reconnect, &log, 0);
-        Self { name, runtime, settings, reconnect, log, current: Arc::new(Mutex::new(current)) }
+        let current = Current::start(&runtime, &settings, reconnect, &last_failure, 0);
+        Self {
+            name,
+            runtime,
+            settings,
+            reconnect,
+            last_failure,
+            current: Arc::new(Mutex::new(current)),
+        }
     }
 
     /// Waits for the connection, for `within` at most.
@@ -138,7 +145,7 @@ impl Node {
     }
 
     fn not_connected(&self) -> CallError {
-        CallError::new(Fault::NotSent, self.log.not_connected())
+        CallError::new(Fault::NotSent, self.last_failure.not_connected())
     }
 
     /// Returns the current client, its number, and until when calls may wait for its connection. Returns
@@ -151,13 +158,14 @@ impl Node {
             self.ping(&current);
         }
         if is_silent {
-            self.log.begins("no reply for a second");
+            self.last_failure.set("no reply for a second");
         }
         let must_be_replaced = current.must_be_replaced || current.started.connection.is_finished();
         if is_silent || (must_be_replaced && current.since.elapsed() >= RECONNECT_DELAY) {
             let number = current.number + 1;
             let (runtime, settings) = (&self.runtime, &self.settings);
-            *current = Current::start(runtime, settings, self.reconnect, &self.log, number);
+            *current =
+                Current::start(runtime, settings, self.reconnect, &self.last_failure, number);
         }
         // Its state may still be `Connected`.
         if current.started.connection.is_finished() {
@@ -202,7 +210,7 @@ impl Node {
         }
         current.has_replied();
         if !current.must_be_replaced {
-            self.log.ends();
+            self.last_failure.clear();
         }
     }
 
@@ -221,12 +229,12 @@ impl Current {
         runtime: &Handle,
         settings: &NodeSettings,
         reconnect: Reconnect,
-        log: &Arc<OutageLog>,
+        last_failure: &Arc<LastFailure>,
         number: u64,
     ) -> Self {
         let now = Instant::now();
         Self {
-            started: start::start(runtime, settings, reconnect, log),
+            started: start::start(runtime, settings, reconnect, last_failure),
             number,
             since: now,
             lost_at: Some(now),

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::reply::{hide_arguments, why_unreachable};
-use crate::client::{command::Command, credentials::Provider, outage_log::OutageLog};
+use crate::client::{command::Command, credentials::Provider, last_failure::LastFailure};
 
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub(crate) fn start(
     runtime: &Handle,
     settings: &NodeSettings,
     reconnect: Reconnect,
-    log: &Arc<OutageLog>,
+    last_failure: &Arc<LastFailure>,
 ) -> Started {
     let _context = runtime.enter();
     let mut config = settings.config.clone();
@@ -112,14 +112,14 @@ pub(crate) fn start(
     config.fail_fast = policy.is_none();
     let client = Client::new(config, Some(performance), Some(connection), policy);
     if reconnect == Reconnect::Always {
-        let log = Arc::clone(log);
+        let last_failure = Arc::clone(last_failure);
         drop(client.on_error(move |(error, _)| {
-            log.begins(&why_unreachable(&error, encrypted));
+            last_failure.set(&why_unreachable(&error, encrypted));
             async { Ok(()) }
         }));
     }
     let connected = client.reconnect_rx();
-    let attendance = attend(client.clone(), connected, settings.clone(), Arc::clone(log));
+    let attendance = attend(client.clone(), connected, settings.clone(), Arc::clone(last_failure));
     let attendance = runtime.spawn(attendance);
     let connection = client.connect();
     Started { client, connection, attendance }
@@ -133,7 +133,7 @@ async fn attend(
     client: Client,
     mut connected: Receiver<Server>,
     settings: NodeSettings,
-    log: Arc<OutageLog>,
+    last_failure: Arc<LastFailure>,
 ) {
     let NodeSettings { name, provider, .. } = settings;
     let renewal = provider.as_ref().map_or(Duration::MAX, |provider| provider.renewal);
@@ -156,7 +156,7 @@ async fn attend(
                 if let Err(error) = renewed.await
                     && client.state() == ClientState::Connected
                 {
-                    log.not_renewed(&error);
+                    last_failure.not_renewed(&error);
                 }
             }
         }

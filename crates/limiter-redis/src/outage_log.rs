@@ -1,5 +1,4 @@
-//! One log line for each cause by which checks are decided without the store, and one when the store decides
-//! again.
+//! One log line for each cause by which checks have no decision by the store, and one when the store decides again.
 
 use std::{
     collections::HashMap,
@@ -16,22 +15,21 @@ use limiter_core::Error;
 use crate::{
     call::faults::{CallError, Fault},
     damper::Damper,
-    events::FallbackKind,
 };
 
-/// Logs why and how checks are decided without the store, at WARN, and when that ends, at INFO.
+/// Logs why the store does not decide checks and what follows, at WARN, and when that ends, at INFO.
 #[derive(Default)]
-pub(crate) struct FallbackLog {
+pub(crate) struct OutageLog {
     failing: AtomicBool,
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
 
 /// Why the store did not decide. Each is logged by itself.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Default, PartialEq, Eq, Hash)]
 struct Cause {
     /// The node of the cluster.
     node: Option<Arc<str>>,
-    /// `None` if the call was not begun.
+    /// `None` if the call was not begun, or if the circuit breaker opened.
     fault: Option<Fault>,
     /// The first word of the server's error reply, such as `OOM`.
     word: String,
@@ -40,36 +38,46 @@ struct Cause {
 /// From so many causes on, the server's words no longer separate them, so that no server can fill the memory.
 const MAX_CAUSES: usize = 256;
 
-impl FallbackLog {
-    /// Notes that a check under `policy` was decided without the store.
+impl OutageLog {
+    /// Notes that a check under `policy` was decided without the store, and what `follows` for checks.
     pub(crate) fn begins(
         &self,
-        kind: FallbackKind,
+        follows: &str,
         policy: &str,
         node: Option<Arc<str>>,
         error: &Error,
     ) {
         let call = CallError::of(error);
         let word = call.map_or("", CallError::word).to_owned();
-        let mut cause = Cause { node, fault: call.map(CallError::fault), word };
+        // Without the policy's name, which the line has.
+        let why: &dyn Display = call.map_or(error, |call| call);
+        self.log(Cause { node, fault: call.map(CallError::fault), word }, policy, follows, why);
+    }
+
+    /// Notes that the circuit breaker is open, so that checks under `policy` return errors.
+    pub(crate) fn breaker_is_open(&self, policy: &str, node: Option<Arc<str>>, why: &str) {
+        self.log(Cause { node, ..Cause::default() }, policy, "checks return errors", &why);
+    }
+
+    fn log(&self, mut cause: Cause, policy: &str, follows: &str, why: &dyn Display) {
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         if dampers.len() >= MAX_CAUSES {
             cause.word.clear();
         }
         self.failing.store(true, Relaxed);
+        // A call is not sent because others failed, for example while the circuit breaker is open.
+        let is_known = |(other, damper): (&Cause, &Damper)| {
+            *other != cause && other.node == cause.node && damper.is_failing()
+        };
+        if cause.fault == Some(Fault::NotSent) && dampers.iter().any(is_known) {
+            return;
+        }
         let node = cause.node.clone();
         let logged = dampers.entry(cause).or_default().begins(Instant::now());
         // A subscriber may check a limiter itself.
         drop(dampers);
         if let Some(others) = logged {
             let node = node.as_deref();
-            let follows = match kind {
-                FallbackKind::Allow => "checks are admitted and not counted",
-                FallbackKind::Deny => "checks are refused",
-                FallbackKind::Local => "checks are decided in this process's memory",
-            };
-            // Without the policy's name, which the line has.
-            let why: &dyn Display = call.map_or(error, |call| call);
             tracing::warn!(policy, node, "no decision by the store, so {follows}: {why}{others}");
         }
     }
@@ -84,7 +92,8 @@ impl FallbackLog {
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut was_logged, mut is_failing) = (false, false);
         for (cause, damper) in &mut *dampers {
-            if cause.node == node {
+            // A node that was not known has decided as well.
+            if cause.node.is_none() || cause.node == node {
                 was_logged |= damper.ends();
             } else {
                 is_failing |= damper.is_failing();
