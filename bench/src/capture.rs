@@ -120,7 +120,11 @@ impl ScriptClient for Recorder {
         })
     }
 
-    fn runtime(&self) -> Handle {
-        self.runtime.clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(tokio::spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(time)
     }
 }

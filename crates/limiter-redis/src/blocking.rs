@@ -1,9 +1,16 @@
 //! Checks by callers without a runtime.
 
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
+
 use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
 use tokio::runtime::Handle;
 
-use crate::{client::ScriptClient, limiter::RedisLimiter, timers};
+use crate::{client::ScriptClient, limiter::RedisLimiter};
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Charges one permit to `key` if it fits now, and blocks the thread until the answer is there: as
@@ -41,6 +48,27 @@ impl<C: ScriptClient> RedisLimiter<C> {
                            in `spawn_blocking` pass it to `Handle::block_on`";
             return Err(Error::new(ErrorKind::InvalidSetting, message));
         }
-        timers::runtime()?.block_on(self.check_n(key, cost).into_future())
+        block_on(self.check_n(key, cost))
+    }
+}
+
+/// Polls a future on this thread until it is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
     }
 }

@@ -1,8 +1,14 @@
 //! The settings of a limiter, all of which are fixed before it exists.
 
-use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
 
-use limiter_core::{Error, ErrorKind, Policy};
+use limiter_core::{Clock, Error, ErrorKind, Policy, SystemClock};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
@@ -97,8 +103,8 @@ impl<C: ScriptClient> Builder<C> {
             open: Duration::from_millis(100),
             observer: None,
             scripts: Scripts::shared(),
-            #[cfg(test)]
-            process_clock: None,
+            clock: Hidden(Arc::new(SystemClock::new())),
+            seed: RandomState::new().hash_one(()),
         };
         Self { client, policy, settings }
     }
@@ -217,15 +223,24 @@ impl<C: ScriptClient> Builder<C> {
 
     /// Replaces the text that sets `now` in the scripts.
     #[cfg(test)]
-    pub(crate) fn clock(mut self, clock: &str) -> Self {
+    pub(crate) fn server_clock(mut self, clock: &str) -> Self {
         self.settings.scripts = Arc::new(Scripts::with_clock(clock));
         self
     }
 
-    /// Replaces the clock of this process, by which leases end.
-    #[cfg(test)]
-    pub(crate) fn process_clock(mut self, clock: crate::tests::store::ProcessClock) -> Self {
-        self.settings.process_clock = Some(clock);
+    /// Sets the clock of this process, by which deadlines, leases and cached denials end: a
+    /// [`SystemClock`] by default. It must not step back. For simulations and tests; limits count by the server's
+    /// clock.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.settings.clock = Hidden(Arc::new(clock));
+        self
+    }
+
+    /// Sets the seed of the hashes of keys and of all that is random in this limiter: a random number by default. For
+    /// simulations, which repeat a run. A client that knows the seed can choose keys that displace others' cached
+    /// denials and leases.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
         self
     }
 
@@ -250,7 +265,7 @@ impl<C: ScriptClient> Builder<C> {
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");
         in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
-        let context = Context::new(settings, policy, &client.runtime())?;
+        let context = Context::new(settings, policy, &client)?;
         RedisLimiter::new(client, context)
     }
 }

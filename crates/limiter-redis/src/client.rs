@@ -13,13 +13,13 @@ pub(crate) mod options;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod sentinels;
+mod timers;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
+use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration};
 
 use ::fred::bytes::Bytes;
-use tokio::runtime::Handle;
 
 use crate::{call::faults::CallError, scripts::Script};
 
@@ -34,12 +34,11 @@ use crate::{call::faults::CallError, scripts::Script};
 /// use std::time::Duration;
 /// use limiter_core::{Policy, Quota};
 /// use limiter_redis::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply};
-/// use tokio::{runtime::Handle, time::timeout};
+/// use tokio::time::{sleep, timeout};
 ///
 /// /// A client for tests, which replies as `serve` does.
 /// #[derive(Clone)]
 /// struct Fake {
-///     runtime: Handle,
 ///     serve: fn(&[u8]) -> Result<ScriptReply, String>,
 /// }
 ///
@@ -54,8 +53,12 @@ use crate::{call::faults::CallError, scripts::Script};
 ///         }
 ///     }
 ///
-///     fn runtime(&self) -> Handle {
-///         self.runtime.clone()
+///     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+///         drop(tokio::spawn(task));
+///     }
+///
+///     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+///         sleep(time)
 ///     }
 /// }
 ///
@@ -67,7 +70,7 @@ use crate::{call::faults::CallError, scripts::Script};
 ///     _ => Ok(ScriptReply::Integer(6_000_000)),
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
-/// let client = Fake { runtime: Handle::current(), serve };
+/// let client = Fake { serve };
 /// let limiter = RedisLimiter::builder(client, policy).build()?;
 /// assert_eq!(limiter.check("alice").await?.remaining(), 9);
 /// # Ok(())
@@ -97,11 +100,22 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Returns the runtime that runs the calls, and the tasks that collect them in batches.
+    /// Runs a task: one that makes a call, or that collects calls in a batch.
     ///
     /// A runtime that also runs other tasks should have short ones only: a call may wait for a worker
     /// thread that another task keeps busy.
-    fn runtime(&self) -> Handle;
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
+    /// Returns a future that is ready after `time`: for the deadlines of callers, which poll it, and for pauses between
+    /// calls.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Runs work that may block, such as the [observer](crate::Builder::observer): by default on a thread of its own,
+    /// which ends with the work.
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        // If the system starts no thread, the work is dropped.
+        drop(thread::Builder::new().spawn(work));
+    }
 
     /// Returns the server that has the key: a number, for its circuit breaker, and a name for errors and
     /// log lines, such as `10.0.0.1:6379`. Returns `None` if there is only one server or the server is not

@@ -5,11 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use limiter_core::{Error, Policy};
-use tokio::runtime::Handle as Runtime;
+use foldhash::{SharedSeed, quality::SeedableRandomState};
+use limiter_core::{Clock, Error, Policy, Timestamp};
 
 use crate::{
     call::{
@@ -17,7 +17,7 @@ use crate::{
         detours::Detours,
         fallback::{FailurePolicy, Local},
     },
-    client::credentials::Hidden,
+    client::{ScriptClient, credentials::Hidden},
     events::{Event, Events},
     keys::Keys,
     observer::{Observer, ObserverQueue},
@@ -45,9 +45,17 @@ pub(crate) struct Settings {
     pub(crate) open: Duration,
     pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
     pub(crate) scripts: Arc<Scripts>,
-    /// This process's clock, if a test sets it.
-    #[cfg(test)]
-    pub(crate) process_clock: Option<crate::tests::store::ProcessClock>,
+    /// The clock of this process, by which deadlines, leases and cached denials end.
+    pub(crate) clock: Hidden<Arc<dyn Clock>>,
+    /// Of the hashes of keys, and of all that is to look random.
+    pub(crate) seed: u64,
+}
+
+impl Settings {
+    /// Returns the hasher of keys.
+    pub(crate) fn hasher(&self) -> SeedableRandomState {
+        SeedableRandomState::with_seed(self.seed, SharedSeed::global_fixed())
+    }
 }
 
 pub(crate) struct Context {
@@ -65,24 +73,27 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the context of a limiter whose observer is called by a thread of `runtime`.
+    /// Returns the context of a limiter whose observer is called by a thread of `client`.
     pub(crate) fn new(
         settings: Settings,
         policy: Policy,
-        runtime: &Runtime,
+        client: &impl ScriptClient,
     ) -> Result<Self, Error> {
         static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
         let observer = settings.observer.clone();
-        let observer = observer.map(|it| ObserverQueue::new(it.0, runtime.clone()));
-        let outage_log = Arc::<OutageLog>::default();
+        let observer = observer.map(|it| {
+            let client = client.clone();
+            ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
+        });
+        let outage_log = Arc::new(OutageLog::new(Arc::clone(&settings.clock.0)));
         let returns_errors = settings.failure_policy == FailurePolicy::Report;
         let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),
             keys: Keys::new(&settings.prefix, &policy, secret)?,
-            denials: Denials::new(settings.denials, Instant::now()),
-            detours: Detours::new(Instant::now()),
+            denials: Denials::new(settings.denials, settings.hasher()),
+            detours: Detours::default(),
             events: Events::new(policy.name(), observer, breaker_log),
             outage_log,
             local: settings.failure_policy.local(&policy)?,
@@ -91,12 +102,12 @@ impl Context {
         })
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.settings.clock.0
+    }
+
     /// Returns the time of this process's monotonic clock.
-    pub(crate) fn now(&self) -> Instant {
-        #[cfg(test)]
-        if let Some(clock) = &self.settings.process_clock {
-            return clock.now();
-        }
-        Instant::now()
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock().now()
     }
 }

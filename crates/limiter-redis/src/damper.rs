@@ -1,6 +1,8 @@
 //! Bounds how often an outage that comes and goes is logged.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use limiter_core::Timestamp;
 
 /// Decides which outages are logged: the first at once, and then at most one every
 /// [`Damper::INTERVAL`], with the number of those in between.
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Both the begin and the end of an outage are logged, or neither.
 #[derive(Debug, Default)]
 pub(crate) struct Damper {
-    logged_at: Option<Instant>,
+    logged_at: Option<Timestamp>,
     /// Whether there is an outage.
     failing: bool,
     /// Whether its begin was logged.
@@ -23,12 +25,12 @@ impl Damper {
 
     /// Notes that there is an outage, and returns the end of its log line if it is to be logged now:
     /// how many outages before it were not. To be called again while the outage lasts.
-    pub(crate) fn begins(&mut self, now: Instant) -> Option<String> {
+    pub(crate) fn begins(&mut self, now: Timestamp) -> Option<String> {
         let is_new = !std::mem::replace(&mut self.failing, true);
         if self.logged {
             return None;
         }
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < Self::INTERVAL;
+        let is_recent = |at: Timestamp| now.saturating_since(at) < Self::INTERVAL;
         if self.logged_at.is_some_and(is_recent) {
             self.skipped += u64::from(is_new);
             return None;
@@ -61,10 +63,10 @@ mod tests {
     #[test]
     fn outages_in_quick_succession_are_one_line_every_interval() {
         let mut damper = Damper::default();
-        let start = Instant::now();
+        let start = Timestamp::ZERO;
         let mut lines = 0;
         for outage in 0..1_000_u32 {
-            let now = start + Duration::from_millis(20) * outage;
+            let now = start.saturating_add(Duration::from_millis(20) * outage);
             lines += u32::from(damper.begins(now).is_some());
             lines += u32::from(damper.begins(now).is_some());
             lines += u32::from(damper.ends());
@@ -76,10 +78,10 @@ mod tests {
     #[test]
     fn a_long_outage_after_a_short_one_is_logged_later() {
         let mut damper = Damper::default();
-        let start = Instant::now();
+        let start = Timestamp::ZERO;
         assert_eq!(damper.begins(start).as_deref(), Some(""));
         assert!(damper.ends());
-        let after = |seconds| start + Duration::from_secs(seconds);
+        let after = |seconds| start.saturating_add(Duration::from_secs(seconds));
         assert_eq!(damper.begins(after(1)), None);
         assert!(!damper.ends());
         assert_eq!(damper.begins(after(2)), None);

@@ -7,12 +7,9 @@ mod grant;
 mod leased_key;
 mod table;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::sync::{Arc, Mutex};
 
-use limiter_core::{Cost, Decision};
+use limiter_core::{Cost, Decision, Timestamp};
 
 pub(crate) use self::{
     grant::Grant,
@@ -41,7 +38,10 @@ pub(crate) struct Leases<C: ScriptClient> {
 
 impl<C: ScriptClient> Leases<C> {
     pub(crate) fn new(sender: &Arc<Sender<C>>, keys: usize) -> Self {
-        Self { sender: Arc::clone(sender), table: Table::new(keys) }
+        Self {
+            sender: Arc::clone(sender),
+            table: Table::new(keys, sender.context.settings.hasher()),
+        }
     }
 
     /// Spends permits of a lease, or joins or starts a request for one. `spend` gets the decision and the lease.
@@ -50,7 +50,7 @@ impl<C: ScriptClient> Leases<C> {
         self: &Arc<Self>,
         (handle, key, terms): (&Arc<Handle>, &[u8], LeaseTerms),
         cost: Cost,
-        now: Instant,
+        now: Timestamp,
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
         let hash = self.table.hash(key);
@@ -99,7 +99,7 @@ impl<C: ScriptClient> Leases<C> {
     fn start(self: &Arc<Self>, leased: Arc<LeasedKey>) {
         let leases = Arc::clone(self);
         let request = InFlight { leased: Arc::clone(&leased), is_over: false };
-        drop(self.sender.client.runtime().spawn(async move {
+        self.sender.client.spawn(async move {
             let context = &leases.sender.context;
             loop {
                 let ask = leased.ask(context.now());
@@ -115,7 +115,7 @@ impl<C: ScriptClient> Leases<C> {
                     return request.ends();
                 }
             }
-        }));
+        });
     }
 
     /// Gives up the leases of a key, which was reset.
@@ -166,7 +166,7 @@ impl<C: ScriptClient> Leases<C> {
         });
         // So that the end of a program can wait for it from here on.
         let operating = sender.under_way.begin();
-        drop(self.sender.client.runtime().spawn(async move {
+        self.sender.client.spawn(async move {
             let forgotten = Forgotten::of(&sender.context, &key);
             let refund = Refund { token, permits, forgotten };
             let returned = sender.operate(&handle, &key, refund).await.unwrap_or(0).min(permits);
@@ -174,7 +174,7 @@ impl<C: ScriptClient> Leases<C> {
             tally.lease_returned.add_many(returned);
             tally.lease_unused.add_many(permits - returned);
             drop(operating);
-        }));
+        });
     }
 }
 

@@ -109,7 +109,6 @@ mod settings;
 pub mod state;
 #[cfg(test)]
 mod tests;
-mod timers;
 mod waiting;
 
 pub use builder::Builder;

@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::runtime::Handle;
-
 /// The function that receives events.
 pub(crate) type Observer<E> = dyn Fn(&E) + Send + Sync;
 
@@ -20,9 +18,12 @@ pub(crate) const MAX_WAITING: usize = 1_024;
 /// their order, and an observer that blocks or panics delays no check.
 pub(crate) struct ObserverQueue<E> {
     observer: Arc<Observer<E>>,
-    runtime: Handle,
+    spawn: Box<Spawn>,
     waiting: Mutex<Waiting<E>>,
 }
+
+/// Runs the task on a thread for work that may block.
+pub(crate) type Spawn = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
 
 struct Waiting<E> {
     events: VecDeque<E>,
@@ -30,9 +31,9 @@ struct Waiting<E> {
 }
 
 impl<E: Send + 'static> ObserverQueue<E> {
-    pub(crate) fn new(observer: Arc<Observer<E>>, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(observer: Arc<Observer<E>>, spawn: Box<Spawn>) -> Arc<Self> {
         let waiting = Mutex::new(Waiting { events: VecDeque::new(), has_task: false });
-        Arc::new(Self { observer, runtime, waiting })
+        Arc::new(Self { observer, spawn, waiting })
     }
 
     /// Adds an event, and returns whether there was room for it.
@@ -44,7 +45,7 @@ impl<E: Send + 'static> ObserverQueue<E> {
         waiting.events.push_back(event);
         if !std::mem::replace(&mut waiting.has_task, true) {
             let queue = Arc::clone(self);
-            drop(self.runtime.spawn_blocking(move || queue.call_observer()));
+            (self.spawn)(Box::new(move || queue.call_observer()));
         }
         true
     }

@@ -2,30 +2,30 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use limiter_core::{
     Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation, Source,
-    Usage, WaitingLimiter,
+    Timestamp, Usage, WaitingLimiter,
 };
 
 use tokio::sync::oneshot;
 
 use crate::{
     call::{
-        deadline::Deadline,
+        deadline::{Deadline, timeout},
         fallback::Local,
         faults::{CallError, Fault, Outcome, named},
         operation::{Forgotten, Peek, Refund, Reserve, Reset, Token},
-        sender::RUNTIME_ENDED,
+        sender::{RUNTIME_ENDED, Sender},
     },
     client::ScriptClient,
     events::FallbackKind,
     lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
     scripts::Charged,
-    timers, waiting,
+    waiting,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
@@ -202,7 +202,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self,
         key: &[u8],
         cost: Cost,
-        now: Instant,
+        now: Timestamp,
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
         let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
@@ -230,12 +230,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self,
         outcome: oneshot::Receiver<Outcome<Answered>>,
     ) -> Result<Answered, Error> {
-        let deadline = Deadline::after(self.sender.context.settings.deadline);
-        let failed = match timers::timeout(deadline.of_caller(), outcome)?.await {
-            Ok(Ok(Ok(answered))) => return Ok(answered),
-            Ok(Ok(Err(error))) => error,
-            Ok(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
-            Err(_) => Arc::new(deadline.no_time()),
+        let Sender { client, context, .. } = &*self.sender;
+        let deadline = Deadline::after(context.settings.deadline, context.now());
+        let failed = match timeout(client, deadline.of_caller(), outcome).await {
+            Some(Ok(Ok(answered))) => return Ok(answered),
+            Some(Ok(Err(error))) => error,
+            Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+            None => Arc::new(deadline.no_time()),
         };
         Err(named(self.handle.policy.name(), failed))
     }

@@ -7,10 +7,9 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Instant,
 };
 
-use limiter_core::Error;
+use limiter_core::{Clock, Error};
 
 use crate::{
     call::faults::{CallError, Fault},
@@ -18,8 +17,8 @@ use crate::{
 };
 
 /// Logs why the store does not decide checks and what follows, at WARN, and when that ends, at INFO.
-#[derive(Default)]
 pub(crate) struct OutageLog {
+    clock: Arc<dyn Clock>,
     failing: AtomicBool,
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
@@ -39,6 +38,10 @@ struct Cause {
 const MAX_CAUSES: usize = 256;
 
 impl OutageLog {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, failing: AtomicBool::new(false), dampers: Mutex::default() }
+    }
+
     /// Notes that a check under `policy` was decided without the store, and what `follows` for checks.
     pub(crate) fn begins(
         &self,
@@ -73,7 +76,7 @@ impl OutageLog {
             return;
         }
         let node = cause.node.clone();
-        let logged = dampers.entry(cause).or_default().begins(Instant::now());
+        let logged = dampers.entry(cause).or_default().begins(self.clock.now());
         // A subscriber may check a limiter itself.
         drop(dampers);
         if let Some(others) = logged {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
 use tokio::sync::oneshot;
 
-use crate::{call::sender::RUNTIME_ENDED, client::ScriptClient, limiter::RedisLimiter, timers};
+use crate::{
+    call::deadline::timeout, call::sender::RUNTIME_ENDED, client::ScriptClient,
+    limiter::RedisLimiter,
+};
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Gives leases back, and waits until no operation of this limiter and its handles is under way, for
@@ -23,14 +26,14 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Undetermined`] if operations are under way after that time, and
-    /// [`ErrorKind::Unavailable`] if the system starts no thread.
+    /// [`ErrorKind::Undetermined`] if operations are under way after that time.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
         let under_way = &self.sender.under_way;
         if let Some(leases) = &self.leases {
             leases.give_back();
         }
-        timers::timeout(within, under_way.ended())?.await.map_err(|_| {
+        let ended = timeout(&self.sender.client, within, under_way.ended()).await;
+        ended.ok_or_else(|| {
             let number = under_way.number();
             let plural = if number == 1 { " is" } else { "s are" };
             let message = format!("{number} operation{plural} still under way after {within:?}");
@@ -48,7 +51,8 @@ pub(crate) async fn until_due<C: ScriptClient>(
     reserved: LimiterFuture<Reservation>,
 ) -> Result<Reservation, Error> {
     let (send, receive) = oneshot::channel();
-    limiter.sender.client.runtime().spawn(async move {
+    let client = limiter.sender.client.clone();
+    client.spawn(async move {
         let reserved = reserved.await.map(|reserved| {
             let (decision, delay) = (reserved.decision(), reserved.delay());
             (decision, delay, Unused { limiter, receipt: reserved.into_receipt() })
@@ -59,7 +63,7 @@ pub(crate) async fn until_due<C: ScriptClient>(
     let (decision, delay, mut unused) =
         receive.await.map_err(|_| Error::new(ErrorKind::Undetermined, RUNTIME_ENDED))??;
     if let Some(delay) = delay {
-        timers::sleep(delay)?.await;
+        client.sleep(delay).await;
     }
     Ok(match unused.receipt.take() {
         Some(receipt) => Reservation::admitted(decision, Duration::ZERO, receipt),
@@ -80,7 +84,7 @@ impl<C: ScriptClient> Drop for Unused<C> {
             // So that the end of a program can wait for it from here on.
             let operating = sender.under_way.begin();
             // An error is counted, and reported to the observer.
-            sender.client.runtime().spawn(async move {
+            sender.client.spawn(async move {
                 drop(refund.await);
                 drop(operating);
             });

@@ -1,9 +1,8 @@
 //! A circuit breaker: while the store fails, calls are refused at once instead of waiting for it.
 
-use std::{
-    sync::PoisonError,
-    time::{Duration, Instant},
-};
+use std::{sync::PoisonError, time::Duration};
+
+use limiter_core::Timestamp;
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
 
@@ -39,10 +38,10 @@ enum State {
         /// Failures since the last reply.
         failures: u32,
         /// When the last of them was counted.
-        counted: Option<Instant>,
+        counted: Option<Timestamp>,
     },
     Open {
-        since: Instant,
+        since: Timestamp,
         /// How long calls are refused: for the pause, or while a probe is under way.
         lasts: Duration,
         /// The time between two probes.
@@ -70,7 +69,7 @@ pub(crate) struct Settings {
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
     epoch: u64,
-    sent: Instant,
+    sent: Timestamp,
 }
 
 /// The breaker is open: the call must not be sent.
@@ -103,7 +102,7 @@ impl Breaker {
 
     /// Returns the permission for one call that is sent now.
     #[inline]
-    pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Open> {
+    pub(crate) fn pass(&self, now: Timestamp) -> Result<Pass<'_>, Open> {
         let calm = self.calm.load(Relaxed);
         let epoch = if calm == TROUBLED { self.probe(now)? } else { calm };
         Ok(Pass { breaker: self, epoch, sent: now })
@@ -111,12 +110,12 @@ impl Breaker {
 
     /// Returns whether a call that is made now may be sent, if only as a probe.
     #[inline]
-    pub(crate) fn may_pass(&self, now: Instant) -> Result<(), Open> {
+    pub(crate) fn may_pass(&self, now: Timestamp) -> Result<(), Open> {
         if self.calm.load(Relaxed) == TROUBLED { self.lock().may_pass(now) } else { Ok(()) }
     }
 
     /// Records that a caller gave up on a call that was made at `sent`, and whose outcome is not known.
-    pub(crate) fn timed_out(&self, sent: Instant, now: Instant) -> Option<Transition> {
+    pub(crate) fn timed_out(&self, sent: Timestamp, now: Timestamp) -> Option<Transition> {
         let Inner { epoch, state } = *self.lock();
         matches!(state, State::Closed { .. }).then(|| self.note(epoch, sent, Some(now))).flatten()
     }
@@ -127,7 +126,7 @@ impl Breaker {
 
     /// Returns the epoch of a call. If the breaker is open, the call becomes the probe, if one is due.
     #[cold]
-    fn probe(&self, now: Instant) -> Result<u64, Open> {
+    fn probe(&self, now: Timestamp) -> Result<u64, Open> {
         let mut inner = self.lock();
         inner.may_pass(now)?;
         if let State::Open { pause, .. } = inner.state {
@@ -138,7 +137,12 @@ impl Breaker {
     }
 
     /// Counts the result of a call that was sent at `sent`.
-    fn note(&self, epoch: u64, sent: Instant, failed_at: Option<Instant>) -> Option<Transition> {
+    fn note(
+        &self,
+        epoch: u64,
+        sent: Timestamp,
+        failed_at: Option<Timestamp>,
+    ) -> Option<Transition> {
         if failed_at.is_none() && self.calm.load(Relaxed) == epoch {
             return None;
         }
@@ -153,7 +157,7 @@ impl Breaker {
                 return None;
             }
             (State::Closed { counted: Some(last), .. }, Some(now))
-                if sent < last || now.saturating_duration_since(last) < Self::APART =>
+                if sent < last || now.saturating_since(last) < Self::APART =>
             {
                 return None;
             }
@@ -203,16 +207,16 @@ impl Breaker {
 impl State {
     const CALM: Self = Self::Closed { failures: 0, counted: None };
 
-    fn open(since: Instant, pause: Duration) -> Self {
+    fn open(since: Timestamp, pause: Duration) -> Self {
         let pause = pause.min(Breaker::MAX_OPEN);
         Self::Open { since, lasts: pause, pause }
     }
 }
 
 impl Inner {
-    fn may_pass(&self, now: Instant) -> Result<(), Open> {
+    fn may_pass(&self, now: Timestamp) -> Result<(), Open> {
         let State::Open { since, lasts, .. } = self.state else { return Ok(()) };
-        let is_over = now.saturating_duration_since(since) >= lasts;
+        let is_over = now.saturating_since(since) >= lasts;
         if is_over { Ok(()) } else { Err(Open) }
     }
 }
@@ -225,7 +229,7 @@ impl Pass<'_> {
     }
 
     /// Records that the call failed.
-    pub(crate) fn failed(self, now: Instant) -> Option<Transition> {
+    pub(crate) fn failed(self, now: Timestamp) -> Option<Transition> {
         self.breaker.note(self.epoch, self.sent, Some(now))
     }
 }

@@ -1,10 +1,18 @@
 //! One script call within its deadline.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
-use tokio::time::sleep;
+use limiter_core::{Clock, Timestamp};
 
-use super::faults::{CallError, Fault};
+use super::{
+    faults::{CallError, Fault},
+    queue::let_ready_tasks_run,
+};
 use crate::client::{Form, ScriptCall, ScriptClient, ScriptReply};
 
 /// The longest pause before a call that was not executed is sent again.
@@ -16,42 +24,42 @@ const GRACE: Duration = Duration::from_millis(2);
 /// The time by which a call must have a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    since: Instant,
+    since: Timestamp,
     within: Duration,
 }
 
 impl Deadline {
-    /// Returns the deadline `within` from now.
-    pub(crate) fn after(within: Duration) -> Self {
-        Self { since: Instant::now(), within }
+    /// Returns the deadline `within` from `now`.
+    pub(crate) const fn after(within: Duration, now: Timestamp) -> Self {
+        Self { since: now, within }
     }
 
-    pub(crate) fn left(self) -> Duration {
-        self.within.saturating_sub(self.since.elapsed())
+    pub(crate) const fn left(self, now: Timestamp) -> Duration {
+        self.within.saturating_sub(now.saturating_since(self.since))
     }
 
     /// Returns when the call was made.
-    pub(crate) const fn since(self) -> Instant {
+    pub(crate) const fn since(self) -> Timestamp {
         self.since
     }
 
     /// Returns how long the caller waits: longer than the call's own time-out, which names the cause and
     /// is reported first.
-    pub(crate) fn of_caller(self) -> Duration {
-        self.left().saturating_add(GRACE)
+    pub(crate) const fn of_caller(self) -> Duration {
+        self.within.saturating_add(GRACE)
     }
 
     /// Returns whether a caller that does not wait any more has reported its own time-out.
-    pub(crate) fn caller_timed_out(self) -> bool {
-        self.since.elapsed() > self.within.saturating_add(GRACE)
+    pub(crate) fn caller_timed_out(self, now: Timestamp) -> bool {
+        now.saturating_since(self.since) > self.of_caller()
     }
 
     /// Waits before a call that was not executed is sent once more, and returns whether enough time
     /// is left to send it.
-    pub(crate) async fn pause(self) -> bool {
-        let pause = PAUSE.min(self.left() / 4);
-        sleep(pause).await;
-        self.left() > pause
+    pub(crate) async fn pause(self, client: &impl ScriptClient, clock: &dyn Clock) -> bool {
+        let pause = PAUSE.min(self.left(clock.now()) / 4);
+        client.sleep(pause).await;
+        self.left(clock.now()) > pause
     }
 
     /// Returns the error of a call that there was no time to send.
@@ -65,15 +73,41 @@ impl Deadline {
     }
 }
 
+/// Returns the output of `future`, `None` if it is not ready `within` some time.
+///
+/// A runtime that was busy may first poll the caller, and then the task for which it waits. So that the outcome
+/// does not depend on this order, tasks that are ready run before the time-out counts.
+pub(crate) async fn timeout<C: ScriptClient, F: Future>(
+    client: &C,
+    within: Duration,
+    future: F,
+) -> Option<F::Output> {
+    let (mut future, mut sleep) = (pin!(future), pin!(client.sleep(within)));
+    let in_time = poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
+    });
+    if let Some(output) = in_time.await {
+        return Some(output);
+    }
+    let_ready_tasks_run().await;
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 /// Runs a script by its digest, and by its source if the server does not have it.
 pub(crate) async fn run<C: ScriptClient>(
     client: &C,
     call: &mut ScriptCall,
     deadline: Deadline,
+    clock: &dyn Clock,
 ) -> Result<ScriptReply, CallError> {
     let mut last = None;
     for form in [Form::Evalsha, Form::Eval] {
-        let left = deadline.left();
+        let left = deadline.left(clock.now());
         if left.is_zero() {
             return Err(deadline.no_time());
         }

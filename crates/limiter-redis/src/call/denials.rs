@@ -1,12 +1,9 @@
 //! Cached denials: a key that must wait is refused without asking the store.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::PoisonError,
-    time::{Duration, Instant},
-};
+use std::{hash::BuildHasher, sync::PoisonError, time::Duration};
 
-use limiter_core::{Cost, Decision, Policy, Source, Usage};
+use foldhash::quality::SeedableRandomState;
+use limiter_core::{Cost, Decision, Policy, Source, Timestamp, Usage};
 
 use super::sync::{AtomicU64, Ordering, RwLock};
 
@@ -24,10 +21,8 @@ pub(crate) struct Denials {
     lines: Box<[Line]>,
     /// The most denials in a line.
     slots: usize,
-    seed: RandomState,
-    start: Instant,
-    /// When the last denial ends, in nanoseconds since the start. After that there is nothing to
-    /// search for.
+    seed: SeedableRandomState,
+    /// When the last denial ends, in nanoseconds of the clock. After that there is nothing to search for.
     latest: AtomicU64,
 }
 
@@ -52,10 +47,10 @@ pub(crate) struct Denial {
     pub(crate) cost: Cost,
     pub(crate) decision: Decision,
     /// When the request was sent, or before.
-    pub(crate) sent: Instant,
+    pub(crate) sent: Timestamp,
     /// When the reply had arrived. The wait in cached denials counts from here, so that no caller
     /// returns too early.
-    pub(crate) received: Instant,
+    pub(crate) received: Timestamp,
 }
 
 #[derive(Default)]
@@ -70,7 +65,7 @@ struct Refusal {
     key: Box<[u8]>,
     policy: Policy,
     /// Counts from the time the request was sent, which was before the store decided.
-    until: Instant,
+    until: Timestamp,
     denial: Denial,
 }
 
@@ -91,14 +86,13 @@ impl Denials {
 
     /// Returns a cache of up to `capacity` denials, at most [`Denials::MAX_CAPACITY`], allocated as it is
     /// needed. With a capacity of zero, nothing is cached.
-    pub(crate) fn new(capacity: usize, now: Instant) -> Self {
+    pub(crate) fn new(capacity: usize, seed: SeedableRandomState) -> Self {
         let capacity = capacity.min(Self::MAX_CAPACITY);
         let lines = capacity.div_ceil(Self::SLOTS);
         Self {
             lines: (0..lines).map(|_| Line::default()).collect(),
             slots: capacity.checked_div(lines).unwrap_or(0),
-            seed: RandomState::new(),
-            start: now,
+            seed,
             latest: AtomicU64::new(0),
         }
     }
@@ -114,9 +108,9 @@ impl Denials {
         key: &[u8],
         policy: &Policy,
         cost: Cost,
-        now: Instant,
+        now: Timestamp,
     ) -> Option<Decision> {
-        if self.since_start(now) >= self.latest.load(Ordering::Relaxed) {
+        if now.as_nanos() >= self.latest.load(Ordering::Relaxed) {
             return None;
         }
         let hash = self.hash(key);
@@ -149,7 +143,7 @@ impl Denials {
             let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
             if line.generation.load(Ordering::Relaxed) == ticket.generation {
                 replace(&mut refusals, refusal, self.slots);
-                self.latest.fetch_max(self.since_start(until), Ordering::Relaxed);
+                self.latest.fetch_max(until.as_nanos(), Ordering::Relaxed);
             }
         }
     }
@@ -178,11 +172,6 @@ impl Denials {
         let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
         self.lines.get(usize::try_from(index).ok()?)
     }
-
-    /// Saturates after 584 years.
-    fn since_start(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
-    }
 }
 
 /// Replaces the denial of the same cost, one that has ended, or the next to end if the line is full; else
@@ -210,21 +199,16 @@ impl Refusal {
 }
 
 impl Denial {
-    /// Returns a decision that was received now.
-    pub(crate) fn of(cost: Cost, decision: Decision, sent: Instant) -> Self {
-        Self { cost, decision, sent, received: Instant::now() }
-    }
-
     /// Returns until when it is cached, or `None` if it is an admission.
-    fn until(&self) -> Option<Instant> {
+    fn until(&self) -> Option<Timestamp> {
         // A cost that can never fit is refused for ever.
         let wait = self.decision.retry_after().unwrap_or(Duration::MAX);
-        let until = self.sent.checked_add(wait.min(Denials::MAX_AGE));
-        until.filter(|_| !self.decision.is_admitted())
+        let until = self.sent.saturating_add(wait.min(Denials::MAX_AGE));
+        (!self.decision.is_admitted()).then_some(until)
     }
 
     /// Returns the decision for `cost`, which is at least the denied one.
-    fn decision(&self, cost: Cost, now: Instant) -> Decision {
+    fn decision(&self, cost: Cost, now: Timestamp) -> Decision {
         let usage = self.decision.usage();
         let reset_after = self.left_of(usage.reset_after(), now);
         let usage = Usage::new(usage.burst(), usage.remaining(), reset_after)
@@ -233,13 +217,13 @@ impl Denial {
         Decision::refused(usage, retry_after).with_source(Source::Cache)
     }
 
-    fn wait(&self, now: Instant) -> Option<Duration> {
+    fn wait(&self, now: Timestamp) -> Option<Duration> {
         self.decision.retry_after().map(|wait| self.left_of(wait, now))
     }
 
     /// Returns the time left, rounded up to a tick of the store's clock.
-    fn left_of(&self, time: Duration, now: Instant) -> Duration {
-        let left = time.saturating_sub(now.saturating_duration_since(self.received));
+    fn left_of(&self, time: Duration, now: Timestamp) -> Duration {
+        let left = time.saturating_sub(now.saturating_since(self.received));
         let nanos = left.subsec_nanos();
         let short = nanos.next_multiple_of(1_000) - nanos;
         left.saturating_add(Duration::from_nanos(short.into()))

@@ -3,8 +3,10 @@
 use std::{
     array,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use limiter_core::Timestamp;
 
 /// Remembers for a second which keys have states of other quotas or damaged ones, so that their checks take one call
 /// and not two.
@@ -12,9 +14,8 @@ use std::{
 /// A key is known by its hash. If two keys share a place, the later one replaces the other; if they also share the
 /// tag, the second takes a slower script. Neither changes a decision.
 pub(crate) struct Detours {
-    /// The high bits of a key's hash, and until when it counts, in milliseconds since the start.
+    /// The high bits of a key's hash, and until when it counts, in milliseconds of the clock.
     places: [AtomicU64; PLACES],
-    start: Instant,
 }
 
 const PLACES: usize = 1_024;
@@ -26,21 +27,17 @@ const TIME_BITS: u32 = 40;
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Detours {
-    pub(crate) fn new(start: Instant) -> Self {
-        Self { places: array::from_fn(|_| AtomicU64::new(0)), start }
-    }
-
     /// Returns whether the key with this hash was added less than a second ago.
     #[inline]
-    pub(crate) fn has(&self, hash: u64, now: Instant) -> bool {
+    pub(crate) fn has(&self, hash: u64, now: Timestamp) -> bool {
         let word = self.place(hash).load(Relaxed);
-        word >> TIME_BITS == hash >> TIME_BITS && self.millis(now) < word & ((1 << TIME_BITS) - 1)
+        word >> TIME_BITS == hash >> TIME_BITS && millis(now) < word & ((1 << TIME_BITS) - 1)
     }
 
     /// Adds a key that its own script left undecided.
-    pub(crate) fn add(&self, hash: u64, now: Instant) {
+    pub(crate) fn add(&self, hash: u64, now: Timestamp) {
         let tag = hash >> TIME_BITS << TIME_BITS;
-        self.place(hash).store(tag | self.millis(now + LASTS), Relaxed);
+        self.place(hash).store(tag | millis(now.saturating_add(LASTS)), Relaxed);
     }
 
     fn place(&self, hash: u64) -> &AtomicU64 {
@@ -48,11 +45,16 @@ impl Detours {
         let index = usize::try_from(hash % PLACES as u64).unwrap_or(0);
         self.places.get(index).unwrap_or(&self.places[0])
     }
+}
 
-    fn millis(&self, at: Instant) -> u64 {
-        let millis = at.saturating_duration_since(self.start).as_millis();
-        u64::try_from(millis).unwrap_or(u64::MAX) & ((1 << TIME_BITS) - 1)
+impl Default for Detours {
+    fn default() -> Self {
+        Self { places: array::from_fn(|_| AtomicU64::new(0)) }
     }
+}
+
+const fn millis(at: Timestamp) -> u64 {
+    (at.as_nanos() / 1_000_000) & ((1 << TIME_BITS) - 1)
 }
 
 #[cfg(test)]
@@ -61,9 +63,9 @@ mod tests {
 
     #[test]
     fn a_key_is_remembered_for_a_second() {
-        let start = Instant::now();
-        let detours = Detours::new(start);
-        let at = |millis| start + Duration::from_millis(millis);
+        let start = Timestamp::from_nanos(7);
+        let detours = Detours::default();
+        let at = |millis| start.saturating_add(Duration::from_millis(millis));
         let hash = 0x1234_5678_9abc_def0;
         assert!(!detours.has(hash, start) && !detours.has(0, start));
         detours.add(hash, at(500));
@@ -74,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_key_that_shares_a_place_has_another_tag() {
-        let start = Instant::now();
-        let detours = Detours::new(start);
+        let start = Timestamp::from_nanos(7);
+        let detours = Detours::default();
         let (hash, other) = (0x1234_5678_9abc_def0, 0x1234_5778_9abc_def0);
         detours.add(hash, start);
         assert!(detours.has(hash, start) && !detours.has(other, start));

@@ -40,15 +40,15 @@ impl Loading {
         let turn = Turn(Arc::clone(&self.0));
         let others = scripts.all().into_iter().filter(|it| it.digest != sent.script.digest);
         let calls: Vec<_> = others.map(|script| ScriptCall::load(script, key)).collect();
-        let (runtime, client) = (client.runtime(), client.clone());
-        drop(runtime.spawn(async move {
+        let client = client.clone();
+        client.clone().spawn(async move {
             for call in &calls {
                 if client.run(call, within).await.is_err() {
                     break;
                 }
             }
             drop(turn);
-        }));
+        });
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use limiter_core::{Cost, Receipt, Usage};
+use limiter_core::{Cost, Receipt, Timestamp, Usage};
 
 use super::{
     denials::{Denial, Ticket},
@@ -56,7 +56,7 @@ impl Operation for Check {
     fn note(
         request: &Request<Self>,
         context: &Context,
-        sent: Instant,
+        sent: Timestamp,
         outcome: &mut Outcome<CheckReply>,
     ) {
         let Ok(CheckReply { decision, charged }) = outcome else { return };
@@ -65,7 +65,12 @@ impl Operation for Check {
         if charge.wanted == 0 {
             context.events.tally.decided(&decision);
         }
-        cache(request, context, *ticket, Denial::of(charge.cost, decision, sent));
+        cache(
+            request,
+            context,
+            *ticket,
+            Denial { cost: charge.cost, decision, sent, received: context.now() },
+        );
         let permits = charged.as_ref().and_then(|charged| Cost::new(charged.permits()).ok());
         let cost = permits.unwrap_or(charge.cost);
         // A caller whose time is over has asked the local fallback itself.
@@ -106,13 +111,18 @@ impl Operation for Reserve {
     fn note(
         request: &Request<Self>,
         context: &Context,
-        sent: Instant,
+        sent: Timestamp,
         outcome: &mut Outcome<Reserved>,
     ) {
         let Ok((taken, receipt)) = outcome else { return };
         let Reserve { cost, ticket, .. } = request.operation;
         context.events.tally.decided(&taken.decision);
-        cache(request, context, ticket, Denial::of(cost, taken.decision, sent));
+        cache(
+            request,
+            context,
+            ticket,
+            Denial { cost, decision: taken.decision, sent, received: context.now() },
+        );
         let local = request.handle.local.as_ref().filter(|_| taken.charged.is_some());
         *receipt = local.and_then(|local| local.follow(&request.key, cost));
     }
@@ -178,7 +188,7 @@ impl Operation for Refund {
         plan.refunded(numbers)
     }
 
-    fn note(request: &Request<Self>, _: &Context, _: Instant, outcome: &mut Outcome<u64>) {
+    fn note(request: &Request<Self>, _: &Context, _: Timestamp, outcome: &mut Outcome<u64>) {
         let Refund { token, permits, forgotten } = &request.operation;
         forgotten.now();
         let local = outcome.is_ok().then(|| token.local.lock());
@@ -217,7 +227,7 @@ impl Operation for Reset {
         numbers.first().map(drop)
     }
 
-    fn note(request: &Request<Self>, _: &Context, _: Instant, _: &mut Outcome<()>) {
+    fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<()>) {
         request.operation.forgotten.now();
     }
 }

@@ -1,7 +1,8 @@
 //! What a caller asks of the store for one subject, on its way there and back.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
+use limiter_core::Timestamp;
 use tokio::sync::oneshot;
 
 use super::{
@@ -50,7 +51,7 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     fn note(
         request: &Request<Self>,
         context: &Context,
-        sent: Instant,
+        sent: Timestamp,
         outcome: &mut Outcome<Self::Output>,
     ) {
         let _ = (request, context, sent, outcome);
@@ -82,8 +83,8 @@ impl<O: Operation> Request<O> {
     }
 
     /// Returns whether the caller has reported that it waited in vain.
-    pub(crate) fn has_timed_out(&self) -> bool {
-        self.caller.is_closed() && self.deadline.caller_timed_out()
+    pub(crate) fn has_timed_out(&self, now: Timestamp) -> bool {
+        self.caller.is_closed() && self.deadline.caller_timed_out(now)
     }
 
     /// Gives the caller the outcome, if it still waits.

@@ -7,15 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Instant,
 };
 
-use limiter_core::{Cost, Error};
+use limiter_core::{Cost, Error, Timestamp};
 use tokio::sync::oneshot;
 
 use super::{
     breaker::{self, Breaker, Open, Pass},
-    deadline::{Deadline, run},
+    deadline::{Deadline, run, timeout},
     faults::{CallError, Fault, Outcome, named, reported},
     loading::Loading,
     operation::Check,
@@ -31,7 +30,6 @@ use crate::{
     handle::Handle,
     keys::Keys,
     scripts::{Charge, CheckReply, Route},
-    timers,
 };
 
 /// Sends the requests of all handles of a limiter.
@@ -91,7 +89,7 @@ impl<C: ScriptClient> Sender<C> {
                 self.spawn(vec![request]);
             } else if let Some(turn) = self.queue.push(request) {
                 let sender = Arc::clone(self);
-                drop(self.client.runtime().spawn(sender.send_queued(turn)));
+                self.client.spawn(sender.send_queued(turn));
             }
         })
         .await
@@ -118,14 +116,13 @@ impl<C: ScriptClient> Sender<C> {
     ) -> Result<O::Output, Error> {
         let named = |error| named(handle.policy.name(), error);
         // First of all, so that nothing is allocated for a call that is not made.
-        if self.breaker(key).may_pass(Instant::now()).is_err() {
+        if self.breaker(key).may_pass(self.context.now()).is_err() {
             let error = self.breaker_is_open(key);
             self.report_failure::<O>(&error, handle, key);
             return Err(named(error));
         }
-        let deadline = Deadline::after(self.context.settings.deadline);
+        let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
         let (caller, outcome) = oneshot::channel();
-        let outcome = timers::timeout(deadline.of_caller(), outcome)?;
         let failed = match self.under_way.begin() {
             None => {
                 let message = format!("{MAX_UNDER_WAY} operations are under way already");
@@ -140,11 +137,11 @@ impl<C: ScriptClient> Sender<C> {
                     caller,
                     operating,
                 });
-                match outcome.await {
-                    Ok(Ok(outcome)) => return outcome.map_err(named),
-                    Ok(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
+                match timeout(&self.client, deadline.of_caller(), outcome).await {
+                    Some(Ok(outcome)) => return outcome.map_err(named),
+                    Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
                     // The task that makes the call was not scheduled.
-                    Err(_) => {
+                    None => {
                         let error = CallError::new(Fault::NoReply, BUSY);
                         self.timed_out(key, deadline, &error);
                         error
@@ -179,7 +176,7 @@ impl<C: ScriptClient> Sender<C> {
 
     fn spawn<O: Operation>(self: &Arc<Self>, requests: Vec<Request<O>>) {
         let sender = Arc::clone(self);
-        drop(self.client.runtime().spawn(async move { sender.send(requests).await }));
+        self.client.spawn(async move { sender.send(requests).await });
     }
 
     /// Sends requests in one call, or one by one if the server refuses that. What their own script leaves undecided is
@@ -206,7 +203,7 @@ impl<C: ScriptClient> Sender<C> {
             requests.retain(|request| !request.is_abandoned());
             let Some(first) = requests.first() else { break };
             let (deadline, node) = (first.deadline, first.key.clone());
-            let sent = Instant::now();
+            let sent = self.context.now();
             let pass = match self.breaker(&node).pass(sent) {
                 Ok(pass) => pass,
                 Err(Open) => {
@@ -220,7 +217,7 @@ impl<C: ScriptClient> Sender<C> {
             };
             let Some(mut call) = O::batch(&requests) else { return one_by_one(requests) };
             call.keys = self.take_keys(&mut requests);
-            let result = run(&self.client, &mut call, deadline).await;
+            let result = run(&self.client, &mut call, deadline, self.context.clock()).await;
             if call.form == Form::Eval && result.is_ok() {
                 let Settings { scripts, deadline, .. } = &self.context.settings;
                 self.loading.start(&self.client, scripts, (&call, &node), *deadline);
@@ -251,7 +248,8 @@ impl<C: ScriptClient> Sender<C> {
                     Err(error) => self.answer(request, Err(error), sent),
                 }
             }
-            if !not_executed.is_empty() && !deadline.pause().await {
+            if !not_executed.is_empty() && !deadline.pause(&self.client, self.context.clock()).await
+            {
                 for (request, error) in mem::take(&mut not_executed) {
                     self.answer(request, Err(error), sent);
                 }
@@ -284,11 +282,11 @@ impl<C: ScriptClient> Sender<C> {
         &self,
         request: Request<O>,
         mut outcome: Outcome<O::Output>,
-        sent: Instant,
+        sent: Timestamp,
     ) {
         let Request { handle, key, .. } = &request;
         if let Err(error) = &outcome
-            && !request.has_timed_out()
+            && !request.has_timed_out(self.context.now())
         {
             self.report(EventKind::StoreError(reported(error)), handle, key);
             self.report_failure::<O>(error, handle, key);
@@ -318,7 +316,7 @@ impl<C: ScriptClient> Sender<C> {
             // Without a result, the pass lets another call probe.
             None => return,
             Some(false) => pass.succeeded(),
-            Some(true) => pass.failed(Instant::now()),
+            Some(true) => pass.failed(self.context.now()),
         };
         let cause = || error.map_or(String::new(), ToString::to_string);
         let events = &self.context.events;
@@ -335,7 +333,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Reports to the circuit breaker that a caller waited for its answer in vain.
     fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
-        let opened = self.breaker(key).timed_out(deadline.since(), Instant::now());
+        let opened = self.breaker(key).timed_out(deadline.since(), self.context.now());
         if let Some(opened) = opened {
             let (events, node) = (&self.context.events, self.node_of(key));
             events.transition(opened, node, &error.to_string());

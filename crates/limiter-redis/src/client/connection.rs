@@ -9,7 +9,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use fred::{bytes::Bytes, types::Value};
 use limiter_core::{Error, ErrorKind};
-use tokio::{runtime::Handle, task::JoinError, time::sleep};
+use tokio::{task::JoinError, time::sleep};
 
 use super::{
     address::redacted,
@@ -19,6 +19,7 @@ use super::{
     last_failure::TARGET,
     link::{Link, Target, Topology},
     options::ConnectOptions,
+    timers,
 };
 use crate::{
     call::faults::{CallError, Fault},
@@ -95,6 +96,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
     if options.required_within.is_none() {
         link.connected(PATIENCE).await;
     }
+    timers::start()?;
     let (link, has_failed) = (ArcSwap::new(link), Mutex::new(false));
     let inner = Inner { url: redacted(url).into(), target, link, has_failed };
     let connection = Connection(Arc::new(inner));
@@ -204,7 +206,10 @@ impl Connection {
             return Err(CallError::new(Fault::NotSent, format!("no server is known: {why}")));
         }
         let pings = servers.into_iter().map(|server| {
-            self.runtime().spawn(async move { server.send("PING", &[""; 0], within).await })
+            self.link()
+                .driver
+                .runtime()
+                .spawn(async move { server.send("PING", &[""; 0], within).await })
         });
         for ping in pings.collect::<Vec<_>>() {
             ping.await.map_err(runtime_ended)??;
@@ -216,7 +221,7 @@ impl Connection {
     async fn require(&self, within: Duration) -> Result<(), CallError> {
         let (connection, start) = (self.clone(), Instant::now());
         let left = move || within.saturating_sub(start.elapsed());
-        let pings = self.runtime().spawn(async move {
+        let pings = self.link().driver.runtime().spawn(async move {
             loop {
                 connection.link().connected(left()).await;
                 match connection.ping(left()).await {
@@ -303,8 +308,16 @@ impl ScriptClient for Connection {
         !matches!(self.link().topology, Topology::Cluster(_))
     }
 
-    fn runtime(&self) -> Handle {
-        self.link().driver.runtime().clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.link().driver.runtime().spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        timers::sleep(time)
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        drop(self.link().driver.runtime().spawn_blocking(work));
     }
 
     fn store(&self) -> Option<String> {

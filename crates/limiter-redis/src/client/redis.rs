@@ -92,8 +92,16 @@ impl ScriptClient for RedisClient {
         }
     }
 
-    fn runtime(&self) -> Handle {
-        self.runtime.clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(time)
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        drop(self.runtime.spawn_blocking(work));
     }
 
     fn takes_many_keys(&self) -> bool {

@@ -5,10 +5,10 @@ use std::{
         AtomicBool, AtomicU64,
         Ordering::{AcqRel, Acquire, Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use limiter_core::{Cost, Decision, Source, Usage};
+use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 
 use crate::scripts::Charged;
 
@@ -19,12 +19,12 @@ pub(crate) struct Grant {
     /// How many permits were granted.
     pub(super) permits: u64,
     /// No permit is spent from then on.
-    ends: Instant,
+    ends: Timestamp,
     /// Whether it was noticed that little is left.
     is_low: AtomicBool,
     /// The state of the key when the lease was granted, and when that was known.
     usage: Usage,
-    pub(super) received: Instant,
+    pub(super) received: Timestamp,
     /// What the store charged for it.
     pub(super) charged: Charged,
 }
@@ -41,14 +41,14 @@ impl Grant {
     pub(super) fn new(
         charged: Charged,
         usage: Usage,
-        (sent, received): (Instant, Instant),
+        (sent, received): (Timestamp, Timestamp),
         lasts: Duration,
     ) -> Self {
         let early = lasts / 1_024 + Duration::from_micros(1);
         Self {
             left: AtomicU64::new(charged.permits()),
             permits: charged.permits(),
-            ends: sent + lasts.saturating_sub(early),
+            ends: sent.saturating_add(lasts.saturating_sub(early)),
             is_low: AtomicBool::new(false),
             usage,
             received,
@@ -57,7 +57,7 @@ impl Grant {
     }
 
     /// Spends permits, and returns how many are left, unless there are too few or the lease has ended.
-    pub(super) fn take(&self, cost: Cost, now: Instant) -> Option<u64> {
+    pub(super) fn take(&self, cost: Cost, now: Timestamp) -> Option<u64> {
         (now < self.ends).then(|| self.take_late(cost)).flatten()
     }
 
@@ -68,7 +68,7 @@ impl Grant {
     }
 
     /// Gives permits back to a lease that has not ended, and returns how many.
-    pub(crate) fn give(&self, permits: u64, now: Instant) -> u64 {
+    pub(crate) fn give(&self, permits: u64, now: Timestamp) -> u64 {
         let more = |left| if left == CLOSED { None } else { u64::checked_add(left, permits) };
         let is_over = now >= self.ends || self.left.fetch_update(AcqRel, Acquire, more).is_err();
         if is_over { 0 } else { permits }
@@ -85,7 +85,7 @@ impl Grant {
         if left == CLOSED { 0 } else { left }
     }
 
-    pub(super) fn has_ended(&self, now: Instant) -> bool {
+    pub(super) fn has_ended(&self, now: Timestamp) -> bool {
         now >= self.ends
     }
 
@@ -100,9 +100,9 @@ impl Grant {
     }
 
     /// Returns the decision for permits that were spent, after which so many are left here.
-    pub(super) fn admitted(&self, left: u64, now: Instant) -> Decision {
+    pub(super) fn admitted(&self, left: u64, now: Timestamp) -> Decision {
         let Self { usage, received, .. } = self;
-        let age = now.saturating_duration_since(*received);
+        let age = now.saturating_since(*received);
         let remaining = usage.remaining().saturating_add(left).min(usage.burst());
         let reset_after = usage.reset_after().saturating_sub(age);
         let usage = Usage::new(usage.burst(), remaining, reset_after);

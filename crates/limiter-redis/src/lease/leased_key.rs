@@ -3,11 +3,11 @@
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use arc_swap::{ArcSwapOption, Guard};
-use limiter_core::{Cost, Decision, Source, Usage};
+use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 use tokio::sync::oneshot;
 
 use super::grant::Grant;
@@ -43,7 +43,7 @@ struct State {
     waiting: Vec<Waiting>,
     /// How many permits the last reply granted, and since when they are spent.
     size: u64,
-    since: Option<Instant>,
+    since: Option<Timestamp>,
     scarcity: Option<Scarcity>,
 }
 
@@ -51,15 +51,15 @@ struct State {
 struct Scarcity {
     usage: Usage,
     /// Until when the store would refuse.
-    refused_until: Instant,
-    received: Instant,
-    asked_again: Instant,
+    refused_until: Timestamp,
+    received: Timestamp,
+    asked_again: Timestamp,
 }
 
 /// A caller whose permits were asked for.
 struct Waiting {
     cost: Cost,
-    since: Instant,
+    since: Timestamp,
     caller: oneshot::Sender<Outcome<Answered>>,
     /// Counts it among the operations under way.
     _operating: Operating,
@@ -93,13 +93,13 @@ pub(super) struct Ask {
     /// What is charged at least.
     pub(super) cost: Cost,
     pub(super) wanted: u64,
-    pub(super) at: Instant,
+    pub(super) at: Timestamp,
 }
 
 impl Ask {
     /// Returns whether the store charged at least this cost for a caller who waited since then. What it charged
     /// for that moment is for nobody who came later.
-    fn is_for(&self, cost: Cost, since: Instant) -> bool {
+    fn is_for(&self, cost: Cost, since: Timestamp) -> bool {
         cost == self.cost && since <= self.at
     }
 }
@@ -140,7 +140,7 @@ impl LeasedKey {
     pub(super) fn find(
         &self,
         cost: Cost,
-        now: Instant,
+        now: Timestamp,
         operating: Operating,
         tally: &Tally,
         denied: impl FnOnce() -> Option<Decision>,
@@ -175,7 +175,7 @@ impl LeasedKey {
     }
 
     /// Returns whether to ask for the next lease, because little is left of the current one.
-    pub(super) fn must_ask_ahead(&self, now: Instant) -> bool {
+    pub(super) fn must_ask_ahead(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         let is_early = state.scarcity.as_ref().is_some_and(|it| now < it.asked_again);
         !is_early && state.next.is_none() && !mem::replace(&mut state.is_asking, true)
@@ -183,12 +183,12 @@ impl LeasedKey {
 
     /// Returns what to ask for: the permits that the present pace spends in half of a lease, at most twice as
     /// many as before, and at least those that callers wait for.
-    pub(super) fn ask(&self, now: Instant) -> Ask {
+    pub(super) fn ask(&self, now: Timestamp) -> Ask {
         let state = self.lock();
         let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
         let spent = u128::from(state.size.saturating_sub(left));
         let pace = state.since.map_or(0, |since| {
-            let time = now.saturating_duration_since(since).max(Duration::from_micros(100));
+            let time = now.saturating_since(since).max(Duration::from_micros(100));
             spent * (self.terms.length / 2).as_nanos() / time.as_nanos()
         });
         let pace = u64::try_from(pace).unwrap_or(u64::MAX).min(state.size.saturating_mul(2));
@@ -203,7 +203,7 @@ impl LeasedKey {
         &self,
         ask: Ask,
         outcome: Outcome<CheckReply>,
-        (now, jitter): (Instant, f64),
+        (now, jitter): (Timestamp, f64),
         tally: &Tally,
     ) -> bool {
         let mut state = self.lock();
@@ -224,15 +224,15 @@ impl LeasedKey {
             granted < ask.wanted && state.size > 1 && usage.remaining() < self.terms.half;
         state.scarcity = is_scarce.then(|| Scarcity {
             usage,
-            refused_until: now
-                + match decision.is_admitted() {
-                    true => self.handle.plan.wait_after(&usage, ask.cost),
-                    false => decision.retry_after().unwrap_or_default(),
-                },
+            refused_until: now.saturating_add(match decision.is_admitted() {
+                true => self.handle.plan.wait_after(&usage, ask.cost),
+                false => decision.retry_after().unwrap_or_default(),
+            }),
             received: now,
             // The next window has room for all.
-            asked_again: (now + usage.reset_after())
-                .min(ask.at + self.terms.length.mul_f64(0.4 + 0.2 * jitter)),
+            asked_again: now
+                .saturating_add(usage.reset_after())
+                .min(ask.at.saturating_add(self.terms.length.mul_f64(0.4 + 0.2 * jitter))),
         });
         match charged {
             Some(charged) if granted > ask.cost.get() => {
@@ -282,7 +282,7 @@ impl LeasedKey {
     }
 
     /// Adds a lease behind the current one, if that still has permits.
-    fn add(&self, state: &mut State, grant: Arc<Grant>, now: Instant, tally: &Tally) {
+    fn add(&self, state: &mut State, grant: Arc<Grant>, now: Timestamp, tally: &Tally) {
         let current = self.current.load();
         if current.as_ref().is_some_and(|current| current.left() > 0 && !current.has_ended(now)) {
             state.next = Some(grant);
@@ -292,7 +292,7 @@ impl LeasedKey {
     }
 
     /// Ends the current lease, and begins to spend the next one.
-    fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Instant, tally: &Tally) {
+    fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Timestamp, tally: &Tally) {
         let size = next.as_ref().map(|next| next.permits);
         if let Some(before) = mem::replace(&mut state.previous, self.current.swap(next)) {
             retire(&before, tally);
@@ -307,7 +307,7 @@ impl LeasedKey {
     }
 
     /// Counts what was not spent of the leases that have ended.
-    pub(super) fn sweep(&self, now: Instant, tally: &Tally) {
+    pub(super) fn sweep(&self, now: Timestamp, tally: &Tally) {
         let mut state = self.lock();
         if let Some(previous) = state.previous.take_if(|it| it.has_ended(now)) {
             retire(&previous, tally);
@@ -320,10 +320,12 @@ impl LeasedKey {
 
     /// Returns whether this may be replaced: no lease is spent or asked for. One that was granted more than a length
     /// ago, as a window's may be, is hardly spent any more.
-    pub(super) fn is_idle(&self, now: Instant) -> bool {
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         let state = self.lock();
         let is_idle = |grant: &Arc<Grant>| {
-            grant.left() == 0 || now >= grant.received + self.terms.length || grant.has_ended(now)
+            grant.left() == 0
+                || now >= grant.received.saturating_add(self.terms.length)
+                || grant.has_ended(now)
         };
         let current = self.current.load();
         !state.is_asking && current.iter().chain(&state.next).all(is_idle)
@@ -368,7 +370,7 @@ pub(super) fn retire(grant: &Grant, tally: &Tally) -> u64 {
 
 impl State {
     /// Serves the callers that still wait and for whose cost there are permits.
-    fn serve(&mut self, mut take: impl FnMut(Cost, Instant) -> Option<(Decision, Permits)>) {
+    fn serve(&mut self, mut take: impl FnMut(Cost, Timestamp) -> Option<(Decision, Permits)>) {
         for waiting in mem::take(&mut self.waiting) {
             if waiting.caller.is_closed() {
                 continue;
@@ -384,12 +386,12 @@ impl State {
 
     /// Returns the refusal of a cost while the key is scarce: until the store would not refuse it, and is asked
     /// again.
-    fn refusal(&self, cost: Cost, now: Instant) -> Option<Decision> {
+    fn refusal(&self, cost: Cost, now: Timestamp) -> Option<Decision> {
         let scarcity = self.scarcity.as_ref().filter(|scarcity| now < scarcity.asked_again)?;
         let Scarcity { usage, refused_until, received, asked_again } = scarcity;
         let wait = (cost.get() <= usage.burst())
-            .then(|| refused_until.max(asked_again).saturating_duration_since(now));
-        let reset_after = usage.reset_after().saturating_sub(now.duration_since(*received));
+            .then(|| refused_until.max(asked_again).saturating_since(now));
+        let reset_after = usage.reset_after().saturating_sub(now.saturating_since(*received));
         let remaining = usage.remaining().min(cost.get() - 1);
         Some(Decision::refused(Usage::new(usage.burst(), remaining, reset_after), wait))
     }

@@ -1,9 +1,10 @@
 //! The keys that this process leases: a bounded number, found without a lock.
 
-use std::{hash::BuildHasher, sync::Arc, time::Instant};
+use std::{hash::BuildHasher, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use foldhash::quality::RandomState;
+use foldhash::quality::SeedableRandomState;
+use limiter_core::Timestamp;
 
 use super::leased_key::LeasedKey;
 use crate::handle::Handle;
@@ -12,16 +13,16 @@ use crate::handle::Handle;
 /// new key is checked at the store, so a flood of keys displaces no lease.
 pub(super) struct Table {
     lines: Box<[[ArcSwapOption<LeasedKey>; PLACES]]>,
-    seed: RandomState,
+    seed: SeedableRandomState,
 }
 
 const PLACES: usize = 8;
 
 impl Table {
     /// Returns a table of at least so many places.
-    pub(super) fn new(keys: usize) -> Self {
+    pub(super) fn new(keys: usize, seed: SeedableRandomState) -> Self {
         let lines = 0..keys.div_ceil(PLACES).max(1);
-        Self { lines: lines.map(|_| Default::default()).collect(), seed: RandomState::default() }
+        Self { lines: lines.map(|_| Default::default()).collect(), seed }
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
@@ -52,7 +53,7 @@ impl Table {
     pub(super) fn add(
         &self,
         new: Arc<LeasedKey>,
-        now: Instant,
+        now: Timestamp,
     ) -> Option<(Arc<LeasedKey>, Option<Arc<LeasedKey>>)> {
         for place in self.line(new.hash) {
             let old = place.load();

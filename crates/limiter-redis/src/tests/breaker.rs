@@ -3,8 +3,10 @@
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use limiter_core::Timestamp;
 
 use crate::call::breaker::{Breaker, Settings, Transition};
 
@@ -16,39 +18,40 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn breaker() -> (Breaker, Instant) {
-    let start = Instant::now();
+fn breaker() -> (Breaker, Timestamp) {
+    let start = Timestamp::from_nanos(7);
     (Breaker::new(SETTINGS), start)
 }
 
 /// Lets a closed breaker count five failures, and returns when the last of them opened it.
-fn open(breaker: &Breaker, mut now: Instant) -> Instant {
+fn open(breaker: &Breaker, mut now: Timestamp) -> Timestamp {
     for _ in 1..5 {
         assert_eq!(fail(breaker, now), None);
-        now += Breaker::APART;
+        now = now.saturating_add(Breaker::APART);
     }
     assert_eq!(fail(breaker, now), Some(Transition::Opened));
     now
 }
 
 /// A breaker that has just opened.
-fn open_breaker() -> (Breaker, Instant) {
+fn open_breaker() -> (Breaker, Timestamp) {
     let (breaker, now) = breaker();
     let opened = open(&breaker, now);
     (breaker, opened)
 }
 
-fn fail(breaker: &Breaker, now: Instant) -> Option<Transition> {
+fn fail(breaker: &Breaker, now: Timestamp) -> Option<Transition> {
     breaker.pass(now).unwrap().failed(now)
 }
 
-fn succeed(breaker: &Breaker, now: Instant) -> Option<Transition> {
+fn succeed(breaker: &Breaker, now: Timestamp) -> Option<Transition> {
     breaker.pass(now).unwrap().succeeded()
 }
 
 /// Returns how long calls are refused from a moment on, at most [`Breaker::MAX_OPEN`].
-fn retry_in(breaker: &Breaker, now: Instant) -> Option<Duration> {
-    let is_refused = |nanos| breaker.may_pass(now + Duration::from_nanos(nanos)).is_err();
+fn retry_in(breaker: &Breaker, now: Timestamp) -> Option<Duration> {
+    let is_refused =
+        |nanos| breaker.may_pass(now.saturating_add(Duration::from_nanos(nanos))).is_err();
     let (mut low, mut high) = (0, u64::try_from(Breaker::MAX_OPEN.as_nanos()).unwrap());
     while low < high {
         let middle = u64::midpoint(low, high);
@@ -67,7 +70,7 @@ fn five_failures_in_a_row_open_it() {
     for _ in 0..100 {
         for _ in 0..4 {
             assert_eq!(fail(&breaker, now), None);
-            now += Breaker::APART;
+            now = now.saturating_add(Breaker::APART);
         }
         assert_eq!(succeed(&breaker, now), None);
     }
@@ -80,7 +83,7 @@ fn five_time_outs_one_after_the_other_open_it_within_five_deadlines() {
     let (breaker, mut now) = breaker();
     for time_out in 1..=5 {
         let pass = breaker.pass(now).unwrap();
-        now += DEADLINE;
+        now = now.saturating_add(DEADLINE);
         let opened = (time_out == 5).then_some(Transition::Opened);
         assert_eq!(pass.failed(now), opened);
     }
@@ -91,14 +94,14 @@ fn time_outs_that_overlap_are_one_failure() {
     let (breaker, start) = breaker();
     // 500 tasks whose calls all begin within a deadline, four times.
     for round in 0..4 {
-        let start = start + 2 * DEADLINE * round;
-        let calls = (0..500).map(|task| start + DEADLINE * task / 501);
+        let start = start.saturating_add(2 * DEADLINE * round);
+        let calls = (0..500).map(|task| start.saturating_add(DEADLINE * task / 501));
         let calls: Vec<_> = calls.map(|sent| (breaker.pass(sent).unwrap(), sent)).collect();
         for (pass, sent) in calls {
-            assert_eq!(pass.failed(sent + DEADLINE), None);
+            assert_eq!(pass.failed(sent.saturating_add(DEADLINE)), None);
         }
     }
-    assert_eq!(fail(&breaker, start + 10 * DEADLINE), Some(Transition::Opened));
+    assert_eq!(fail(&breaker, start.saturating_add(10 * DEADLINE)), Some(Transition::Opened));
 }
 
 #[test]
@@ -108,18 +111,18 @@ fn a_connection_that_is_lost_and_made_again_is_one_failure() {
         // Calls that find no connection fail at once, until it is made.
         for moment in 0..Breaker::APART.as_micros() {
             let moment = u64::try_from(moment).unwrap();
-            let now = start + Breaker::APART * lost + Duration::from_micros(moment);
+            let now = start.saturating_add(Breaker::APART * lost + Duration::from_micros(moment));
             assert_eq!(fail(&breaker, now), None);
         }
     }
-    assert_eq!(fail(&breaker, start + 4 * Breaker::APART), Some(Transition::Opened));
+    assert_eq!(fail(&breaker, start.saturating_add(4 * Breaker::APART)), Some(Transition::Opened));
 }
 
 #[test]
 fn replies_within_the_deadline_are_no_failures() {
     let (breaker, start) = breaker();
     for call in 0..1_000 {
-        let pass = breaker.pass(start + DEADLINE * call).unwrap();
+        let pass = breaker.pass(start.saturating_add(DEADLINE * call)).unwrap();
         assert_eq!(pass.succeeded(), None, "however late in it");
     }
 }
@@ -130,7 +133,7 @@ fn cancelled_calls_count_neither_way() {
     for _ in 1..5 {
         assert_eq!(fail(&breaker, now), None);
         drop(breaker.pass(now).unwrap());
-        now += Breaker::APART;
+        now = now.saturating_add(Breaker::APART);
     }
     assert_eq!(fail(&breaker, now), Some(Transition::Opened));
 }
@@ -139,19 +142,19 @@ fn cancelled_calls_count_neither_way() {
 fn an_open_breaker_refuses_until_the_time_is_over() {
     let (breaker, opened) = open_breaker();
     assert_eq!(retry_in(&breaker, opened), Some(OPEN));
-    assert_eq!(retry_in(&breaker, opened + ms(60)), Some(ms(40)));
-    let last = opened + OPEN - Duration::from_nanos(1);
+    assert_eq!(retry_in(&breaker, opened.saturating_add(ms(60))), Some(ms(40)));
+    let last = opened.saturating_add(OPEN - Duration::from_nanos(1));
     assert_eq!(retry_in(&breaker, last), Some(Duration::from_nanos(1)));
-    assert_eq!(retry_in(&breaker, opened + OPEN), None);
+    assert_eq!(retry_in(&breaker, opened.saturating_add(OPEN)), None);
 }
 
 #[test]
 fn one_probe_passes_and_its_success_closes_the_breaker() {
     let (breaker, opened) = open_breaker();
-    let now = opened + OPEN;
+    let now = opened.saturating_add(OPEN);
     let probe = breaker.pass(now).unwrap();
     assert_eq!(retry_in(&breaker, now), Some(Breaker::MAX_OPEN));
-    assert_eq!(retry_in(&breaker, now + ms(49)), Some(Breaker::MAX_OPEN));
+    assert_eq!(retry_in(&breaker, now.saturating_add(ms(49))), Some(Breaker::MAX_OPEN));
     assert_eq!(probe.succeeded(), Some(Transition::Closed));
     // Nothing is held against it.
     let _ = open(&breaker, now);
@@ -162,10 +165,10 @@ fn failed_probes_lengthen_the_pause_to_a_fifth_of_a_second() {
     let (breaker, mut now) = open_breaker();
     for open in [100, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200] {
         assert_eq!(retry_in(&breaker, now), Some(ms(open)));
-        now += ms(open);
+        now = now.saturating_add(ms(open));
         assert_eq!(fail(&breaker, now), None, "it is open already");
     }
-    now += Breaker::MAX_OPEN;
+    now = now.saturating_add(Breaker::MAX_OPEN);
     assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
     let opened = open(&breaker, now);
     assert_eq!(retry_in(&breaker, opened), Some(OPEN), "the pause is short again");
@@ -174,7 +177,7 @@ fn failed_probes_lengthen_the_pause_to_a_fifth_of_a_second() {
 #[test]
 fn a_cancelled_probe_gives_its_place_back() {
     let (breaker, opened) = open_breaker();
-    let now = opened + OPEN;
+    let now = opened.saturating_add(OPEN);
     for _ in 0..10 {
         let probe = breaker.pass(now).unwrap();
         assert!(retry_in(&breaker, now).is_some());
@@ -187,10 +190,10 @@ fn a_cancelled_probe_gives_its_place_back() {
 #[test]
 fn a_probe_that_never_ends_loses_its_place() {
     let (breaker, opened) = open_breaker();
-    let sent = opened + OPEN;
+    let sent = opened.saturating_add(OPEN);
     let stuck = breaker.pass(sent).unwrap();
-    let given_up = sent + DEADLINE + ms(1_000);
-    assert!(retry_in(&breaker, given_up - ms(1)).is_some());
+    let given_up = sent.saturating_add(DEADLINE + ms(1_000));
+    assert!(retry_in(&breaker, sent.saturating_add(DEADLINE + ms(999))).is_some());
     let next = breaker.pass(given_up).unwrap();
     assert_eq!(stuck.succeeded(), None);
     assert!(retry_in(&breaker, given_up).is_some(), "the next probe is still under way");
@@ -205,10 +208,10 @@ fn late_results_change_nothing() {
 
     assert_eq!(early.pop().unwrap().succeeded(), None);
     assert_eq!(retry_in(&breaker, opened), Some(OPEN), "a late success does not close it");
-    assert_eq!(early.pop().unwrap().failed(opened + ms(50)), None);
+    assert_eq!(early.pop().unwrap().failed(opened.saturating_add(ms(50))), None);
     assert_eq!(retry_in(&breaker, opened), Some(OPEN), "nor does a late failure prolong it");
 
-    let now = opened + OPEN;
+    let now = opened.saturating_add(OPEN);
     let probe = breaker.pass(now).unwrap();
     assert_eq!(early.pop().unwrap().succeeded(), None);
     assert_eq!(early.pop().unwrap().failed(now), None);
@@ -224,18 +227,21 @@ fn late_results_change_nothing() {
 
 #[test]
 fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
-    let start = Instant::now();
+    let start = Timestamp::from_nanos(7);
     for deadline in [Duration::ZERO, Duration::MAX] {
         for open in [Duration::ZERO, Duration::MAX] {
             for failures in [0, 1, u32::MAX] {
                 let settings = Settings { failures, open, deadline };
                 let breaker = Breaker::new(settings);
-                let moments = (0..20).map(|call| start + Breaker::APART * call);
+                let moments = (0..20).map(|call| start.saturating_add(Breaker::APART * call));
                 let mut calls = moments.filter_map(|now| breaker.pass(now).ok()?.failed(now));
                 let opened = (failures < 20).then_some(Transition::Opened);
                 assert_eq!(calls.next(), opened);
                 let closed = (failures < 20).then_some(Transition::Closed);
-                assert_eq!(succeed(&breaker, start + Breaker::MAX_OPEN + ms(500)), closed);
+                assert_eq!(
+                    succeed(&breaker, start.saturating_add(Breaker::MAX_OPEN + ms(500))),
+                    closed
+                );
             }
         }
     }
@@ -247,18 +253,18 @@ fn it_goes_on_after_decades_and_millions_of_transitions() {
     for _ in 0..600_000 {
         now = open(&breaker, now);
         assert!(breaker.pass(now).is_err());
-        now += OPEN;
+        now = now.saturating_add(OPEN);
         assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
     }
-    now += Duration::from_secs(100 * 366 * 86_400);
+    now = now.saturating_add(Duration::from_secs(100 * 366 * 86_400));
     let opened = open(&breaker, now);
     assert_eq!(retry_in(&breaker, opened), Some(OPEN));
-    assert_eq!(succeed(&breaker, opened + OPEN), Some(Transition::Closed));
+    assert_eq!(succeed(&breaker, opened.saturating_add(OPEN)), Some(Transition::Closed));
 }
 
 #[test]
 fn each_transition_is_told_to_one_of_many_threads() {
-    let start = Instant::now();
+    let start = Timestamp::from_nanos(7);
     // So that no time has to pass between failures, or before a probe.
     let breaker = Breaker::new(Settings { failures: 1, open: Duration::ZERO, ..SETTINGS });
     let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));

@@ -1,8 +1,9 @@
 //! Which refusals are remembered, for how long, and what they tell.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Policy, Quota, Source, Usage};
+use foldhash::quality::SeedableRandomState;
+use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 
 use crate::call::denials::{Denial, Denials};
 
@@ -26,13 +27,13 @@ fn refused(retry_after: Duration) -> Decision {
 /// Denials as one caller sees them.
 struct Cache {
     denials: Denials,
-    start: Instant,
+    start: Timestamp,
 }
 
 impl Cache {
     fn new(capacity: usize) -> Self {
-        let start = Instant::now();
-        Self { denials: Denials::new(capacity, start), start }
+        let start = Timestamp::from_nanos(7_000);
+        Self { denials: Denials::new(capacity, SeedableRandomState::default()), start }
     }
 
     /// Remembers a refusal that was sent and received at the start.
@@ -41,14 +42,14 @@ impl Cache {
     }
 
     fn remember_at(&self, at: Duration, key: &[u8], permits: u64, retry_after: Duration) {
-        let (sent, received) = (self.start + at, self.start + at);
+        let (sent, received) = (self.start.saturating_add(at), self.start.saturating_add(at));
         let (cost, decision) = (cost(permits), refused(retry_after));
         let denial = Denial { cost, decision, sent, received };
         self.denials.insert(self.denials.ticket(key), key, &policy(1), denial);
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
-        self.denials.find(key, &policy(1), cost(permits), self.start + at)
+        self.denials.find(key, &policy(1), cost(permits), self.start.saturating_add(at))
     }
 
     fn retry_after(&self, key: &[u8], permits: u64, at: Duration) -> Option<Duration> {
@@ -87,7 +88,7 @@ fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
         cost: Cost::ONE,
         decision: refused(ms(100)),
         sent: cache.start,
-        received: cache.start + ms(7),
+        received: cache.start.saturating_add(ms(7)),
     };
     cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
     // The store may have decided when it was sent.

@@ -10,14 +10,12 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Cost, Decision, Error, ErrorKind, Policy};
-use tokio::runtime::Handle;
 
 use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply, scripts};
 
 /// A client of a server on which `gcra` and `lease` leave keys of foreign subjects undecided.
 #[derive(Clone)]
 struct Fleet {
-    runtime: Handle,
     calls: Arc<Mutex<Vec<Call>>>,
     /// Whether no reply of the script `policy` comes.
     is_cut_off: Arc<AtomicBool>,
@@ -49,8 +47,12 @@ impl ScriptClient for Fleet {
         Ok(if subjects == 1 { replies.remove(0) } else { ScriptReply::Array(replies) })
     }
 
-    fn runtime(&self) -> Handle {
-        self.runtime.clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(tokio::spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(time)
     }
 
     fn takes_many_keys(&self) -> bool {
@@ -64,7 +66,7 @@ fn numbers(numbers: &[i64]) -> ScriptReply {
 
 impl Fleet {
     fn start() -> Self {
-        Self { runtime: Handle::current(), calls: Arc::default(), is_cut_off: Arc::default() }
+        Self { calls: Arc::default(), is_cut_off: Arc::default() }
     }
 
     /// Admits the requests of a call, all of which want a receipt or none.

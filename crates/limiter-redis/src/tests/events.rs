@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Decision, Error, ErrorKind, Usage};
+use limiter_core::{Decision, Error, ErrorKind, SystemClock, Usage};
 use limiter_rig::log::Log;
 use tokio::runtime::Builder;
 use tracing::{
@@ -39,7 +39,9 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
         send.send((event.name(), policy, node)).unwrap();
     };
     let runtime = Builder::new_current_thread().build().unwrap();
-    let queue = ObserverQueue::new(Arc::new(observer), runtime.handle().clone());
+    let handle = runtime.handle().clone();
+    let spawn = Box::new(move |task| drop(handle.spawn_blocking(task)));
+    let queue = ObserverQueue::new(Arc::new(observer), spawn);
     let events = Events::new("api", Some(queue), None);
     events.transition(Transition::Opened, node(), "it broke");
     events.transition(Transition::Closed, node(), "");
@@ -101,7 +103,8 @@ fn decisions_are_counted_by_their_source() {
 #[test]
 fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let log = Log::start();
-    let events = Events::new("api", None, Some(Arc::default()));
+    let events =
+        Events::new("api", None, Some(Arc::new(OutageLog::new(Arc::new(SystemClock::new())))));
     let error = Error::new(ErrorKind::Unavailable, "it broke");
     events.report(EventKind::StoreError(error), "api", || None);
     events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
@@ -156,7 +159,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        let fallbacks = Arc::new(OutageLog::default());
+        let fallbacks = Arc::new(OutageLog::new(Arc::new(SystemClock::new())));
         let asking = Asking(Arc::clone(&fallbacks));
         tracing::subscriber::with_default(asking, || {
             let error = Error::new(ErrorKind::Unavailable, "it broke");
@@ -172,7 +175,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 #[test]
 fn what_follows_from_an_outage_is_not_logged() {
     let log = Log::start();
-    let outages = OutageLog::default();
+    let outages = OutageLog::new(Arc::new(SystemClock::new()));
     let begins = |fault, node| {
         let error = reported(&Arc::new(CallError::new(fault, "it broke")));
         outages.begins(FallbackKind::Allow.follows(), "api", node, &error);
@@ -189,7 +192,7 @@ fn what_follows_from_an_outage_is_not_logged() {
 #[test]
 fn an_outage_of_a_node_that_was_not_known_ends() {
     let log = Log::start();
-    let outages = OutageLog::default();
+    let outages = OutageLog::new(Arc::new(SystemClock::new()));
     outages.breaker_is_open("api", None, "it broke");
     outages.ends("api", node);
     let lines = log.lines();
@@ -199,7 +202,7 @@ fn an_outage_of_a_node_that_was_not_known_ends() {
 #[test]
 fn each_cause_of_a_fallback_is_logged_once() {
     let log = Log::start();
-    let fallbacks = OutageLog::default();
+    let fallbacks = OutageLog::new(Arc::new(SystemClock::new()));
     let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
     let replied = |reply| reported(&Arc::new(CallError::of_error_reply("Redis", reply)));
     let causes = || {

@@ -1,8 +1,8 @@
 //! Models of what threads share before the store, whose every interleaving is tried.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Policy, Quota, Usage};
+use limiter_core::{Cost, Decision, Policy, Quota, Timestamp, Usage};
 use loom::{
     model,
     sync::{
@@ -39,7 +39,7 @@ fn breaker() -> Arc<Breaker> {
 #[test]
 fn of_several_failures_one_opens_the_breaker() {
     model(|| {
-        let now = Instant::now();
+        let now = Timestamp::from_nanos(7);
         let breaker = breaker();
         let fail =
             move |breaker: &Breaker| breaker.pass(now).ok().and_then(|pass| pass.failed(now));
@@ -49,18 +49,18 @@ fn of_several_failures_one_opens_the_breaker() {
         });
         let opened = [fail(&breaker), other.join().unwrap()];
         assert_eq!(opened.iter().flatten().collect::<Vec<_>>(), [&Transition::Opened]);
-        assert!(breaker.may_pass(now + OPEN - Duration::from_nanos(1)).is_err());
-        assert!(breaker.may_pass(now + OPEN).is_ok());
+        assert!(breaker.may_pass(now.saturating_add(OPEN - Duration::from_nanos(1))).is_err());
+        assert!(breaker.may_pass(now.saturating_add(OPEN)).is_ok());
     });
 }
 
 #[test]
 fn one_of_several_becomes_the_probe() {
     model(|| {
-        let start = Instant::now();
+        let start = Timestamp::from_nanos(7);
         let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
-        let now = start + OPEN;
+        let now = start.saturating_add(OPEN);
         // A forgotten pass stays under way.
         let probe = move |breaker: &Breaker| breaker.pass(now).map(std::mem::forget).is_ok();
         let other = thread::spawn({
@@ -75,10 +75,10 @@ fn one_of_several_becomes_the_probe() {
 #[test]
 fn cancelled_probes_never_wedge_the_breaker() {
     model(|| {
-        let start = Instant::now();
+        let start = Timestamp::from_nanos(7);
         let breaker = breaker();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
-        let now = start + OPEN;
+        let now = start.saturating_add(OPEN);
         let other = thread::spawn({
             let breaker = Arc::clone(&breaker);
             move || drop(breaker.pass(now))
@@ -92,9 +92,9 @@ fn cancelled_probes_never_wedge_the_breaker() {
 #[test]
 fn late_results_race_with_a_probe_in_vain() {
     model(|| {
-        let start = Instant::now();
+        let start = Timestamp::from_nanos(7);
         let breaker = breaker();
-        let now = start + OPEN;
+        let now = start.saturating_add(OPEN);
         let late = breaker.pass(start).unwrap();
         assert!(breaker.pass(start).unwrap().failed(start).is_some());
         // What is late can't be moved to a thread, since it borrows; the probe can.
@@ -111,10 +111,10 @@ fn late_results_race_with_a_probe_in_vain() {
 #[test]
 fn a_refusal_from_before_a_refund_is_never_remembered() {
     model(|| {
-        let now = Instant::now();
+        let now = Timestamp::from_nanos(7);
         let policy = Policy::gcra("test", Quota::per_second(1));
         // One line, whatever the seed of the hash.
-        let denials = Arc::new(Denials::new(1, now));
+        let denials = Arc::new(Denials::new(1, foldhash::quality::SeedableRandomState::default()));
         let refunded = Arc::new(AtomicBool::new(false));
         let refund = thread::spawn({
             let (denials, refunded) = (Arc::clone(&denials), Arc::clone(&refunded));

@@ -6,14 +6,12 @@ use std::{
 };
 
 use limiter_core::{ErrorKind, Policy, Quota};
-use tokio::runtime::Handle;
 
 use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply, scripts};
 
 /// A client that takes a while to say that the script is not there.
 #[derive(Clone)]
 struct Forgetful {
-    runtime: Handle,
     calls: Arc<Mutex<Calls>>,
     knows: Knows,
 }
@@ -48,14 +46,18 @@ impl ScriptClient for Forgetful {
         }
     }
 
-    fn runtime(&self) -> Handle {
-        self.runtime.clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(tokio::spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(time)
     }
 }
 
 /// Returns the calls of a peek within `deadline`.
 async fn calls(deadline: Duration, knows: Knows) -> Calls {
-    let client = Forgetful { runtime: Handle::current(), calls: Arc::default(), knows };
+    let client = Forgetful { calls: Arc::default(), knows };
     let policy = Policy::gcra("test", Quota::per_second(1));
     let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
     match limiter.peek("key").await {

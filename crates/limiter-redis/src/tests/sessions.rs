@@ -75,7 +75,7 @@ async fn make(connection: &Connection, traffic: &str) {
         let (number, by) = what.split_once(' ').unwrap();
         let by = by.trim_start_matches("checks").trim_start_matches("check");
         let limiter = RedisLimiter::builder(connection.clone(), policy.clone())
-            .clock(&(CLOCK.replace("SECONDS", seconds) + scripts::CLOCK))
+            .server_clock(&(CLOCK.replace("SECONDS", seconds) + scripts::CLOCK))
             .deadline(Duration::from_secs(10))
             .build()
             .unwrap();

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use fred::{
@@ -66,22 +66,24 @@ pub(super) struct Store<C = Connection> {
 
 /// The monotonic clock of this process in tests: it goes forward as the server's clock does, and never back.
 #[derive(Clone, Debug)]
-pub(crate) struct ProcessClock(Arc<Mutex<(Instant, Timestamp)>>);
+pub(crate) struct ProcessClock(Arc<Mutex<(Timestamp, Timestamp)>>);
 
 impl ProcessClock {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new((Instant::now(), Timestamp::from_nanos(0)))))
-    }
-
-    pub(crate) fn now(&self) -> Instant {
-        self.0.lock().unwrap().0
+        Self(Arc::new(Mutex::new((Timestamp::from_nanos(7_000), Timestamp::ZERO))))
     }
 
     /// Follows the server's clock.
     fn follow(&self, server: Timestamp) {
         let mut clock = self.0.lock().unwrap();
         let passed = server.saturating_since(clock.1);
-        *clock = (clock.0 + passed, server);
+        *clock = (clock.0.saturating_add(passed), server);
+    }
+}
+
+impl limiter_core::Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        self.0.lock().unwrap().0
     }
 }
 
@@ -158,8 +160,8 @@ impl<C: ScriptClient> Store<C> {
         let epoch = epoch(policies);
         let limiter = RedisLimiter::builder(self.client.clone(), policies[0].clone())
             .prefix(prefix)
-            .clock(&clock)
-            .process_clock(self.process.clone())
+            .server_clock(&clock)
+            .clock(self.process.clone())
             .deadline(Duration::from_secs(10))
             // It goes by this process's clock.
             .denial_cache(0)

@@ -21,7 +21,7 @@ use limiter_rig::{
     log::Log,
     server::{self, Server},
 };
-use tokio::runtime::Builder;
+use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::{daily, key_of, patient};
 
@@ -171,9 +171,9 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
             let server = Server::start();
             for observes in [false, true] {
                 let client = connect(&server.url()).await.unwrap();
-                let runtime = client.runtime().clone();
+                let of_limiter = client.clone();
                 let last: Arc<Mutex<Option<RedisLimiter>>> = Arc::default();
-                let builder = RedisLimiter::builder(client, daily(1)).denial_cache(0);
+                let builder = RedisLimiter::builder(of_limiter, daily(1)).denial_cache(0);
                 let builder = builder.deadline(Duration::from_secs(5));
                 let limiter = if observes {
                     let last = Arc::clone(&last);
@@ -190,7 +190,15 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
                 *last.lock().unwrap() = Some(limiter);
                 assert!(check.await.is_err());
                 let task = Arc::clone(&last);
-                runtime.spawn(async move { drop(task.lock().unwrap().take()) }).await.unwrap_or(());
+                let (go, gone) = oneshot::channel::<()>();
+                let (ended, end) = oneshot::channel::<()>();
+                client.spawn(async move {
+                    let _ = gone.await;
+                    drop(task.lock().unwrap().take());
+                    drop(ended);
+                });
+                drop((client, go));
+                let _ = end.await;
                 until("no thread stays", || (threads(), clients(&server).len()) == (0, 0)).await;
             }
         });
@@ -209,12 +217,12 @@ impl Wake for Panics {
 /// Ends the thread of a connection by a panic.
 async fn end_thread(client: &Connection) {
     // Tokio catches a panic of a task, but not one of a waker.
-    drop(client.runtime().spawn(async {
+    client.spawn(async {
         let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
         let waker = Arc::new(Panics).into();
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         Box::leak(Box::new(sleep));
-    }));
+    });
     until("the thread ends", || threads() == 0).await;
 }
 

@@ -16,6 +16,7 @@ use crate::{
     client::{
         ScriptCall, ScriptClient, ScriptReply,
         command::{self, Command},
+        timers,
     },
 };
 
@@ -89,8 +90,16 @@ impl ScriptClient for FredClient {
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 
-    fn runtime(&self) -> Handle {
-        self.runtime.clone()
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        timers::sleep(time)
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        drop(self.runtime.spawn_blocking(work));
     }
 
     fn takes_many_keys(&self) -> bool {

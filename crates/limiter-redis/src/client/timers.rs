@@ -5,12 +5,10 @@
 //! that does nothing else.
 
 use std::{
-    future::{Future, pending, poll_fn},
+    future::{Future, pending},
     io,
     mem::ManuallyDrop,
-    pin::pin,
     sync::{Mutex, PoisonError, mpsc},
-    task::Poll,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -18,12 +16,10 @@ use std::{
 use limiter_core::{Error, ErrorKind};
 use tokio::{
     runtime::{Builder, Handle},
-    time::{self, Sleep, error::Elapsed},
+    time,
 };
 
-use crate::call::queue::let_ready_tasks_run;
-
-/// Started for the first answer, and anew if the thread ended by a panic.
+/// Started for the first connection, and anew if the thread ended by a panic.
 static TIMERS: Mutex<Option<Timers>> = Mutex::new(None);
 
 struct Timers {
@@ -49,12 +45,12 @@ impl Timers {
     }
 }
 
-/// Returns the runtime of the timers.
+/// Starts the thread unless it runs.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Unavailable`] if the system starts no thread.
-pub(crate) fn runtime() -> Result<Handle, Error> {
+pub(crate) fn start() -> Result<Handle, Error> {
     // No operation under the lock can leave it half done.
     let mut timers = TIMERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(Timers { runtime, thread }) = &*timers
@@ -68,36 +64,16 @@ pub(crate) fn runtime() -> Result<Handle, Error> {
     Ok(timers.insert(started).runtime.clone())
 }
 
-/// Returns `future` with a time-out, which need not be polled on a Tokio runtime.
-///
-/// A runtime that was busy may first poll the caller, and then the task for which it waits. So that the outcome
-/// does not depend on this order, tasks that are ready run before the time-out counts.
-pub(crate) fn timeout<F: Future>(
-    within: Duration,
-    future: F,
-) -> Result<impl Future<Output = Result<F::Output, Elapsed>>, Error> {
-    let runtime = runtime()?;
-    Ok(async move {
-        let mut future = pin!(future);
-        let timed = {
-            let _context = runtime.enter();
-            time::timeout(within, future.as_mut())
-        };
-        let elapsed = match timed.await {
-            Ok(output) => return Ok(output),
-            Err(elapsed) => elapsed,
-        };
-        let_ready_tasks_run().await;
-        match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
-            Poll::Ready(output) => Ok(output),
-            Poll::Pending => Err(elapsed),
+/// Returns a future that is ready after `time`, which need not be polled on a Tokio runtime. It is ready at once if
+/// the thread ended by a panic and the system starts no other.
+pub(crate) fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static {
+    let sleep = start().ok().map(|runtime| {
+        let _context = runtime.enter();
+        time::sleep(time)
+    });
+    async move {
+        if let Some(sleep) = sleep {
+            sleep.await;
         }
-    })
-}
-
-/// Returns a future that is ready after `delay`, which need not be polled on a Tokio runtime.
-pub(crate) fn sleep(delay: Duration) -> Result<Sleep, Error> {
-    let runtime = runtime()?;
-    let _context = runtime.enter();
-    Ok(time::sleep(delay))
+    }
 }
