@@ -105,8 +105,6 @@ mod same_names;
 pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
-#[doc(hidden)]
-pub mod state;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -130,6 +128,8 @@ pub use events::{Event, EventKind, FallbackKind};
 pub use fred;
 #[cfg(feature = "tls")]
 pub use fred::rustls;
+#[doc(hidden)]
+pub use keys::{LEASES, stored_family};
 pub use limiter::RedisLimiter;
 #[cfg(feature = "redis")]
 pub use redis;
