@@ -18,7 +18,7 @@ mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, time::Duration};
 
-use ::fred::bytes::Bytes;
+use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use crate::{call::faults::CallError, scripts::Script};
@@ -26,7 +26,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// Runs scripts on a Redis or Valkey server.
 ///
 /// [`Connection`](crate::Connection) implements it over the library `fred`, and
-/// [`FredClient`](crate::FredClient) over a client of `fred` that the program has already. To use another
+/// `FredClient`, with the feature `fred-client`, over a client of `fred` that the program has already. To use another
 /// library, implement it for a type whose clones share their connections: send
 /// [`ScriptCall::words`], return the reply, and classify what goes wrong by [`Fault`](crate::Fault).
 ///

@@ -3,9 +3,11 @@
 use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 #[cfg(feature = "tls")]
-use fred::{rustls::ClientConfig, types::config::TlsConnector};
+use fred::types::config::TlsConnector;
 #[cfg(feature = "tls")]
 use limiter_core::Error;
+#[cfg(feature = "tls")]
+use rustls::ClientConfig;
 use tokio::runtime::Handle;
 
 use super::credentials::{Credentials, Provider};

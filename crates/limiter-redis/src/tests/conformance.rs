@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "fred-client")]
 use fred::{clients::Pool, interfaces::ClientLike, types::config::Config};
 use limiter_test::conformance;
 
 use super::store::Store;
+#[cfg(feature = "fred-client")]
+use crate::FredClient;
 #[cfg(feature = "redis")]
 use crate::RedisClient;
-use crate::{FredClient, ScriptClient};
+use crate::ScriptClient;
 
 #[test]
 fn gcra_conforms() {
@@ -39,6 +42,7 @@ fn a_cluster_conforms_in_every_algorithm_and_operation() {
     all_conform(&Store::on_cluster());
 }
 
+#[cfg(feature = "fred-client")]
 #[test]
 fn a_fred_client_of_the_caller_conforms() {
     all_conform(&Store::with(async |url| {
