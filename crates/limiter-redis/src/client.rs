@@ -1,4 +1,4 @@
-//! The interface to a client library: one script call. And its implementations over `fred` and `redis`.
+//! The interface to a client library: one script call. And its implementation over `fred`.
 
 mod address;
 mod cluster;
@@ -10,8 +10,6 @@ pub(crate) mod fred;
 mod last_failure;
 mod link;
 pub(crate) mod options;
-#[cfg(feature = "redis")]
-pub(crate) mod redis;
 mod sentinels;
 #[cfg(feature = "tls")]
 mod tls;

@@ -74,14 +74,18 @@
 //! # Features and clients
 //!
 //! - `fred-client`: limiters over a client or pool of the library `fred` that the program has already, by `FredClient`.
-//! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
 //! - `serde`: settings from a configuration file, by `RedisSettings`.
 //! - `tls`: encrypted connections, by `rustls` with `ring`.
 //! - `unix-sockets`: servers on the same machine, by `redis+unix://`.
 //!
-//! [`connect`] makes a connection. A client library that the program has already can be used through [`ScriptClient`].
+//! [`connect`] makes a connection. A client library that the program has already can be used through [`ScriptClient`]:
+//! the example `redis-client` does that for `redis`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+/// For the client of an example, which tests use.
+#[cfg(test)]
+extern crate self as limiter_redis;
 
 mod blocking;
 mod builder;
@@ -117,8 +121,6 @@ pub use call::{
 };
 #[cfg(feature = "fred-client")]
 pub use client::fred::brought::FredClient;
-#[cfg(feature = "redis")]
-pub use client::redis::RedisClient;
 pub use client::{
     ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
@@ -131,8 +133,6 @@ pub use fred;
 #[doc(hidden)]
 pub use keys::{LEASES, stored_family};
 pub use limiter::RedisLimiter;
-#[cfg(feature = "redis")]
-pub use redis;
 #[cfg(feature = "tls")]
 pub use rustls;
 #[cfg(feature = "serde")]

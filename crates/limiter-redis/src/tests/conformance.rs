@@ -6,12 +6,15 @@ use std::sync::Arc;
 use fred::{clients::Pool, interfaces::ClientLike, types::config::Config};
 use limiter_test::conformance;
 
+use self::redis_client::RedisClient;
 use super::store::Store;
 #[cfg(feature = "fred-client")]
 use crate::FredClient;
-#[cfg(feature = "redis")]
-use crate::RedisClient;
 use crate::ScriptClient;
+
+/// The client of the example `redis-client`.
+#[path = "../../../../examples/redis-client/src/client.rs"]
+mod redis_client;
 
 #[test]
 fn gcra_conforms() {
@@ -52,22 +55,20 @@ fn a_fred_client_of_the_caller_conforms() {
     }));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_connection_manager_of_redis_conforms() {
     all_conform(&Store::with(async |url| {
         let client = redis::Client::open(url).unwrap();
-        RedisClient::of_manager(client.get_connection_manager().await.unwrap()).unwrap()
+        RedisClient::of(client.get_connection_manager().await.unwrap()).unwrap()
     }));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_multiplexed_connection_of_redis_conforms() {
     all_conform(&Store::with(async |url| {
         let client = redis::Client::open(url).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
-        RedisClient::of_multiplexed(connection).unwrap()
+        RedisClient::of(connection).unwrap()
     }));
 }
 
