@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use limiter_core::Limit;
-use limiter_redis::{
-    Connection, ScriptCall, ScriptClient as _, ScriptReply,
-    state::{Family, LEASES, UnknownFamily, parse_leases},
-};
+use limiter_redis::{Connection, LEASES, ScriptCall, ScriptClient as _, ScriptReply};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -14,6 +11,7 @@ use crate::{
     arguments::{Server, Target},
     read::{READ, Stored, WITHIN, invalid, time},
     state::{Field, State, Value, decode, span_of},
+    stored::{Family, UnknownFamily, parse_leases},
     target::{self, Found, REPLACED, Targets},
     words,
 };

@@ -9,6 +9,7 @@ mod report;
 mod reset;
 mod scripts;
 mod state;
+mod stored;
 mod subject;
 mod target;
 mod tls;

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use limiter_redis::{CallError, Fault, ScriptReply, state::Family};
+use limiter_redis::{CallError, Fault, ScriptReply};
 
-use crate::state::{Elements, Value};
+use crate::{
+    state::{Elements, Value},
+    stored::Family,
+};
 
 /// How long one command may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);

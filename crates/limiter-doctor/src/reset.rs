@@ -1,15 +1,13 @@
 //! `reset`: makes a subject fresh.
 
-use limiter_redis::{
-    ScriptCall, ScriptClient as _, ScriptReply,
-    state::{Family, LEASES},
-};
+use limiter_redis::{LEASES, ScriptCall, ScriptClient as _, ScriptReply};
 use serde_json::json;
 
 use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
     read::{WITHIN, invalid},
+    stored::Family,
     target::{self, Found, REPLACED, Targets},
     words,
 };

@@ -1,6 +1,6 @@
 //! Stored values, decoded: how many permits they count now, and what each number means.
 //!
-//! `limiter_redis::state` decodes the forms. Here are only the words.
+//! [`stored`](crate::stored) decodes the forms. Here are only the words.
 
 mod ledger;
 mod windows;
@@ -8,9 +8,11 @@ mod windows;
 use std::time::Duration;
 
 use limiter_core::Limit;
-use limiter_redis::state::{Family, Gcra, State as Stored};
 
-use crate::words::time;
+use crate::{
+    stored::{Family, Gcra, State as Stored},
+    words::time,
+};
 
 pub(crate) use ledger::span_of;
 

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use limiter_redis::state::{Family, LEASES, UnknownFamily};
+use limiter_redis::LEASES;
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::{
+    stored::{Family, UnknownFamily},
+    words,
+};
 
 /// The parts of a stored key.
 #[derive(Debug, PartialEq, Eq)]

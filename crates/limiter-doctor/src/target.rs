@@ -7,8 +7,7 @@ use std::{
 
 use limiter_core::{Key, Limit};
 use limiter_redis::{
-    CallError, Connection, Fault, ScriptCall, ScriptClient as _, ScriptReply,
-    state::{LEASES, stored_family},
+    CallError, Connection, Fault, LEASES, ScriptCall, ScriptClient as _, ScriptReply, stored_family,
 };
 
 use crate::{

@@ -4,13 +4,13 @@ use std::{fmt::Display, fs, path::Path, sync::Arc};
 
 use limiter_redis::{
     ConnectOptions,
-    fred::rustls_native_certs::load_native_certs,
     rustls::{
         ClientConfig, RootCertStore,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
 };
+use rustls_native_certs::load_native_certs;
 
 use crate::Failure;
 

@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use limiter_core::Limit;
-use limiter_redis::{
-    CallError, Connection, Fault, ScriptReply, Server as Node,
-    state::{UnknownFamily, stored_family},
-};
+use limiter_redis::{CallError, Connection, Fault, ScriptReply, Server as Node, stored_family};
 use serde_json::json;
 
 use crate::{
@@ -15,6 +12,7 @@ use crate::{
     explain::millis,
     read::{READ, Stored, WITHIN, invalid, text, time},
     state::{State, decode},
+    stored::UnknownFamily,
     subject::{StoredKey, suffix},
     words,
 };

@@ -1,4 +1,4 @@
-//! The interface to a client library: one script call. And its implementations over `fred` and `redis`.
+//! The interface to a client library: one script call. And its implementation over `fred`.
 
 mod address;
 mod cluster;
@@ -10,8 +10,6 @@ pub(crate) mod fred;
 mod last_failure;
 mod link;
 pub(crate) mod options;
-#[cfg(feature = "redis")]
-pub(crate) mod redis;
 mod sentinels;
 mod timers;
 #[cfg(feature = "tls")]
@@ -19,14 +17,14 @@ mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration};
 
-use ::fred::bytes::Bytes;
+use bytes::Bytes;
 
 use crate::{call::faults::CallError, scripts::Script};
 
 /// Runs scripts on a Redis or Valkey server.
 ///
 /// [`Connection`](crate::Connection) implements it over the library `fred`, and
-/// [`FredClient`](crate::FredClient) over a client of `fred` that the program has already. To use another
+/// `FredClient`, with the feature `fred-client`, over a client of `fred` that the program has already. To use another
 /// library, implement it for a type whose clones share their connections: send
 /// [`ScriptCall::words`], return the reply, and classify what goes wrong by [`Fault`](crate::Fault).
 ///

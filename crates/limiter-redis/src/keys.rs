@@ -2,9 +2,7 @@
 
 use std::{cell::Cell, iter};
 
-use limiter_core::{Error, ErrorKind, Key, Limit, Policy};
-
-use crate::state::{LEASES, stored_family};
+use limiter_core::{Algorithm, Error, ErrorKind, Key, Limit, Policy};
 
 /// Builds the store's keys of one limiter: `prefix:{subject}:policy/limit:family` for each limit, without
 /// `/limit` for the only one and for the one that has the policy's name.
@@ -21,6 +19,23 @@ pub(crate) struct Keys {
     others: Vec<Vec<u8>>,
     /// Keys the digests of secrets.
     secret: Option<[u8; blake3::KEY_LEN]>,
+}
+
+/// What follows a key of GCRA in the key of its leases.
+pub const LEASES: &str = ":leases";
+
+/// Returns the family of an algorithm's states as keys contain it. A form that changes gets the next version, so that no
+/// limiter reads a state of another form. `limiter-doctor` decodes the forms.
+#[must_use]
+pub const fn stored_family(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => "gcra",
+        Algorithm::FixedWindow => "fixed-window.2",
+        Algorithm::AlignedWindow => "aligned-window.2",
+        Algorithm::SlidingCounter => "sliding-counter.2",
+        Algorithm::SubWindows(_) => "sub-windows.3",
+        Algorithm::SlidingLog => "sliding-log.3",
+    }
 }
 
 /// The longest encoding that a key contains. A longer one is stored as a digest, so that no client can

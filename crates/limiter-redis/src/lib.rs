@@ -73,15 +73,19 @@
 //!
 //! # Features and clients
 //!
-//! - `redis`: limiters over a connection of the library `redis`, by `RedisClient`.
+//! - `fred-client`: limiters over a client or pool of the library `fred` that the program has already, by `FredClient`.
 //! - `serde`: settings from a configuration file, by `RedisSettings`.
 //! - `tls`: encrypted connections, by `rustls` with `ring`.
 //! - `unix-sockets`: servers on the same machine, by `redis+unix://`.
 //!
-//! [`connect`] makes a connection of the library [`fred`], and [`FredClient`] uses a client or pool of
-//! `fred` that the program has already. Any other library can be used through [`ScriptClient`].
+//! [`connect`] makes a connection. A client library that the program has already can be used through [`ScriptClient`]:
+//! the example `redis-client` does that for `redis`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+/// For the client of an example, which tests use.
+#[cfg(test)]
+extern crate self as limiter_redis;
 
 mod blocking;
 mod builder;
@@ -105,8 +109,6 @@ mod same_names;
 pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
-#[doc(hidden)]
-pub mod state;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -116,22 +118,22 @@ pub use call::{
     fallback::FailurePolicy,
     faults::{CallError, Fault},
 };
-#[cfg(feature = "redis")]
-pub use client::redis::RedisClient;
+#[cfg(feature = "fred-client")]
+pub use client::fred::brought::FredClient;
 pub use client::{
     ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
-    fred::brought::FredClient,
     options::ConnectOptions,
 };
 pub use counters::Counters;
 pub use events::{Event, EventKind, FallbackKind};
+#[cfg(feature = "fred-client")]
 pub use fred;
-#[cfg(feature = "tls")]
-pub use fred::rustls;
+#[doc(hidden)]
+pub use keys::{LEASES, stored_family};
 pub use limiter::RedisLimiter;
-#[cfg(feature = "redis")]
-pub use redis;
+#[cfg(feature = "tls")]
+pub use rustls;
 #[cfg(feature = "serde")]
 pub use settings::RedisSettings;
 

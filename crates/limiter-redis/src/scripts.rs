@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use fred::bytes::Bytes;
+use bytes::Bytes;
 
 /// The sources of the scripts that are sent, by name.
 const SOURCES: [(&str, &str); 8] = [

@@ -19,7 +19,6 @@ mod noscript;
 mod receipts;
 mod replies;
 mod sessions;
-mod states;
 pub(crate) mod store;
 mod texts;
 mod twins;

@@ -1,9 +1,9 @@
 //! Sub-windows and logs: permits by the time at which they were taken.
 
 use limiter_core::{Algorithm, Limit};
-use limiter_redis::state::{Log, Writer};
 
 use super::{Elements, Field, State, micros_of, when};
+use crate::stored::{Log, Writer};
 use crate::words::permits;
 
 /// Returns the slot and the span by which a limit counts entries, in microseconds. Returns `None` for other

@@ -1,9 +1,9 @@
 //! Fixed and aligned windows, and the sliding counter: a window for each length.
 
 use limiter_core::Limit;
-use limiter_redis::state::Window;
 
 use super::{Field, State, micros_of, when};
+use crate::stored::Window;
 use crate::words::permits;
 
 /// Returns the state of windows as a limit counts it, or if none is given, that of the fullest of them.

@@ -1,20 +1,19 @@
 //! The address of a server: which servers, how they are found, and how they are spoken to.
 
-mod check;
-mod parameters;
+mod parts;
 mod redact;
-mod unix;
 
-use std::mem;
+use std::iter;
 
 #[cfg(feature = "tls")]
 use fred::types::config::TlsConnector;
 use fred::types::config::{Config, Server, ServerConfig};
 use limiter_core::{Error, ErrorKind};
+use url::Url;
 
-use self::check::Parts;
+use self::parts::{Kind, decoded, parameter};
 pub(crate) use self::redact::redacted;
-use super::{credentials::Provider, options::ConnectOptions};
+use super::options::ConnectOptions;
 
 /// A valid address.
 pub(crate) struct Address {
@@ -49,72 +48,126 @@ impl Address {
     }
 }
 
+/// How to write a user or a password.
+const ENCODE: &str = "write redis://user:password@host:6379, and a \"/\", \"?\", \"#\" or \"@\" in a user or password \
+                      as %2F, %3F, %23 or %40";
+
 /// Returns the settings and the servers, or what is wrong with an address and what to do.
-fn read(url: &str, options: &ConnectOptions) -> Result<(Config, Servers), String> {
-    let Parts { encrypted, kind, rest, has_user, path } = Parts::of(url)?;
-    let mut config = if kind == "+unix" {
-        unix::config(rest)?
-    } else {
-        // Without the library's own choice of certificates. Behind a colon, its error quotes a node, which may
-        // have a user and a password.
-        let config = Config::from_url(&format!("redis{kind}://{rest}"));
-        config.map_err(|error| error.details().split(": ").next().unwrap_or_default().to_owned())?
-    };
-    if let Some(name) = &options.name
-        && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()))
-    {
-        return Err(format!(
-            "the name {name:?} in the options is not printable ASCII without spaces"
-        ));
-    }
-    if let Some(provider) = &options.provider
-        && provider.renewal < Provider::SHORTEST
-    {
-        let Provider { renewal, .. } = &**provider;
-        return Err(format!(
-            "the renewal of credentials in the options is {renewal:?}; use 1 ms or more"
-        ));
-    }
-    if options.server.is_some() && options.provider.is_some() {
-        return Err("the options have a user and a provider; remove one of them".to_owned());
-    }
-    // Keeps trying if the first attempt fails.
-    config.fail_fast = false;
-    encrypt(&mut config, encrypted, options)?;
-    if has_user && (options.server.is_some() || options.provider.is_some()) {
+fn read(address: &str, options: &ConnectOptions) -> Result<(Config, Servers), String> {
+    let (encrypted, kind) = Kind::of_scheme(address).ok_or(
+        "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with rediss or \
+         valkey, or redis+unix://",
+    )?;
+    let url = Url::parse(address).map_err(|error| format!("{error}; {ENCODE}"))?;
+    check(&url, kind)?;
+    options.check()?;
+    if parts::has_user(&url) && (options.server.is_some() || options.provider.is_some()) {
         return Err("it has a user, and so have the options; remove one of them".to_owned());
     }
-    if let Some(credentials) = &options.server {
-        credentials.set(&mut config);
-    }
-    if options.sentinel.is_some() && kind != "-sentinel" {
+    if options.sentinel.is_some() && kind != Kind::Sentinels {
         return Err("the options have sentinel credentials; use redis-sentinel:// or remove them"
             .to_owned());
     }
-    let servers = match mem::take(&mut config.server) {
-        ServerConfig::Clustered { mut hosts, .. } => {
-            // The library would ignore another one.
-            if !matches!(path, "" | "0") {
+    let mut config = Config {
+        username: decoded(url.username())?,
+        password: decoded(url.password().unwrap_or_default())?,
+        // Keeps trying if the first attempt fails.
+        fail_fast: false,
+        ..Config::default()
+    };
+    encrypt(&mut config, encrypted, options)?;
+    if let Some(credentials) = &options.server {
+        credentials.set(&mut config);
+    }
+    let database = match kind {
+        Kind::Unix => parameter(&url, "db").unwrap_or_default(),
+        _ => url.path().strip_prefix('/').unwrap_or_default().to_owned(),
+    };
+    if !database.is_empty() {
+        let number = database.parse().map_err(|_| "the database is not a number from 0 to 255")?;
+        config.database = Some(number);
+    }
+    let servers = match kind {
+        Kind::Unix => {
+            config.server = socket(&url)?;
+            Servers::One
+        }
+        Kind::One => {
+            config.server = ServerConfig::Centralized { server: parts::server(&url)? };
+            Servers::One
+        }
+        Kind::Cluster => {
+            if config.database.take().is_some_and(|number| number != 0) {
                 return Err("a cluster has only database 0; remove the path".to_owned());
             }
-            // The library puts the first one last.
-            hosts.rotate_right(1);
-            Servers::Cluster(hosts)
+            Servers::Cluster(hosts(&url)?)
         }
-        ServerConfig::Sentinel { mut hosts, service_name: primary, username, password } => {
-            hosts.rotate_right(1);
-            let mut of_sentinels = Config { username, password, database: None, ..config.clone() };
+        Kind::Sentinels => {
+            let primary = parameter(&url, "sentinelServiceName")
+                .ok_or("sentinelServiceName is missing; add ?sentinelServiceName=NAME")?;
+            let mut of_sentinels = Config {
+                username: parameter(&url, "sentinelUsername"),
+                password: parameter(&url, "sentinelPassword"),
+                database: None,
+                ..config.clone()
+            };
             if let Some(credentials) = &options.sentinel {
                 credentials.set(&mut of_sentinels);
             }
-            Servers::Sentinels { hosts, primary, config: Box::new(of_sentinels) }
-        }
-        server => {
-            config.server = server;
-            Servers::One
+            Servers::Sentinels { hosts: hosts(&url)?, primary, config: Box::new(of_sentinels) }
         }
     };
     Ok((config, servers))
+}
+
+/// Returns what is wrong with a URL that can be parsed, which the parser does not know.
+fn check(url: &Url, kind: Kind) -> Result<(), String> {
+    if parts::is_misread(url) {
+        return Err(format!("an \"@\" is behind the host; {ENCODE}"));
+    }
+    if url.fragment().is_some() {
+        return Err("it has a fragment; remove \"#\" and what follows".to_owned());
+    }
+    if !url.username().is_empty() && url.password().is_none() {
+        return Err("the user has no password; write redis://user:password@host, or \
+                    redis://:password@host for the default user"
+            .to_owned());
+    }
+    let known = kind.parameters();
+    if url.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
+        return Err(match known {
+            [] => "it has parameters; remove \"?\" and what follows".to_owned(),
+            _ => format!(
+                "a parameter is unknown; expected {}, with an \"&\" in a value as %26",
+                known.join(" or ")
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Returns the server of the address, and those of its parameters.
+fn hosts(url: &Url) -> Result<Vec<Server>, String> {
+    let nodes = url.query_pairs().filter(|(name, _)| name == "node").map(|(_, value)| {
+        let node = parts::node(&value).filter(|node| !parts::has_user(node));
+        parts::server(&node.ok_or("a node is not of the form host:port")?)
+    });
+    iter::once(parts::server(url)).chain(nodes).collect()
+}
+
+/// Returns the Unix socket at the path of a URL.
+fn socket(url: &Url) -> Result<ServerConfig, String> {
+    if url.has_host() || url.path().is_empty() {
+        return Err(
+            "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set \
+                    the user in the options"
+                .to_owned(),
+        );
+    }
+    #[cfg(feature = "unix-sockets")]
+    return Ok(ServerConfig::Unix { path: decoded(url.path())?.unwrap_or_default().into() });
+    #[cfg(not(feature = "unix-sockets"))]
+    Err("Unix sockets need the feature `unix-sockets` of limiter-redis; enable it".to_owned())
 }
 
 #[cfg(feature = "tls")]
@@ -220,30 +273,43 @@ mod tests {
                 "the user has no password; write redis://user:password@host, or \
                  redis://:password@host for the default user",
             ),
-            ("redis://u:se/secret@host", "a \"/\" in a user or password must be written %2F"),
-            ("redis://u:se?secret@host", "a \"?\" in a user or password must be written %3F"),
-            ("redis://u:se#secret@host", "a \"#\" in a user or password must be written %23"),
             ("redis://host#1", "it has a fragment; remove \"#\" and what follows"),
+            ("redis://host?timeout=5", "it has parameters; remove \"?\" and what follows"),
             (
-                "redis://host?timeout=5",
-                "unknown parameter \"timeout\"; this kind of address has none",
+                "redis-cluster://a:1?nodes=b:2",
+                "a parameter is unknown; expected node, with an \"&\" in a value as %26",
             ),
-            ("redis-cluster://a:1?nodes=b:2", "unknown parameter \"nodes\"; expected node"),
             (
                 "redis-sentinel://a:1?serviceName=x",
-                "unknown parameter \"serviceName\"; expected node, sentinelServiceName, \
-                 sentinelUsername or sentinelPassword",
+                "a parameter is unknown; expected node or sentinelServiceName or sentinelUsername or \
+                 sentinelPassword, with an \"&\" in a value as %26",
             ),
             (
                 "redis-sentinel://a:1",
                 "sentinelServiceName is missing; add ?sentinelServiceName=NAME",
             ),
-            ("redis://host:port", "the port is not a number from 1 to 65535"),
-            ("redis://host:0", "the port is not a number from 1 to 65535"),
-            ("redis://:6379", "the host is missing; write redis://host:6379"),
-            ("redis://host/zero", "the database is not a number"),
+            ("redis-cluster://a:1?node=u:secret@b:2", "a node is not of the form host:port"),
+            ("redis-cluster://a:1?node=b:secret", "a node is not of the form host:port"),
+            ("redis://host:0", "the port is 0; use 1 to 65535"),
+            ("redis://", "the host is missing; write redis://host:6379"),
+            ("redis://host/zero", "the database is not a number from 0 to 255"),
+            ("redis://host/256", "the database is not a number from 0 to 255"),
+            ("redis://:%FF@host", "a part is not UTF-8 without its percent encoding"),
         ] {
             assert_eq!(fault(url), expected, "{url}");
+        }
+        for url in [
+            "redis://u:se/secret@host",
+            "redis://u:se?secret@host",
+            "redis://u:se#secret@host",
+            "redis://u:12/secret@host",
+            "redis://u:12?secret@host",
+            "redis://u:12#secret@host",
+            "redis://host:port",
+            "redis://:6379",
+            "redis://u:secret@ho st",
+        ] {
+            assert!(fault(url).ends_with(&format!("; {ENCODE}")), "{url}: {}", fault(url));
         }
         assert!(fault("http://host").starts_with("it must begin with redis://, "));
     }
@@ -275,8 +341,11 @@ mod tests {
                 "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set the \
                  user in the options",
             ),
-            ("unix:///run/redis.sock?db=256", "the database is not a number to 255"),
-            ("unix:///run/redis.sock?user=a", "unknown parameter \"user\"; expected db"),
+            ("unix:///run/redis.sock?db=256", "the database is not a number from 0 to 255"),
+            (
+                "unix:///run/redis.sock?user=a",
+                "a parameter is unknown; expected db, with an \"&\" in a value as %26",
+            ),
         ] {
             assert_eq!(fault(url), expected, "{url}");
         }
@@ -287,12 +356,5 @@ mod tests {
     fn a_unix_socket_names_the_feature_that_it_needs() {
         let why = "Unix sockets need the feature `unix-sockets` of limiter-redis; enable it";
         assert_eq!(fault("unix:///run/redis.sock"), why);
-    }
-
-    #[test]
-    fn an_error_of_a_node_shows_no_password() {
-        let url = "redis-cluster://u:secret@a:1?node=u:secret@host:2";
-        let error = Address::parse(url, &ConnectOptions::new()).err().unwrap().to_string();
-        assert!(!error.contains("secret") && error.contains("host"), "{error}");
     }
 }

@@ -4,7 +4,8 @@ use std::fmt::{self, Debug, Write};
 
 use super::{Form, LOAD, ScriptCall, ScriptReply};
 use crate::call::faults::{CallError, Fault};
-use fred::{bytes::Bytes, types::Value};
+use bytes::Bytes;
+use fred::types::Value;
 
 /// A command and its arguments. A clone shares their bytes.
 #[derive(Clone, Debug)]

@@ -7,7 +7,8 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
-use fred::{bytes::Bytes, types::Value};
+use bytes::Bytes;
+use fred::types::Value;
 use limiter_core::{Error, ErrorKind};
 use tokio::{task::JoinError, time::sleep};
 

@@ -3,9 +3,11 @@
 use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 #[cfg(feature = "tls")]
-use fred::{rustls::ClientConfig, types::config::TlsConnector};
+use fred::types::config::TlsConnector;
 #[cfg(feature = "tls")]
 use limiter_core::Error;
+#[cfg(feature = "tls")]
+use rustls::ClientConfig;
 use tokio::runtime::Handle;
 
 use super::credentials::{Credentials, Provider};
@@ -156,6 +158,28 @@ impl ConnectOptions {
     pub fn with_tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(Arc::new(config.into()));
         self
+    }
+
+    /// Returns what is wrong with options that fit no address.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(name) = &self.name
+            && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            return Err(format!(
+                "the name {name:?} in the options is not printable ASCII without spaces"
+            ));
+        }
+        if let Some(renewal) = self.provider.as_ref().map(|provider| provider.renewal)
+            && renewal < Provider::SHORTEST
+        {
+            return Err(format!(
+                "the renewal of credentials in the options is {renewal:?}; use 1 ms or more"
+            ));
+        }
+        if self.server.is_some() && self.provider.is_some() {
+            return Err("the options have a user and a provider; remove one of them".to_owned());
+        }
+        Ok(())
     }
 
     /// Returns whether connections to one address with these options are the same. It does not compare what

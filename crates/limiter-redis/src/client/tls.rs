@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use fred::{
-    rustls::{
-        ClientConfig, RootCertStore,
-        crypto::ring,
-        pki_types::{CertificateDer, pem::PemObject},
-    },
-    rustls_native_certs,
-    types::config::TlsConnector,
-};
+use fred::{rustls_native_certs, types::config::TlsConnector};
 use limiter_core::{Error, ErrorKind};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 
 /// Returns the settings that trust the system's certificates.
 pub(crate) fn trusting_the_system() -> Result<TlsConnector, Error> {

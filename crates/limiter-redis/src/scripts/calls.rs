@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::bytes::Bytes;
+use bytes::Bytes;
 use limiter_core::Cost;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fred::bytes::Bytes;
+use bytes::Bytes;
 use limiter_core::Policy;
 
 use super::{ScriptLimit, Scripts, check::Route, lease::LeaseTerms, limit::Family};

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "fred-client")]
 use fred::{clients::Pool, interfaces::ClientLike, types::config::Config};
 use limiter_test::conformance;
 
+use self::redis_client::RedisClient;
 use super::store::Store;
-#[cfg(feature = "redis")]
-use crate::RedisClient;
-use crate::{FredClient, ScriptClient};
+#[cfg(feature = "fred-client")]
+use crate::FredClient;
+use crate::ScriptClient;
+
+/// The client of the example `redis-client`.
+#[path = "../../../../examples/redis-client/src/client.rs"]
+mod redis_client;
 
 #[test]
 fn gcra_conforms() {
@@ -39,6 +45,7 @@ fn a_cluster_conforms_in_every_algorithm_and_operation() {
     all_conform(&Store::on_cluster());
 }
 
+#[cfg(feature = "fred-client")]
 #[test]
 fn a_fred_client_of_the_caller_conforms() {
     all_conform(&Store::with(async |url| {
@@ -48,22 +55,20 @@ fn a_fred_client_of_the_caller_conforms() {
     }));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_connection_manager_of_redis_conforms() {
     all_conform(&Store::with(async |url| {
         let client = redis::Client::open(url).unwrap();
-        RedisClient::of_manager(client.get_connection_manager().await.unwrap()).unwrap()
+        RedisClient::of(client.get_connection_manager().await.unwrap()).unwrap()
     }));
 }
 
-#[cfg(feature = "redis")]
 #[test]
 fn a_multiplexed_connection_of_redis_conforms() {
     all_conform(&Store::with(async |url| {
         let client = redis::Client::open(url).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
-        RedisClient::of_multiplexed(connection).unwrap()
+        RedisClient::of(connection).unwrap()
     }));
 }
 

@@ -115,14 +115,3 @@ async fn faults_of_a_fred_client_mean_the_same() {
     drop(client.init().await.unwrap());
     survives_faults(&mut server, FredClient::of_client(client).unwrap()).await;
 }
-
-#[cfg(feature = "redis")]
-#[tokio::test]
-async fn faults_of_a_connection_manager_mean_the_same() {
-    use limiter_redis::{RedisClient, redis};
-
-    let mut server = Server::start();
-    let client = redis::Client::open(server.url()).unwrap();
-    let manager = client.get_connection_manager().await.unwrap();
-    survives_faults(&mut server, RedisClient::of_manager(manager).unwrap()).await;
-}

@@ -9,6 +9,7 @@
 
 mod acl;
 mod batches;
+#[cfg(feature = "fred-client")]
 mod brought;
 mod busy;
 mod changes;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ErrorKind, Policy, Source};
-use limiter_redis::{RedisLimiter, connect, state::Family};
+use limiter_core::{Algorithm, Cost, ErrorKind, Policy, Source};
+use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::Server;
 use limiter_test::bounds::cases::policies;
 
@@ -118,7 +118,8 @@ async fn each_limit(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, boo
             .unwrap();
         let keys = limiter.stored_keys(KEY).unwrap();
         for (key, limit) in keys.into_iter().zip(limiter.policy().limits()) {
-            let is_list = Family::of(limit.algorithm()).is_list();
+            let is_list =
+                matches!(limit.algorithm(), Algorithm::SubWindows(_) | Algorithm::SlidingLog);
             test(name, &limiter, is_list, &String::from_utf8(key).unwrap()).await;
         }
     }

@@ -1,43 +1,59 @@
 //! Addresses for errors and log lines, without any value that may be secret.
 
-use super::{
-    check::scheme_of,
-    parameters::{HIDDEN, parameters, server, split},
-};
+use url::Url;
+
+use super::parts::{Kind, has_user, is_misread, node};
+
+/// What is shown in place of a value that may be secret.
+const HIDDEN: &str = "***";
 
 /// Returns an address with the parts that are known to be harmless: its scheme, its hosts and ports, its
 /// database, the names of its parameters, and the path of a socket. All else may be a user or a password that was
-/// written in the wrong place, and is hidden.
-pub(crate) fn redacted(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.to_owned() };
-    let Some((_, kind)) = scheme_of(scheme) else { return HIDDEN.to_owned() };
-    let (before_fragment, fragment) = split(rest, '#');
-    let (before_query, query) = split(before_fragment, '?');
-    let query = parameters(query);
-    let is_misread =
-        fragment.contains('@') || query.iter().any(|it| !it.is_known() && it.text.contains('@'));
-    let mut shown = format!("{scheme}://");
-    if kind == "+unix" {
-        let is_path = before_query.starts_with('/') && !before_query.contains('@') && !is_misread;
-        shown += if is_path { before_query } else { HIDDEN };
-    } else {
-        let (authority, path) = split(before_query, '/');
-        // A user or password that is not percent-encoded may end the authority too early.
-        shown +=
-            &if is_misread || path.contains('@') { HIDDEN.to_owned() } else { server(authority) };
-        if before_query.contains('/') {
-            let is_database = path.len() <= 3 && path.bytes().all(|byte| byte.is_ascii_digit());
-            shown += &format!("/{}", if is_database { path } else { HIDDEN });
-        }
-    }
-    for (index, parameter) in query.iter().enumerate() {
+/// written in the wrong place, and is hidden. Of an address that is no URL, only the scheme is shown.
+pub(crate) fn redacted(address: &str) -> String {
+    let (Some((scheme, _)), Some((_, kind))) =
+        (address.split_once("://"), Kind::of_scheme(address))
+    else {
+        return HIDDEN.to_owned();
+    };
+    let Ok(url) = Url::parse(address) else { return format!("{scheme}://{HIDDEN}") };
+    let is_misread = is_misread(&url);
+    let path = match url.path() {
+        path if kind == Kind::Unix && !is_misread && !url.has_host() => path,
+        path if path.len() <= 4 && path.bytes().skip(1).all(|byte| byte.is_ascii_digit()) => path,
+        _ => "/***",
+    };
+    let server = if is_misread { HIDDEN.to_owned() } else { server(&url) };
+    let mut shown = format!("{scheme}://{server}{path}");
+    for (index, (name, value)) in url.query_pairs().enumerate() {
         shown.push(if index == 0 { '?' } else { '&' });
-        shown += &parameter.shown();
+        shown += &parameter(&name, &value);
     }
-    if before_fragment.len() < rest.len() {
-        shown += &format!("#{HIDDEN}");
+    if url.fragment().is_some() {
+        shown += "#***";
     }
     shown
+}
+
+/// Returns a parameter, of which only known names and harmless values are shown: a name may be a part of a secret
+/// that has an `&`.
+fn parameter(name: &str, value: &str) -> String {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let shown = match name {
+        "node" => node(value).map(|url| server(&url)),
+        "db" => value.parse::<u8>().ok().map(|number| number.to_string()),
+        "sentinelServiceName" => value.bytes().all(is_word).then(|| value.to_owned()),
+        "sentinelUsername" | "sentinelPassword" => None,
+        _ => return HIDDEN.to_owned(),
+    };
+    format!("{name}={}", shown.as_deref().unwrap_or(HIDDEN))
+}
+
+/// Returns the host and the port of a URL, and whether it has a user.
+fn server(url: &Url) -> String {
+    let user = if has_user(url) { "***@" } else { "" };
+    let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+    format!("{user}{}{port}", url.host_str().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -52,7 +68,7 @@ mod tests {
             "valkey://[2001:db8::1]:6379",
             "redis-sentinel://a:1?sentinelServiceName=main&node=b:2",
             "redis-cluster://a:1?node=b:2&node=[::1]:3",
-            "redis+unix:///run/redis server.sock?db=3",
+            "redis+unix:///run/redis%20server.sock?db=3",
         ] {
             assert_eq!(redacted(url), url);
         }
@@ -63,24 +79,25 @@ mod tests {
         for (url, shown) in [
             ("redis://u:secret@host:1/3", "redis://***@host:1/3"),
             ("redis://u:sec@secret@host", "redis://***@host"),
-            ("redis://u:secret", "redis://u:***"),
+            ("redis://u:secret", "redis://***"),
             ("redis://u:12/secret@host", "redis://***/***"),
-            ("redis://u:12?x=secret@host", "redis://***?x=***"),
+            ("redis://u:12?x=secret@host", "redis://***?***"),
             ("redis://u:12#secret@host", "redis://***#***"),
             ("redis://host/secret", "redis://host/***"),
             ("redis://host?secret", "redis://host?***"),
-            ("redis://host?pasword=secret", "redis://host?pasword=***"),
-            ("redis://host?password=a&secret=b", "redis://host?password=***&***"),
+            ("redis://host?pasword=secret", "redis://host?***"),
+            ("redis://host?password=a&secret=b", "redis://host?***&***"),
             (
                 "redis-sentinel://host?sentinelPassword=a@secret&sentinelUsername=secret",
                 "redis-sentinel://host?sentinelPassword=***&sentinelUsername=***",
             ),
             (
                 "redis-cluster://a?node=u:secret@b:2&node=b:secret",
-                "redis-cluster://a?node=***@b:2&node=b:***",
+                "redis-cluster://a?node=***@b:2&node=***",
             ),
-            ("redis+unix://u:secret@host/path", "redis+unix://***"),
-            ("redis+unix:///path?password=secret", "redis+unix:///path?password=***"),
+            ("redis+unix://u:secret@host/path", "redis+unix://***@host/***"),
+            ("redis+unix:///path?password=secret", "redis+unix:///path?***"),
+            ("redis://u:sec/ret", "redis://***"),
             ("u:secret@host", "***"),
             ("redis:/u:secret@host", "***"),
             ("u:secret://secret@host", "***"),

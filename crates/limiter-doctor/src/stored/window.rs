@@ -12,22 +12,22 @@ const MOST_WINDOWS: usize = 4;
 /// `since length reach count`, and for the sliding counter ` previous`. Then ` shortest end`, if one of them
 /// is not the usual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// Since when it counts, in Unix time. An aligned window may begin earlier.
-    pub since: u64,
+    pub(crate) since: u64,
     /// How long the window is.
-    pub length: u64,
+    pub(crate) length: u64,
     /// How far ahead the end may be.
-    pub reach: u64,
+    pub(crate) reach: u64,
     /// The permits taken in the window.
-    pub count: u64,
+    pub(crate) count: u64,
     /// The permits taken in the window before. Only the sliding counter has them.
-    pub previous: Option<u64>,
+    pub(crate) previous: Option<u64>,
     /// The shortest length whose quotas decide by this window. Usually its own length.
-    pub shortest: u64,
+    pub(crate) shortest: u64,
     /// When the window ends, in Unix time. Usually it ends a length after `since`, and an aligned window at
     /// the next multiple of its length.
-    pub end: u64,
+    pub(crate) end: u64,
 }
 
 impl Window {
@@ -71,8 +71,7 @@ impl Window {
     }
 
     /// Returns whether a quota with windows of this length decides by this window.
-    #[must_use]
-    pub const fn serves(&self, length: u64) -> bool {
+    pub(crate) const fn serves(&self, length: u64) -> bool {
         self.shortest <= length && length <= self.length
     }
 }

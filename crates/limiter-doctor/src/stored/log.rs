@@ -13,45 +13,45 @@ const MOST_WRITERS: usize = 4;
 /// quota wrote it; `at count total largest` if several did, and `, slot span horizon newest` for each of them.
 /// Each older entry is an element `at count`, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub(crate) struct Log {
     /// The newest entry.
-    pub newest: Entry,
+    pub(crate) newest: Entry,
     /// The permits of all entries of the list.
-    pub total: u64,
+    pub(crate) total: u64,
     /// The most permits of a quota that charged the list. 0 in a log that replaced an impossible one.
-    pub largest: u64,
+    pub(crate) largest: u64,
     /// The quotas that count the entries, at most four.
-    pub writers: Vec<Writer>,
+    pub(crate) writers: Vec<Writer>,
     /// The older entries that were read, the oldest first.
-    pub older: Vec<Entry>,
+    pub(crate) older: Vec<Entry>,
 }
 
 /// Permits that were taken at one time, or in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// When the last of them was taken, in Unix time.
-    pub at: u64,
+    pub(crate) at: u64,
     /// How many there are.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 /// A quota that charged a log, and counts its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub(crate) struct Writer {
     /// How long permits share an entry. It is 1 for a log.
-    pub slot: u64,
+    pub(crate) slot: u64,
     /// How long an entry counts, from the start of its slot.
-    pub span: u64,
+    pub(crate) span: u64,
     /// How far ahead permits may be promised.
-    pub horizon: u64,
+    pub(crate) horizon: u64,
     /// When its newest permits were taken, in Unix time. Once they have ended, it counts nothing.
-    pub newest: u64,
+    pub(crate) newest: u64,
 }
 
 impl Log {
     /// Returns the log of some elements, which may be the first one alone, or the first one and any of the
     /// older ones. Returns `None` if one of them is not valid.
-    pub fn parse<'a>(elements: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+    pub(crate) fn parse<'a>(elements: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut elements = elements.into_iter();
         let mut head = elements.next()?.split(", ");
         let first: Vec<&str> = head.next()?.split(' ').collect();
@@ -82,25 +82,12 @@ impl Log {
     }
 
     /// Returns when the permits of an entry stop counting for all quotas.
-    #[must_use]
-    pub fn end_of(&self, entry: &Entry) -> u64 {
+    pub(crate) fn end_of(&self, entry: &Entry) -> u64 {
         self.writers.iter().map(|writer| writer.end_of(entry)).max().unwrap_or(0)
     }
 
-    /// Returns the permits that count at a time, for any quota, if all older entries were read that have
-    /// ended by then.
-    #[must_use]
-    pub fn permits_at(&self, now: u64) -> u64 {
-        if self.end_of(&self.newest) <= now {
-            return 0;
-        }
-        let ended = self.older.iter().take_while(|entry| self.end_of(entry) <= now);
-        self.total - ended.map(|entry| entry.count).sum::<u64>()
-    }
-
     /// Returns how far ahead of now the newest entry may be.
-    #[must_use]
-    pub fn reach(&self) -> u64 {
+    pub(crate) fn reach(&self) -> u64 {
         self.writers.iter().map(|writer| writer.horizon.max(writer.slot)).max().unwrap_or(0)
     }
 }
@@ -114,8 +101,7 @@ impl Writer {
 
     /// Returns when the permits of an entry stop counting for this quota. It counts no permits that others
     /// took after its own.
-    #[must_use]
-    pub fn end_of(&self, entry: &Entry) -> u64 {
+    pub(crate) fn end_of(&self, entry: &Entry) -> u64 {
         let at = entry.at.min(self.newest);
         at - at % self.slot + self.span
     }

@@ -4,7 +4,7 @@ use limiter_core::Algorithm;
 
 /// A form in which states are stored, as this version of the library writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// GCRA and its other names.
     Gcra,
     /// Fixed windows.
@@ -21,19 +21,13 @@ pub enum Family {
 
 /// Why a key's family can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownFamily {
+pub(crate) enum UnknownFamily {
     /// It has a form of an older version of the library.
     Older,
     /// It has a form of a newer version of the library.
     Newer,
     /// No algorithm has this family.
     NoAlgorithm,
-}
-
-/// Returns the family as keys contain it: of a form that was changed, with its version.
-#[must_use]
-pub const fn stored_family(algorithm: Algorithm) -> &'static str {
-    Family::of(algorithm).stored()
 }
 
 impl Family {
@@ -47,8 +41,7 @@ impl Family {
     ];
 
     /// Returns the family of an algorithm.
-    #[must_use]
-    pub const fn of(algorithm: Algorithm) -> Self {
+    pub(crate) const fn of(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => Self::Gcra,
             Algorithm::FixedWindow => Self::FixedWindow,
@@ -61,8 +54,7 @@ impl Family {
 
     /// Returns its name in keys. A form that changes gets the next version, so that no limiter reads a
     /// state of another form.
-    #[must_use]
-    pub const fn stored(self) -> &'static str {
+    pub(crate) const fn stored(self) -> &'static str {
         match self {
             Self::Gcra => "gcra",
             Self::FixedWindow => "fixed-window.2",
@@ -74,14 +66,12 @@ impl Family {
     }
 
     /// Returns its name without the version, which is [`Algorithm::family`].
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         versioned(self.stored()).0
     }
 
     /// Returns whether the state is a list. All others are strings.
-    #[must_use]
-    pub const fn is_list(self) -> bool {
+    pub(crate) const fn is_list(self) -> bool {
         matches!(self, Self::SubWindows | Self::SlidingLog)
     }
 
@@ -90,7 +80,7 @@ impl Family {
     /// # Errors
     ///
     /// Why this version of the library can't decode it.
-    pub fn parse(stored: &str) -> Result<Self, UnknownFamily> {
+    pub(crate) fn parse(stored: &str) -> Result<Self, UnknownFamily> {
         if stored.contains('+') {
             // Older versions stored all limits of a policy at one key.
             let mut families = stored.split('+');

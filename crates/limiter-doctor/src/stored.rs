@@ -6,14 +6,13 @@
 
 mod family;
 mod log;
+#[cfg(test)]
+mod tests;
 mod window;
 
-pub use family::{Family, UnknownFamily, stored_family};
-pub use log::{Entry, Log, Writer};
-pub use window::Window;
-
-/// What follows a key of GCRA in the key of its leases.
-pub const LEASES: &str = ":leases";
+pub(crate) use family::{Family, UnknownFamily};
+pub(crate) use log::{Log, Writer};
+pub(crate) use window::Window;
 
 /// The longest window.
 const MAX_WINDOW: u64 = 31_622_400_000_000;
@@ -26,7 +25,7 @@ const TIME_DIGITS: usize = 16;
 
 /// A state that is stored as a string. [`Log`] is the one that is stored as a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Of GCRA and its other names.
     Gcra(Gcra),
     /// Of fixed or aligned windows, or of the sliding counter: one to four windows of different lengths, in
@@ -36,22 +35,21 @@ pub enum State {
 
 /// `TAT increment reach`, in ticks: microseconds, or their ten-thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gcra {
+pub(crate) struct Gcra {
     /// When the debt is paid off, in Unix time.
-    pub tat: u128,
+    pub(crate) tat: u128,
     /// The debt that a permit adds.
-    pub increment: u64,
+    pub(crate) increment: u64,
     /// The largest debt that the quota can leave.
-    pub reach: u64,
+    pub(crate) reach: u64,
     /// How many ticks a microsecond has: 1, or 10,000 if the numbers have four decimals.
-    pub scale: u64,
+    pub(crate) scale: u64,
 }
 
 impl State {
     /// Returns the state in the value of a string key. Returns `None` if the value is not a state, or if the
     /// family is stored as a list, which [`Log::parse`] decodes.
-    #[must_use]
-    pub fn parse(family: Family, text: &str) -> Option<Self> {
+    pub(crate) fn parse(family: Family, text: &str) -> Option<Self> {
         match family {
             Family::Gcra => Gcra::parse(text).map(Self::Gcra),
             Family::FixedWindow | Family::AlignedWindow | Family::SlidingCounter => {
@@ -63,8 +61,7 @@ impl State {
 }
 
 /// Returns when the latest lease of a key ends, in Unix time, from the value of its key of leases.
-#[must_use]
-pub fn parse_leases(text: &str) -> Option<u64> {
+pub(crate) fn parse_leases(text: &str) -> Option<u64> {
     time(text)
 }
 
