@@ -45,15 +45,15 @@ struct Exchange {
 impl Captured {
     /// # Errors
     ///
-    /// As [`limiter_redis::Builder::build`].
+    /// As [`limiter_redis::Builder::build_on`].
     pub(crate) fn new(runtime: &Handle, policy: &Policy, prefix: &str) -> Result<Self, Error> {
         let recorder = Recorder { runtime: runtime.clone(), exchange: Arc::default() };
-        let limiter = RedisLimiter::builder(recorder.clone(), policy.clone())
+        let limiter = RedisLimiter::builder(policy.clone())
             .prefix(prefix)
             .deadline(WITHIN)
             // Each decision is computed from its own reply.
             .denial_cache(0)
-            .build()?;
+            .build_on(recorder.clone())?;
         Ok(Self { limiter, recorder })
     }
 

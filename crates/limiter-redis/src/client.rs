@@ -66,7 +66,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
 /// let client = Fake { runtime: Handle::current(), serve };
-/// let limiter = RedisLimiter::builder(client, policy).build()?;
+/// let limiter = RedisLimiter::builder(policy).build_on(client)?;
 /// assert_eq!(limiter.check("alice").await?.remaining(), 9);
 /// # Ok(())
 /// # }

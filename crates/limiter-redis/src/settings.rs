@@ -10,7 +10,7 @@ use limiter_core::{Error, ErrorKind, Policy};
 use serde::Deserialize;
 
 use crate::{
-    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter, ScriptClient,
+    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter,
     client::credentials::{Credentials, Hidden},
     connect_with,
 };
@@ -88,9 +88,9 @@ impl RedisSettings {
     ///
     /// # Errors
     ///
-    /// As [`connect_with`] and [`Builder::build`].
+    /// As [`connect_with`] and [`Builder::build_on`].
     pub async fn connect(&self, policy: Policy) -> Result<RedisLimiter, Error> {
-        self.builder(self.connection().await?, policy)?.build()
+        self.builder(policy)?.build_on(self.connection().await?)
     }
 
     /// Returns a connection, for several limiters.
@@ -152,13 +152,13 @@ impl RedisSettings {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if the secret for keys can't be read.
-    pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Result<Builder<C>, Error> {
+    pub fn builder(&self, policy: Policy) -> Result<Builder, Error> {
         fn set<T>(setting: &mut T, given: Option<T>) {
             if let Some(given) = given {
                 *setting = given;
             }
         }
-        let mut builder = RedisLimiter::builder(client, policy).failure_policy(self.on_failure);
+        let mut builder = RedisLimiter::builder(policy).failure_policy(self.on_failure);
         let settings = &mut builder.settings;
         set(&mut settings.prefix, self.prefix.clone());
         settings.key_secret = self.secret()?.map(Hidden);

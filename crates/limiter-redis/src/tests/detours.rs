@@ -77,8 +77,8 @@ impl Fleet {
 
     fn limiter(&self, policy: &str, lease: bool) -> RedisLimiter<Self> {
         let policy = Policy::parse("test", policy).unwrap();
-        let builder = RedisLimiter::builder(self.clone(), policy).lease(lease);
-        builder.deadline(Duration::from_secs(5)).build().unwrap()
+        let builder = RedisLimiter::builder(policy).lease(lease);
+        builder.deadline(Duration::from_secs(5)).build_on(self.clone()).unwrap()
     }
 
     /// Returns the scripts of the calls since the last time, and how many keys they had.

@@ -57,7 +57,8 @@ impl ScriptClient for Forgetful {
 async fn calls(deadline: Duration, knows: Knows) -> Calls {
     let client = Forgetful { runtime: Handle::current(), calls: Arc::default(), knows };
     let policy = Policy::gcra("test", Quota::per_second(1));
-    let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
+    let limiter =
+        RedisLimiter::builder(policy).deadline(deadline).build_on(client.clone()).unwrap();
     match limiter.peek("key").await {
         Ok(usage) => assert!(knows != Knows::Nothing && usage.remaining() == 1),
         Err(error) => {

@@ -271,8 +271,8 @@ async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
     let server = limiter_rig::server::Server::start_with(&["--cluster-enabled", "yes"]);
     crate::words::serve_all_slots(&server);
     let client = connect_here(&server.url()).await;
-    let limiter = RedisLimiter::builder(client, daily(10)).deadline(Duration::from_secs(5));
-    let limiter = limiter.build().unwrap();
+    let limiter = RedisLimiter::builder(daily(10)).deadline(Duration::from_secs(5));
+    let limiter = limiter.build_on(client).unwrap();
     // Its cluster is not up at once.
     let _ = crate::faults::recover(&limiter).await;
     let before = limiter.counters();
