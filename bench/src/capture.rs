@@ -104,7 +104,7 @@ impl ScriptClient for Recorder {
     async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         self.exchange(|exchange| {
             let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
-            let words = call.words();
+            let words = call.args();
             let [name, source, _, rest @ ..] = words.as_slice() else {
                 return Err(no_script());
             };

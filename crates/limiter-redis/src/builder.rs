@@ -148,7 +148,7 @@ impl Builder {
     }
 
     /// Sets whether checks that are made at the same moment are sent in one call, where the client
-    /// [supports it](ScriptClient::takes_many_keys). On by default.
+    /// [supports it](ScriptClient::supports_batches). On by default.
     pub fn batching(mut self, batching: bool) -> Self {
         self.settings.batching = batching;
         self

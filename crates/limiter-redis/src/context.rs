@@ -76,7 +76,7 @@ impl Context {
         let observer = settings.observer.clone();
         let observer = observer.map(|it| ObserverQueue::new(it.0, runtime.clone()));
         let outage_log = Arc::<OutageLog>::default();
-        let returns_errors = settings.failure_policy == FailurePolicy::Report;
+        let returns_errors = settings.failure_policy == FailurePolicy::ReturnError;
         let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),

@@ -29,7 +29,7 @@ type Call = (&'static str, usize, Vec<String>);
 impl ScriptClient for Fleet {
     async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         let words: Vec<_> =
-            call.words().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            call.args().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let (name, _) = scripts::all()
             .find(|(_, text)| scripts::digest(text) == words[1])
             .expect("one of the scripts");
@@ -53,7 +53,7 @@ impl ScriptClient for Fleet {
         self.runtime.clone()
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         true
     }
 }

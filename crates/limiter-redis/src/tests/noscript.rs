@@ -33,7 +33,7 @@ const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        let words = call.words();
+        let words = call.args();
         let command = [words[0].to_vec(), words[1].to_vec()];
         self.calls.lock().unwrap().push((command, within));
         tokio::time::sleep(TAKES).await;
@@ -43,7 +43,7 @@ impl ScriptClient for Forgetful {
                 Ok(ScriptReply::Array(usage.to_vec()))
             }
             (b"SCRIPT", Knows::EvalAndLoad) => Ok(ScriptReply::Text("a digest".to_owned())),
-            (b"SCRIPT", _) => Err(CallError::of_error_reply("Redis", "NOPERM why")),
+            (b"SCRIPT", _) => Err(CallError::from_error_reply("Redis", "NOPERM why")),
             _ => Err(CallError::new(Fault::NoScript, "NOSCRIPT")),
         }
     }

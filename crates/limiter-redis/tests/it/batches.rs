@@ -97,7 +97,7 @@ async fn a_foreign_value_fails_its_own_check_alone() {
             }
         }
     }
-    assert_eq!(limiter.counters().not_asked, 0);
+    assert_eq!(limiter.counters().short_circuited, 0);
 }
 
 /// Returns what all of the keys are told while the server can't write.

@@ -56,7 +56,7 @@ async fn all_are_admitted_or_refused_alike() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_are_reported_unless_something_else_is_chosen() {
-    let (limiter, _server) = stopped(3, FailurePolicy::Report).await;
+    let (limiter, _server) = stopped(3, FailurePolicy::ReturnError).await;
     let error = limiter.check("key").await.unwrap_err();
     assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
 }
@@ -150,7 +150,7 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     }
     let during = limiter.counters();
     assert_eq!((during.breaker_opened, during.breaker_closed), (1, 0));
-    assert!(during.not_asked > during.undetermined + during.unavailable, "{during:?}");
+    assert!(during.short_circuited > during.undetermined + during.unavailable, "{during:?}");
     let at_once = Instant::now();
     let error = limiter.check("key").await;
     if error.as_ref().is_err_and(|error| error.to_string().contains("is not called")) {

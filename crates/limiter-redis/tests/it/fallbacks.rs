@@ -196,7 +196,7 @@ async fn a_server_that_is_silent_or_gone_is_logged() {
         } else {
             server.pause();
         }
-        while limiter.counters().not_asked < 100 {
+        while limiter.counters().short_circuited < 100 {
             assert_eq!(limiter.check("key").await.unwrap().source(), Source::Failure);
         }
         let lines = fallbacks(&log);

@@ -158,7 +158,7 @@ async fn a_full_server_charges_nothing() {
 /// By a limiter whose checks return errors, and by one whose checks are admitted, on one connection.
 #[tokio::test]
 async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
-    for policy in [FailurePolicy::Report, FailurePolicy::Allow] {
+    for policy in [FailurePolicy::ReturnError, FailurePolicy::Allow] {
         let log = Log::start();
         let mut server = Server::start();
         let url = server.url();
@@ -168,7 +168,7 @@ async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
         assert_eq!(log.lines(), [""; 0]);
 
         server.kill();
-        while limiter.counters().not_asked < 100 {
+        while limiter.counters().short_circuited < 100 {
             assert!(!limiter.check("key").await.is_ok_and(is_by_store));
         }
         let lines = log.lines();

@@ -152,7 +152,7 @@ async fn slow_replies_within_the_deadline_open_no_breaker() {
         assert_eq!(check(&limiter, 1).await.len(), 0);
     }
     let counters = limiter.counters();
-    assert_eq!((counters.breaker_opened, counters.not_asked), (0, 0));
+    assert_eq!((counters.breaker_opened, counters.short_circuited), (0, 0));
 }
 
 /// Once they counted as silence, and after a second the connection was replaced.

@@ -40,7 +40,7 @@ const CROWDED: usize = 4;
 const CROWD: &str = "everyone";
 
 const POLICIES: [(&str, FailurePolicy); 4] = [
-    ("Report", FailurePolicy::Report),
+    ("ReturnError", FailurePolicy::ReturnError),
     ("Allow", FailurePolicy::Allow),
     ("Deny", FailurePolicy::Deny),
     ("Local", FailurePolicy::Local { processes: NonZeroU32::new(2).unwrap() }),
@@ -123,7 +123,7 @@ impl Trial {
             let fallbacks =
                 counters.fallback_allow + counters.fallback_deny + counters.fallback_local;
             let errors = counters.unavailable + counters.undetermined + counters.unexpected;
-            fallbacks + errors + counters.not_asked
+            fallbacks + errors + counters.short_circuited
         };
         let all = || self.limiters.iter().map(|(_, limiter)| errors(limiter)).sum::<u64>();
         let (mut count, mut well_since) = (all(), ended);
@@ -215,7 +215,7 @@ impl Findings<'_> {
             decisions: self.attempts.len(),
             without_store: without_store.clone().count(),
             slowest: self.attempts.iter().map(|attempt| attempt.took).max().unwrap_or_default(),
-            not_asked: counters.not_asked,
+            short_circuited: counters.short_circuited,
             undetermined: counters.undetermined,
             double_charges: self.charges.iter().map(|charge| charge.saturating_sub(1)).sum(),
             recovery: self
@@ -297,7 +297,7 @@ impl Findings<'_> {
             },
             Err(error) => {
                 let is_foreign = error.kind() == ErrorKind::Unexpected;
-                row.policy == "Report" && (!is_foreign || attempt.key.is_none())
+                row.policy == "ReturnError" && (!is_foreign || attempt.key.is_none())
             }
         }
     }

@@ -93,7 +93,7 @@ impl ScriptClient for FredClient {
         self.runtime.clone()
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         true
     }
 
