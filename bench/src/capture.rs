@@ -45,15 +45,15 @@ struct Exchange {
 impl Captured {
     /// # Errors
     ///
-    /// As [`limiter_redis::Builder::build`].
+    /// As [`limiter_redis::Builder::build_on`].
     pub(crate) fn new(runtime: &Handle, policy: &Policy, prefix: &str) -> Result<Self, Error> {
         let recorder = Recorder { runtime: runtime.clone(), exchange: Arc::default() };
-        let limiter = RedisLimiter::builder(recorder.clone(), policy.clone())
+        let limiter = RedisLimiter::builder(policy.clone())
             .prefix(prefix)
             .deadline(WITHIN)
             // Each decision is computed from its own reply.
             .denial_cache(0)
-            .build()?;
+            .build_on(recorder.clone())?;
         Ok(Self { limiter, recorder })
     }
 
@@ -104,7 +104,7 @@ impl ScriptClient for Recorder {
     async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         self.exchange(|exchange| {
             let no_script = || CallError::new(Fault::NoScript, "the recorder has no script");
-            let words = call.words();
+            let words = call.args();
             let [name, source, _, rest @ ..] = words.as_slice() else {
                 return Err(no_script());
             };

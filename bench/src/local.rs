@@ -23,7 +23,7 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
     bench.runtime.block_on(async {
         let connection = limiter_redis::connect(&bench.host.url()).await?;
         let policy = Policy::gcra(NAME, Quota::per_hour(1));
-        let limiter = RedisLimiter::builder(connection, policy).deadline(WITHIN).build()?;
+        let limiter = RedisLimiter::builder(policy).deadline(WITHIN).build_on(connection)?;
         let key = subjects::key(0);
         // The first takes the only permit, and the denial of the second is cached.
         let _ = limiter.check(&key).await?;

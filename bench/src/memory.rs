@@ -126,10 +126,10 @@ fn fill_by_limiter(
     let subject = subjects::key(0);
     bench.runtime.block_on(async {
         let connection = limiter_redis::connect(&bench.host.url()).await?;
-        let limiter = RedisLimiter::builder(connection, policy.clone())
+        let limiter = RedisLimiter::builder(policy.clone())
             .prefix(prefix)
             .deadline(WITHIN)
-            .build()?;
+            .build_on(connection)?;
         let (mut checks, start) = (0, Instant::now());
         while match *fill {
             Checks(number) => checks < number,

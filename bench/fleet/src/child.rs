@@ -170,12 +170,12 @@ async fn contender(job: &Job) -> Result<Contender> {
         return Ok(Contender::Peer { client, checks: AtomicU64::new(0) });
     }
     let policy = Policy::gcra("fleet", Quota::per_second(job.rate));
-    let limiter = RedisLimiter::builder(connect(&job.url).await?, policy);
+    let limiter = RedisLimiter::builder(policy);
     let limiter = limiter.deadline(Duration::from_secs(1));
     let limiter = match job.contender.as_str() {
         "leases" => limiter.lease(true),
         "calls" => limiter,
         other => bail!("unknown contender {other:?}"),
     };
-    Ok(Contender::Limiter(limiter.build().context("a limiter")?))
+    Ok(Contender::Limiter(limiter.connect(&job.url).await.context("a limiter")?))
 }

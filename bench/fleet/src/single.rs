@@ -19,8 +19,8 @@ pub(crate) fn report(server: &Server, rounds: usize) -> Result<String> {
         Quota::new(4_000_000, std::time::Duration::from_secs(1))?.try_with_burst(40_000_000)?;
     let limiter = runtime.block_on(async {
         let client = connect(&server.url()).await?;
-        let builder = RedisLimiter::builder(client, Policy::gcra("single", quota));
-        builder.lease(true).build()
+        let builder = RedisLimiter::builder(Policy::gcra("single", quota));
+        builder.lease(true).build_on(client)
     })?;
     let cases: [(&str, &[&str]); 3] = [
         ("one thread", &["tenant-1"]),

@@ -64,10 +64,10 @@ pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Resu
     let names_of_fred = |number| names(number).into_iter().map(Key::from).collect::<Vec<_>>();
 
     let connection = limiter_redis::connect(url).await?;
-    let limiter = RedisLimiter::builder(connection, first.clone())
+    let limiter = RedisLimiter::builder(first.clone())
         .prefix(&format!("{letter}00"))
         .deadline(WITHIN)
-        .build()?;
+        .build_on(connection)?;
     let limiters = policies.iter().map(|policy| limiter.with_policy(policy));
     let limiter = Contender::Limiter(limiters.collect::<Result<_, _>>()?);
 

@@ -34,7 +34,7 @@ pub(crate) struct Server {
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     url: Option<String>,
     /// The prefix of the limiters' keys
-    #[arg(long, global = true, default_value = Builder::<Connection>::DEFAULT_PREFIX)]
+    #[arg(long, global = true, default_value = Builder::DEFAULT_PREFIX)]
     pub(crate) prefix: String,
     /// A file with the secret that keys the digests of secret subjects [env: LIMITER_KEY_SECRET=]
     #[arg(long, global = true, value_name = "FILE")]
@@ -164,11 +164,11 @@ impl Server {
     ) -> Result<Vec<u8>, Failure> {
         // Any quota will do.
         let policy = Policy::parse(policy, "1/s")?;
-        let builder = RedisLimiter::builder(connection.clone(), policy).prefix(&self.prefix);
-        let limiter = match self.key_secret()? {
-            Some(secret) => builder.key_secret(secret).build()?,
-            None => builder.build()?,
-        };
+        let mut builder = RedisLimiter::builder(policy).prefix(&self.prefix);
+        if let Some(secret) = self.key_secret()? {
+            builder = builder.key_secret(secret);
+        }
+        let limiter = builder.build_on(connection.clone())?;
         let mut key = limiter.stored_keys(subject)?.swap_remove(0);
         key.truncate(key.iter().rposition(|byte| *byte == b':').unwrap_or(0));
         Ok(key)

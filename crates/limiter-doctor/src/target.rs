@@ -148,7 +148,7 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
     let key = [begin, b":-"].concat();
     let mut suffixes = BTreeSet::new();
     let owner = connection.server_of(&key);
-    if owner.is_none() && !connection.takes_many_keys() {
+    if owner.is_none() && !connection.supports_batches() {
         let message = "no known node of the cluster serves the slot of the subject's keys";
         return Err(CallError::new(Fault::NotSent, message).into());
     }

@@ -19,35 +19,34 @@ use crate::{
     scripts::Scripts,
 };
 
-/// Builds a [`RedisLimiter`] with settings other than the defaults.
+/// Builds a [`RedisLimiter`]. Ends with [`Builder::connect`], or with [`Builder::build_on`] for a client that the program
+/// has.
 ///
 /// ```no_run
 /// use std::{num::NonZeroU32, time::Duration};
 /// use limiter_core::{Policy, Quota};
-/// use limiter_redis::{FailurePolicy, RedisLimiter, connect};
+/// use limiter_redis::{FailurePolicy, RedisLimiter};
 ///
 /// # async fn example() -> Result<(), limiter_core::Error> {
-/// let client = connect("redis://127.0.0.1:6379").await?;
-/// let limiter = RedisLimiter::builder(client, Policy::gcra("api", Quota::per_second(100)))
+/// let limiter = RedisLimiter::builder(Policy::gcra("api", Quota::per_second(100)))
 ///     .prefix("shop")
 ///     .deadline(Duration::from_millis(20))
 ///     .failure_policy(FailurePolicy::Local { processes: NonZeroU32::new(4).unwrap() })
 ///     .observer(|event| println!("{}: {}", event.policy(), event.name()))
-///     .build()?;
+///     .connect("redis://127.0.0.1:6379")
+///     .await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a builder does nothing until `build` is called"]
-pub struct Builder<C> {
-    client: C,
+#[must_use = "a builder does nothing until `connect` or `build_on` is called"]
+pub struct Builder {
     policy: Policy,
     pub(crate) settings: Settings,
 }
 
 impl RedisLimiter {
-    /// Returns a limiter of `policy` on the server at `url`, with default settings. Limiters on one
-    /// address share a connection.
+    /// Returns a builder of a limiter of `policy`.
     ///
     /// ```no_run
     /// use limiter_core::{Policy, Quota};
@@ -55,32 +54,19 @@ impl RedisLimiter {
     ///
     /// # async fn example() -> Result<(), limiter_core::Error> {
     /// let policy = Policy::gcra("api", Quota::per_second(100));
-    /// let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
+    /// let limiter = RedisLimiter::builder(policy).connect("redis://127.0.0.1:6379").await?;
     /// if !limiter.check("alice").await?.is_admitted() {
     ///     println!("too many requests");
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`]. An unreachable server is not an error: checks are decided by the failure policy until it
-    /// replies. To insist on a server, use [`RedisLimiter::builder`] with a connection that is
-    /// [required](crate::ConnectOptions::with_required_connection).
-    pub async fn connect(url: &str, policy: Policy) -> Result<Self, Error> {
-        Self::builder(connect(url).await?, policy).build()
+    pub fn builder(policy: Policy) -> Builder {
+        Builder::new(policy)
     }
 }
 
-impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns a builder of a limiter of `policy` on the server of `client`.
-    pub fn builder(client: C, policy: Policy) -> Builder<C> {
-        Builder::new(client, policy)
-    }
-}
-
-impl<C: ScriptClient> Builder<C> {
+impl Builder {
     /// The default deadline.
     pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
 
@@ -89,7 +75,7 @@ impl<C: ScriptClient> Builder<C> {
 
     const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
-    pub(crate) fn new(client: C, policy: Policy) -> Self {
+    fn new(policy: Policy) -> Self {
         let settings = Settings {
             prefix: Self::DEFAULT_PREFIX.to_owned(),
             key_secret: None,
@@ -106,7 +92,7 @@ impl<C: ScriptClient> Builder<C> {
             clock: Hidden(Arc::new(SystemClock::new())),
             seed: RandomState::new().hash_one(()),
         };
-        Self { client, policy, settings }
+        Self { policy, settings }
     }
 
     /// Sets how long an answer may take: from 1 ms to 60 s, 50 ms by default.
@@ -131,7 +117,7 @@ impl<C: ScriptClient> Builder<C> {
     /// [`InvalidSetting`](ErrorKind::InvalidSetting) error, whatever the failure policy is.
     ///
     /// ```no_run
-    /// # async fn example(builder: limiter_redis::Builder<limiter_redis::Connection>)
+    /// # async fn example(builder: limiter_redis::Builder)
     /// # -> Result<(), Box<dyn std::error::Error>> {
     /// use limiter_core::Key;
     ///
@@ -168,7 +154,7 @@ impl<C: ScriptClient> Builder<C> {
     }
 
     /// Sets whether checks that are made at the same moment are sent in one call, where the client
-    /// [supports it](ScriptClient::takes_many_keys). On by default.
+    /// [supports it](ScriptClient::supports_batches). On by default.
     pub fn batching(mut self, batching: bool) -> Self {
         self.settings.batching = batching;
         self
@@ -244,7 +230,20 @@ impl<C: ScriptClient> Builder<C> {
         self
     }
 
-    /// Returns the limiter. Nothing is sent until the first operation.
+    /// Returns the limiter on the server at `url`. Limiters on one address share a connection: see
+    /// [`connect`](crate::connect()).
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](crate::connect()) and [`Builder::build_on`]. An unreachable server is not an error: checks are
+    /// decided by the failure policy until it replies. To insist on a server, use [`Builder::build_on`] with a connection
+    /// that is [required](crate::ConnectOptions::with_required_connection).
+    pub async fn connect(self, url: &str) -> Result<RedisLimiter, Error> {
+        self.build_on(connect(url).await?)
+    }
+
+    /// Returns the limiter on a client: a [`Connection`](crate::Connection) with options, which limiters may share, or
+    /// another [`ScriptClient`]. Nothing is sent until the first operation.
     ///
     /// If another limiter in this process has the same store and prefix, and other quotas for limits of the same names,
     /// both charge the same states. This is logged once, at WARN: give the policies different names, or use
@@ -253,8 +252,8 @@ impl<C: ScriptClient> Builder<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
-    pub fn build(self) -> Result<RedisLimiter<C>, Error> {
-        let Self { client, policy, settings } = self;
+    pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisLimiter<C>, Error> {
+        let Self { policy, settings } = self;
         let Settings { deadline, denials, failures, open, lease_keys, .. } = settings;
         let least = Duration::from_millis(1);
         in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;

@@ -26,7 +26,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// [`Connection`](crate::Connection) implements it over the library `fred`, and
 /// `FredClient`, with the feature `fred-client`, over a client of `fred` that the program has already. To use another
 /// library, implement it for a type whose clones share their connections: send
-/// [`ScriptCall::words`], return the reply, and classify what goes wrong by [`Fault`](crate::Fault).
+/// [`ScriptCall::args`], return the reply, and classify what goes wrong by [`Fault`](crate::Fault).
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,11 +42,11 @@ use crate::{call::faults::CallError, scripts::Script};
 ///
 /// impl ScriptClient for Fake {
 ///     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-///         let words = call.words();
-///         let reply = async { (self.serve)(&words[0]) };
+///         let args = call.args();
+///         let reply = async { (self.serve)(&args[0]) };
 ///         match timeout(within, reply).await {
 ///             Ok(Ok(reply)) => Ok(reply),
-///             Ok(Err(text)) => Err(CallError::of_error_reply("the fake", &text)),
+///             Ok(Err(text)) => Err(CallError::from_error_reply("the fake", &text)),
 ///             Err(_) => Err(CallError::new(Fault::NoReply, "the fake did not reply in time")),
 ///         }
 ///     }
@@ -69,7 +69,7 @@ use crate::{call::faults::CallError, scripts::Script};
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
 /// let client = Fake { serve };
-/// let limiter = RedisLimiter::builder(client, policy).build()?;
+/// let limiter = RedisLimiter::builder(policy).build_on(client)?;
 /// assert_eq!(limiter.check("alice").await?.remaining(), 9);
 /// # Ok(())
 /// # }
@@ -83,7 +83,7 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`CallError`] whose [`Fault`](crate::Fault) says whether the call may have been executed. For a
-    /// server's error reply, [`CallError::of_error_reply`] returns it.
+    /// server's error reply, [`CallError::from_error_reply`] returns it.
     fn run(
         &self,
         call: &ScriptCall,
@@ -94,7 +94,7 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// slots.
     ///
     /// The default is `false`: each check is a call of its own.
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         false
     }
 
@@ -139,7 +139,7 @@ pub struct ScriptCall {
     pub(crate) script: Script,
     pub(crate) form: Form,
     /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
-    /// [takes several](ScriptClient::takes_many_keys). `SCRIPT LOAD` is for the server that has the first one.
+    /// [takes several](ScriptClient::supports_batches). `SCRIPT LOAD` is for the server that has the first one.
     pub keys: Vec<Vec<u8>>,
     /// The first of `ARGV`.
     pub(crate) texts: Arc<[Bytes]>,
@@ -165,7 +165,7 @@ impl ScriptCall {
 
     /// Returns the command: `EVALSHA`, `EVAL` or `SCRIPT LOAD`, and its arguments.
     #[must_use]
-    pub fn words(&self) -> Vec<Cow<'_, [u8]>> {
+    pub fn args(&self) -> Vec<Cow<'_, [u8]>> {
         let (name, script) = self.name();
         let number = |number: String| Cow::Owned(number.into_bytes());
         let mut words = vec![Cow::Borrowed(name.as_bytes())];

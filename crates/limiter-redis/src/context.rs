@@ -87,7 +87,7 @@ impl Context {
             ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
         });
         let outage_log = Arc::new(OutageLog::new(Arc::clone(&settings.clock.0)));
-        let returns_errors = settings.failure_policy == FailurePolicy::Report;
+        let returns_errors = settings.failure_policy == FailurePolicy::ReturnError;
         let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
         Ok(Self {
             id: LIMITERS.fetch_add(1, Relaxed),

@@ -92,7 +92,7 @@ counters! {
     /// Permits that were given back to the store.
     lease_returned,
     /// Operations that were not sent, because the circuit breaker was open.
-    not_asked,
+    short_circuited,
     /// Events that the observer did not receive, because 1,024 waited for it already.
     unobserved,
     /// How many times a circuit breaker opened.

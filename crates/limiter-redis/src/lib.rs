@@ -12,7 +12,7 @@
 //!
 //! # async fn example() -> Result<(), limiter_core::Error> {
 //! let policy = Policy::gcra("api", Quota::per_second(100));
-//! let limiter = RedisLimiter::connect("redis://127.0.0.1:6379", policy).await?;
+//! let limiter = RedisLimiter::builder(policy).connect("redis://127.0.0.1:6379").await?;
 //!
 //! let decision = limiter.check("alice").await?;
 //! println!("{} permits left", decision.remaining());

@@ -60,7 +60,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let spend = |decision, grant: &Arc<Grant>| {
                 Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
             };
-            let leased = match limiter.leased(&key, cost, limiter.sender.context.now(), spend) {
+            let leased = match limiter.spend_lease(&key, cost, limiter.sender.context.now(), spend)
+            {
                 Some(Ok(answered) | Err(Found::Answered(answered))) => Some(Ok(answered)),
                 Some(Err(Found::Awaited { outcome, .. })) => Some(limiter.awaited(outcome).await),
                 None => None,
@@ -167,7 +168,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     fn check_stored(&self, key: &[u8], cost: Cost) -> LimiterFuture<Decision> {
         let context = &self.sender.context;
         let now = context.now();
-        let awaited = match self.leased(key, cost, now, |decision, _| decision) {
+        let awaited = match self.spend_lease(key, cost, now, |decision, _| decision) {
             Some(Ok(decision)) => return LimiterFuture::ready(Ok(decision)),
             Some(Err(Found::Answered(answered))) => {
                 return LimiterFuture::ready(Ok(self.decided(&answered)));
@@ -198,7 +199,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Spends permits of a lease, `None` if the store has to decide.
-    fn leased<T>(
+    fn spend_lease<T>(
         &self,
         key: &[u8],
         cost: Cost,

@@ -10,7 +10,7 @@ use limiter_core::{Error, ErrorKind, Policy};
 use serde::Deserialize;
 
 use crate::{
-    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter, ScriptClient,
+    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter,
     client::credentials::{Credentials, Hidden},
     connect_with,
 };
@@ -24,13 +24,13 @@ use crate::{
 ///     url = "rediss://10.0.0.1:6379"
 ///     username = "limiter"          # "default" if there is only a password
 ///     password = "secret"           # none
-///     client_name = "limiter"
+///     name = "limiter"
 ///     required_connection_ms = 5_000                # none
 ///     root_certificates = "/etc/redis/ca.pem"      # those of the system
 ///     prefix = "limiter"
 ///     key_secret_file = "/run/secrets/limiter"      # none
 ///     deadline_ms = 50
-///     on_failure = "report"         # or "allow", "deny", { local = { processes = 4 } }
+///     failure_policy = "return_error"               # or "allow", "deny", { local = { processes = 4 } }
 ///     breaker = { failures = 5, open_ms = 100 }
 ///     batching = true
 ///     denial_cache = 10_000
@@ -40,9 +40,8 @@ use crate::{
 /// ```
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
-/// range. `on_failure` is [`Builder::failure_policy`]. With `redis-sentinel://`, `sentinel_username` and
-/// `sentinel_password` are for the sentinels. `client_name` is [`ConnectOptions::with_name`], and `required_connection_ms` is
-/// [`ConnectOptions::with_required_connection`]. `root_certificates` is a PEM file, for the feature `tls`.
+/// range. With `redis-sentinel://`, `sentinel_username` and `sentinel_password` are for the sentinels.
+/// `root_certificates` is a PEM file, for the feature `tls`.
 /// [`Builder::key_secret`] is `key_secret`, the text of the file `key_secret_file` without a line break at
 /// its end, or the value of the environment variable `key_secret_variable`.
 ///
@@ -59,7 +58,7 @@ pub struct RedisSettings {
     password: Option<Hidden<String>>,
     sentinel_username: Option<String>,
     sentinel_password: Option<Hidden<String>>,
-    client_name: Option<String>,
+    name: Option<String>,
     required_connection_ms: Option<u64>,
     root_certificates: Option<PathBuf>,
     prefix: Option<String>,
@@ -68,7 +67,7 @@ pub struct RedisSettings {
     key_secret_variable: Option<String>,
     deadline_ms: Option<u64>,
     #[serde(default)]
-    on_failure: FailurePolicy,
+    failure_policy: FailurePolicy,
     #[serde(default)]
     breaker: Breaker,
     batching: Option<bool>,
@@ -88,9 +87,9 @@ impl RedisSettings {
     ///
     /// # Errors
     ///
-    /// As [`connect_with`] and [`Builder::build`].
+    /// As [`connect_with`] and [`Builder::build_on`].
     pub async fn connect(&self, policy: Policy) -> Result<RedisLimiter, Error> {
-        self.builder(self.connection().await?, policy)?.build()
+        self.builder(policy)?.build_on(self.connection().await?)
     }
 
     /// Returns a connection, for several limiters.
@@ -100,7 +99,7 @@ impl RedisSettings {
     /// As [`connect_with`].
     pub async fn connection(&self) -> Result<Connection, Error> {
         let options = ConnectOptions {
-            name: self.client_name.clone(),
+            name: self.name.clone(),
             required_within: self.required_connection_ms.map(Duration::from_millis),
             server: credentials(&self.username, &self.password),
             sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
@@ -152,13 +151,13 @@ impl RedisSettings {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if the secret for keys can't be read.
-    pub fn builder<C: ScriptClient>(&self, client: C, policy: Policy) -> Result<Builder<C>, Error> {
+    pub fn builder(&self, policy: Policy) -> Result<Builder, Error> {
         fn set<T>(setting: &mut T, given: Option<T>) {
             if let Some(given) = given {
                 *setting = given;
             }
         }
-        let mut builder = RedisLimiter::builder(client, policy).failure_policy(self.on_failure);
+        let mut builder = RedisLimiter::builder(policy).failure_policy(self.failure_policy);
         let settings = &mut builder.settings;
         set(&mut settings.prefix, self.prefix.clone());
         settings.key_secret = self.secret()?.map(Hidden);

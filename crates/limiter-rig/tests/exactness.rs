@@ -157,9 +157,9 @@ impl Case {
             _ => Policy::fixed_window(&name, quota),
         };
         let client = connect(&self.url).await.unwrap();
-        let limiter = RedisLimiter::builder(client, policy).denial_cache(self.denials);
+        let limiter = RedisLimiter::builder(policy).denial_cache(self.denials);
         // The machine is busy, and the deadline is not what is tested.
-        limiter.deadline(Duration::from_secs(10)).build().unwrap()
+        limiter.deadline(Duration::from_secs(10)).build_on(client).unwrap()
     }
 
     fn write(&self) -> String {

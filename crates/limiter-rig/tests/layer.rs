@@ -22,13 +22,12 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 type Limiter = RedisLimiter<Connection>;
 
 /// Returns a builder of a limiter that waits for replies as long as a busy machine needs.
-async fn builder(server: &Server, policy: Policy) -> Builder<Connection> {
-    let client = limiter_redis::connect(&server.url()).await.unwrap();
-    RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10))
+fn builder(policy: Policy) -> Builder {
+    RedisLimiter::builder(policy).deadline(Duration::from_secs(10))
 }
 
 async fn limiter(server: &Server, policy: Policy) -> Limiter {
-    builder(server, policy).await.build().unwrap()
+    builder(policy).connect(&server.url()).await.unwrap()
 }
 
 fn everyone() -> FixedKey {
@@ -127,7 +126,7 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
     const REFUSED: u64 = 2_000;
     let narrow = Policy::gcra("narrow", Quota::per_day(ADMITTED));
     let other = Server::start();
-    let by_redis = builder(&other, narrow.clone()).await.denial_cache(0).build().unwrap();
+    let by_redis = builder(narrow.clone()).denial_cache(0).connect(&other.url()).await.unwrap();
     // In memory, a permit is held for microseconds; through Redis, for a round trip.
     let narrows: [Arc<dyn limiter_core::Limiter>; 2] =
         [Arc::new(MemoryLimiter::new(narrow)), Arc::new(by_redis)];
@@ -135,8 +134,8 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         let (server, store) = (Server::start(), narrow.store());
         // No permit recovers during the test.
         let wide = Quota::new(300_000, Duration::from_secs(18_000)).unwrap();
-        let wide = builder(&server, Policy::fixed_window("wide", wide)).await;
-        let wide = wide.lease(true).build().unwrap();
+        let wide = builder(Policy::fixed_window("wide", wide));
+        let wide = wide.lease(true).connect(&server.url()).await.unwrap();
         let (layer, handle) = RateLimitLayer::new(wide.clone(), everyone(), OnMissing::Reject)
             .and(narrow, everyone(), OnMissing::Reject)
             .headers(Headers::RateLimit)

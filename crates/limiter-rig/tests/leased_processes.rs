@@ -17,7 +17,7 @@ use std::{
 };
 
 use limiter_core::{Policy, Quota};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::RedisLimiter;
 use limiter_rig::{
     audit::{Admission, Audit, unix_micros},
     server::Server,
@@ -96,11 +96,11 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
 
 /// Checks as fast as it goes, and writes when each admission began and ended. Each fourth process has no leases.
 async fn check(redis: &str, log: &Path) {
-    let builder = RedisLimiter::builder(connect(redis).await.unwrap(), policy());
+    let builder = RedisLimiter::builder(policy());
     let builder = builder.deadline(Duration::from_secs(1));
     let number: usize = log.file_name().unwrap().to_str().unwrap().parse().unwrap();
     let has_leases = !number.is_multiple_of(PROCESSES);
-    let limiter = builder.lease(has_leases).build().unwrap();
+    let limiter = builder.lease(has_leases).connect(redis).await.unwrap();
     let (mut log, end) = (File::create(log).unwrap(), Instant::now() + TEST * 2);
     while Instant::now() < end {
         let begun = unix_micros();

@@ -40,8 +40,8 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         let policy = Policy::gcra("test", Quota::per_day(LIMIT));
         let client = limiter_redis::connect(&redis.url()).await.unwrap();
         // A cached denial would be refused without the server.
-        let limiter = RedisLimiter::builder(client, policy).deadline(DEADLINE).denial_cache(0);
-        let limiter = limiter.build().unwrap();
+        let limiter = RedisLimiter::builder(policy).deadline(DEADLINE).denial_cache(0);
+        let limiter = limiter.build_on(client).unwrap();
         let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
             .on_store_failure(choice)
             .mode(mode);

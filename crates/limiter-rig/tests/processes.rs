@@ -49,8 +49,8 @@ async fn serve(redis: &str) {
     let policy = Policy::gcra("shared", Quota::per_day(LIMIT as u64));
     let client = limiter_redis::connect(redis).await.unwrap();
     // The machine is busy, and the deadline is not what is tested.
-    let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(10));
-    let limiter = limiter.build().unwrap();
+    let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(10));
+    let limiter = limiter.build_on(client).unwrap();
     let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
         .on_store_failure(OnStoreFailure::Deny);
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);

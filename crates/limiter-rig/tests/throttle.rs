@@ -142,8 +142,8 @@ async fn send_for_ever(redis: &str, url: &str) {
     let ceiling = Policy::gcra("outgoing", Quota::per_second(10_000).with_burst(100));
     let connection = limiter_redis::connect(redis).await.unwrap();
     // The machine is busy, and the deadline is not what is tested.
-    let limiter = RedisLimiter::builder(connection, ceiling).deadline(Duration::from_secs(10));
-    let throttle = ThrottleLayer::with_limiter(limiter.build().unwrap()).unwrap();
+    let limiter = RedisLimiter::builder(ceiling).deadline(Duration::from_secs(10));
+    let throttle = ThrottleLayer::with_limiter(limiter.build_on(connection).unwrap()).unwrap();
     let pauses = Arc::new(Pauses::new());
     let sent = Arc::clone(&pauses);
     let client = ServiceBuilder::new().layer(throttle).service(service_fn(move |request| {

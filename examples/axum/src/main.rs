@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
 /// Returns the limiter: in memory, or through Redis if `REDIS_URL` is set.
 async fn limiter(policy: Policy) -> Result<Arc<dyn Limiter>> {
     Ok(match env::var("REDIS_URL") {
-        Ok(url) => Arc::new(RedisLimiter::connect(&url, policy).await?),
+        Ok(url) => Arc::new(RedisLimiter::builder(policy).connect(&url).await?),
         Err(_) => Arc::new(MemoryLimiter::new(policy)),
     })
 }

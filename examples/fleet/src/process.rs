@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use limiter_core::{Decision, Error, Policy, Quota, Source};
-use limiter_redis::{Counters, RedisLimiter, connect};
+use limiter_redis::{Counters, RedisLimiter};
 use tokio::{
     task::{JoinSet, spawn_blocking},
     time::{MissedTickBehavior, interval, sleep},
@@ -67,8 +67,8 @@ async fn limiter(options: &Options) -> Result<RedisLimiter> {
     let url = env::var("REDIS_URL").context("REDIS_URL is not set")?;
     let policy = Policy::gcra("fleet", Quota::new(options.rate, Duration::from_secs(1))?);
     // A busy machine is not an outage.
-    let builder = RedisLimiter::builder(connect(&url).await?, policy);
-    Ok(builder.deadline(Duration::from_secs(1)).lease(options.leases).build()?)
+    let builder = RedisLimiter::builder(policy);
+    Ok(builder.deadline(Duration::from_secs(1)).lease(options.leases).connect(&url).await?)
 }
 
 /// Returns the time from one check of a task to the next.

@@ -3,7 +3,7 @@
 use std::{env, time::Duration};
 
 use anyhow::{Context, Result};
-use limiter_redis::{Counters, RedisLimiter, connect};
+use limiter_redis::{Counters, RedisLimiter};
 use limiter_tower::Policy;
 use metrics::counter;
 use tokio::time::interval;
@@ -13,10 +13,8 @@ const FOLLOWS_EVERY: Duration = Duration::from_secs(1);
 
 /// Returns a limiter on the server at `url`. Its leases are counted until the program ends.
 pub(crate) async fn limiter(url: &str, policy: Policy) -> Result<RedisLimiter> {
-    let limiter = RedisLimiter::builder(connect(url).await?, policy)
-        .lease(true)
-        .deadline(deadline()?)
-        .build()?;
+    let limiter =
+        RedisLimiter::builder(policy).lease(true).deadline(deadline()?).connect(url).await?;
     tokio::spawn(count(limiter.clone()));
     Ok(limiter)
 }

@@ -41,7 +41,7 @@ impl<C> RedisClient<C> {
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ScriptClient for RedisClient<C> {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
         let mut command = Cmd::new();
-        for word in call.words() {
+        for word in call.args() {
             command.arg(&*word);
         }
         let mut connection = self.connection.clone();
@@ -63,7 +63,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ScriptClient for RedisCl
         sleep(time)
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         true
     }
 }
@@ -74,7 +74,7 @@ fn classify(error: RedisError) -> CallError {
         // Not as the source, because an error reply may quote the arguments of `AUTH`.
         Some(code) => {
             let reply = format!("{code} {}", error.detail().unwrap_or_default());
-            CallError::of_error_reply("Redis", &reply)
+            CallError::from_error_reply("Redis", &reply)
         }
         None => CallError::new(fault_of(&error), format!("Redis: {error}")).with_source(error),
     }

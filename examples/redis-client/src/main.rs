@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<()> {
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
     let manager = redis::Client::open(url)?.get_connection_manager().await?;
     let policy = Policy::gcra("example", Quota::per_minute(3));
-    let limiter = RedisLimiter::builder(RedisClient::of(manager)?, policy).build()?;
+    let limiter = RedisLimiter::builder(policy).build_on(RedisClient::of(manager)?)?;
     for _ in 0..4 {
         let decision = limiter.check("alice").await?;
         if decision.is_admitted() {

@@ -34,7 +34,7 @@ async fn faults_mean_the_same() {
     let manager = redis::Client::open(server.url()).unwrap().get_connection_manager().await;
     let client = RedisClient::of(manager.unwrap()).unwrap();
     let policy = Policy::parse("test", "1000/d").unwrap();
-    let limiter = RedisLimiter::builder(client, policy).denial_cache(0).build().unwrap();
+    let limiter = RedisLimiter::builder(policy).denial_cache(0).build_on(client).unwrap();
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
 
     server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();

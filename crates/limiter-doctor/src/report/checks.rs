@@ -42,8 +42,9 @@ async fn decide(
     quota: &str,
 ) -> Result<Vec<Duration>, Error> {
     let policy = Policy::parse(policy, quota)?;
-    let builder = RedisLimiter::builder(connection.clone(), policy);
-    let limiter = builder.prefix(prefix).deadline(WITHIN).denial_cache(0).build()?;
+    let builder = RedisLimiter::builder(policy);
+    let limiter =
+        builder.prefix(prefix).deadline(WITHIN).denial_cache(0).build_on(connection.clone())?;
     let subject = |number| format!("{}-{number}", process::id());
     let mut times = Vec::new();
     for number in 0..CHECKS {
@@ -61,7 +62,7 @@ async fn decide(
 fn latency(name: &str, times: Vec<Duration>, findings: &mut Findings) {
     let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
     let (median, p99) = (at(50), at(99));
-    let deadline = Builder::<Connection>::DEFAULT_DEADLINE;
+    let deadline = Builder::DEFAULT_DEADLINE;
     let text = format!("a check takes {median:.1?}; 1 % take {p99:.1?} or longer");
     if median > deadline / 2 {
         let advice = "the circuit breaker opens, because most replies take half of the default deadline \

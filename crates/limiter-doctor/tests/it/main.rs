@@ -79,9 +79,9 @@ async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
         }
     };
     let connection = connect(&server.url()).await.unwrap();
-    let builder = RedisLimiter::builder(connection, policy.unwrap());
+    let builder = RedisLimiter::builder(policy.unwrap());
     let builder = builder.deadline(Duration::from_secs(5)).key_secret(SECRET);
-    builder.build().unwrap()
+    builder.build_on(connection).unwrap()
 }
 
 const SECRET: &str = "a secret that all processes share";

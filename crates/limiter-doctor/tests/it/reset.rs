@@ -117,8 +117,8 @@ async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
     let url = cluster.url();
     let connection = limiter_redis::connect(&url).await.unwrap();
     let policy = limiter_core::Policy::parse("login", "3/d by sliding-counter").unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
-    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build_on(connection).unwrap();
     for number in 0..9 {
         take(&limiter, number, 3).await;
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use limiter_core::{Key, Policy};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::RedisLimiter;
 use limiter_rig::server::{Cluster, Server};
 
 use crate::{doctor, limiter, run, take};
@@ -82,8 +82,8 @@ async fn a_key_whose_bytes_were_replaced_where_it_was_shown_is_a_problem() {
 /// Returns a limiter on a cluster.
 async fn clustered(cluster: &Cluster, limit: &str) -> RedisLimiter {
     let policy = Policy::parse("login", limit).unwrap();
-    let builder = RedisLimiter::builder(connect(&cluster.url()).await.unwrap(), policy);
-    builder.deadline(Duration::from_secs(5)).build().unwrap()
+    let builder = RedisLimiter::builder(policy);
+    builder.deadline(Duration::from_secs(5)).connect(&cluster.url()).await.unwrap()
 }
 
 #[tokio::test]

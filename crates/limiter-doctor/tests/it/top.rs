@@ -101,8 +101,8 @@ async fn all_nodes_of_a_cluster_are_read() {
     let url = cluster.url();
     let connection = limiter_redis::connect(&url).await.unwrap();
     let policy = limiter_core::Policy::parse("api", "10/d by fixed-window").unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
-    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build_on(connection).unwrap();
     for number in 1..=9 {
         take(&limiter, number, u32::from(number == 5) + 1).await;
     }
@@ -124,8 +124,8 @@ async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
     let mut cluster = Cluster::start();
     let policy = limiter_core::Policy::parse("api", "10/d").unwrap();
     let connection = limiter_redis::connect(&cluster.url()).await.unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(connection, policy);
-    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build().unwrap();
+    let limiter = limiter_redis::RedisLimiter::builder(policy);
+    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build_on(connection).unwrap();
     let key = |number: &i32| format!("limiter:{{i{number}}}:api:gcra");
     let mut read = Vec::new();
     for number in 0..9 {

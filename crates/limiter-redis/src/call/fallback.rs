@@ -23,12 +23,12 @@ use super::share::share;
 /// [`FailurePolicy::Local`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 #[non_exhaustive]
 pub enum FailurePolicy {
     /// Returns the error, so that the caller decides. `limiter-tower` has a setting for it.
     #[default]
-    Report,
+    ReturnError,
     /// Admits all requests without counting them, so that an outage of the store is not an outage of
     /// the service.
     Allow,
@@ -62,7 +62,7 @@ impl FailurePolicy {
         let decision = match self {
             Self::Allow => Decision::admitted(Usage::new(limit, limit, Duration::ZERO)),
             Self::Deny => Decision::refused(Usage::new(limit, 0, RETRY_AFTER), Some(RETRY_AFTER)),
-            Self::Report | Self::Local { .. } => return None,
+            Self::ReturnError | Self::Local { .. } => return None,
         };
         Some(decision.with_source(Source::Failure))
     }

@@ -59,11 +59,11 @@ impl Fault {
     /// ```
     /// use limiter_redis::Fault;
     ///
-    /// assert_eq!(Fault::of_error_reply("LOADING Redis is loading"), Fault::NotExecuted);
-    /// assert_eq!(Fault::of_error_reply("WRONGTYPE Operation against"), Fault::ErrorReply);
+    /// assert_eq!(Fault::from_error_reply("LOADING Redis is loading"), Fault::NotExecuted);
+    /// assert_eq!(Fault::from_error_reply("WRONGTYPE Operation against"), Fault::ErrorReply);
     /// ```
     #[must_use]
-    pub fn of_error_reply(reply: &str) -> Self {
+    pub fn from_error_reply(reply: &str) -> Self {
         // Redis 6.2 wraps the error of a command in a script: `ERR Error running script (call to
         // f_...): @user_script:40: -OOM command not allowed ...`.
         let inner = reply
@@ -121,7 +121,7 @@ impl Fault {
 /// ```
 /// use limiter_redis::{CallError, Fault};
 ///
-/// let error = CallError::of_error_reply("Redis", "OOM command not allowed");
+/// let error = CallError::from_error_reply("Redis", "OOM command not allowed");
 /// assert_eq!(error.fault(), Fault::NotExecuted);
 /// assert_eq!(error.to_string(), "Redis: OOM command not allowed");
 /// ```
@@ -151,9 +151,9 @@ impl CallError {
         Self { fault, message: message.into(), source: None, word: "".into(), redirect: None }
     }
 
-    /// Returns the error for a server's error reply, classified by [`Fault::of_error_reply`].
+    /// Returns the error for a server's error reply, classified by [`Fault::from_error_reply`].
     #[must_use]
-    pub fn of_error_reply(server: &str, reply: &str) -> Self {
+    pub fn from_error_reply(server: &str, reply: &str) -> Self {
         let reply = without_arguments(reply.trim_end());
         let words: Vec<&str> = reply.split_whitespace().take(3).collect();
         // `MOVED 3999 127.0.0.1:6381`.
@@ -163,7 +163,7 @@ impl CallError {
             }
             _ => None,
         };
-        let fault = Fault::of_error_reply(reply);
+        let fault = Fault::from_error_reply(reply);
         let word = first_word(reply).into();
         Self { redirect, word, ..Self::new(fault, format!("{server}: {reply}")) }
     }
@@ -171,7 +171,7 @@ impl CallError {
     /// Returns the error that a script replies for a key: a command, and what it replied.
     pub(crate) fn of_command(server: &str, words: &str, key: &[u8]) -> Self {
         let (command, reply) = words.split_once(": ").unwrap_or(("a command", words));
-        let fault = match Fault::of_error_reply(reply) {
+        let fault = match Fault::from_error_reply(reply) {
             fault @ (Fault::NotExecuted | Fault::NotPrimary) => fault,
             _ => Fault::ErrorReply,
         };
@@ -338,15 +338,15 @@ mod tests {
             ("EXOTIC words", Fault::ErrorReply),
             ("", Fault::ErrorReply),
         ] {
-            assert_eq!(Fault::of_error_reply(reply), fault, "{reply}");
-            let error = CallError::of_error_reply("Redis", reply);
+            assert_eq!(Fault::from_error_reply(reply), fault, "{reply}");
+            let error = CallError::from_error_reply("Redis", reply);
             assert_eq!(error.to_string(), format!("Redis: {}", reply.trim_end()));
         }
         for (inner, fault) in [
             ("-OOM command not allowed", Fault::NotExecuted),
             ("-READONLY You can't", Fault::NotPrimary),
         ] {
-            assert_eq!(Fault::of_error_reply(&format!("{wrapped}{inner}")), fault, "{inner}");
+            assert_eq!(Fault::from_error_reply(&format!("{wrapped}{inner}")), fault, "{inner}");
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
             ("MOVED 3999 127.0.0.1:6381", "127.0.0.1:6381", false),
             ("ASK 3999 ::1:6381", "::1:6381", true),
         ] {
-            let redirect = CallError::of_error_reply("Redis", reply).redirect;
+            let redirect = CallError::from_error_reply("Redis", reply).redirect;
             assert_eq!(redirect, Some(Redirect { to: to.to_owned(), is_asking }));
         }
     }

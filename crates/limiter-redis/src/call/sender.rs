@@ -61,7 +61,7 @@ impl<C: ScriptClient> Sender<C> {
             breakers: std::array::from_fn(|_| Breaker::new(settings)),
             under_way: Arc::default(),
             queue: Arc::default(),
-            batches: AtomicBool::new(batching && client.takes_many_keys()),
+            batches: AtomicBool::new(batching && client.supports_batches()),
             loading: Loading::default(),
             context: Arc::new(context),
             client,
@@ -364,7 +364,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Counts an operation that the circuit breaker refused, and returns its error.
     fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
-        self.context.events.tally.not_asked.add();
+        self.context.events.tally.short_circuited.add();
         let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
         let message = format!("Redis{node} failed recently and is not called");
         Arc::new(CallError::new(Fault::NotSent, message))

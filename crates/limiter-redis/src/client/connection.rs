@@ -305,7 +305,7 @@ impl ScriptClient for Connection {
         })
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         !matches!(self.link().topology, Topology::Cluster(_))
     }
 

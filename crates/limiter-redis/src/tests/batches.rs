@@ -58,8 +58,8 @@ fn has_log(policy: &Policy) -> bool {
 fn limiter_on(runtime: &Runtime) -> RedisLimiter {
     let (url, options) = (server::shared_url(), on(runtime));
     let connection = runtime.block_on(connect_with(&url, &options)).unwrap();
-    let limiter = RedisLimiter::builder(connection, Policy::parse("test", "3/day").unwrap());
-    limiter.prefix(&unique()).deadline(Duration::from_secs(10)).build().unwrap()
+    let limiter = RedisLimiter::builder(Policy::parse("test", "3/day").unwrap());
+    limiter.prefix(&unique()).deadline(Duration::from_secs(10)).build_on(connection).unwrap()
 }
 
 fn one_thread() -> Runtime {

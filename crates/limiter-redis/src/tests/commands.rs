@@ -53,12 +53,12 @@ fn the_list_has_the_commands_that_scripts_call() {
 #[test]
 fn the_list_has_the_commands_that_send_scripts() {
     let mut call = ScriptCall::new("return 1", Vec::new());
-    let name = |call: &ScriptCall| String::from_utf8(call.words()[0].to_vec()).unwrap();
+    let name = |call: &ScriptCall| String::from_utf8(call.args()[0].to_vec()).unwrap();
     let by_source = name(&call);
     call.form = Form::Evalsha;
     assert_eq!([name(&call), by_source], scripts::CALL_COMMANDS);
     call.form = Form::ScriptLoad;
-    assert_eq!(call.words(), [&b"SCRIPT"[..], b"LOAD", b"return 1"]);
+    assert_eq!(call.args(), [&b"SCRIPT"[..], b"LOAD", b"return 1"]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn the_list_has_the_scripts_of_all_policies() {
             plan.demand([plan.peek()].into_iter()),
             plan.reset(),
         ] {
-            let digest = String::from_utf8(call.words()[1].to_vec()).unwrap();
+            let digest = String::from_utf8(call.args()[1].to_vec()).unwrap();
             assert!(listed.contains(&digest), "{policy:?}: {call:?}");
         }
     }

@@ -27,7 +27,7 @@ type Call = (&'static str, usize, Vec<String>);
 impl ScriptClient for Fleet {
     async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
         let words: Vec<_> =
-            call.words().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            call.args().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let (name, _) = scripts::all()
             .find(|(_, text)| scripts::digest(text) == words[1])
             .expect("one of the scripts");
@@ -55,7 +55,7 @@ impl ScriptClient for Fleet {
         tokio::time::sleep(time)
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         true
     }
 }
@@ -79,8 +79,8 @@ impl Fleet {
 
     fn limiter(&self, policy: &str, lease: bool) -> RedisLimiter<Self> {
         let policy = Policy::parse("test", policy).unwrap();
-        let builder = RedisLimiter::builder(self.clone(), policy).lease(lease);
-        builder.deadline(Duration::from_secs(5)).build().unwrap()
+        let builder = RedisLimiter::builder(policy).lease(lease);
+        builder.deadline(Duration::from_secs(5)).build_on(self.clone()).unwrap()
     }
 
     /// Returns the scripts of the calls since the last time, and how many keys they had.

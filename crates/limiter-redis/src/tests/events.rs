@@ -94,9 +94,9 @@ fn decisions_are_counted_by_their_source() {
     (0..3).for_each(|_| events.tally.decided(&Decision::admitted(usage)));
     (0..2).for_each(|_| events.tally.decided(&refusal));
     events.tally.cached.add();
-    events.tally.not_asked.add();
+    events.tally.short_circuited.add();
     let expected =
-        Counters { admitted: 3, refused: 2, cached: 1, not_asked: 1, ..Counters::default() };
+        Counters { admitted: 3, refused: 2, cached: 1, short_circuited: 1, ..Counters::default() };
     assert_eq!(events.tally.read(), expected);
 }
 
@@ -204,7 +204,7 @@ fn each_cause_of_a_fallback_is_logged_once() {
     let log = Log::start();
     let fallbacks = OutageLog::new(Arc::new(SystemClock::new()));
     let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
-    let replied = |reply| reported(&Arc::new(CallError::of_error_reply("Redis", reply)));
+    let replied = |reply| reported(&Arc::new(CallError::from_error_reply("Redis", reply)));
     let causes = || {
         let faults = [Fault::NotSent, Fault::NoTime, Fault::NoReply, Fault::InvalidReply];
         let replies =
@@ -238,7 +238,7 @@ fn each_cause_of_a_fallback_is_logged_once() {
     // No number of error replies fills the memory or the log.
     for number in 0..1_000 {
         let reply = format!("ERR{number} why");
-        let error = reported(&Arc::new(CallError::of_error_reply("Redis", &reply)));
+        let error = reported(&Arc::new(CallError::from_error_reply("Redis", &reply)));
         fallbacks.begins(FallbackKind::Allow.follows(), "api", None, &error);
     }
     assert!(log.lines().len() < 300, "{}", log.lines().len());

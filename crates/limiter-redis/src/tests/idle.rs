@@ -23,8 +23,8 @@ fn an_idle_limiter_allocates_less_than_64_kib() {
     });
     let of_limiter = measure(|| {
         let policy = Policy::gcra("test", Quota::per_second(1));
-        let builder = RedisLimiter::builder(connection.take().unwrap(), policy);
-        limiter = Some(builder.build().unwrap());
+        let builder = RedisLimiter::builder(policy);
+        limiter = Some(builder.build_on(connection.take().unwrap()).unwrap());
     });
     let kib = |allocated: AllocationInfo| allocated.bytes_current / 1024;
     let (runtime, connection, limiter) = (kib(of_runtime), kib(of_connection), kib(of_limiter));

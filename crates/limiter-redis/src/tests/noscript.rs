@@ -31,7 +31,7 @@ const TAKES: Duration = Duration::from_millis(30);
 
 impl ScriptClient for Forgetful {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        let words = call.words();
+        let words = call.args();
         let command = [words[0].to_vec(), words[1].to_vec()];
         self.calls.lock().unwrap().push((command, within));
         tokio::time::sleep(TAKES).await;
@@ -41,7 +41,7 @@ impl ScriptClient for Forgetful {
                 Ok(ScriptReply::Array(usage.to_vec()))
             }
             (b"SCRIPT", Knows::EvalAndLoad) => Ok(ScriptReply::Text("a digest".to_owned())),
-            (b"SCRIPT", _) => Err(CallError::of_error_reply("Redis", "NOPERM why")),
+            (b"SCRIPT", _) => Err(CallError::from_error_reply("Redis", "NOPERM why")),
             _ => Err(CallError::new(Fault::NoScript, "NOSCRIPT")),
         }
     }
@@ -59,7 +59,8 @@ impl ScriptClient for Forgetful {
 async fn calls(deadline: Duration, knows: Knows) -> Calls {
     let client = Forgetful { calls: Arc::default(), knows };
     let policy = Policy::gcra("test", Quota::per_second(1));
-    let limiter = RedisLimiter::builder(client.clone(), policy).deadline(deadline).build().unwrap();
+    let limiter =
+        RedisLimiter::builder(policy).deadline(deadline).build_on(client.clone()).unwrap();
     match limiter.peek("key").await {
         Ok(usage) => assert!(knows != Knows::Nothing && usage.remaining() == 1),
         Err(error) => {

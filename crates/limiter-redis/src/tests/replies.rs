@@ -88,8 +88,9 @@ async fn a_reply_that_contradicts_itself_is_unexpected() {
             *reply.lock().unwrap() = ScriptReply::Array(integers);
             let what = format!("{}: {planted:?}", policy.families());
             // One for each reply, because replies that can't be read open its circuit breaker.
-            let builder = RedisLimiter::builder(client.clone(), policy.clone()).denial_cache(0);
-            let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
+            let builder = RedisLimiter::builder(policy.clone()).denial_cache(0);
+            let limiter =
+                builder.deadline(Duration::from_secs(5)).build_on(client.clone()).unwrap();
             match limiter.reserve(&key, Cost::ONE, Duration::ZERO).await {
                 Ok(reserved) => {
                     let decision = reserved.decision();

@@ -74,10 +74,10 @@ async fn make(connection: &Connection, traffic: &str) {
         let (what, seconds) = checks.split_once(" at ").unwrap();
         let (number, by) = what.split_once(' ').unwrap();
         let by = by.trim_start_matches("checks").trim_start_matches("check");
-        let limiter = RedisLimiter::builder(connection.clone(), policy.clone())
+        let limiter = RedisLimiter::builder(policy.clone())
             .server_clock(&(CLOCK.replace("SECONDS", seconds) + scripts::CLOCK))
             .deadline(Duration::from_secs(10))
-            .build()
+            .build_on(connection.clone())
             .unwrap();
         let limiter = match by.strip_prefix(" by ") {
             Some(quota) => {

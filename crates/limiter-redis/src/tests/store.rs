@@ -158,7 +158,7 @@ impl<C: ScriptClient> Store<C> {
         let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
         let clock = CLOCK.replace("CLOCKS", &clocks) + scripts::CLOCK;
         let epoch = epoch(policies);
-        let limiter = RedisLimiter::builder(self.client.clone(), policies[0].clone())
+        let limiter = RedisLimiter::builder(policies[0].clone())
             .prefix(prefix)
             .server_clock(&clock)
             .clock(self.process.clone())
@@ -166,7 +166,7 @@ impl<C: ScriptClient> Store<C> {
             // It goes by this process's clock.
             .denial_cache(0)
             .lease(lease)
-            .build()
+            .build_on(self.client.clone())
             .unwrap();
         let handle = limiter.clone();
         InRedis { store: Arc::clone(self), epoch, limiter, handle }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Limit, Policy, Quota};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
 use tokio::time::timeout;
 
-use crate::{builder, builder_here, connect_here, faults::recover, patient};
+use crate::{builder, connect_here, faults::recover, patient};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -42,11 +42,12 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     ] {
         let before = calls(&server);
         let policy = policy.unwrap();
-        let limiter = RedisLimiter::builder(connect(&server.url()).await.unwrap(), policy)
+        let limiter = RedisLimiter::builder(policy)
             .prefix(&before.to_string())
             .deadline(Duration::from_secs(10))
             .denial_cache(0)
-            .build()
+            .connect(&server.url())
+            .await
             .unwrap();
         let tasks = (0..400).map(|_| {
             let limiter = limiter.clone();
@@ -63,7 +64,7 @@ async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
 #[tokio::test]
 async fn those_who_ask_at_the_same_moment_share_a_call() {
     let server = Server::start();
-    let limiter = builder_here(&server.url(), 3).await.deadline(LONG).build().unwrap();
+    let limiter = builder(3).deadline(LONG).build_on(connect_here(&server.url()).await).unwrap();
     for result in check(&limiter, &["a"; 32]).await {
         let _ = result.unwrap();
     }
@@ -96,7 +97,7 @@ async fn a_foreign_value_fails_its_own_check_alone() {
             }
         }
     }
-    assert_eq!(limiter.counters().not_asked, 0);
+    assert_eq!(limiter.counters().short_circuited, 0);
 }
 
 /// Returns what all of the keys are told while the server can't write.
@@ -140,8 +141,8 @@ async fn a_replica_charges_none_of_them_and_is_left_for_the_primary() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
     let server = Server::start();
-    let limiter = builder(&server.url(), 3).await.deadline(Duration::from_millis(100));
-    let limiter = limiter.build().unwrap();
+    let limiter = builder(3).deadline(Duration::from_millis(100));
+    let limiter = limiter.connect(&server.url()).await.unwrap();
     let _ = recover(&limiter).await;
     server.pause();
     let start = Instant::now();
@@ -159,8 +160,8 @@ async fn checks_under_different_quotas_share_a_call() {
     for text in ["1/d", "1/d by fixed-window", "1/d by sliding-counter", "1/d by sliding-log"] {
         let connection = connect_here(&server.url()).await;
         let policy = Policy::parse("test", text).unwrap();
-        let builder = RedisLimiter::builder(connection, policy.clone());
-        let limiter = builder.deadline(LONG).build().unwrap();
+        let builder = RedisLimiter::builder(policy.clone());
+        let limiter = builder.deadline(LONG).build_on(connection).unwrap();
         // The script is there from then on.
         let _ = limiter.check("first").await.unwrap();
         let customers = (1..=320_u64).map(|permits| {

@@ -43,7 +43,7 @@ async fn a_default_fred_client_charges_each_check_at_most_once() {
     let client = FredClient::of_client(client).unwrap();
     // No permit recovers meanwhile.
     let policy = Policy::parse("test", "2000/365d").unwrap();
-    let limiter = RedisLimiter::builder(client, policy).build().unwrap();
+    let limiter = RedisLimiter::builder(policy).build_on(client).unwrap();
     let (mut made, mut decided) = (0, 0);
     for _ in 0..50 {
         let checks = join_all((0..20).map(|_| limiter.check("key")));
@@ -68,7 +68,7 @@ async fn a_default_fred_client_charges_each_check_at_most_once() {
 
 /// Shows that faults mean the same as by a connection of this crate, and that nothing is charged twice.
 async fn survives_faults(server: &mut Server, client: impl ScriptClient) {
-    let limiter = RedisLimiter::builder(client, daily(1_000)).denial_cache(0).build().unwrap();
+    let limiter = RedisLimiter::builder(daily(1_000)).denial_cache(0).build_on(client).unwrap();
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
 
     server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();

@@ -29,8 +29,9 @@ fn compute() {
 /// the checks of all workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_computes_beside_its_check_delays_no_other_check() {
-    let limiter = builder(&server::shared_url(), 1_000_000).await;
-    let limiter = limiter.prefix("busy").deadline(DEADLINE).build().unwrap();
+    let limiter = builder(1_000_000);
+    let limiter =
+        limiter.prefix("busy").deadline(DEADLINE).connect(&server::shared_url()).await.unwrap();
     let _ = crate::faults::recover(&limiter).await;
     for operation in ["check", "reserve"] {
         let one = limiter.clone();
@@ -64,8 +65,8 @@ fn connections(server: &Server) -> usize {
 async fn a_connection_and_its_thread_end_with_the_last_handle() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
-    let limiter = RedisLimiter::builder(client, Policy::parse("test", "3/day").unwrap());
-    let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+    let limiter = RedisLimiter::builder(Policy::parse("test", "3/day").unwrap());
+    let limiter = limiter.deadline(Duration::from_secs(5)).build_on(client).unwrap();
     let handle = limiter.with_policy(&Policy::parse("other", "5/day").unwrap()).unwrap();
     drop(limiter);
     // A handle keeps it, and a call that was begun is not cut off by its end.

@@ -10,8 +10,8 @@ use crate::key_of;
 
 /// Returns a limiter that asks the server for each check.
 fn on(client: &Connection, policy: &Policy) -> RedisLimiter {
-    let builder = RedisLimiter::builder(client.clone(), policy.clone()).denial_cache(0);
-    builder.deadline(Duration::from_secs(10)).build().unwrap()
+    let builder = RedisLimiter::builder(policy.clone()).denial_cache(0);
+    builder.deadline(Duration::from_secs(10)).build_on(client.clone()).unwrap()
 }
 
 /// Two processes with different quotas for one key: once, each check by the slower one gave the

@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{builder, builder_here, daily, limiter, patient};
+use crate::{builder, connect_here, daily, limiter, patient};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_millis(500);
@@ -88,7 +88,7 @@ async fn checks_of_one_moment_are_one_write_to_their_node() {
     });
 
     let url = format!("redis-cluster://127.0.0.1:{port}");
-    let limiter = builder_here(&url, 1_000).await.deadline(LONG).build().unwrap();
+    let limiter = builder(1_000).deadline(LONG).build_on(connect_here(&url).await).unwrap();
     recover(&limiter, "first").await;
     let mut writes = Vec::new();
     for round in 0..20 {
@@ -187,7 +187,7 @@ async fn a_slot_that_moves_under_traffic_is_not_noticed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_node_is_missed_by_its_own_keys_alone() {
     let mut cluster = Cluster::start();
-    let limiter = builder(&cluster.url(), 1_000_000).await.deadline(LONG).build().unwrap();
+    let limiter = builder(1_000_000).deadline(LONG).connect(&cluster.url()).await.unwrap();
     let [dead, alive] = [2, 1].map(|node| key_on(&cluster, node));
     admit(&limiter, &dead).await;
     admit(&limiter, &alive).await;
@@ -209,8 +209,8 @@ async fn a_dead_node_is_missed_by_its_own_keys_alone() {
 async fn a_node_that_hangs_does_not_take_the_others_with_it() {
     let cluster = Cluster::start();
     let client = connect(&cluster.url()).await.unwrap();
-    let limiter = RedisLimiter::builder(client.clone(), daily(1_000_000)).build().unwrap();
-    let patient = RedisLimiter::builder(client, daily(1_000_000)).deadline(LONG).build().unwrap();
+    let limiter = RedisLimiter::builder(daily(1_000_000)).build_on(client.clone()).unwrap();
+    let patient = RedisLimiter::builder(daily(1_000_000)).deadline(LONG).build_on(client).unwrap();
     let [hung, alive] = [2, 1].map(|node| key_on(&cluster, node));
     admit(&patient, &hung).await;
     admit(&patient, &alive).await;

@@ -43,8 +43,8 @@ async fn limiter(server: &Server, options: &ConnectOptions) -> RedisLimiter {
     let client = connect_with(&server.url(), options).await.unwrap();
     // Hardly anything recovers during a test.
     let policy = Policy::gcra("test", Quota::new(1_000_000, Quota::MAX_WINDOW).unwrap());
-    let builder = RedisLimiter::builder(client, policy);
-    builder.deadline(Duration::from_secs(5)).build().unwrap()
+    let builder = RedisLimiter::builder(policy);
+    builder.deadline(Duration::from_secs(5)).build_on(client).unwrap()
 }
 
 /// The server closes the connections of a user that is deleted, so only those that got the next credentials in

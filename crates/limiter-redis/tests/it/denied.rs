@@ -32,11 +32,12 @@ pub(crate) fn policy(text: &str) -> Policy {
 async fn check_all(server: &Server, url: &str, command: &str) {
     let connection = connect(url).await.unwrap();
     for text in POLICIES {
-        let builder = RedisLimiter::builder(connection.clone(), policy(text));
+        let builder = RedisLimiter::builder(policy(text));
         // The circuit breaker would hide what follows.
         let builder = builder.breaker(10, Duration::from_millis(1)).denial_cache(0);
         // One that a slow machine does not miss.
-        let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
+        let limiter =
+            builder.deadline(Duration::from_secs(5)).build_on(connection.clone()).unwrap();
         let what = format!("{text} without {command}");
         let mut admitted = 0;
         for _ in 0..PERMITS + 2 {

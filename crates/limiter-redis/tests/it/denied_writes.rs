@@ -58,10 +58,10 @@ impl Rig {
             [_] => Policy::parse("test", text).unwrap(),
             _ => Policy::all_of("test", limits).unwrap(),
         };
-        let builder = RedisLimiter::builder(connect_here(&self.url).await, policy);
+        let builder = RedisLimiter::builder(policy);
         // The circuit breaker would hide what follows.
         let builder = builder.breaker(10, Duration::from_millis(1)).denial_cache(0);
-        builder.deadline(Duration::from_secs(5)).build().unwrap()
+        builder.deadline(Duration::from_secs(5)).build_on(connect_here(&self.url).await).unwrap()
     }
 
     /// Returns the elements of a list.

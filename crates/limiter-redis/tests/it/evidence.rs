@@ -78,8 +78,8 @@ async fn a_node_that_stalls_within_the_deadline_opens_no_breaker() {
 async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
     let server = Server::start();
     // Longer than the machine may be busy with other tests.
-    let limiter = builder(&server.url(), 1_000_000).await.deadline(Duration::from_secs(1));
-    loses_what_is_under_way(&server, &limiter.build().unwrap()).await;
+    let limiter = builder(1_000_000).deadline(Duration::from_secs(1));
+    loses_what_is_under_way(&server, &limiter.connect(&server.url()).await.unwrap()).await;
 }
 
 /// Shows that the calls that are under way when a server closes all connections are lost, and no others.
@@ -104,8 +104,8 @@ pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimi
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_server_at_full_load_opens_no_breaker() {
     let server = Server::start();
-    let limiter = builder(&server.url(), 1_000_000).await.deadline(4 * DEADLINE);
-    let limiter = limiter.build().unwrap();
+    let limiter = builder(1_000_000).deadline(4 * DEADLINE);
+    let limiter = limiter.connect(&server.url()).await.unwrap();
     let _ = recover(&limiter).await;
     let slow = async {
         for _ in 0..15 {
@@ -178,8 +178,8 @@ pub(crate) async fn protects(
         println!("{tasks} tasks: opened after {opened:?}, closed after {closed:?}");
         // Five deadlines and 300 ms on a machine that is not busy with other tests.
         assert!(opened < 10 * DEADLINE, "opened after {opened:?}");
-        let not_asked = later.not_asked - open.not_asked;
-        assert!(not_asked > 100, "only {not_asked} checks were decided without a call");
+        let short_circuited = later.short_circuited - open.short_circuited;
+        assert!(short_circuited > 100, "only {short_circuited} checks were decided without a call");
         assert!(closed < Duration::from_millis(900), "closed after {closed:?}");
     };
     let _ = load(limiter, tasks, outage).await;

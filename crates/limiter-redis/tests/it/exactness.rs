@@ -48,8 +48,8 @@ async fn the_wait_is_exact_by_the_servers_clock() {
     // One permit in 200 ms.
     let policy = Policy::gcra("test", Quota::per_second(5).with_burst(1));
     let client = connect(&server.url()).await.unwrap();
-    let limiter = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5));
-    let limiter = limiter.build().unwrap();
+    let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(5));
+    let limiter = limiter.build_on(client).unwrap();
     assert!(limiter.check("key").await.unwrap().is_admitted());
     for _ in 0..3 {
         let refusal = limiter.check("key").await.unwrap();
@@ -73,8 +73,8 @@ async fn every_key_expires_once_it_has_recovered_and_not_before() {
     ];
     for (index, quota) in quotas.into_iter().enumerate() {
         let policy = Policy::gcra(&format!("p{index}"), quota);
-        let limiter = RedisLimiter::builder(client.clone(), policy);
-        let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+        let limiter = RedisLimiter::builder(policy);
+        let limiter = limiter.deadline(Duration::from_secs(5)).build_on(client.clone()).unwrap();
         let first = limiter.check("key").await.unwrap();
         assert!(first.is_admitted());
         let asked = Instant::now();

@@ -14,12 +14,12 @@ use limiter_rig::{
 };
 use tokio::time::sleep;
 
-use crate::{builder, builder_here, faults::recover};
+use crate::{builder, connect_here, faults::recover};
 
 /// Returns a limiter of `limit` permits that has taken one of them, and its server, stopped.
 async fn stopped(limit: u64, policy: FailurePolicy) -> (RedisLimiter, Server) {
     let server = Server::start();
-    let limiter = builder(&server.url(), limit).await.failure_policy(policy).build().unwrap();
+    let limiter = builder(limit).failure_policy(policy).connect(&server.url()).await.unwrap();
     let start = Instant::now();
     while limiter.check("key").await.unwrap().source() != Source::State {
         assert!(start.elapsed() < Duration::from_secs(10));
@@ -56,7 +56,7 @@ async fn all_are_admitted_or_refused_alike() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_are_reported_unless_something_else_is_chosen() {
-    let (limiter, _server) = stopped(3, FailurePolicy::Report).await;
+    let (limiter, _server) = stopped(3, FailurePolicy::ReturnError).await;
     let error = limiter.check("key").await.unwrap_err();
     assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
 }
@@ -82,7 +82,7 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_more_than_the_share_uses_up_all_of_it() {
     let server = Server::start();
-    let limiter = builder(&server.url(), 40).await.failure_policy(among(4)).build().unwrap();
+    let limiter = builder(40).failure_policy(among(4)).connect(&server.url()).await.unwrap();
     let start = Instant::now();
     let (most, few) = (Cost::new(30).unwrap(), Cost::new(4).unwrap());
     for (key, cost, calls) in [("most", most, 1), ("few", few, 3)] {
@@ -106,9 +106,9 @@ async fn what_is_more_than_the_share_uses_up_all_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_back_before_an_outage_is_not_charged_in_it() {
     let server = Server::start();
-    let limiter = builder(&server.url(), 16).await.failure_policy(among(8));
+    let limiter = builder(16).failure_policy(among(8));
     // Scripts are sent in it, for the first time.
-    let limiter = limiter.deadline(Duration::from_secs(1)).build().unwrap();
+    let limiter = limiter.deadline(Duration::from_secs(1)).connect(&server.url()).await.unwrap();
     let key = "key";
     let start = Instant::now();
     let receipt = async || loop {
@@ -134,12 +134,12 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     let server = Server::start();
     let told = Arc::new(Mutex::new(Vec::new()));
     let observer = Arc::clone(&told);
-    let limiter = builder_here(&server.url(), 1_000_000).await;
+    let limiter = builder(1_000_000);
     let limiter = limiter.observer(move |event| {
         assert_eq!((event.policy(), event.node()), ("test", None));
         observer.lock().unwrap().push(event.name());
     });
-    let limiter = limiter.build().unwrap();
+    let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
     let _ = recover(&limiter).await;
     server.pause();
     let stopped = Instant::now();
@@ -150,7 +150,7 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     }
     let during = limiter.counters();
     assert_eq!((during.breaker_opened, during.breaker_closed), (1, 0));
-    assert!(during.not_asked > during.undetermined + during.unavailable, "{during:?}");
+    assert!(during.short_circuited > during.undetermined + during.unavailable, "{during:?}");
     let at_once = Instant::now();
     let error = limiter.check("key").await;
     if error.as_ref().is_err_and(|error| error.to_string().contains("is not called")) {
@@ -206,8 +206,8 @@ async fn the_first_failure_is_logged_with_its_consequence_once() {
         (among(4), "checks are decided in this process's memory"),
     ] {
         let log = Log::start();
-        let limiter = builder_here(&server.url(), 1_000).await.failure_policy(policy);
-        let limiter = limiter.build().unwrap();
+        let limiter = builder(1_000).failure_policy(policy);
+        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
         for _ in 0..5 {
             let _ = limiter.check("key").await;
             let _ = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
@@ -233,7 +233,7 @@ async fn a_slow_start_is_logged_once() {
     ] {
         servers.iter().for_each(|server| server.pause());
         let log = Log::start();
-        let limiter = builder_here(&url, 1_000).await.build().unwrap();
+        let limiter = builder(1_000).build_on(connect_here(&url).await).unwrap();
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(3) {
             let _ = limiter.check("key").await;

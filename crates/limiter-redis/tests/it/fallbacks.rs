@@ -10,7 +10,7 @@ use limiter_redis::{
 };
 use limiter_rig::{log::Log, server::Server};
 
-use crate::{builder_here, connect_here, denied, faults::recover};
+use crate::{builder, connect_here, denied, faults::recover};
 
 /// How each log line about fallbacks begins.
 const FALLBACK: &str = "WARN limiter_redis::outage_log: no decision by the store, so ";
@@ -64,12 +64,12 @@ async fn without_command(url: &str, command: &str, is_needed: bool) {
     for (number, text) in denied::POLICIES.into_iter().enumerate() {
         let (failure_policy, follows) = FALLBACKS[number % FALLBACKS.len()];
         let log = Log::start();
-        let limiter = RedisLimiter::builder(connection.clone(), denied::policy(text))
+        let limiter = RedisLimiter::builder(denied::policy(text))
             .failure_policy(failure_policy)
             .denial_cache(0)
             // Longer than the machine may be busy with other tests.
             .deadline(Duration::from_secs(1))
-            .build()
+            .build_on(connection.clone())
             .unwrap();
         let what = format!("{text} without {command}, {failure_policy:?}");
         let without_store = fall_back(&limiter, 60).await;
@@ -118,8 +118,8 @@ async fn no_check_falls_back_in_silence_without_a_command_that_is_denied() {
 async fn a_server_without_evalsha_opens_the_breaker() {
     for command in CALL_COMMANDS {
         let server = Server::start_with(&["--rename-command", command, ""]);
-        let limiter = builder_here(&server.url(), 2).await.failure_policy(FailurePolicy::Allow);
-        let limiter = limiter.build().unwrap();
+        let limiter = builder(2).failure_policy(FailurePolicy::Allow);
+        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
         assert_eq!(fall_back(&limiter, 1_000).await, 1_000);
         let counters = limiter.counters();
         assert_eq!((counters.fallback_allow, counters.breaker_opened), (1_000, 1));
@@ -152,8 +152,11 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
     for (cause, begin, end) in causes {
         for (failure_policy, follows) in FALLBACKS {
             let server = Server::start();
-            let limiter = builder_here(&server.url(), 1_000_000).await.denial_cache(0);
-            let limiter = limiter.failure_policy(failure_policy).build().unwrap();
+            let limiter = builder(1_000_000).denial_cache(0);
+            let limiter = limiter
+                .failure_policy(failure_policy)
+                .build_on(connect_here(&server.url()).await)
+                .unwrap();
             while recover(&limiter).await.0.source() != Source::State {}
             let log = Log::start();
             server.command(begin).unwrap();
@@ -181,8 +184,11 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
 async fn a_server_that_is_silent_or_gone_is_logged() {
     for kills in [false, true] {
         let mut server = Server::start();
-        let limiter = builder_here(&server.url(), 1_000_000).await;
-        let limiter = limiter.failure_policy(FailurePolicy::Allow).build().unwrap();
+        let limiter = builder(1_000_000);
+        let limiter = limiter
+            .failure_policy(FailurePolicy::Allow)
+            .build_on(connect_here(&server.url()).await)
+            .unwrap();
         while recover(&limiter).await.0.source() != Source::State {}
         let log = Log::start();
         if kills {
@@ -190,7 +196,7 @@ async fn a_server_that_is_silent_or_gone_is_logged() {
         } else {
             server.pause();
         }
-        while limiter.counters().not_asked < 100 {
+        while limiter.counters().short_circuited < 100 {
             assert_eq!(limiter.check("key").await.unwrap().source(), Source::Failure);
         }
         let lines = fallbacks(&log);
@@ -203,10 +209,10 @@ async fn a_server_that_is_silent_or_gone_is_logged() {
 async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     let mut server = Server::start();
     let policy = Policy::parse("test", "100000/s").unwrap();
-    let limiter = RedisLimiter::builder(connect_here(&server.url()).await, policy)
+    let limiter = RedisLimiter::builder(policy)
         .failure_policy(FailurePolicy::Allow)
         .lease(true)
-        .build()
+        .build_on(connect_here(&server.url()).await)
         .unwrap();
     while recover(&limiter).await.0.source() != Source::State {}
     let log = Log::start();

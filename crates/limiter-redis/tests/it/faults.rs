@@ -12,7 +12,7 @@ use limiter_core::{Decision, Error, ErrorKind, Source};
 use limiter_redis::{FailurePolicy, RedisLimiter};
 use limiter_rig::{log::Log, server::Server};
 
-use crate::{builder_here, limiter};
+use crate::{builder, connect_here, limiter};
 
 /// Far beyond the deadline of 50 ms: what else runs on the machine must not matter here. The exact
 /// bound has a test binary of its own, `outage` of `limiter-rig`.
@@ -158,17 +158,17 @@ async fn a_full_server_charges_nothing() {
 /// By a limiter whose checks return errors, and by one whose checks are admitted, on one connection.
 #[tokio::test]
 async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
-    for policy in [FailurePolicy::Report, FailurePolicy::Allow] {
+    for policy in [FailurePolicy::ReturnError, FailurePolicy::Allow] {
         let log = Log::start();
         let mut server = Server::start();
         let url = server.url();
-        let limiter = builder_here(&url, 1).await.failure_policy(policy).build().unwrap();
+        let limiter = builder(1).failure_policy(policy).build_on(connect_here(&url).await).unwrap();
         let is_by_store = |decision: Decision| decision.source() == Source::State;
         assert!(limiter.check("key").await.is_ok_and(is_by_store));
         assert_eq!(log.lines(), [""; 0]);
 
         server.kill();
-        while limiter.counters().not_asked < 100 {
+        while limiter.counters().short_circuited < 100 {
             assert!(!limiter.check("key").await.is_ok_and(is_by_store));
         }
         let lines = log.lines();

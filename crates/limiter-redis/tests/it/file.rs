@@ -18,7 +18,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         password = "p@ss/word"
         prefix = "shop"
         deadline_ms = 5_000
-        on_failure = { local = { processes = 4 } }
+        failure_policy = { local = { processes = 4 } }
         breaker = { failures = 3 }
         batching = false
         denial_cache = 7
@@ -47,10 +47,11 @@ async fn a_file_needs_an_address_alone() {
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
     let shown = format!("{limiter:?}");
     assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
-    for choice in ["report", "allow", "deny"] {
-        let text = format!("url = \"redis://a\"\non_failure = {choice:?}");
+    for (choice, variant) in [("return_error", "ReturnError"), ("allow", "Allow"), ("deny", "Deny")]
+    {
+        let text = format!("url = \"redis://a\"\nfailure_policy = {choice:?}");
         let shown = format!("{:?}", read(&text).unwrap());
-        assert!(shown.to_lowercase().contains(&format!("on_failure: {choice}")), "{shown}");
+        assert!(shown.contains(&format!("failure_policy: {variant}")), "{shown}");
     }
 }
 
@@ -61,8 +62,8 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ("prefix = \"a\"", "missing field `url`"),
         (&*format!("{url}timeout = 5"), "unknown field `timeout`, expected one of `url`, "),
         (&*format!("{url}deadline_ms = \"50ms\""), "invalid type: string \"50ms\""),
-        (&*format!("{url}on_failure = \"explode\""), "unknown variant `explode`"),
-        (&*format!("{url}on_failure = {{ local = {{ processes = 0 }} }}"), "line 2, column 38"),
+        (&*format!("{url}failure_policy = \"explode\""), "unknown variant `explode`"),
+        (&*format!("{url}failure_policy = {{ local = {{ processes = 0 }} }}"), "line 2, column 42"),
         (&*format!("{url}breaker = {{ opened = 5 }}"), "unknown field `opened`"),
         ("url = 5", "invalid type: integer `5`, expected a string"),
     ] {

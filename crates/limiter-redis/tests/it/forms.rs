@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use limiter_core::Policy;
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
 
 use crate::key_of;
@@ -22,8 +22,8 @@ return 1";
 
 async fn limiter(server: &Server, policy: &str) -> RedisLimiter {
     let policy = Policy::parse("api", policy).unwrap();
-    let builder = RedisLimiter::builder(connect(&server.url()).await.unwrap(), policy);
-    builder.denial_cache(0).deadline(Duration::from_secs(10)).build().unwrap()
+    let builder = RedisLimiter::builder(policy);
+    builder.denial_cache(0).deadline(Duration::from_secs(10)).connect(&server.url()).await.unwrap()
 }
 
 /// Each kind of process counts by itself, so that both together admit at most twice the limit, and

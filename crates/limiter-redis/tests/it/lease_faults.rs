@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::leases::{LEASE, assert_all_is_counted, calls, leasing, load, process, rate};
+use crate::leases::{LEASE, assert_all_is_counted, calls, leasing, load, own, process, rate};
 
 /// Returns the address of a proxy that holds each reply of a server for some time.
 async fn late(server: &Server, hold: Duration) -> String {
@@ -51,10 +51,10 @@ async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
     let length = Duration::from_millis(100);
     let policy = Policy::gcra("test", Quota::per_second(20_000).with_burst(8_000));
     let client = connect(&late(&server, length * 9 / 10).await).await.unwrap();
-    let late = RedisLimiter::builder(client, policy.clone()).deadline(Duration::from_secs(1));
-    let late = late.lease(true).build().unwrap();
+    let late = RedisLimiter::builder(policy.clone()).deadline(Duration::from_secs(1));
+    let late = late.lease(true).build_on(client).unwrap();
     assert_eq!(late.lease(), Some(length));
-    let plain = process(&server, &policy).await.denial_cache(0).build().unwrap();
+    let plain = process(&policy).denial_cache(0).build_on(own(&server).await).unwrap();
     let end = Instant::now() + Duration::from_secs(3);
     let rest = async {
         while Instant::now() < end {
@@ -90,7 +90,7 @@ async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
     let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
     let limiter = leasing(&server, &policy).await;
     assert!(limiter.lease().is_some());
-    let plain = process(&server, &policy).await.build().unwrap();
+    let plain = process(&policy).build_on(own(&server).await).unwrap();
     assert!(plain.check_n("key", Cost::of(299_997)).await.unwrap().is_admitted());
     for _ in 0..3 {
         assert!(limiter.check("key").await.unwrap().is_admitted());

@@ -12,7 +12,7 @@ use limiter_redis::Counters;
 use limiter_rig::{audit::Audit, server::Server};
 use tokio::time::sleep;
 
-use crate::leases::{LEASE, calls, leasing, load, process, rate};
+use crate::leases::{LEASE, calls, leasing, load, own, process, rate};
 
 /// How many permits of [`slow`] recover in a second.
 const RATE: u64 = 100;
@@ -59,7 +59,7 @@ async fn a_limiter_that_is_dropped_gives_its_leases_back() {
     let limiter = leasing(&server, &slow(100_000)).await;
     let end = Instant::now() + LEASE * 3;
     let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
-    let plain = process(&server, &slow(100_000)).await.build().unwrap();
+    let plain = process(&slow(100_000)).build_on(own(&server).await).unwrap();
     // On a busy machine, a lease may have ended before it was spent.
     let Counters { lease_permits, admitted, lease_unused, .. } = limiter.counters();
     assert_eq!(admitted, audit.admitted());
@@ -128,8 +128,8 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receipts_that_are_held_while_leases_change_come_back() {
     let server = Server::start();
-    let builder = process(&server, &slow(100_000)).await.lease(true);
-    let limiter = builder.build().unwrap();
+    let builder = process(&slow(100_000)).lease(true);
+    let limiter = builder.build_on(own(&server).await).unwrap();
     let (mut leased, mut back) = (0, 0);
     for number in (0..12).map(|round| 1 << round) {
         let mut receipts = Vec::new();
@@ -154,8 +154,8 @@ async fn tiers_by_with_policy_have_leases_of_their_own() {
     let server = Server::start();
     let quota = |permits| Quota::new(permits, Duration::from_secs(100)).unwrap();
     let tier = |number: u64| Policy::gcra("test", quota(100_000 + 100 * number));
-    let builder = process(&server, &tier(0)).await.lease(true);
-    let limiter = builder.build().unwrap();
+    let builder = process(&tier(0)).lease(true);
+    let limiter = builder.build_on(own(&server).await).unwrap();
     let tiers: Vec<_> = (1..=300).map(tier).collect();
     let checks = 50;
     for number in 0..checks {
@@ -179,7 +179,8 @@ async fn fresh_keys_end_no_lease_and_take_bounded_memory() {
     const TASKS: u64 = 50;
     let keys = env::var("LIMITER_TEST_FRESH_KEYS").map_or(20_000, |keys| keys.parse().unwrap());
     let (server, audit) = (Server::start(), Audit::default());
-    let limiter = process(&server, &rate(10_000)).await.lease(true).lease_keys(64).build().unwrap();
+    let limiter =
+        process(&rate(10_000)).lease(true).lease_keys(64).build_on(own(&server).await).unwrap();
     let is_over = AtomicBool::new(false);
     let flood = async {
         let flood = |task| {

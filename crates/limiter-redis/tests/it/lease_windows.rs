@@ -11,7 +11,7 @@ use limiter_rig::{
 };
 use tokio::{task::yield_now, time::sleep};
 
-use crate::leases::{LEASE, calls, leasing, process};
+use crate::leases::{LEASE, calls, leasing, own, process};
 
 const LIMIT: u64 = 20_000;
 
@@ -42,7 +42,7 @@ async fn saturated(policy: &Policy) -> (Audit, u64, u64) {
             decisions
         }
     });
-    let plain = process(&server, policy).await.denial_cache(0).build().unwrap();
+    let plain = process(policy).denial_cache(0).build_on(own(&server).await).unwrap();
     let rest = async {
         let mut calls = 0;
         while Instant::now() < end {
@@ -110,8 +110,8 @@ async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whol
     let server = Server::start();
     for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
         let policy = Policy::parse("test", &format!("300000/5h by {algorithm}")).unwrap();
-        let builder = process(&server, &policy).await.lease(true).prefix(algorithm);
-        let limiter = builder.build().unwrap();
+        let builder = process(&policy).lease(true).prefix(algorithm);
+        let limiter = builder.build_on(own(&server).await).unwrap();
         let mut admitted = lease(&limiter).await;
         sleep(LEASE * 2).await;
         assert_eq!(limiter.check("key").await.unwrap().source(), Source::Lease);
@@ -132,8 +132,8 @@ async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whol
 async fn a_lease_that_is_hardly_spent_makes_place_for_another_key() {
     let server = Server::start();
     let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
-    let builder = process(&server, &policy).await.lease(true).lease_keys(8);
-    let limiter = builder.build().unwrap();
+    let builder = process(&policy).lease(true).lease_keys(8);
+    let limiter = builder.build_on(own(&server).await).unwrap();
     let length = limiter.lease().unwrap();
     let admitted = lease(&limiter).await;
     for number in 0..8 {

@@ -22,17 +22,21 @@ pub(crate) fn rate(permits: u64) -> Policy {
     Policy::gcra("test", Quota::per_second(permits))
 }
 
-/// Returns a builder of a limiter that stands for a process: with a connection of its own.
-pub(crate) async fn process(server: &Server, policy: &Policy) -> Builder<Connection> {
+/// Returns a connection that no other limiter shares, as a process has it.
+pub(crate) async fn own(server: &Server) -> Connection {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("process-{}", NUMBER.fetch_add(1, Relaxed));
-    let client = connect_with(&server.url(), &ConnectOptions::new().with_name(&name)).await;
+    connect_with(&server.url(), &ConnectOptions::new().with_name(&name)).await.unwrap()
+}
+
+/// Returns a builder of a limiter that stands for a process.
+pub(crate) fn process(policy: &Policy) -> Builder {
     // Longer than the machine may be busy with other tests.
-    RedisLimiter::builder(client.unwrap(), policy.clone()).deadline(Duration::from_secs(1))
+    RedisLimiter::builder(policy.clone()).deadline(Duration::from_secs(1))
 }
 
 pub(crate) async fn leasing(server: &Server, policy: &Policy) -> RedisLimiter {
-    process(server, policy).await.lease(true).build().unwrap()
+    process(policy).lease(true).build_on(own(server).await).unwrap()
 }
 
 /// How often the server ran a script.
@@ -110,18 +114,18 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
             let leases = number % 4 < 2;
             let pause = Duration::from_micros(200 * number);
             while Instant::now() < end {
-                let builder = process(server, policy).await.lease(leases);
+                let builder = process(policy).lease(leases);
                 // Each second process is dropped now and then, and gives its permits back.
                 let life =
                     Duration::from_millis(if number.is_multiple_of(2) { 3_000 } else { 150 });
-                let limiter = builder.build().unwrap();
+                let limiter = builder.build_on(own(server).await).unwrap();
                 let _ = load(&limiter, audit, end.min(Instant::now() + life), pause).await;
             }
         }
     };
     let all_at_once = async {
         // All that there is, by a process that has no leases.
-        let plain = self::process(&server, &policy).await.denial_cache(0).build().unwrap();
+        let plain = self::process(&policy).denial_cache(0).build_on(own(&server).await).unwrap();
         while Instant::now() < end {
             let left = plain.peek("key").await.unwrap().remaining();
             let begun = unix_micros();
@@ -146,8 +150,8 @@ async fn processes_with_and_without_leases_stay_within_the_limit_together() {
 async fn a_lease_that_is_spent_at_its_end_counts_for_a_full_check_after_it() {
     let (server, audit) = (Server::start(), Audit::default());
     let policy = rate(10_000);
-    let (leases, plain) = (leasing(&server, &policy).await, process(&server, &policy).await);
-    let plain = plain.build().unwrap();
+    let (leases, plain) = (leasing(&server, &policy).await, process(&policy));
+    let plain = plain.build_on(own(&server).await).unwrap();
     // Until there is a lease of some size.
     let warm = Instant::now() + Duration::from_millis(300);
     let _ = load(&leases, &audit, warm, Duration::from_micros(500)).await;
@@ -223,8 +227,8 @@ async fn a_failover_lets_through_the_burst_once_more_at_most() {
     let (audit, policy) = (Audit::default(), rate(2_000));
     let limiters = join_all((0..3).map(async |_| {
         let client = connect_with(&set.url(), &ConnectOptions::new()).await.unwrap();
-        let builder = RedisLimiter::builder(client, policy.clone()).lease(true);
-        builder.deadline(Duration::from_secs(1)).build().unwrap()
+        let builder = RedisLimiter::builder(policy.clone()).lease(true);
+        builder.deadline(Duration::from_secs(1)).build_on(client).unwrap()
     }))
     .await;
     let warm = Instant::now() + Duration::from_secs(1);

@@ -52,9 +52,7 @@ mod words;
 use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
-use limiter_redis::{
-    Builder, ConnectOptions, Connection, RedisLimiter, connect, connect_with, scripts,
-};
+use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
 use limiter_rig::server::Server;
 use tokio::runtime::Handle;
 
@@ -63,9 +61,9 @@ fn daily(limit: u64) -> Policy {
     Policy::gcra("test", Quota::per_day(limit))
 }
 
-/// Returns a builder of a limiter of `limit` permits a day on the server at `url`.
-async fn builder(url: &str, limit: u64) -> Builder<Connection> {
-    RedisLimiter::builder(connect(url).await.unwrap(), daily(limit))
+/// Returns a builder of a limiter of `limit` permits a day.
+fn builder(limit: u64) -> Builder {
+    RedisLimiter::builder(daily(limit))
 }
 
 /// Returns a connection on the test's own runtime. With one thread, the test sees what it logs, and a
@@ -75,19 +73,14 @@ async fn connect_here(url: &str) -> Connection {
     connect_with(url, &options).await.unwrap()
 }
 
-/// Returns a builder as [`builder`] does, on the test's own runtime.
-async fn builder_here(url: &str, limit: u64) -> Builder<Connection> {
-    RedisLimiter::builder(connect_here(url).await, daily(limit))
-}
-
 /// Returns a limiter as [`limiter`] does, on the test's own runtime.
 async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
-    builder_here(url, limit).await.build().unwrap()
+    builder(limit).build_on(connect_here(url).await).unwrap()
 }
 
 /// Returns a limiter of `limit` permits a day on the server at `url`.
 async fn limiter(url: &str, limit: u64) -> RedisLimiter {
-    builder(url, limit).await.build().unwrap()
+    builder(limit).connect(url).await.unwrap()
 }
 
 /// Gives a server all scripts, for tests in which nothing else may use the connection while a check does.
@@ -104,5 +97,5 @@ fn key_of(limiter: &RedisLimiter, subject: &str) -> String {
 
 /// Returns a limiter as [`limiter`] does, with a deadline that a slow machine does not miss.
 async fn patient(url: &str, limit: u64) -> RedisLimiter {
-    builder(url, limit).await.deadline(Duration::from_secs(5)).build().unwrap()
+    builder(limit).deadline(Duration::from_secs(5)).connect(url).await.unwrap()
 }

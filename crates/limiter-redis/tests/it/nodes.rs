@@ -21,8 +21,8 @@ async fn connected(cluster: &Cluster) -> (Connection, RedisLimiter) {
 
 fn patient(client: &Connection) -> RedisLimiter {
     let policy = daily(1_000_000);
-    let limiter = RedisLimiter::builder(client.clone(), policy).deadline(Duration::from_secs(5));
-    limiter.build().unwrap()
+    let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(5));
+    limiter.build_on(client.clone()).unwrap()
 }
 
 /// Checks a key, which fails, until the node is not asked any more, and returns why.
@@ -115,8 +115,8 @@ async fn what_goes_wrong_at_a_node_names_it() {
     let named = format!("node=\"{node}\"");
     assert!(transitions.iter().all(|line| line.contains(&named)), "{transitions:?}");
 
-    let limiter = RedisLimiter::builder(client, daily(1_000_000));
-    let limiter = limiter.deadline(Duration::from_millis(500)).build().unwrap();
+    let limiter = RedisLimiter::builder(daily(1_000_000));
+    let limiter = limiter.deadline(Duration::from_millis(500)).build_on(client).unwrap();
     cluster.node_mut(2).kill();
     let error = loop {
         let error = check(&limiter, &key).await.unwrap_err().to_string();

@@ -15,7 +15,7 @@ use crate::patient as daily_limiter;
 const LONG: Duration = Duration::from_secs(10);
 
 async fn patient(url: &str, policy: Policy) -> RedisLimiter {
-    RedisLimiter::builder(connect(url).await.unwrap(), policy).deadline(LONG).build().unwrap()
+    RedisLimiter::builder(policy).deadline(LONG).connect(url).await.unwrap()
 }
 
 /// One every 50 ms, without a burst.
@@ -263,8 +263,8 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
     let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
     policies.push(Policy::all_of("several", limits).unwrap());
     for policy in &policies {
-        let limiter = RedisLimiter::builder(client.clone(), policy.clone());
-        let limiter = limiter.deadline(LONG).build().unwrap();
+        let limiter = RedisLimiter::builder(policy.clone());
+        let limiter = limiter.deadline(LONG).build_on(client.clone()).unwrap();
         let reserve = async |key: &str, cost, within| {
             limiter.reserve(key, Cost::new(cost).unwrap(), within).await.unwrap()
         };

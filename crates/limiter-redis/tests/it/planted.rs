@@ -98,7 +98,7 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
             }
             assert_eq!(server.command(&["OBJECT", "ENCODING", key]).unwrap(), dump);
         }
-        assert_eq!(limiter.counters().not_asked, 0);
+        assert_eq!(limiter.counters().short_circuited, 0);
         limiter.reset(KEY).await.unwrap();
         assert_eq!(limiter.peek(KEY).await.unwrap().reset_after(), Duration::ZERO);
     })
@@ -110,11 +110,11 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
 async fn each_limit(server: &Server, test: impl AsyncFn(&str, &RedisLimiter, bool, &str)) {
     let client = connect(&server.url()).await.unwrap();
     for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let limiter = RedisLimiter::builder(client.clone(), policy)
+        let limiter = RedisLimiter::builder(policy)
             .prefix(&number.to_string())
             .denial_cache(0)
             .deadline(Duration::from_secs(10))
-            .build()
+            .build_on(client.clone())
             .unwrap();
         let keys = limiter.stored_keys(KEY).unwrap();
         for (key, limit) in keys.into_iter().zip(limiter.policy().limits()) {
@@ -132,7 +132,7 @@ async fn a_time_that_is_no_number_is_a_full_debt() {
     for policy in ["10/min", "10/min, 100/h"] {
         let limits = policy.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
         let policy = Policy::all_of("test", limits).unwrap();
-        let limiter = RedisLimiter::connect(&server.url(), policy).await.unwrap();
+        let limiter = RedisLimiter::builder(policy).connect(&server.url()).await.unwrap();
         let keys = limiter.stored_keys(KEY).unwrap();
         let quotas = ["6000000 120000000", "36000000 7200000000"];
         for time in ["             nan", "             inf", "            -inf"] {
@@ -154,7 +154,7 @@ async fn a_damaged_entry_is_no_allowance_and_no_endless_wait() {
     let server = Server::start();
     for policy in ["10/h by sliding-log", "10/h by sub-windows 60 slots"] {
         let policy = Policy::parse("test", policy).unwrap();
-        let limiter = RedisLimiter::connect(&server.url(), policy).await.unwrap();
+        let limiter = RedisLimiter::builder(policy).connect(&server.url()).await.unwrap();
         let key = key_of(&limiter, KEY);
         let now = server.command(&["TIME"]).unwrap();
         let now: u64 = now.split("\r\n").nth(2).unwrap().parse().unwrap();
@@ -193,8 +193,8 @@ async fn a_check_behind_many_ended_entries_takes_few_commands() {
     const ENDED: u64 = 20_000;
     let server = Server::start();
     let policy = Policy::parse("test", "1000000/h by sliding-log").unwrap();
-    let builder = RedisLimiter::builder(connect(&server.url()).await.unwrap(), policy);
-    let limiter = builder.deadline(Duration::from_secs(5)).build().unwrap();
+    let builder = RedisLimiter::builder(policy);
+    let limiter = builder.deadline(Duration::from_secs(5)).connect(&server.url()).await.unwrap();
     let key = key_of(&limiter, KEY);
     let now = server.command(&["TIME"]).unwrap();
     let now: u64 = now.split("\r\n").nth(2).unwrap().parse().unwrap();

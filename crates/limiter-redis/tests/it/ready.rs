@@ -25,7 +25,7 @@ fn a_thread_without_a_runtime_checks() {
 
     // A thread of a connection that stalls holds up no caller for longer than the deadline.
     server.pause();
-    let limiter = runtime.block_on(builder(&server.url(), 2)).build().unwrap();
+    let limiter = runtime.block_on(builder(2).connect(&server.url())).unwrap();
     assert!(limiter.check_blocking("key").is_err());
     server.resume();
 }

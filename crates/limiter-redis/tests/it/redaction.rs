@@ -161,13 +161,13 @@ async fn connections_and_limiters_show_no_password() {
         ] {
             let connection = connect_with(&url, &options).await.unwrap();
             let of_observer = Arc::clone(&events);
-            let builder = RedisLimiter::builder(connection.clone(), daily(5))
+            let builder = RedisLimiter::builder(daily(5))
                 .failure_policy(FailurePolicy::Allow)
                 .key_secret("tr0ub4dor tr0ub4dor")
                 .observer(move |event| *of_observer.lock().unwrap() += &format!("{event:?}"));
             let mut shown = format!("{options:?} {connection:?} {builder:?}");
-            let limiter = builder.build().unwrap();
-            let strict = RedisLimiter::builder(connection.clone(), daily(5)).build().unwrap();
+            let limiter = builder.build_on(connection.clone()).unwrap();
+            let strict = RedisLimiter::builder(daily(5)).build_on(connection.clone()).unwrap();
             for _ in 0..20 {
                 shown += &format!("{:?}", limiter.check("key").await);
                 if let Err(error) = strict.check("key").await {

@@ -22,7 +22,7 @@ async fn two_quotas_under_one_name_are_logged_once() {
     let server = Server::start();
     let log = Log::start();
     let connection = connect_here(&server.url()).await;
-    let build = |policy| RedisLimiter::builder(connection.clone(), policy).build().unwrap();
+    let build = |policy| RedisLimiter::builder(policy).build_on(connection.clone()).unwrap();
     let limiter = build(hourly(100));
     let same = build(hourly(100));
     let premium = limiter.with_policy(&hourly(1_000)).unwrap();
@@ -31,7 +31,7 @@ async fn two_quotas_under_one_name_are_logged_once() {
     // A connection of its own leads to the same store.
     let options = ConnectOptions::new().with_runtime(Handle::current()).with_name("other");
     let connection_of_its_own = connect_with(&server.url(), &options).await.unwrap();
-    let other = RedisLimiter::builder(connection_of_its_own, hourly(10)).build().unwrap();
+    let other = RedisLimiter::builder(hourly(10)).build_on(connection_of_its_own).unwrap();
     let third = build(hourly(7));
     let lines = warnings(&log);
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -45,20 +45,23 @@ async fn limiters_that_share_no_state_are_not_logged() {
     let (server, another) = (Server::start(), Server::start());
     let log = Log::start();
     let connection = connect_here(&server.url()).await;
-    let builder = |policy| RedisLimiter::builder(connection.clone(), policy);
-    let limiter = builder(hourly(100)).build().unwrap();
-    let others = [
+    let builder = RedisLimiter::builder;
+    let limiter = builder(hourly(100)).build_on(connection.clone()).unwrap();
+    let mut others = Vec::new();
+    for builder in [
         builder(hourly(10)).prefix("another"),
         builder(Policy::gcra("uploads", Quota::per_hour(10))),
         builder(Policy::sliding_log("logins", Quota::per_hour(10))),
-        RedisLimiter::builder(connect_here(&another.url()).await, hourly(10)),
-        RedisLimiter::builder(connect_here(&format!("{}/1", server.url())).await, hourly(10)),
-    ];
-    let others = others.map(|builder| builder.build().unwrap());
+    ] {
+        others.push(builder.build_on(connection.clone()).unwrap());
+    }
+    for url in [another.url(), format!("{}/1", server.url())] {
+        others.push(builder(hourly(10)).build_on(connect_here(&url).await).unwrap());
+    }
     assert_eq!(warnings(&log), [""; 0]);
     // One that replaces another after a reload of the configuration.
     drop(limiter);
-    let limiter = builder(hourly(5)).build().unwrap();
+    let limiter = builder(hourly(5)).build_on(connection).unwrap();
     assert_eq!(warnings(&log), [""; 0]);
     drop((limiter, others));
 }

@@ -152,7 +152,7 @@ async fn slow_replies_within_the_deadline_open_no_breaker() {
         assert_eq!(check(&limiter, 1).await.len(), 0);
     }
     let counters = limiter.counters();
-    assert_eq!((counters.breaker_opened, counters.not_asked), (0, 0));
+    assert_eq!((counters.breaker_opened, counters.short_circuited), (0, 0));
 }
 
 /// Once they counted as silence, and after a second the connection was replaced.
@@ -271,8 +271,8 @@ async fn a_batch_that_is_refused_with_crossslot_is_sent_one_by_one() {
     let server = limiter_rig::server::Server::start_with(&["--cluster-enabled", "yes"]);
     crate::words::serve_all_slots(&server);
     let client = connect_here(&server.url()).await;
-    let limiter = RedisLimiter::builder(client, daily(10)).deadline(Duration::from_secs(5));
-    let limiter = limiter.build().unwrap();
+    let limiter = RedisLimiter::builder(daily(10)).deadline(Duration::from_secs(5));
+    let limiter = limiter.build_on(client).unwrap();
     // Its cluster is not up at once.
     let _ = crate::faults::recover(&limiter).await;
     let before = limiter.counters();

@@ -16,8 +16,8 @@ const TOKEN: &str = "sk-live-4eC39Hq";
 
 /// Returns a limiter with a connection of its own, as another process has.
 async fn with_secret(url: &str, secret: &str) -> RedisLimiter {
-    let builder = builder(url, 3).await.deadline(Duration::from_secs(5));
-    builder.key_secret(secret).build().unwrap()
+    let builder = builder(3).deadline(Duration::from_secs(5));
+    builder.key_secret(secret).connect(url).await.unwrap()
 }
 
 #[tokio::test]
@@ -62,8 +62,8 @@ async fn a_secret_is_nowhere_on_the_server() {
 async fn a_limiter_without_a_secret_refuses_secrets_whatever_the_failure_policy() {
     let server = Server::start();
     let strict = patient(&server.url(), 1).await;
-    let lenient = builder(&server.url(), 1).await.failure_policy(FailurePolicy::Allow);
-    for limiter in [strict, lenient.build().unwrap()] {
+    let lenient = builder(1).failure_policy(FailurePolicy::Allow);
+    for limiter in [strict, lenient.connect(&server.url()).await.unwrap()] {
         let token = || Key::secret(TOKEN);
         let errors = [
             limiter.check(token()).await.unwrap_err(),

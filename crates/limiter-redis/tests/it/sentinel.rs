@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Policy, Quota};
-use limiter_redis::{ConnectOptions, RedisLimiter, connect, connect_with};
+use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::server::{Sentinels, Server};
 use tokio::{task::yield_now, time::sleep};
 
@@ -89,8 +89,8 @@ async fn a_failover_on_command_loses_the_charges_of_a_second_at_most() {
     // Hardly anything recovers during the test.
     let policy = Policy::gcra("test", Quota::new(LIMIT, Quota::MAX_WINDOW).unwrap());
     let limiter = async |url: &str| {
-        let builder = RedisLimiter::builder(connect(url).await.unwrap(), policy.clone());
-        builder.deadline(Duration::from_secs(1)).build().unwrap()
+        let builder = RedisLimiter::builder(policy.clone());
+        builder.deadline(Duration::from_secs(1)).connect(url).await.unwrap()
     };
     let (limiter, limiter_of_new) =
         (limiter(&set.url()).await, limiter(&set.server(1).url()).await);
@@ -175,8 +175,8 @@ async fn sentinels_may_ask_for_a_password_of_their_own() {
     let policy = Policy::gcra("test", Quota::per_day(1));
     let options = ConnectOptions::new().with_sentinel_credentials("watcher", "secret");
     let client = connect_with(&set.url(), &options).await.unwrap();
-    let admitted = RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5));
-    let admitted = admitted.build().unwrap();
+    let admitted = RedisLimiter::builder(policy).deadline(Duration::from_secs(5));
+    let admitted = admitted.build_on(client).unwrap();
     assert!(recover(&admitted).await.0.is_admitted());
 
     let locked_out = limiter(&set.url(), 1).await;

@@ -47,13 +47,13 @@ async fn settings_out_of_range_are_refused() {
         (Duration::ZERO, "invalid deadline 0ns: use 1ms to 60s"),
         (Duration::MAX, "invalid deadline 18446744073709551615.999999999s: use 1ms to 60s"),
     ] {
-        let error = builder(&url, 1).await.deadline(deadline).build().unwrap_err();
+        let error = builder(1).deadline(deadline).connect(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert_eq!(error.to_string(), message);
     }
-    let error = builder(&url, 1).await.prefix("").build().unwrap_err();
+    let error = builder(1).prefix("").connect(&url).await.unwrap_err();
     assert_eq!(error.to_string(), "invalid key prefix \"\": use 1 to 64 bytes");
-    let error = builder(&url, 1).await.denial_cache(usize::MAX).build().unwrap_err();
+    let error = builder(1).denial_cache(usize::MAX).connect(&url).await.unwrap_err();
     assert!(error.to_string().starts_with("invalid denial cache of "), "{error}");
 }
 
@@ -79,16 +79,20 @@ async fn a_breaker_out_of_range_is_refused() {
         (5, 0, "invalid breaker that opens for 0ns: use 1ms to 200ms"),
         (5, 201, "invalid breaker that opens for 201ms: use 1ms to 200ms"),
     ] {
-        let builder = builder(&url, 1).await.breaker(failures, Duration::from_millis(open));
-        assert_eq!(builder.build().unwrap_err().to_string(), message);
+        let builder = builder(1).breaker(failures, Duration::from_millis(open));
+        assert_eq!(builder.connect(&url).await.unwrap_err().to_string(), message);
     }
 }
 
 #[tokio::test]
 async fn a_breaker_opens_after_the_number_of_failures_that_was_set() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let limiter = builder(&format!("redis://{nobody}"), 1).await;
-    let limiter = limiter.breaker(2, Duration::from_millis(200)).build().unwrap();
+    let limiter = builder(1);
+    let limiter = limiter
+        .breaker(2, Duration::from_millis(200))
+        .connect(&format!("redis://{nobody}"))
+        .await
+        .unwrap();
     let mut opened = Vec::new();
     for _ in 0..2 {
         assert!(limiter.peek("key").await.is_err());

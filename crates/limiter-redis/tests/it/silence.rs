@@ -19,7 +19,7 @@ use futures::{
 };
 use limiter_core::{Cost, ErrorKind, Source};
 use limiter_redis::{
-    CallError, ConnectOptions, EventKind, FailurePolicy, Fault, RedisLimiter, connect, connect_with,
+    CallError, ConnectOptions, EventKind, FailurePolicy, Fault, RedisLimiter, connect_with,
 };
 use limiter_rig::server::Server;
 use tokio::{
@@ -68,10 +68,10 @@ async fn a_thread_that_stalls_is_counted_reported_and_left_alone() {
     let connection = connect_with(&server.url(), &options).await.unwrap();
     let reports = Arc::new(AtomicU64::new(0));
     let of_observer = Arc::clone(&reports);
-    let limiter = RedisLimiter::builder(connection, daily(1_000)).observer(move |event| {
+    let limiter = RedisLimiter::builder(daily(1_000)).observer(move |event| {
         of_observer.fetch_add(u64::from(event.name() == "undetermined"), Relaxed);
     });
-    let limiter = limiter.build().unwrap();
+    let limiter = limiter.build_on(connection).unwrap();
     let _ = recover(&limiter).await;
     let before = limiter.counters();
 
@@ -105,8 +105,8 @@ async fn operations_that_no_thread_takes_up_are_bounded() {
     let runtime = other_thread();
     let options = ConnectOptions::new().with_runtime(runtime.clone());
     let connection = connect_with(&server.url(), &options).await.unwrap();
-    let limiter = RedisLimiter::builder(connection, daily(1_000)).deadline(Duration::from_secs(60));
-    let limiter = limiter.build().unwrap();
+    let limiter = RedisLimiter::builder(daily(1_000)).deadline(Duration::from_secs(60));
+    let limiter = limiter.build_on(connection).unwrap();
     let _ = recover(&limiter).await;
 
     let end = stall(&runtime);
@@ -134,13 +134,14 @@ async fn an_observer_that_blocks_or_panics_harms_no_check() {
     server.kill();
     let (end, until) = mpsc::channel::<()>();
     let until = Mutex::new(until);
-    let limiter = builder(&server.url(), 1_000).await.failure_policy(FailurePolicy::Allow);
+    let limiter = builder(1_000).failure_policy(FailurePolicy::Allow);
     let limiter = limiter
         .observer(move |event| match event.kind() {
             EventKind::StoreError(_) => resume_unwind(Box::new(())),
             _ => drop(until.lock().unwrap().recv()),
         })
-        .build()
+        .connect(&server.url())
+        .await
         .unwrap();
     for _ in 0..20 {
         let checks = join_all((0..100).map(|_| limiter.check("key"))).await;
@@ -168,7 +169,7 @@ fn answers_need_no_timers_of_the_caller() {
     // Nor a runtime.
     block_on(use_once(&limiter, 7));
     server.pause();
-    let early = block_on(builder(&server.url(), 10)).build().unwrap();
+    let early = block_on(builder(10).connect(&server.url())).unwrap();
     let start = Instant::now();
     for error in [
         without_timers.block_on(early.check("key").into_future()).unwrap_err(),
@@ -242,13 +243,13 @@ async fn a_fault_reaches_callers_and_observers() {
     server.kill();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let of_observer = Arc::clone(&seen);
-    let limiter = RedisLimiter::builder(connect(&server.url()).await.unwrap(), daily(1));
+    let limiter = RedisLimiter::builder(daily(1));
     let limiter = limiter.observer(move |event| {
         if let EventKind::StoreError(error) = event.kind() {
             of_observer.lock().unwrap().push(CallError::of(error).map(CallError::fault));
         }
     });
-    let limiter = limiter.build().unwrap();
+    let limiter = limiter.connect(&server.url()).await.unwrap();
     let error = limiter.check("key").await.unwrap_err();
     assert_eq!(CallError::of(&error).map(CallError::fault), Some(Fault::NotSent), "{error}");
     eventually("the observer is called", || !seen.lock().unwrap().is_empty()).await;

@@ -171,17 +171,16 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
             let server = Server::start();
             for observes in [false, true] {
                 let client = connect(&server.url()).await.unwrap();
-                let of_limiter = client.clone();
                 let last: Arc<Mutex<Option<RedisLimiter>>> = Arc::default();
-                let builder = RedisLimiter::builder(of_limiter, daily(1)).denial_cache(0);
+                let builder = RedisLimiter::builder(daily(1)).denial_cache(0);
                 let builder = builder.deadline(Duration::from_secs(5));
                 let limiter = if observes {
                     let last = Arc::clone(&last);
-                    builder.observer(move |_| drop(last.lock().unwrap().take())).build()
+                    builder.observer(move |_| drop(last.lock().unwrap().take()))
                 } else {
-                    builder.build()
+                    builder
                 };
-                let limiter = limiter.unwrap();
+                let limiter = limiter.build_on(client.clone()).unwrap();
                 assert!(limiter.check(u64::from(observes)).await.unwrap().is_admitted());
                 // An error, which is observed.
                 let key = key_of(&limiter, "foreign");
@@ -246,8 +245,9 @@ fn a_thread_that_is_not_started_again_is_logged_once() {
             let log = Log::start();
             let server = Server::start();
             let client = connect(&server.url()).await.unwrap();
-            let limiter = RedisLimiter::builder(client.clone(), daily(100));
-            let limiter = limiter.deadline(Duration::from_secs(5)).build().unwrap();
+            let limiter = RedisLimiter::builder(daily(100));
+            let limiter =
+                limiter.deadline(Duration::from_secs(5)).build_on(client.clone()).unwrap();
             assert!(limiter.check("key").await.unwrap().is_admitted());
             end_thread(&client).await;
             // Its stack is not freed, and the next thread would use it.
@@ -279,13 +279,16 @@ fn a_thread_that_panicked_is_started_again() {
         run(async {
             let server = Server::start();
             let client = connect(&server.url()).await.unwrap();
-            let limiter =
-                RedisLimiter::builder(client.clone(), daily(100)).deadline(Duration::from_secs(5));
-            let limiter = limiter.build().unwrap();
+            let limiter = RedisLimiter::builder(daily(100)).deadline(Duration::from_secs(5));
+            let limiter = limiter.build_on(client.clone()).unwrap();
             assert!(limiter.check("key").await.unwrap().is_admitted());
             let policy = Policy::parse("test", "1000/s").unwrap();
-            let leasing = RedisLimiter::builder(client.clone(), policy).prefix("leases");
-            let leasing = leasing.deadline(Duration::from_secs(5)).lease(true).build().unwrap();
+            let leasing = RedisLimiter::builder(policy).prefix("leases");
+            let leasing = leasing
+                .deadline(Duration::from_secs(5))
+                .lease(true)
+                .build_on(client.clone())
+                .unwrap();
             server.pause();
             let mut under_way = Box::pin(leasing.check("key"));
             assert!(futures::poll!(&mut under_way).is_pending());

@@ -97,7 +97,7 @@ fn trusting(issuer: &Issuer) -> ConnectOptions {
 async fn patient(url: &str, limit: u64, options: &ConnectOptions) -> RedisLimiter {
     let policy = Policy::gcra("test", Quota::per_day(limit));
     let client = connect_with(url, options).await.unwrap();
-    RedisLimiter::builder(client, policy).deadline(Duration::from_secs(5)).build().unwrap()
+    RedisLimiter::builder(policy).deadline(Duration::from_secs(5)).build_on(client).unwrap()
 }
 
 /// Shows that a limiter of two permits is served.
@@ -174,8 +174,8 @@ async fn an_outage_of_a_server_that_encrypts_is_one_of_any_server() {
     let server = tls.start();
     let client = connect_with(&server.url(), &trusting(tls.issuer())).await.unwrap();
     let limiter = |deadline| {
-        let builder = RedisLimiter::builder(client.clone(), daily(1_000_000));
-        builder.deadline(Duration::from_millis(deadline)).build().unwrap()
+        let builder = RedisLimiter::builder(daily(1_000_000));
+        builder.deadline(Duration::from_millis(deadline)).build_on(client.clone()).unwrap()
     };
     // Longer than the machine may be busy with other tests.
     loses_what_is_under_way(&server, &limiter(1_000)).await;
@@ -245,7 +245,7 @@ async fn sentinels_that_encrypt_lead_to_the_next_primary() {
     let Some(tls) = Tls::at_hand() else { return };
     let mut set = tls.start_sentinels();
     let client = connect_with(&set.url(), &trusting(tls.issuer())).await.unwrap();
-    let limiter = RedisLimiter::builder(client, daily(1_000)).build().unwrap();
+    let limiter = RedisLimiter::builder(daily(1_000)).build_on(client).unwrap();
     assert!(recover(&limiter).await.0.is_admitted());
     let old = set.server(0).public_port();
     set.server_mut(0).kill();

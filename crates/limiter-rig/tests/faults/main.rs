@@ -179,7 +179,7 @@ fn a_key_that_holds_something_else() {
     }
     let rows = trial.survived(&server.url(), State::Kept);
     // It is no reason to leave the server alone.
-    assert!(rows.iter().all(|row| row.not_asked == 0));
+    assert!(rows.iter().all(|row| row.short_circuited == 0));
 }
 
 #[test]

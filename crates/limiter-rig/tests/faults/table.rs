@@ -17,7 +17,7 @@ pub(crate) struct Row {
     /// How many of them came neither from the store nor from its earlier refusals.
     pub(crate) without_store: usize,
     pub(crate) slowest: Duration,
-    pub(crate) not_asked: u64,
+    pub(crate) short_circuited: u64,
     pub(crate) undetermined: u64,
     pub(crate) double_charges: u64,
     /// From the end of the fault to the first decision of the store.
@@ -50,13 +50,14 @@ fn print(rows: &[Row]) {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fault, policy, decisions, without_store, not_asked, undetermined, .. } = self;
+        let Self { fault, policy, decisions, without_store, short_circuited, undetermined, .. } =
+            self;
         let slowest = self.slowest.as_secs_f64() * 1e3;
         let recovery = self.recovery.as_secs_f64() * 1e3;
         let last_without = self.last_without.as_secs_f64() * 1e3;
         write!(
             f,
-            "| {fault} | {policy} | {decisions} | {without_store} | {slowest:.1} ms | {not_asked} \
+            "| {fault} | {policy} | {decisions} | {without_store} | {slowest:.1} ms | {short_circuited} \
              | {undetermined} | {} | {recovery:.0} ms | {last_without:.0} ms |",
             self.double_charges
         )

@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Policy, Quota, Source};
-use limiter_redis::{Connection, FailurePolicy, RedisLimiter, connect};
+use limiter_redis::{FailurePolicy, RedisLimiter};
 use limiter_rig::machine::Machine;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -40,7 +40,7 @@ const CROWDED: usize = 4;
 const CROWD: &str = "everyone";
 
 const POLICIES: [(&str, FailurePolicy); 4] = [
-    ("Report", FailurePolicy::Report),
+    ("ReturnError", FailurePolicy::ReturnError),
     ("Allow", FailurePolicy::Allow),
     ("Deny", FailurePolicy::Deny),
     ("Local", FailurePolicy::Local { processes: NonZeroU32::new(2).unwrap() }),
@@ -82,8 +82,8 @@ impl Trial {
         let machine = Machine::watch();
         let over = Arc::new(AtomicBool::new(false));
         let limiters = POLICIES.map(|(name, policy)| {
-            let limiter = runtime.block_on(builder(url, name));
-            (name, limiter.deadline(DEADLINE).failure_policy(policy).build().unwrap())
+            let builder = builder(name).deadline(DEADLINE).failure_policy(policy);
+            (name, runtime.block_on(builder.connect(url)).unwrap())
         });
         let attempts = limiters.iter().map(|(_, limiter)| {
             let count = Arc::new(AtomicUsize::new(0));
@@ -123,7 +123,7 @@ impl Trial {
             let fallbacks =
                 counters.fallback_allow + counters.fallback_deny + counters.fallback_local;
             let errors = counters.unavailable + counters.undetermined + counters.unexpected;
-            fallbacks + errors + counters.not_asked
+            fallbacks + errors + counters.short_circuited
         };
         let all = || self.limiters.iter().map(|(_, limiter)| errors(limiter)).sum::<u64>();
         let (mut count, mut well_since) = (all(), ended);
@@ -159,10 +159,9 @@ impl Trial {
 }
 
 /// Returns the builder of a limiter with a prefix of its own.
-async fn builder(url: &str, prefix: &str) -> limiter_redis::Builder<Connection> {
+fn builder(prefix: &str) -> limiter_redis::Builder {
     let policy = Policy::gcra("test", Quota::new(LIMIT, YEAR).unwrap());
-    let client = connect(url).await.unwrap();
-    RedisLimiter::builder(client, policy).prefix(prefix)
+    RedisLimiter::builder(policy).prefix(prefix)
 }
 
 async fn traffic(
@@ -184,7 +183,7 @@ async fn traffic(
 
 /// Returns how many permits were taken of the key of each attempt that had one of its own.
 async fn charges(url: &str, prefix: &str, attempts: &[Attempt]) -> Vec<u64> {
-    let limiter = builder(url, prefix).await.deadline(Duration::from_secs(10)).build().unwrap();
+    let limiter = builder(prefix).deadline(Duration::from_secs(10)).connect(url).await.unwrap();
     let mut charges = Vec::new();
     // Fewer at a time than may be queued.
     for some in attempts.chunks(500) {
@@ -216,7 +215,7 @@ impl Findings<'_> {
             decisions: self.attempts.len(),
             without_store: without_store.clone().count(),
             slowest: self.attempts.iter().map(|attempt| attempt.took).max().unwrap_or_default(),
-            not_asked: counters.not_asked,
+            short_circuited: counters.short_circuited,
             undetermined: counters.undetermined,
             double_charges: self.charges.iter().map(|charge| charge.saturating_sub(1)).sum(),
             recovery: self
@@ -298,7 +297,7 @@ impl Findings<'_> {
             },
             Err(error) => {
                 let is_foreign = error.kind() == ErrorKind::Unexpected;
-                row.policy == "Report" && (!is_foreign || attempt.key.is_none())
+                row.policy == "ReturnError" && (!is_foreign || attempt.key.is_none())
             }
         }
     }

@@ -35,7 +35,7 @@ use crate::{
 /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
 /// client.init().await?;
 /// let policy = Policy::gcra("api", Quota::per_second(100));
-/// let limiter = RedisLimiter::builder(FredClient::of_client(client)?, policy).build()?;
+/// let limiter = RedisLimiter::builder(policy).build_on(FredClient::of_client(client)?)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -102,7 +102,7 @@ impl ScriptClient for FredClient {
         drop(self.runtime.spawn_blocking(work));
     }
 
-    fn takes_many_keys(&self) -> bool {
+    fn supports_batches(&self) -> bool {
         true
     }
 

@@ -10,7 +10,7 @@ use crate::call::faults::{CallError, Fault, first_word, without_arguments};
 pub(super) fn classify(error: FredError, server: &str) -> CallError {
     let details = error.details().to_owned();
     let call_error = if is_error_reply(&details) {
-        let replied = CallError::of_error_reply(server, &details);
+        let replied = CallError::from_error_reply(server, &details);
         if first_word(&details) == "CLUSTERDOWN" {
             // The reply is for one command, but the library reports it for all commands under way on
             // the connection. Some of them may have been executed.

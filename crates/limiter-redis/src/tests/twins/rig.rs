@@ -48,7 +48,7 @@ impl Rig {
             self.sources.push(source.to_string());
             self.sources.len() - 1
         });
-        let words = call.words();
+        let words = call.args();
         let arguments = words[3 + call.keys.len()..].iter().map(|word| word.to_vec());
         self.add(index + 1, now, keys, arguments.collect());
     }

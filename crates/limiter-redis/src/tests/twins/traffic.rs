@@ -268,10 +268,10 @@ impl Pair {
 
     fn call(&mut self, now: i64, text: &str, mut call: ScriptCall, keys: &[usize]) -> Reply {
         call.keys = keys.iter().map(|key| self.rig.key(*key).as_bytes().to_vec()).collect();
-        let reply = self.server.execute(&call.words(), now);
+        let reply = self.server.execute(&call.args(), now);
         let stored = call.keys.iter().map(|key| self.server.stored(key).cloned()).collect();
         self.rig.call(now, &call, keys);
-        let words = call.words().into_iter().skip(2);
+        let words = call.args().into_iter().skip(2);
         let words = words.map(|word| String::from_utf8_lossy(&word).into_owned());
         let call = format!("{text}: {}", words.collect::<Vec<_>>().join("|"));
         self.steps.push(Step { now, call, reply: reply.clone(), stored });
