@@ -104,6 +104,7 @@ impl Plan {
                 let charged = Charged { cost, taken_at, delay, marks: marks.to_vec(), length: 0 };
                 Some(admitted(Usage::fewest_remaining(usages), (cost > 0).then_some(charged)))
             }
+            PolicyReply::Refused { .. } if ask == Some(Ask::InAnyCase) => None,
             PolicyReply::Refused { usages, wait, place } => refused(*usages.get(place)?, wait),
         }
     }

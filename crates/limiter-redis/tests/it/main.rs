@@ -12,6 +12,7 @@ mod batches;
 mod brought;
 mod busy;
 mod changes;
+mod charges;
 mod cluster;
 mod connections;
 mod credentials;

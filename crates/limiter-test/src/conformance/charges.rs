@@ -35,8 +35,7 @@ fn of(algorithm: Algorithm) -> Policy {
 /// Ten a second of a burst of ten, and twelve an hour.
 fn second_and_hour() -> Policy {
     let second = gcra_of(10, 1_000, 10);
-    let hour = policy_of(Algorithm::FixedWindow, quota(12, 3_600_000));
-    let hour = Policy::new("hour", Algorithm::FixedWindow, *hour.limits()[0].quota());
+    let hour = Policy::new("hour", Algorithm::FixedWindow, quota(12, HOUR));
     hour.and_then(|hour| Policy::all_of("test", [second, hour])).expect("the limits are valid")
 }
 
