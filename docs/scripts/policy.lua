@@ -1,7 +1,7 @@
 -- Script  policy: checks, reserves or peeks where one of the scripts gcra, window, counter and log can't decide: for several
---         limits, and for states of several quotas, damaged ones and those that have not begun. A request has one or
---         more demands, each a limit, its key and a cost. All of them are charged, or none. Each request is decided on its
---         own.
+--         limits, and for states of several quotas, damaged ones and those that have not begun; and takes as many
+--         permits as fit, or charges whether or not they fit. A request has one or more demands, each a limit, its key
+--         and a cost. All of them are charged, or none. Each request is decided on its own.
 --
 -- State   that of the scripts gcra, window, counter and log, and:
 --         Windows of quotas with several lengths are joined by `, `, at most four. A window from which also shorter
@@ -10,7 +10,9 @@
 --         A log that quotas of several spans have charged has their `slot span horizon newest` in element 0 behind `, `,
 --         where newest is when the last permit was taken that counts for that span.
 -- KEYS    the keys of all demands, in the order of the requests
--- ARGV    for each request the number of its demands, and within how many microseconds it reserves, or -1; then for each
+-- ARGV    for each request the number of its demands; within how many microseconds it reserves, or -1 for a check, -2 to
+--         take up to the cost, as much as fits all demands, or -3 to charge each demand in any case: by gcra up to the
+--         reach, and by others unless more than the permits count; then for each
 --         demand its kind, which is gcra, fixed, aligned, counter, or for a log loose or strict; the quota as the state
 --         has it; the permits; a number: of gcra the increment in ticks, of a window its length, of a log the slots that
 --         its pace spreads the permits over, or 0; and the cost. A cost of 0 makes the request a peek
@@ -18,6 +20,8 @@
 --         demand: the time until its key is fresh, and the permits left.
 --         { 1, usage }                      admitted
 --         { 1, usage, delay, now, marks }   reserved; the mark of each demand is for a refund
+--         { 1, usage, taken, now, marks }   taken up to the cost, or charged in any case; how many permits each demand was
+--                                           charged at least, which may be 0 in any case
 --         { 0, usage, wait, number }        refused, or a peek; the wait, -1 for ever, and the number of the demand that
 --                                           has it
 --         text                              the error of GET or LRANGE; nothing is charged
@@ -72,8 +76,9 @@ local function general()
     return rest > 0 and quotient + 1 or quotient
   end
 
-  -- A family has functions to read the state of a limit, to return from when on a cost fits, to charge it for then and return
-  -- its mark, to return the usage, and to write the state. Only those that a call needs are made.
+  -- A family has functions to read the state of a limit, to return from when on a cost fits, to return the most permits that
+  -- can be charged now in any case, to charge a cost for a moment and return its mark, to return the usage, and to write the
+  -- state. Only those that a call needs are made.
   local families = {}
 
   function families.gcra()
@@ -113,14 +118,24 @@ local function general()
       return limit.cost > limit.permits and math.huge or math.max(from, now + math.ceil(excess / limit.scale))
     end
 
-    local function charge(limit, at)
-      local debt, scale = math.max(limit.debt - (at - now) * limit.scale, 0), limit.own_scale
-      if limit.is_foreign then
-        -- As many permits, rounded up.
-        local rest = debt % limit.increment
-        debt = (debt - rest) / limit.increment * limit.number + scaled(rest, limit.number, limit.increment)
+    -- Returns the debt at a moment in ticks of the quota: of another one as many permits, rounded up.
+    local function own_debt(limit, at)
+      local debt = math.max(limit.debt - (at - now) * limit.scale, 0)
+      if not limit.is_foreign then
+        return debt
       end
-      limit.debt = (at - now) * scale + debt + limit.cost * limit.number
+      local rest = debt % limit.increment
+      return (debt - rest) / limit.increment * limit.number + scaled(rest, limit.number, limit.increment)
+    end
+
+    local function most(limit)
+      local reach = string.gsub(string.match(limit.quota, '%S+$'), '%.', '')
+      return math.max(math.floor((reach - own_debt(limit, now)) / limit.number), 0)
+    end
+
+    local function charge(limit, at)
+      local scale = limit.own_scale
+      limit.debt = (at - now) * scale + own_debt(limit, at) + limit.cost * limit.number
       limit.increment, limit.scale, limit.writer = limit.number, scale, limit.quota
       return limit.debt
     end
@@ -130,7 +145,7 @@ local function general()
       return math.ceil(limit.debt / limit.scale), math.max(limit.permits - used, 0)
     end
 
-    return { read = gcra_read, fits = fits, charge = charge, usage = usage, text = gcra_text }
+    return { read = gcra_read, fits = fits, most = most, charge = charge, usage = usage, text = gcra_text }
   end
 
   function families.window()
@@ -341,7 +356,18 @@ local function general()
       return over - now, from <= now and math.max(left, 0) or 0
     end
 
-    return { read = read, fits = fits, charge = charge, usage = usage, text = window_text }
+    -- Any number until more than the permits count. A count stays far below the largest one that is read.
+    local function most(limit)
+      local own, fullest = own_at(limit, now), 0
+      for _, window in ipairs(limit.windows) do
+        window = window_at(limit, window, now)
+        fullest = math.max(fullest, window and window.count or 0)
+      end
+      local room = limit.permits - (own and counted(own, now) or source_at(limit, now, 0).count)
+      return begun(limit, now) <= now and room >= 0 and math.max(room, 1e14 - fullest) or 0
+    end
+
+    return { read = read, fits = fits, most = most, charge = charge, usage = usage, text = window_text }
   end
 
   function families.log()
@@ -632,7 +658,14 @@ local function general()
       end
     end
 
-    return { read = read, fits = fits, charge = charge, usage = usage, write = write }
+    -- Any number until more than the permits count. A total stays far below the largest one that is read.
+    local function most(limit)
+      local newest, room = limit.log.newest.at, limit.permits - counted(limit, now, 0, limit.permits)
+      local has_begun = newest - newest % limit.slot <= now
+      return has_begun and room >= 0 and math.max(room, 1e14 - limit.log.total) or 0
+    end
+
+    return { read = read, fits = fits, most = most, charge = charge, usage = usage, write = write }
   end
 
   local family_of = { gcra = 'gcra', fixed = 'window', aligned = 'window', counter = 'window', loose = 'log', strict = 'log' }
@@ -651,7 +684,7 @@ local function general()
 
   -- Decides on a request. Returns its reply.
   local function decide(limits, within)
-    local allowed, may_charge = within, true
+    local allowed, may_charge, taken = within, true, math.huge
     for _, limit in ipairs(limits) do
       local name = family_of[limit.kind]
       if type(families[name]) == 'function' then
@@ -670,7 +703,15 @@ local function general()
       -- Nothing is promised behind the permits of another quota.
       allowed = limit.is_foreign and 0 or allowed
     end
+    for _, limit in ipairs(within == -2 and limits or {}) do
+      local _, left = limit.family.usage(limit)
+      taken = math.min(taken, limit.cost, left)
+    end
+    for _, limit in ipairs(limits) do
+      limit.cost = within == -2 and math.max(taken, 1) or limit.cost
+    end
     local fits, longest = all_fit(limits, now)
+    fits = within == -3 and now or fits
     if fits > now and fits < math.huge then
       -- The slots of a paced limit may miss the moment at which the others fit.
       fits = all_fit(limits, fits)
@@ -678,22 +719,24 @@ local function general()
     local is_admitted, reply, marks = may_charge and fits <= now + math.max(allowed, 0), { 0 }, {}
     for n, limit in ipairs(limits) do
       if is_admitted then
-        reply[1], marks[n] = 1, limit.family.charge(limit, fits)
+        limit.cost = within == -3 and math.min(limit.cost, limit.family.most(limit)) or limit.cost
+        taken, limit.is_charged = math.min(taken, limit.cost), limit.cost > 0
+        reply[1], marks[n] = 1, limit.is_charged and limit.family.charge(limit, fits) or 0
       end
       reply[2 * n], reply[2 * n + 1] = limit.family.usage(limit)
     end
     for _, limit in ipairs(limits) do
-      if (is_admitted or limit.is_damaged) and limit.family.text then
+      if (limit.is_charged or limit.is_damaged) and limit.family.text then
         local text, lasts = limit.family.text(limit)
         redis.call('SET', limit.key, text, 'PX', math.ceil(lasts / 1000) + 1)
-      elseif is_admitted or limit.is_damaged then
+      elseif limit.is_charged or limit.is_damaged then
         limit.family.write(limit)
       end
     end
     if not is_admitted then
       reply[#reply + 1], reply[#reply + 2] = fits < math.huge and fits - now or -1, longest
-    elseif within >= 0 then
-      reply[#reply + 1], reply[#reply + 2] = fits - now, now
+    elseif within ~= -1 then
+      reply[#reply + 1], reply[#reply + 2] = within < 0 and taken or fits - now, now
       for _, mark in ipairs(marks) do
         reply[#reply + 1] = mark
       end
@@ -707,7 +750,7 @@ end
 local replies, key, place, decide = {}, 0, 1, nil
 while ARGV[place] do
   local count, within, limits = ARGV[place] + 0, ARGV[place + 1] + 0, {}
-  local reply = within < 0 and admit_debts(key, place)
+  local reply = within == -1 and admit_debts(key, place)
   for n = 1, reply and 0 or count do
     local kind, quota, permits, number, cost = unpack(ARGV, place + 5 * n - 3, place + 5 * n + 1)
     limits[n] = { key = KEYS[key + n], kind = kind, quota = quota, permits = permits + 0, number = number + 0, cost = cost + 0 }

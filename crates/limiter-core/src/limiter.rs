@@ -68,6 +68,40 @@ pub trait Limiter: Send + Sync {
     /// this is [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
+    /// Charges as many permits as fit now, at most `most`, in one step, and returns how many:
+    /// [`permits`](Reservation::permits). If not one fits, it is a refusal with the wait for one.
+    ///
+    /// For consumers of batches: with 30 permits left, a request for 100 gets 30. Of several limits, the one
+    /// with the fewest permits left decides. A [`refund`](Self::refund) gives back what was not used.
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
+
+    /// Charges `cost` whether or not it fits, and returns how many permits were charged:
+    /// [`permits`](Reservation::permits). The decision is an admission, with the usage after the charge.
+    ///
+    /// For what is known only after the work: the tokens of an answer, the bytes of a response. Ask for one
+    /// permit by [`check`](Self::check) before, and charge the others after. Until the debt has
+    /// recovered, checks are refused, and waiters wait longer.
+    ///
+    /// - By GCRA and leaky queues, a debt grows up to that of a burst and the horizon, in whole permits.
+    /// - By windows, counters, logs and sub-windows, all of the cost is charged unless more than the limit
+    ///   counts already, or permits are reserved for a later window or slot; otherwise nothing.
+    /// - Each of several limits is charged up to its own bound. `permits` and the receipt have the fewest that
+    ///   one of them was charged, so that a refund never gives back more.
+    /// - A limiter in memory whose table is full refuses, and charges nothing: see
+    ///   [`Source::FullTable`](crate::Source::FullTable).
+    ///
+    /// If one request after the other checks one permit and is then charged up to `n` more, a trailing window `W`
+    /// admits at most:
+    ///
+    /// | algorithm | permits |
+    /// |---|---|
+    /// | GCRA, leaky queue | `burst + permits * W / window + n`, if `n` permits recover within the horizon |
+    /// | log, strict sub-windows | `permits + n`, if `W` is the window |
+    /// | fixed and aligned window, sliding counter, loose sub-windows | `2 * (permits + n)`, if `W` is the window |
+    ///
+    /// Each further request that is in flight at the same time adds up to `n`.
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
+
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
     /// limits, the most that came back to one. The receipt is used up, even if the result is an error.
     ///
@@ -158,6 +192,8 @@ forward!(Limiter for Arc Box: {
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
     fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;

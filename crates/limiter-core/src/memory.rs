@@ -7,6 +7,7 @@
 //! | `states` | a key's state under a policy, in one of two stores |
 //! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
+//! | `taking` | charges of as many permits as fit, or of all in any case |
 //! | `place` | from a key's hash to its lines |
 //! | `full` | what happens to keys without a slot |
 //! | `epoch` | until when charges can be refunded |
@@ -32,6 +33,7 @@ mod place;
 mod present;
 mod states;
 mod table;
+mod taking;
 mod waiters;
 mod words;
 

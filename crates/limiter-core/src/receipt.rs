@@ -23,23 +23,25 @@ use crate::{Decision, Policy, charge::Charged};
 pub struct Reservation {
     decision: Decision,
     delay: Option<Duration>,
+    permits: u64,
     receipt: Option<Receipt>,
 }
 
 impl Reservation {
-    /// Returns permits that were charged, for use after `delay`. The decision is the admission.
+    /// Returns the permits of a receipt, which were charged for use after `delay`. The decision is the
+    /// admission.
     pub const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
-        Self { decision, delay: Some(delay), receipt: Some(receipt) }
+        Self { decision, delay: Some(delay), permits: receipt.permits(), receipt: Some(receipt) }
     }
 
-    /// Returns an admission that charged no permits, and so has no receipt.
-    pub const fn uncounted(decision: Decision) -> Self {
-        Self { decision, delay: Some(Duration::ZERO), receipt: None }
+    /// Returns an admission of so many permits without a receipt: none of them is counted.
+    pub const fn uncounted(decision: Decision, permits: u64) -> Self {
+        Self { decision, delay: Some(Duration::ZERO), permits, receipt: None }
     }
 
     /// Returns the refusal to charge permits.
     pub const fn refused(decision: Decision) -> Self {
-        Self { decision, delay: None, receipt: None }
+        Self { decision, delay: None, permits: 0, receipt: None }
     }
 
     /// Returns the decision. An admission may have a delay.
@@ -59,8 +61,18 @@ impl Reservation {
         self.delay
     }
 
-    /// Returns the receipt, or `None` if the permits were refused, or admitted without being counted: see
-    /// [`Source::FullTable`](crate::Source::FullTable).
+    /// Returns how many permits were charged, or admitted without being counted: see
+    /// [`Source::FullTable`](crate::Source::FullTable). 0 if they were refused.
+    ///
+    /// [`take_up_to`](crate::Limiter::take_up_to) and [`charge`](crate::Limiter::charge) may charge fewer
+    /// permits than they were given, the latter none.
+    #[must_use]
+    pub const fn permits(&self) -> u64 {
+        self.permits
+    }
+
+    /// Returns the receipt, or `None` if no permits were charged: they were refused, admitted without being
+    /// counted, or none of a [`charge`](crate::Limiter::charge) was possible.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         self.receipt

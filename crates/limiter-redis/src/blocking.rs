@@ -1,4 +1,4 @@
-//! Checks by callers without a runtime.
+//! Operations of callers without a runtime.
 
 use std::{
     pin::pin,
@@ -7,7 +7,7 @@ use std::{
     thread::{self, Thread},
 };
 
-use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
+use limiter_core::{Cost, Decision, Error, ErrorKind, Key, LimiterFuture, Reservation};
 use tokio::runtime::Handle;
 
 use crate::{client::ScriptClient, limiter::RedisLimiter};
@@ -43,17 +43,50 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: impl Into<Key<'a>>,
         cost: Cost,
     ) -> Result<Decision, Error> {
-        if Handle::try_current().is_ok() {
-            let message = "check_blocking was called on a thread of a Tokio runtime: await `check`, or \
-                           in `spawn_blocking` pass it to `Handle::block_on`";
-            return Err(Error::new(ErrorKind::InvalidSetting, message));
-        }
-        block_on(self.check_n(key, cost))
+        block_on("check", self.check_n(key, cost))
+    }
+
+    /// Charges as many permits to `key` as fit now, at most `most`, as [`take_up_to`](Self::take_up_to) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_blocking`](Self::check_blocking).
+    pub fn take_up_to_blocking<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        most: Cost,
+    ) -> Result<Reservation, Error> {
+        block_on("take_up_to", self.take_up_to(key, most))
+    }
+
+    /// Charges `cost` to `key` whether or not it fits, as [`charge`](Self::charge) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_blocking`](Self::check_blocking).
+    pub fn charge_blocking<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        cost: Cost,
+    ) -> Result<Reservation, Error> {
+        block_on("charge", self.charge(key, cost))
     }
 }
 
+/// Blocks the thread until an operation has ended.
+fn block_on<T>(name: &str, operation: LimiterFuture<T>) -> Result<T, Error> {
+    if Handle::try_current().is_ok() {
+        let message = format!(
+            "{name}_blocking was called on a thread of a Tokio runtime: await `{name}`, or in \
+             `spawn_blocking` pass it to `Handle::block_on`"
+        );
+        return Err(Error::new(ErrorKind::InvalidSetting, message));
+    }
+    poll_here(operation)
+}
+
 /// Polls a future on this thread until it is ready.
-fn block_on<F: Future>(future: F) -> F::Output {
+fn poll_here<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 
     impl Wake for Unpark {

@@ -189,6 +189,26 @@ impl<C: ScriptClient> RedisLimiter<C> {
         WaitingLimiter::acquire(self, &key.into(), cost, within)
     }
 
+    /// Charges as many permits as fit now, at most `most`, and returns how many: see [`Limiter::take_up_to`].
+    ///
+    /// The store decides, also while permits of `key` are leased; a cached denial of one permit refuses without
+    /// a call.
+    pub fn take_up_to<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        most: Cost,
+    ) -> LimiterFuture<Reservation> {
+        Limiter::take_up_to(self, &key.into(), most)
+    }
+
+    /// Charges `cost` whether or not it fits, for work that has been done, and returns how many permits were
+    /// charged: see [`Limiter::charge`].
+    ///
+    /// It always calls the store. Permits that processes have leased before can still be spent.
+    pub fn charge<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> LimiterFuture<Reservation> {
+        Limiter::charge(self, &key.into(), cost)
+    }
+
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came back:
     /// see [`Limiter::refund`].
     pub fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {

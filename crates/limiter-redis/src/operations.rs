@@ -17,14 +17,14 @@ use crate::{
         deadline::{Deadline, timeout},
         fallback::Local,
         faults::{CallError, Fault, Outcome, named},
-        operation::{Forgotten, Peek, Refund, Reserve, Reset, Token},
+        operation::{Forgotten, Peek, Refund, Reserve, Reserved, Reset, Token},
         sender::{RUNTIME_ENDED, Sender},
     },
     client::ScriptClient,
     events::FallbackKind,
     lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
-    scripts::Charged,
+    scripts::{Ask, Charged, CheckReply},
     waiting,
 };
 
@@ -77,25 +77,20 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 // The store may promise permits for later.
                 Some(Ok(Answered::Refused(_))) | None => {
                     let ticket = limiter.sender.context.denials.ticket(&key);
-                    let reserve = Reserve { cost, within, ticket };
+                    let reserve = Reserve { cost, ask: Ask::Within(within), ticket };
                     limiter.sender.operate(&limiter.handle, &key, reserve).await
                 }
             };
-            match reserved {
-                Ok((taken, local)) => Ok(match taken.charged {
-                    Some(charged) => {
-                        limiter.reserved_at_store(key, cost, taken.decision, charged, local)
-                    }
-                    None => Reservation::refused(taken.decision),
-                }),
-                Err(error) => {
-                    let local =
-                        limiter.locally(&key, &error, |local| local.reserve(&key, cost, within));
-                    let uncharged = || Some(uncharged(limiter.without_store(&key, &error)?, cost));
-                    local.or_else(uncharged).ok_or(error)
-                }
-            }
+            limiter.reservation(key, cost, Ask::Within(within), reserved)
         })
+    }
+
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
+        self.reserve_at_store(key, most, Ask::UpTo)
+    }
+
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
+        self.reserve_at_store(key, cost, Ask::InAnyCase)
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
@@ -251,7 +246,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
         permits: Permits,
     ) -> Reservation {
         match permits {
-            Permits::Store(charged) => self.reserved_at_store(key, cost, decision, charged, None),
+            Permits::Store(charged) => {
+                self.reserved_at_store(key, cost.get(), decision, charged, None)
+            }
             Permits::Lease(grant) => {
                 let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
                 Reservation::admitted(decision, Duration::ZERO, receipt)
@@ -259,10 +256,63 @@ impl<C: ScriptClient> RedisLimiter<C> {
         }
     }
 
-    fn reserved_at_store(
+    /// Charges a cost or a part of it at the store, whatever is leased, unless a cached denial shows that not
+    /// even one permit fits.
+    fn reserve_at_store(&self, key: &Key<'_>, cost: Cost, ask: Ask) -> LimiterFuture<Reservation> {
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        LimiterFuture::pending(async move {
+            let (key, Self { sender, handle, .. }) = (key?, &limiter);
+            let (denials, now) = (&sender.context.denials, sender.context.now());
+            if ask == Ask::UpTo
+                && let Some(denial) = denials.find(&key, &handle.policy, Cost::ONE, now)
+            {
+                sender.context.events.tally.cached.add();
+                return Ok(Reservation::refused(denial));
+            }
+            let reserve = Reserve { cost, ask, ticket: denials.ticket(&key) };
+            let reserved = sender.operate(handle, &key, reserve).await;
+            limiter.reservation(key, cost, ask, reserved)
+        })
+    }
+
+    /// Returns what the store's reply means to the caller, or the fallback's decision.
+    fn reservation(
         &self,
         key: Vec<u8>,
         cost: Cost,
+        ask: Ask,
+        reserved: Result<Reserved, Error>,
+    ) -> Result<Reservation, Error> {
+        let error = match reserved {
+            Ok((CheckReply { decision, charged: Some(charged) }, local)) => {
+                return Ok(self.reserved_at_store(
+                    key,
+                    charged.permits(),
+                    decision,
+                    charged,
+                    local,
+                ));
+            }
+            // Of a charge in any case, nothing.
+            Ok((CheckReply { decision, .. }, _)) if decision.is_admitted() => {
+                return Ok(Reservation::uncounted(decision, 0));
+            }
+            Ok((CheckReply { decision, .. }, _)) => return Ok(Reservation::refused(decision)),
+            Err(error) => error,
+        };
+        let local = self.locally(&key, &error, |local| local.reserve(&key, cost, ask));
+        let uncharged = || {
+            let decision = self.without_store(&key, &error)?;
+            let most = if ask == Ask::UpTo { decision.remaining() } else { u64::MAX };
+            Some(uncharged(decision, cost.get().min(most)))
+        };
+        local.or_else(uncharged).ok_or(error)
+    }
+
+    fn reserved_at_store(
+        &self,
+        key: Vec<u8>,
+        permits: u64,
         decision: Decision,
         charged: Charged,
         local: Option<Receipt>,
@@ -270,7 +320,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let delay = charged.delay();
         let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
         let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
-        let receipt = Receipt::new(Arc::new(token), cost.get());
+        let receipt = Receipt::new(Arc::new(token), permits);
         Reservation::admitted(decision, delay, receipt)
     }
 
@@ -291,11 +341,11 @@ impl<C: ScriptClient> RedisLimiter<C> {
 }
 
 /// Returns a reservation by a decision that charged nothing.
-fn uncharged(decision: Decision, cost: Cost) -> Reservation {
+fn uncharged(decision: Decision, permits: u64) -> Reservation {
     /// The token of permits that no state has counted, so that a refund gives back nothing.
     struct Uncharged;
     if decision.is_admitted() {
-        let receipt = Receipt::new(Uncharged, cost.get());
+        let receipt = Receipt::new(Uncharged, permits);
         Reservation::admitted(decision, Duration::ZERO, receipt)
     } else {
         Reservation::refused(decision)

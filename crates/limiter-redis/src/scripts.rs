@@ -12,7 +12,7 @@ mod limit;
 mod plan;
 mod reply;
 
-pub(crate) use check::{Charge, Charged, CheckReply, Route};
+pub(crate) use check::{Ask, Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;

@@ -1,5 +1,6 @@
 //! What every limiter returns, row by row.
 
+mod charges;
 mod gcra;
 mod operations;
 mod several;
@@ -7,7 +8,9 @@ mod windows;
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Decision, Policy, Quota, Receipt, Timestamp, Usage};
+use limiter_core::{
+    Algorithm, Cost, Decision, Policy, Quota, Receipt, Reservation, Timestamp, Usage,
+};
 
 use crate::subject::{Operations, Subject};
 
@@ -33,6 +36,10 @@ enum Ask {
     Peek,
     /// The cost, and within how long.
     Reserve(u64, u64),
+    /// As many as fit, at most so many.
+    TakeUpTo(u64),
+    /// The cost in any case.
+    Charge(u64),
     /// The index of the reservation, and how much of it is kept.
     Refund(usize, u64),
     Reset,
@@ -56,6 +63,12 @@ enum Want {
         reset: u64,
     },
     Delay(Option<u64>),
+    /// An admission of so many permits.
+    Took {
+        permits: u64,
+        remaining: u64,
+        reset: u64,
+    },
     /// How many permits came back.
     Back(u64),
     Nothing,
@@ -109,7 +122,7 @@ pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
 
 /// Runs the rows of all operations but checks.
 pub fn operations<S: Operations>(mut make: impl FnMut(Policy) -> S) {
-    for case in operations::ROWS {
+    for case in operations::ROWS.iter().chain(charges::ROWS) {
         let mut subject = make((case.policy)());
         let mut receipts = Vec::new();
         for (index, row) in case.rows.iter().enumerate() {
@@ -155,6 +168,14 @@ impl Row {
                 assert_eq!(reservation.delay(), delay.map(Duration::from_millis), "{place}");
                 receipts.push(reservation.into_receipt());
             }
+            Ask::TakeUpTo(most) => {
+                let taken = subject.take_up_to(now, self.key, Cost::of(most));
+                self.took(taken, receipts, place);
+            }
+            Ask::Charge(cost) => {
+                let charged = subject.charge(now, self.key, Cost::of(cost));
+                self.took(charged, receipts, place);
+            }
             Ask::Refund(index, kept) => {
                 let receipt = receipts.get_mut(index).and_then(Option::take);
                 let receipt = receipt.unwrap_or_else(|| panic!("{place}: no such receipt"));
@@ -167,6 +188,19 @@ impl Row {
             Ask::Reset => subject.reset(now, self.key),
             Ask::Switch(policy) => subject.switch(&policy()),
         }
+    }
+
+    fn took(&self, taken: Reservation, receipts: &mut Vec<Option<Receipt>>, place: &str) {
+        let decision = taken.decision();
+        if let Want::Took { permits, remaining, reset } = self.want {
+            assert_eq!(taken.permits(), permits, "{place}");
+            assert_eq!(taken.delay(), Some(Duration::ZERO), "{place}");
+            Want::Admitted { remaining, reset }.of_decision(&decision, place);
+        } else {
+            assert_eq!((taken.permits(), taken.delay()), (0, None), "{place}");
+            self.want.of_decision(&decision, place);
+        }
+        receipts.push(taken.into_receipt());
     }
 
     fn now(&self) -> Timestamp {

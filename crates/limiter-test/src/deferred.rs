@@ -105,6 +105,19 @@ impl Limiter for Deferred {
         })
     }
 
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
+        let key = owned(key);
+        self.later(move |this| {
+            this.shared.checks.fetch_add(1, Ordering::Relaxed);
+            Limiter::take_up_to(&this.inner, &key, most)
+        })
+    }
+
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
+        let key = owned(key);
+        self.later(move |this| Limiter::charge(&this.inner, &key, cost))
+    }
+
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         self.later(move |this| {
             this.shared.refunds.fetch_add(1, Ordering::Relaxed);

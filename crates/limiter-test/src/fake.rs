@@ -38,6 +38,14 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Limiter for Fake<F> {
         LimiterFuture::ready(Err(beyond_a_fake()))
     }
 
+    fn take_up_to(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
+    }
+
+    fn charge(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Err(beyond_a_fake()))
+    }
+
     fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
         LimiterFuture::ready(Err(beyond_a_fake()))
     }

@@ -6,6 +6,7 @@
 #![expect(clippy::missing_errors_doc, reason = "every error is the case that breaks the law")]
 
 mod changes;
+mod charges;
 mod operations;
 mod waits;
 
@@ -17,6 +18,10 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 pub use changes::{
     a_changed_quota_keeps_the_debt, a_handle_enforces_the_policy_that_it_reports,
     gcra_follows_its_model,
+};
+pub use charges::{
+    charges_afterwards_keep_the_bound, charges_follow_the_definition, taking_takes_what_fits,
+    waits_after_a_charge_are_exact,
 };
 pub use operations::{
     a_refund_gives_back_no_more_than_was_taken, a_refund_gives_back_what_was_taken,

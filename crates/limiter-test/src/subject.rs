@@ -40,6 +40,12 @@ pub trait Operations: Subject {
     /// Sets the clock to `now`, and charges `cost` to `key` if it fits `within` some time.
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation;
 
+    /// Sets the clock to `now`, and charges as many permits to `key` as fit, at most `most`.
+    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation;
+
+    /// Sets the clock to `now`, and charges `cost` to `key` whether or not it fits.
+    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation;
+
     /// Sets the clock to `now`, and returns how many permits of `receipt` came back.
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64;
 

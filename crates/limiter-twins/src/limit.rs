@@ -54,7 +54,11 @@ pub(crate) trait Limit {
     /// Returns when a cost fits, from a moment on, `None` for never.
     fn fits(&self, cost: u64, from: i64) -> Option<i64>;
 
-    /// Charges a cost for a moment at which it fits, and returns the mark.
+    /// Returns the most permits that can be charged now in any case.
+    fn most_chargeable(&self) -> u64;
+
+    /// Charges a cost for a moment at which it fits, or now up to the most that can be charged, and returns the
+    /// mark.
     fn charge(&mut self, cost: u64, at: i64) -> i64;
 
     /// Returns how many permits came back, and whether all of the charge did.

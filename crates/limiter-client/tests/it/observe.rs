@@ -131,6 +131,14 @@ impl Limiter for NoRefund {
         Limiter::reserve(&self.0, key, cost, within)
     }
 
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
+        Limiter::take_up_to(&self.0, key, most)
+    }
+
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
+        Limiter::charge(&self.0, key, cost)
+    }
+
     fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
         LimiterFuture::pending(async { Err(Error::new(ErrorKind::Unavailable, "no connection")) })
     }

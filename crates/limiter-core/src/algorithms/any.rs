@@ -170,6 +170,10 @@ impl Transition for AnyTransition {
         dispatch!(write self, state, |own, value| own.charge(value, now, at, cost))
     }
 
+    fn most_chargeable(&self, state: &State, now: Timestamp) -> u64 {
+        dispatch!(read self, state, |own, value| own.most_chargeable(value, now))
+    }
+
     fn refundable(&self, state: &State, now: Timestamp, charge: &Charge, permits: u64) -> Refunded {
         dispatch!(read self, state, |own, value| own.refundable(value, now, charge, permits))
     }
@@ -202,6 +206,15 @@ impl Transition for AnyTransition {
         within: Duration,
     ) -> (Decision, Option<Charge>) {
         dispatch!(write self, state, |own, value| own.decide(value, now, cost, within))
+    }
+
+    fn force_charge(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        cost: Cost,
+    ) -> (Decision, Option<Charge>) {
+        dispatch!(write self, state, |own, value| own.force_charge(value, now, cost))
     }
 }
 
@@ -264,6 +277,11 @@ impl Transition for AllOf {
         marks
     }
 
+    fn most_chargeable(&self, states: &Vec<State>, now: Timestamp) -> u64 {
+        let limits = self.each(states).map(|(limit, state)| limit.most_chargeable(state, now));
+        limits.min().unwrap_or(0)
+    }
+
     fn refundable(
         &self,
         states: &Vec<State>,
@@ -307,5 +325,23 @@ impl Transition for AllOf {
     fn fresh_after(&self, states: &Vec<State>, now: Timestamp) -> Duration {
         let times = self.each(states).map(|(limit, state)| limit.fresh_after(state, now));
         times.max().unwrap_or_default()
+    }
+
+    /// A limit that has been overshot does not keep the others from being charged.
+    fn force_charge(
+        &self,
+        states: &mut Vec<State>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> (Decision, Option<Charge>) {
+        let (mut fewest, mut marks) = (cost.get(), Marks::default());
+        for ((limit, state), mark) in self.each_mut(states).zip(&mut marks.0) {
+            let charged = limit.force_charge(state, now, cost).1;
+            fewest = fewest.min(charged.map_or(0, |charge| charge.cost.get()));
+            *mark = charged.map_or(0, |charge| charge.marks.first());
+        }
+        let charge = Cost::new(fewest).ok();
+        let charge = charge.map(|cost| Charge { made: now, at: now, cost, marks });
+        (Decision::admitted(self.usage(states, now)), charge)
     }
 }

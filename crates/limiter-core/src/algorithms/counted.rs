@@ -1,6 +1,18 @@
-//! The entries of a log as a quota counts them.
+//! What a quota counts: the entries of a log, and how far a count may be overshot.
 
 use super::entries::{Entries, Entry, Span};
+
+/// Returns the most permits that may be charged for now where `counted` of a limit's permits count, and a
+/// state has the count `count`: any number until the limit is overshot, and then none.
+///
+/// A count grows only so far that charges of other quotas stay below the largest one that scripts accept.
+pub(super) fn most_chargeable(limit: u64, counted: u64, count: u64) -> u64 {
+    const MOST_COUNTED: u64 = 100_000_000_000_000;
+    match limit.checked_sub(counted) {
+        Some(room) => room.max(MOST_COUNTED.saturating_sub(count)),
+        None => 0,
+    }
+}
 
 /// A key's entries as a quota counts them. Times are in nanoseconds.
 #[derive(Clone, Copy)]

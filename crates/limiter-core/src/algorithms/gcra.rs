@@ -161,11 +161,16 @@ impl Transition for Gcra {
 
     fn charge(&self, state: &mut Tat, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
         let at = ticks(at);
-        // What fits is at most the capacity, and what does not fit is not charged.
+        // What is charged is at most the reach.
         let price = cost.get().saturating_mul(self.writer.increment);
         let debt = self.debt(state, at).saturating_add(price);
         *state = Tat { at: at.wrapping_add(debt), writer: self.writer };
         Marks::one(state.at)
+    }
+
+    fn most_chargeable(&self, state: &Tat, now: Timestamp) -> u64 {
+        let debt = self.debt(state, ticks(now));
+        self.writer.reach.saturating_sub(debt) / self.writer.increment
     }
 
     /// A permit that has partly recovered counts as one.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    counted::Counted,
+    counted::{Counted, most_chargeable},
     entries::{Entries, Entry, Span, Writer},
     nanos::{LAST, nanos},
     pace::Pace,
@@ -96,6 +96,11 @@ impl Ledger {
         state.entries.get(index).is_some_and(counts).then_some(index)
     }
 
+    /// Returns whether no later slot than that of `now` has begun: otherwise nothing is left of the present.
+    fn is_present(&self, state: &Entries, now: u64) -> bool {
+        state.entries.back().is_none_or(|last| self.span.slot_of(last.at) <= now)
+    }
+
     fn writer(&self, newest: u64) -> Writer {
         Writer { span: self.span, horizon: self.horizon, newest }
     }
@@ -153,6 +158,14 @@ impl Transition for Ledger {
         Marks::one(state.enter(self.writer(nanos(at)), now, cost.get()))
     }
 
+    fn most_chargeable(&self, state: &Entries, now: Timestamp) -> u64 {
+        let now = nanos(now);
+        if !self.is_present(state, now) {
+            return 0;
+        }
+        most_chargeable(self.limit, self.counted(state).at(now).0, state.total)
+    }
+
     fn refundable(
         &self,
         state: &Entries,
@@ -177,11 +190,9 @@ impl Transition for Ledger {
         let last = state.entries.back();
         let counted = self.counted(state);
         let end = last.map_or(now, |last| counted.end_of(last));
-        // Nothing is left of the present if a later slot has begun.
-        let is_present = last.is_none_or(|last| self.span.slot_of(last.at) <= now);
         let room = self.limit.saturating_sub(counted.at(now).0);
         let room_in_slot = self.pace.map_or(u64::MAX, |pace| pace.room(counted, now));
-        let remaining = if is_present { room.min(room_in_slot) } else { 0 };
+        let remaining = if self.is_present(state, now) { room.min(room_in_slot) } else { 0 };
         Usage::new(self.largest, remaining, Duration::from_nanos(end.saturating_sub(now)))
     }
 

@@ -29,9 +29,17 @@ pub trait Transition {
     /// `now` may be later than the moment of the last `advance`.
     fn wait(&self, state: &Self::State, now: Timestamp, cost: Cost) -> Option<Duration>;
 
-    /// Charges `cost` for the moment `at`, which is `now` or later, and at which it fits. Returns the mark
-    /// by which a refund finds the charge.
+    /// Charges `cost` for the moment `at`, which is `now` or later, and at which it fits; or for `now` up to
+    /// [`most_chargeable`](Self::most_chargeable). Returns the mark by which a refund finds the charge.
     fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks;
+
+    /// Returns how many permits [`force_charge`](Self::force_charge) charges at most: no fewer than fit at
+    /// `now`. Of several limits, the fewest.
+    ///
+    /// By GCRA, until the debt is that of a burst and the horizon. By other algorithms, any number until more
+    /// than the limit counts, and then none: if it were none as soon as the limit is reached, a request that
+    /// takes the last permit of a log and is charged afterwards would be charged nothing, each time.
+    fn most_chargeable(&self, state: &Self::State, now: Timestamp) -> u64;
 
     /// Returns what [`give_back`](Self::give_back) would give back.
     fn refundable(
@@ -102,6 +110,36 @@ pub trait Transition {
         let at = now.saturating_add(delay);
         let marks = self.charge(state, now, at, cost);
         (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, marks }))
+    }
+
+    /// Charges as many permits as fit at `now`, at most `most`. If not one fits, this is a refusal with the
+    /// wait for one. The state has been advanced to `now`.
+    fn decide_up_to(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        most: Cost,
+    ) -> (Decision, Option<Charge>) {
+        let fitting = most.get().min(self.usage(state, now).remaining());
+        self.decide(state, now, Cost::new(fitting).unwrap_or(Cost::ONE), Duration::ZERO)
+    }
+
+    /// Charges `cost` at `now` whether or not it fits, up to [`most_chargeable`](Self::most_chargeable), and
+    /// returns an admission. Without a charge if that is nothing. Each of several limits is charged up to
+    /// its own bound, and the charge has the fewest permits that one of them was charged. The state has been
+    /// advanced to `now`.
+    fn force_charge(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: Cost,
+    ) -> (Decision, Option<Charge>) {
+        let charged = Cost::new(cost.get().min(self.most_chargeable(state, now))).ok();
+        let charge = charged.map(|cost| {
+            let marks = self.charge(state, now, now, cost);
+            Charge { made: now, at: now, cost, marks }
+        });
+        (Decision::admitted(self.usage(state, now)), charge)
     }
 }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{
+    counted::most_chargeable,
     nanos::{LAST, nanos},
     transition::{Refunded, Transition},
     window::{Counts, Window},
@@ -92,6 +93,14 @@ impl Windows {
         Window { end, length, since, shortest, reach: 0, current, previous: 0 }
     }
 
+    /// Returns how many permits count for this quota at `from`, which is no earlier than what was reserved.
+    fn counted(&self, state: &Counts, from: u64) -> u64 {
+        self.own(state, from).map_or_else(
+            || self.sources(state, from).map(|it| it.current).max().unwrap_or(0),
+            |own| own.counted(from),
+        )
+    }
+
     /// Returns the moment that a charge was made for, and the length and the end of its window.
     fn place_of(&self, charge: &Charge) -> (u64, (u64, u64)) {
         (nanos(charge.at), (self.length, charge.marks.first()))
@@ -174,6 +183,15 @@ impl Transition for Windows {
         })
     }
 
+    fn most_chargeable(&self, state: &Counts, now: Timestamp) -> u64 {
+        let (now, fades) = (nanos(now), self.fades());
+        if state.begin_at() > now {
+            return 0;
+        }
+        let counts = state.at(now, fades).map(|window| window.current);
+        most_chargeable(self.limit, self.counted(state, now), counts.max().unwrap_or(0))
+    }
+
     fn refundable(
         &self,
         state: &Counts,
@@ -209,12 +227,8 @@ impl Transition for Windows {
         let (now, begin_at, fades) = (nanos(now), state.begin_at(), self.fades());
         let from = now.max(begin_at);
         let own = self.own(state, from);
-        let counted = own.map_or_else(
-            || self.sources(state, from).map(|it| it.current).max().unwrap_or(0),
-            |own| own.counted(from),
-        );
-        let has_begun = begin_at <= now;
-        let remaining = if has_begun { self.limit.saturating_sub(counted) } else { 0 };
+        let room = self.limit.saturating_sub(self.counted(state, from));
+        let remaining = if begin_at <= now { room } else { 0 };
         let fresh_at = own.map_or(from, |own| own.fresh_at(fades));
         let others = self.sources(state, fresh_at).map(|it| self.is_source_until(&it));
         let fresh_at = others.fold(fresh_at, u64::max);

@@ -6,6 +6,7 @@ use super::{
     full::{Full, FullTable, OnFull},
     present::Now,
     table::Table,
+    taking::Taking,
     words::{Numbered, Words},
 };
 use crate::{
@@ -153,6 +154,36 @@ impl States {
                 (self.transition().decide(state, at, cost, within), table.epoch.get())
             }),
         };
+        self.outcome(decided, cost)
+    }
+
+    /// Charges some of these permits, or all. A key without a slot is decided on as for one permit.
+    pub(crate) fn take_some(
+        &self,
+        hash: u64,
+        clock: Now<'_>,
+        taking: Taking,
+        permits: Cost,
+    ) -> Outcome {
+        let decided = match &self.store {
+            Store::Words(words, own) => words.with(own, hash, clock, None, |tat, now| {
+                (taking.apply(&own.gcra, tat, now, permits), words.epoch.get())
+            }),
+            Store::Table(table) => {
+                table.with(hash, self.transition(), clock, None, |state, now| {
+                    (taking.apply(self.transition(), state, now, permits), table.epoch.get())
+                })
+            }
+        };
+        self.outcome(decided, Cost::ONE)
+    }
+
+    /// Returns the outcome of a decision in an epoch, or of a request for `cost` that found the table full.
+    fn outcome(
+        &self,
+        decided: Result<((Decision, Option<Charge>), u64), Full>,
+        cost: Cost,
+    ) -> Outcome {
         match decided {
             Ok(((decision, charge), epoch)) => {
                 (decision, charge.map(|charge| Charged { charge, epoch }))

@@ -64,6 +64,35 @@ fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
 }
 
 #[test]
+fn a_key_without_a_slot_is_charged_nothing() {
+    for algorithm in ALGORITHMS {
+        let (limiter, _) = full("3/h", algorithm, |builder| builder);
+        let wait = limiter.check("newcomer").retry_after();
+        for refused in
+            [limiter.take_up_to("newcomer", Cost::of(9)), limiter.charge("newcomer", Cost::of(9))]
+        {
+            let decision = refused.decision();
+            assert_eq!((decision.is_admitted(), decision.source()), (false, Source::FullTable));
+            assert_eq!((decision.retry_after(), refused.permits()), (wait, 0), "{algorithm:?}");
+            assert!(refused.into_receipt().is_none());
+        }
+
+        let (limiter, _) = full("3/h", algorithm, |builder| builder.on_full(OnFull::Admit));
+        let taken = limiter.take_up_to("newcomer", Cost::of(9));
+        assert_eq!((taken.permits(), taken.is_admitted()), (3, true), "{algorithm:?}");
+        let charged = limiter.charge("newcomer", Cost::of(9));
+        assert_eq!((charged.permits(), charged.is_admitted()), (9, true), "{algorithm:?}");
+        for uncounted in [taken, charged] {
+            assert_eq!(uncounted.decision().source(), Source::FullTable);
+            assert!(uncounted.into_receipt().is_none());
+        }
+        // A key with a slot is charged all the same.
+        let charged = limiter.charge(0, Cost::of(4));
+        assert_eq!((charged.permits(), charged.decision().remaining()), (4, 0), "{algorithm:?}");
+    }
+}
+
+#[test]
 fn a_key_without_a_slot_may_be_admitted_uncounted() {
     for algorithm in ALGORITHMS {
         let (limiter, _) = full("1/h", algorithm, |builder| builder.on_full(OnFull::Admit));

@@ -126,6 +126,10 @@ fn a_limiter_in_memory_answers_without_allocating() {
             assert!(ready(limiter.check(&key)).is_admitted());
             let reserved = ready(limiter.reserve(&key, Cost::of(5), Duration::ZERO));
             ready(limiter.refund(reserved.into_receipt().unwrap()));
+            let taken = ready(limiter.take_up_to(&key, Cost::of(5)));
+            ready(limiter.refund(taken.into_receipt().unwrap()));
+            let charged = ready(limiter.charge(&key, Cost::of(5)));
+            ready(limiter.refund(charged.into_receipt().unwrap()));
             assert_eq!(ready(limiter.peek(&key)).remaining(), 9);
             ready(limiter.reset(&key));
         });
@@ -157,6 +161,7 @@ fn a_store_issues_reservations_of_its_own() {
     let (delay, admitted) = (Duration::from_secs(1), Decision::admitted(usage));
     let reservation = Reservation::admitted(admitted, delay, Receipt::new(Token("a"), 6));
     assert_eq!((reservation.decision(), reservation.delay()), (admitted, Some(delay)));
+    assert_eq!(reservation.permits(), 6);
     let receipt = reservation.into_receipt().unwrap().keep(2);
     assert_eq!((receipt.token(), receipt.permits()), (Some(&Token("a")), 4));
     assert_eq!(receipt.token::<&str>(), None);
@@ -165,6 +170,7 @@ fn a_store_issues_reservations_of_its_own() {
     let refused = Decision::refused(usage, None);
     let reservation = Reservation::refused(refused);
     assert_eq!((reservation.decision(), reservation.delay()), (refused, None));
+    assert_eq!(reservation.permits(), 0);
     assert!(reservation.into_receipt().is_none());
 }
 

@@ -133,6 +133,27 @@ fn law_1_reservations_keep_the_bound() {
 }
 
 #[test]
+fn law_1_taking_takes_what_fits() {
+    holds(law!(taking_takes_what_fits), Time::Forward, 40);
+    holds_in_full_tables(law!(taking_takes_what_fits), Time::Forward, 1);
+}
+
+#[test]
+fn law_1_charges_afterwards_keep_the_bound() {
+    holds_for_one(law!(charges_afterwards_keep_the_bound), any_policy(), Time::Forward, 60);
+}
+
+#[test]
+fn law_1_charges_follow_the_definition() {
+    holds_for_one(law!(charges_follow_the_definition), any_window(), Time::Forward, 60);
+}
+
+#[test]
+fn law_3_waits_after_a_charge_are_exact() {
+    holds(law!(waits_after_a_charge_are_exact), Time::AnyWay, 40);
+}
+
+#[test]
 fn law_2_refusal_changes_nothing() {
     holds(law!(refusal_changes_nothing), Time::Forward, 60);
 }

@@ -6,9 +6,10 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
 
 const THREADS: usize = 16;
 const ROUNDS: u64 = 1_000;
@@ -48,6 +49,66 @@ fn threads_take_exactly_the_limit() {
     for policy in ["100/h", "100/h by fixed-window", "100/h by sliding-log"] {
         assert!(admitted(&[policy]).iter().all(|&admitted| admitted == LIMIT), "{policy}");
     }
+}
+
+#[test]
+fn threads_that_take_up_to_a_number_take_exactly_the_limit() {
+    for policy in ["100/h", "100/h by fixed-window", "100/h by sliding-log"] {
+        let policy = Policy::parse("test", policy).unwrap();
+        let limiter = MemoryLimiter::builder(policy.clone()).clock(ManualClock::new());
+        let limiter = limiter.build().unwrap();
+        let together = Barrier::new(THREADS);
+        let charged: Vec<_> = (0..ROUNDS).map(|_| AtomicUsize::new(0)).collect();
+        let take = |thread: usize| {
+            for (round, charged) in (0..ROUNDS).zip(&charged) {
+                together.wait();
+                for most in [7, 1, 4] {
+                    let taken = limiter.take_up_to(round, Cost::of(most));
+                    let permits = usize::try_from(taken.permits()).unwrap();
+                    // Each thread gives back one permit of some batches.
+                    let back = match taken.into_receipt() {
+                        Some(receipt) if most == 7 && thread.is_multiple_of(2) => {
+                            limiter.refund(receipt.keep(permits as u64 - 1))
+                        }
+                        _ => 0,
+                    };
+                    charged.fetch_add(permits - usize::try_from(back).unwrap(), Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || take(thread));
+            }
+        });
+        for (round, charged) in (0..ROUNDS).zip(charged) {
+            let remaining = usize::try_from(limiter.peek(round).remaining()).unwrap();
+            assert_eq!(charged.into_inner() + remaining, LIMIT, "{policy:?}");
+        }
+    }
+}
+
+/// Charges in any case are never lost, and end at the burst and the horizon.
+#[test]
+fn threads_charge_up_to_the_reach() {
+    let limiter = MemoryLimiter::builder(Policy::gcra("test", Quota::per_hour(100)));
+    let limiter = limiter.clock(ManualClock::new()).build().unwrap();
+    let charged = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let _ = limiter.check("key");
+                    let permits = limiter.charge("key", Cost::of(3)).permits();
+                    charged.fetch_add(usize::try_from(permits).unwrap(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let checked = 2 * LIMIT - charged.into_inner();
+    assert!((1..=34).contains(&checked), "{checked} permits were checked");
+    assert_eq!(limiter.charge("key", Cost::ONE).permits(), 0);
+    assert_eq!(limiter.peek("key").reset_after(), Duration::from_secs(2 * 3_600));
 }
 
 /// While the clock stands still, debts are the same in permits under both quotas.

@@ -14,6 +14,7 @@ use limiter_core::{
 };
 
 use super::share::share;
+use crate::scripts::Ask;
 
 /// What a limiter decides while its store is unreachable, too slow, or can't write.
 ///
@@ -125,12 +126,19 @@ impl Local {
         self.ask(|limiter| limiter.check_n(Key::from(key), cost)).with_source(Source::Local)
     }
 
-    pub(crate) fn reserve(&self, key: &[u8], cost: Cost, within: Duration) -> Reservation {
-        let reserved = self.ask(|limiter| limiter.reserve(Key::from(key), cost, within));
+    pub(crate) fn reserve(&self, key: &[u8], cost: Cost, ask: Ask) -> Reservation {
+        let key = Key::from(key);
+        let reserved = self.ask(|limiter| match ask {
+            Ask::Within(within) => limiter.reserve(key, cost, within),
+            Ask::UpTo => limiter.take_up_to(key, cost),
+            Ask::InAnyCase => limiter.charge(key, cost),
+        });
         let decision = reserved.decision().with_source(Source::Local);
-        match (reserved.delay(), reserved.into_receipt()) {
+        let (delay, permits) = (reserved.delay(), reserved.permits());
+        match (delay, reserved.into_receipt()) {
             (Some(delay), Some(receipt)) => Reservation::admitted(decision, delay, receipt),
-            _ => Reservation::refused(decision),
+            (Some(_), None) => Reservation::uncounted(decision, permits),
+            (None, _) => Reservation::refused(decision),
         }
     }
 

@@ -43,16 +43,6 @@ pub enum Fault {
     InvalidReply,
 }
 
-/// What Redis 6.2, 7.0 and 8.2 and Valkey reply to a command, also of a script, that the user may not call or
-/// that the configuration has renamed.
-const DENIALS: [&str; 5] = [
-    "ERR unknown command",
-    "The user executing the script can't",
-    "ACL failure in script",
-    "command called from script",
-    "command called from Lua script",
-];
-
 impl Fault {
     /// Returns the fault that a server's error reply stands for, by its first word.
     ///
@@ -69,10 +59,12 @@ impl Fault {
         let inner = reply
             .strip_prefix("ERR Error running script")
             .and_then(|rest| rest.split_once(": -").map(|(_, inner)| inner));
-        if DENIALS.iter().any(|words| reply.contains(words)) {
-            return Self::NotExecuted;
-        }
+        // A script may have written before a command that its user may not run. All other refusals come before the
+        // first write.
+        let is_of_command = inner.is_some() || reply.contains("@user_script");
         match first_word(inner.unwrap_or(reply)) {
+            "NOPERM" if is_of_command => Self::ErrorReply,
+            "ERR" if reply.starts_with("ERR unknown command") => Self::NotExecuted,
             "NOSCRIPT" => Self::NoScript,
             "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
             | "OOM" | "TRYAGAIN" | "WRONGPASS" => Self::NotExecuted,
@@ -333,6 +325,8 @@ mod tests {
             ("ASK 3999 ::1:6381", Fault::Redirected),
             ("CROSSSLOT Keys in request don't hash to the same slot", Fault::CrossSlot),
             ("WRONGTYPE Operation against a key", Fault::ErrorReply),
+            ("NOPERM User alice can't lset script: 1f, on @user_script:114.", Fault::ErrorReply),
+            ("ERR ACL failure in script: NOPERM", Fault::ErrorReply),
             ("ERR user_script:1: Script attempted to access nonexistent", Fault::ErrorReply),
             ("user_script:12: attempt to compare two nil values", Fault::ErrorReply),
             ("EXOTIC words", Fault::ErrorReply),
@@ -345,6 +339,7 @@ mod tests {
         for (inner, fault) in [
             ("-OOM command not allowed", Fault::NotExecuted),
             ("-READONLY You can't", Fault::NotPrimary),
+            ("-NOPERM this user has no permissions", Fault::ErrorReply),
         ] {
             assert_eq!(Fault::from_error_reply(&format!("{wrapped}{inner}")), fault, "{inner}");
         }

@@ -1,9 +1,6 @@
 //! The operations of a limiter: what each asks of the store, and what it notes of the answer.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use limiter_core::{Cost, Receipt, Timestamp, Usage};
 
@@ -17,7 +14,7 @@ use crate::{
     context::Context,
     events::EventKind,
     handle::Handle,
-    scripts::{Charge, Charged, CheckReply, Plan, Route},
+    scripts::{Ask, Charge, Charged, CheckReply, Plan, Route},
 };
 
 /// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
@@ -81,10 +78,10 @@ impl Operation for Check {
     }
 }
 
-/// Charges a cost now or within some time, with a receipt.
+/// Charges a cost or a part of it, with a receipt.
 pub(crate) struct Reserve {
     pub(crate) cost: Cost,
-    pub(crate) within: Duration,
+    pub(crate) ask: Ask,
     pub(crate) ticket: Ticket,
 }
 
@@ -98,14 +95,14 @@ impl Operation for Reserve {
 
     fn batch(requests: &[Request<Self>]) -> Option<ScriptCall> {
         let demands = requests.iter().map(|it| {
-            let Self { cost, within, .. } = it.operation;
-            it.handle.plan.reservation(cost, within)
+            let Self { cost, ask, .. } = it.operation;
+            it.handle.plan.reservation(cost, ask)
         });
         Some(requests.first()?.handle.plan.demand(demands))
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Reserved> {
-        Some((plan.reserved(numbers, self.cost)?, None))
+        Some((plan.reserved(numbers, self.cost, self.ask)?, None))
     }
 
     fn note(
@@ -115,16 +112,21 @@ impl Operation for Reserve {
         outcome: &mut Outcome<Reserved>,
     ) {
         let Ok((taken, receipt)) = outcome else { return };
-        let Reserve { cost, ticket, .. } = request.operation;
-        context.events.tally.decided(&taken.decision);
-        cache(
-            request,
-            context,
-            ticket,
-            Denial { cost, decision: taken.decision, sent, received: context.now() },
-        );
-        let local = request.handle.local.as_ref().filter(|_| taken.charged.is_some());
-        *receipt = local.and_then(|local| local.follow(&request.key, cost));
+        let Reserve { cost, ask, ticket } = request.operation;
+        // A charge in any case decides nothing.
+        if ask != Ask::InAnyCase {
+            context.events.tally.decided(&taken.decision);
+        }
+        let refused = if ask == Ask::UpTo { Cost::ONE } else { cost };
+        let (decision, received) = (taken.decision, context.now());
+        cache(request, context, ticket, Denial { cost: refused, decision, sent, received });
+        let permits = taken.charged.as_ref().map(Charged::permits).map(Cost::new);
+        if let (Some(local), Some(Ok(permits))) = (&request.handle.local, permits) {
+            *receipt = match ask {
+                Ask::InAnyCase => local.reserve(&request.key, permits, ask).into_receipt(),
+                Ask::Within(_) | Ask::UpTo => local.follow(&request.key, permits),
+            };
+        }
     }
 }
 

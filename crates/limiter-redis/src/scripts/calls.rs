@@ -7,11 +7,16 @@ use limiter_core::Cost;
 
 use super::{
     Script,
-    check::{Charge, Charged, Route},
+    check::{Ask, Charge, Charged, Route},
     limit::argument,
     plan::Plan,
 };
 use crate::client::ScriptCall;
+
+/// A request without a receipt.
+const CHECK: i64 = -1;
+const UP_TO: i64 = -2;
+const IN_ANY_CASE: i64 = -3;
 
 /// What a request asks of a key by all limits of a policy.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +24,8 @@ pub(crate) struct Demand<'a> {
     plan: &'a Plan,
     /// 0 to peek.
     cost: i64,
-    /// Within how many microseconds a reservation may be due, `None` without a receipt.
-    within: Option<u64>,
+    /// Within how many microseconds a reservation may be due, or one of the numbers for other requests.
+    within: i64,
 }
 
 impl Plan {
@@ -39,7 +44,7 @@ impl Plan {
             (Route::Own | Route::Policy, _) => self.demand(checks.map(|(plan, charge)| Demand {
                 plan,
                 cost: argument(charge.cost),
-                within: charge.has_receipt().then_some(0),
+                within: if charge.has_receipt() { 0 } else { CHECK },
             })),
         }
     }
@@ -72,15 +77,20 @@ impl Plan {
         ScriptCall::of(&self.scripts.lease, texts.into(), Vec::new())
     }
 
-    /// Returns what asks for `cost` `within` some time, with a receipt.
-    pub(crate) fn reservation(&self, cost: Cost, within: Duration) -> Demand<'_> {
-        let within = u64::try_from(within.as_micros()).unwrap_or(u64::MAX).min(self.longest_delay);
-        Demand { plan: self, cost: argument(cost), within: Some(within) }
+    /// Returns what asks for `cost` with a receipt.
+    pub(crate) fn reservation(&self, cost: Cost, ask: Ask) -> Demand<'_> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let within = match ask {
+            Ask::Within(time) => exact(micros(time).min(self.longest_delay)),
+            Ask::UpTo => UP_TO,
+            Ask::InAnyCase => IN_ANY_CASE,
+        };
+        Demand { plan: self, cost: argument(cost), within }
     }
 
     /// Returns what asks how far the permits are used up.
     pub(crate) const fn peek(&self) -> Demand<'_> {
-        Demand { plan: self, cost: 0, within: None }
+        Demand { plan: self, cost: 0, within: CHECK }
     }
 
     /// Returns the call of the script `policy`.
@@ -88,7 +98,7 @@ impl Plan {
         let mut texts = Vec::new();
         for Demand { plan, cost, within } in demands {
             texts.push(number(plan.demands.len()));
-            texts.push(within.map_or(Bytes::from_static(b"-1"), number));
+            texts.push(if within == CHECK { Bytes::from_static(b"-1") } else { number(within) });
             let cost = if cost == 1 { Bytes::from_static(b"1") } else { number(cost) };
             for limit in &plan.demands {
                 texts.extend(limit.iter().cloned().chain([cost.clone()]));

@@ -26,6 +26,17 @@ pub(crate) struct Charge {
     pub(crate) route: Route,
 }
 
+/// When, and how much of a cost, a request with a receipt charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// All of it, now or within some time.
+    Within(Duration),
+    /// As much as fits now.
+    UpTo,
+    /// All of it, whether or not it fits, as far as the state allows.
+    InAnyCase,
+}
+
 impl Charge {
     /// Returns whether what is charged may be given back.
     pub(super) const fn has_receipt(&self) -> bool {

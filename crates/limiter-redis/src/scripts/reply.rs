@@ -6,7 +6,7 @@ use limiter_core::{Cost, Decision, Usage};
 
 use super::{
     Gcra, ScriptLimit,
-    check::{Charge, Charged, CheckReply, Route},
+    check::{Ask, Charge, Charged, CheckReply, Route},
     limit::{Family, argument, micros},
     plan::Plan,
 };
@@ -42,7 +42,8 @@ enum PolicyReply<'a> {
     /// Admitted with a receipt.
     Charged {
         usages: Vec<Usage>,
-        delay: u64,
+        /// The delay of a reservation; otherwise how many permits were charged.
+        delay_or_permits: u64,
         taken_at: i64,
         marks: &'a [i64],
     },
@@ -75,24 +76,35 @@ impl Plan {
                 }
                 LeaseReply::Refused(usage, wait) => refused(usage, wait),
             },
-            (Route::Own | Route::Policy, _) => self.decided(numbers, cost, charge.has_receipt()),
+            (Route::Own | Route::Policy, _) => {
+                let ask = charge.has_receipt().then_some(Ask::Within(Duration::ZERO));
+                self.decided(numbers, cost, ask)
+            }
         }
     }
 
-    /// Returns what a reply to a reservation means, `None` if it can't be one or contradicts itself.
-    pub(crate) fn reserved(&self, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-        self.decided(numbers, cost, true)
+    /// Returns what a reply to a request with a receipt means, `None` if it can't be one or contradicts itself.
+    pub(crate) fn reserved(&self, numbers: &[i64], cost: Cost, ask: Ask) -> Option<CheckReply> {
+        self.decided(numbers, cost, Some(ask))
     }
 
-    /// Returns the decision of the script `policy`.
-    fn decided(&self, numbers: &[i64], cost: Cost, has_receipt: bool) -> Option<CheckReply> {
-        match PolicyReply::read(self, numbers, has_receipt)? {
+    /// Returns the decision of the script `policy`, of a request with a receipt if that asks for something.
+    fn decided(&self, numbers: &[i64], asked: Cost, ask: Option<Ask>) -> Option<CheckReply> {
+        match PolicyReply::read(self, numbers, ask.is_some())? {
             PolicyReply::Admitted(usages) => Some(admitted(Usage::fewest_remaining(usages), None)),
-            PolicyReply::Charged { usages, delay, taken_at, marks } => {
-                let (cost, marks) = (argument(cost), marks.to_vec());
-                let charged = Charged { cost, taken_at, delay, marks, length: 0 };
-                Some(admitted(Usage::fewest_remaining(usages), Some(charged)))
+            PolicyReply::Charged { usages, delay_or_permits: number, taken_at, marks } => {
+                let (cost, delay) = match ask {
+                    Some(Ask::UpTo | Ask::InAnyCase) => (i64::try_from(number).ok()?, 0),
+                    Some(Ask::Within(_)) | None => (argument(asked), number),
+                };
+                // A request for as much as fits is refused if nothing does.
+                if cost > argument(asked) || cost == 0 && ask != Some(Ask::InAnyCase) {
+                    return None;
+                }
+                let charged = Charged { cost, taken_at, delay, marks: marks.to_vec(), length: 0 };
+                Some(admitted(Usage::fewest_remaining(usages), (cost > 0).then_some(charged)))
             }
+            PolicyReply::Refused { .. } if ask == Some(Ask::InAnyCase) => None,
             PolicyReply::Refused { usages, wait, place } => refused(*usages.get(place)?, wait),
         }
     }
@@ -179,10 +191,11 @@ impl<'a> PolicyReply<'a> {
         let usages = plan.usages(usages)?;
         match (flag, rest) {
             (ADMITTED, []) if !has_receipt => Some(Self::Admitted(usages)),
-            (ADMITTED, &[delay, taken_at, ref marks @ ..])
+            (ADMITTED, &[number, taken_at, ref marks @ ..])
                 if has_receipt && marks.len() == plan.limits.len() =>
             {
-                Some(Self::Charged { usages, delay: u64::try_from(delay).ok()?, taken_at, marks })
+                let delay_or_permits = u64::try_from(number).ok()?;
+                Some(Self::Charged { usages, delay_or_permits, taken_at, marks })
             }
             (REFUSED, &[wait, number]) => {
                 let place = usize::try_from(number.checked_sub(1)?).ok()?;

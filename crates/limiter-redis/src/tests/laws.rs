@@ -77,6 +77,26 @@ fn law_1_a_queue_shorter_than_a_microsecond_keeps_its_order() {
 }
 
 #[test]
+fn law_1_taking_takes_what_fits() {
+    holds(laws::taking_takes_what_fits, Time::Forward, 40);
+}
+
+#[test]
+fn law_1_charges_afterwards_keep_the_bound() {
+    holds_for_one(laws::charges_afterwards_keep_the_bound, any_policy(), Time::Forward, 60);
+}
+
+#[test]
+fn law_1_charges_follow_the_definition() {
+    holds_for_one(laws::charges_follow_the_definition, any_window(), Time::Forward, 60);
+}
+
+#[test]
+fn law_3_waits_after_a_charge_are_exact() {
+    holds(laws::waits_after_a_charge_are_exact, Time::AnyWay, 40);
+}
+
+#[test]
 fn law_2_refusal_changes_nothing() {
     holds(laws::refusal_changes_nothing, Time::Forward, 60);
 }

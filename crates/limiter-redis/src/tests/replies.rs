@@ -102,6 +102,24 @@ async fn a_reply_that_contradicts_itself_is_unexpected() {
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unexpected, "{what}: {error}"),
             }
+            for (is_forced, taken) in [
+                (false, limiter.take_up_to(&key, Cost::ONE).await),
+                (true, limiter.charge(&key, Cost::ONE).await),
+            ] {
+                match taken {
+                    Ok(taken) => {
+                        let permits = u64::from(taken.is_admitted());
+                        let is_none = is_forced && taken.permits() == 0;
+                        assert!(taken.permits() == permits || is_none, "{what}: {taken:?}");
+                        assert!(taken.is_admitted() || !is_forced, "{what}: {taken:?}");
+                        let has_receipt = taken.permits() > 0;
+                        assert_eq!(taken.into_receipt().is_some(), has_receipt, "{what}");
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unexpected, "{what}: {error}");
+                    }
+                }
+            }
             match limiter.check_n(&key, Cost::ONE).await {
                 Ok(decision) => {
                     let is_now = decision.retry_after() == Some(Duration::ZERO);

@@ -272,6 +272,14 @@ impl<C: ScriptClient> Operations for InRedis<C> {
         self.at(now, |limiter| limiter.reserve(key, cost, within))
     }
 
+    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
+        self.at(now, |limiter| limiter.take_up_to(key, most))
+    }
+
+    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
+        self.at(now, |limiter| limiter.charge(key, cost))
+    }
+
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
         self.at(now, |limiter| limiter.refund(receipt))
     }

@@ -127,7 +127,8 @@ fn lists(now: u64, quota: &str) -> Vec<(&'static str, Vec<String>)> {
 }
 
 fn assert_denied(error: &Error, command: &str, what: &str) {
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
+    // It may have written before.
+    assert_eq!(error.kind(), ErrorKind::Unexpected, "{what}: {error}");
     assert!(error.to_string().contains(command), "{what}: {error}");
 }
 
@@ -220,8 +221,6 @@ async fn a_refund_or_reset_that_fails_gives_no_more_back_than_was_charged() {
                 rig.assert_all_expire(&limiter, &what);
                 let after = rig.left(&limiter).await;
                 match refunded {
-                    // It is sent once more, and then finds what the first call left.
-                    Ok(0) => {}
                     Ok(permits) => assert_eq!(before + permits, after, "{what}"),
                     Err(error) => assert_denied(&error, command, &what),
                 }

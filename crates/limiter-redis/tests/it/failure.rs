@@ -44,13 +44,19 @@ async fn all_are_admitted_or_refused_alike() {
             if let Some(receipt) = reserved.into_receipt() {
                 limiter.refund(receipt).await.unwrap();
             }
+            // No more than the burst at once, and all that has been done.
+            let taken = limiter.take_up_to("key", Cost::of(5)).await.unwrap();
+            let charged = limiter.charge("key", Cost::of(5)).await.unwrap();
+            assert_eq!((taken.is_admitted(), charged.is_admitted()), (admitted, admitted));
+            let permits = if admitted { (3, 5) } else { (0, 0) };
+            assert_eq!((taken.permits(), charged.permits()), permits);
         }
         // There is nothing to look at, and nothing to do for later.
         assert!(limiter.peek("key").await.is_err());
         assert!(limiter.reset("key").await.is_err());
         let counted = limiter.counters();
         let (allowed, denied) = (counted.fallback_allow, counted.fallback_deny);
-        assert_eq!((allowed, denied), if admitted { (40, 0) } else { (0, 40) });
+        assert_eq!((allowed, denied), if admitted { (80, 0) } else { (0, 80) });
     }
 }
 
@@ -77,6 +83,12 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
     assert_eq!(limiter.peek("third").await.unwrap().used(), 2);
     assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 2);
     assert_eq!(limiter.peek("third").await.unwrap().used(), 0);
+    let taken = limiter.take_up_to("fourth", Cost::of(9)).await.unwrap();
+    assert_eq!((taken.permits(), taken.decision().source()), (2, Source::Local));
+    let charged = limiter.charge("fourth", Cost::of(3)).await.unwrap();
+    // The share's burst and horizon are two permits each.
+    assert_eq!((charged.permits(), charged.decision().source()), (2, Source::Local));
+    assert!(!check("fourth").await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,8 +108,16 @@ async fn what_is_more_than_the_share_uses_up_all_of_it() {
             assert!(start.elapsed() < Duration::from_secs(10));
         }
     }
+    for _ in 0..3 {
+        // More than the share, in any case.
+        let charged = limiter.charge("charged", few).await.unwrap();
+        let taken = limiter.take_up_to("taken", few).await.unwrap();
+        for taken in [charged, taken] {
+            assert_eq!((taken.permits(), taken.decision().source()), (4, Source::State));
+        }
+    }
     server.pause();
-    for key in ["most", "few"] {
+    for key in ["most", "few", "charged", "taken"] {
         let decision = limiter.check(key).await.unwrap();
         assert_eq!((decision.is_admitted(), decision.source()), (false, Source::Local), "{key}");
     }

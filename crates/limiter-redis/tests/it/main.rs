@@ -13,6 +13,7 @@ mod batches;
 mod brought;
 mod busy;
 mod changes;
+mod charges;
 mod cluster;
 mod connections;
 mod credentials;

@@ -19,6 +19,12 @@ fn a_thread_without_a_runtime_checks() {
     let never = limiter.check_n_blocking("other", Cost::new(3).unwrap()).unwrap();
     assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
 
+    let taken = limiter.take_up_to_blocking("batch", Cost::of(5)).unwrap();
+    assert_eq!(taken.permits(), 2);
+    assert_eq!(limiter.charge_blocking("batch", Cost::of(2)).unwrap().permits(), 2);
+    let error = runtime.block_on(async { limiter.charge_blocking("batch", Cost::ONE) });
+    assert!(error.unwrap_err().to_string().contains("await `charge`"));
+
     let error = runtime.block_on(async { limiter.check_blocking("key") }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     assert!(error.to_string().contains("await `check`"), "{error}");

@@ -115,6 +115,21 @@ pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario
             let back = model.refund(&mut state, made, (receipt.permits() - kept).into());
             prop_assert_eq!(u128::from(subject.refund(now, receipt.keep(kept))), back);
         }
+        if index % 7 == 3 {
+            subject.switch(policy);
+            let charged = subject.charge(now, KEY, cost);
+            let permits = quota.charge(&mut state, made, cost.get().into());
+            prop_assert_eq!(u128::from(charged.permits()), permits, "{} at tick {}", cost, made);
+            let remaining = u128::from(charged.decision().remaining());
+            prop_assert_eq!(remaining, quota.remaining(&state, made));
+            if let (Some(receipt), Some(gcra::State { tat: mark, .. })) =
+                (charged.into_receipt(), state)
+            {
+                receipts
+                    .push((gcra::Receipt { made, at: made, mark, cost: permits, quota }, receipt));
+            }
+            continue;
+        }
         let within = [Duration::ZERO, scenario.quota().window(), Duration::MAX];
         let within = within.get(index % 3).copied().unwrap_or_default();
         let cost_in_permits = u128::from(cost.get());

@@ -186,7 +186,11 @@ pub fn a_refund_gives_back_no_more_than_was_taken(
             5 if index % 3 == 0 => subject.reset(now, KEY),
             // Nothing for later: what waits behind that comes back with it.
             _ => {
-                let reservation = subject.reserve(now, KEY, cost, Duration::ZERO);
+                let reservation = match index % 3 {
+                    0 => subject.reserve(now, KEY, cost, Duration::ZERO),
+                    1 => subject.take_up_to(now, KEY, cost),
+                    _ => subject.charge(now, KEY, cost),
+                };
                 receipts
                     .extend(reservation.into_receipt().map(|receipt| (policy.clone(), receipt)));
             }

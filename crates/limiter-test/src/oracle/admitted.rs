@@ -75,10 +75,17 @@ impl Admitted {
     /// one state, by the bound that their algorithms publish.
     #[must_use]
     pub fn over(&self, limits: &[&Limit]) -> Option<Over> {
+        self.over_with(limits, 0)
+    }
+
+    /// Does what [`over`](Self::over) does where each request, one after the other, may also be charged for so
+    /// many permits in any case.
+    #[must_use]
+    pub fn over_with(&self, limits: &[&Limit], afterwards: u64) -> Option<Over> {
         let mut log = self.log.clone();
         log.retain(|(_, permits)| *permits > 0);
         log.sort_unstable();
-        let bound = Bound::of(limits, self.ahead);
+        let bound = Bound::of(limits, self.ahead, afterwards.into());
         for (index, (start, _)) in log.iter().enumerate() {
             let mut permits = 0;
             for (at, more) in log.iter().skip(index) {
@@ -106,11 +113,12 @@ enum Bound {
 }
 
 impl Bound {
-    fn of(limits: &[&Limit], ahead: bool) -> Self {
+    fn of(limits: &[&Limit], ahead: bool, afterwards: u128) -> Self {
         let quotas = || limits.iter().map(|limit| limit.quota());
         let is_rate = limits.iter().any(|limit| limit.algorithm().is_continuous());
         if is_rate {
-            let burst = quotas().map(|quota| u128::from(quota.burst())).max().unwrap_or(0);
+            let burst =
+                quotas().map(|quota| u128::from(quota.burst())).max().unwrap_or(0) + afterwards;
             let rate = |quota: &Quota| (u128::from(quota.permits()), quota.window().as_nanos());
             let rates: Vec<_> = quotas().map(rate).collect();
             let is_mixed = rates.len() > 1;
@@ -120,6 +128,7 @@ impl Bound {
             };
         }
         let largest = quotas().map(|quota| u128::from(quota.permits())).max().unwrap_or(0);
+        let largest = largest + afterwards;
         let window = quotas().map(|quota| quota.window().as_nanos()).min().unwrap_or(0);
         let permits = match limits.first().map(|limit| limit.algorithm()) {
             Some(Algorithm::FixedWindow) => 2 * largest,

@@ -106,6 +106,23 @@ impl Quota {
         Outcome::Admitted(now + wait)
     }
 
+    /// Charges `cost` at `now` whether or not it fits, up to the reach, and returns how many permits were charged.
+    pub fn charge(&self, state: &mut Option<State>, now: u128, cost: u128) -> u128 {
+        let found = state.filter(|state| state.tat > now);
+        let found = found.map(|found| self.made_possible(found, now));
+        if found.is_some() {
+            *state = found;
+        }
+        let debt = found.map_or(0, |found| {
+            ((found.tat - now) * self.increment).div_ceil(found.writer.increment)
+        });
+        let permits = cost.min(self.reach().saturating_sub(debt) / self.increment);
+        if permits > 0 {
+            *state = Some(State { tat: now + debt + permits * self.increment, writer: *self });
+        }
+        permits
+    }
+
     /// Returns how many permits are left at `now`.
     #[must_use]
     pub fn remaining(&self, state: &Option<State>, now: u128) -> u128 {

@@ -31,7 +31,17 @@ impl Model {
     /// Returns whether `cost` fits at `now`, which is no earlier than what was taken.
     #[must_use]
     pub fn fits(&self, now: Timestamp, cost: Cost) -> bool {
-        let (now, cost) = (u128::from(now.as_nanos()), u128::from(cost.get()));
+        self.has_room(now, cost.get())
+    }
+
+    /// Returns whether more than the limit counts at `now`, so that nothing is charged in any case.
+    #[must_use]
+    pub fn is_overshot(&self, now: Timestamp) -> bool {
+        !self.has_room(now, 0)
+    }
+
+    fn has_room(&self, now: Timestamp, cost: u64) -> bool {
+        let (now, cost) = (u128::from(now.as_nanos()), u128::from(cost));
         let Self { limit, window, began, .. } = *self;
         match self.algorithm {
             Algorithm::FixedWindow => {
@@ -90,6 +100,8 @@ impl Model {
         let in_slot = self.taken(|at| at / slot == own);
         let index = own % number;
         let ceiling = (index + 1) * self.limit / number - index * self.limit / number;
-        in_window + cost <= self.limit && (!slots.is_paced() || in_slot + cost <= ceiling)
+        // A ceiling keeps nothing from being charged that does not have to fit.
+        let fits_in_slot = cost == 0 || !slots.is_paced() || in_slot + cost <= ceiling;
+        in_window + cost <= self.limit && fits_in_slot
     }
 }

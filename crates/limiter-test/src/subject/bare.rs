@@ -47,6 +47,33 @@ impl Bare {
         state
     }
 
+    /// Changes the state of `key`, and writes it if it was charged.
+    fn change(
+        &mut self,
+        now: Timestamp,
+        key: &str,
+        change: impl Fn(&AnyTransition, &mut State) -> (Decision, Option<Charge>),
+    ) -> Reservation {
+        let policy = self.policy.clone();
+        let rule = policy.transition();
+        let before = self.advanced(rule, now, key);
+        let mut state = before.clone();
+        let (decision, charge) = change(rule, &mut state);
+        if decision.is_admitted() && state != before {
+            assert!(rule.is_possible(&state, now), "{state:?} at {now:?}");
+            self.write(key, state);
+        }
+        match charge {
+            Some(charge) => {
+                let token = Token { key: key.to_owned(), rule: rule.clone(), charge };
+                let receipt = Receipt::new(token, charge.cost.get());
+                Reservation::admitted(decision, charge.at.saturating_since(now), receipt)
+            }
+            None if decision.is_admitted() => Reservation::uncounted(decision, 0),
+            None => Reservation::refused(decision),
+        }
+    }
+
     fn write(&mut self, key: &str, state: State) {
         self.states.insert(key.to_owned(), state);
     }
@@ -79,17 +106,15 @@ impl Operations for Bare {
     }
 
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
-        let policy = self.policy.clone();
-        let rule = policy.transition();
-        let mut state = self.advanced(rule, now, key);
-        let (decision, charge) = rule.decide(&mut state, now, cost, within);
-        let Some(charge) = charge else {
-            return Reservation::refused(decision);
-        };
-        self.write(key, state);
-        let token = Token { key: key.to_owned(), rule: rule.clone(), charge };
-        let receipt = Receipt::new(token, cost.get());
-        Reservation::admitted(decision, charge.at.saturating_since(now), receipt)
+        self.change(now, key, |rule, state| rule.decide(state, now, cost, within))
+    }
+
+    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
+        self.change(now, key, |rule, state| rule.decide_up_to(state, now, most))
+    }
+
+    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
+        self.change(now, key, |rule, state| rule.force_charge(state, now, cost))
     }
 
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {

@@ -78,6 +78,16 @@ impl Operations for Crowded {
         self.limiter.reserve(now, key, cost, within)
     }
 
+    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
+        self.crowd(now);
+        self.limiter.take_up_to(now, key, most)
+    }
+
+    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
+        self.crowd(now);
+        self.limiter.charge(now, key, cost)
+    }
+
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
         self.limiter.refund(now, receipt)
     }

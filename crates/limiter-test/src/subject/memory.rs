@@ -94,6 +94,16 @@ impl Operations for InMemory {
         self.limiter.reserve(key, cost, within)
     }
 
+    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
+        self.clock.set(now);
+        self.limiter.take_up_to(key, most)
+    }
+
+    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
+        self.clock.set(now);
+        self.limiter.charge(key, cost)
+    }
+
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
         self.clock.set(now);
         self.limiter.refund(receipt)

@@ -52,6 +52,14 @@ impl Limiter for FewQuotas {
         Limiter::reserve(&self.limiter, key, cost, within)
     }
 
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
+        Limiter::take_up_to(&self.limiter, key, most)
+    }
+
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
+        Limiter::charge(&self.limiter, key, cost)
+    }
+
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         Limiter::refund(&self.limiter, receipt)
     }

@@ -20,6 +20,8 @@ const FINE: i128 = 10_000;
 pub(crate) struct Gcra {
     own: Quota,
     burst: i128,
+    /// The largest debt of the quota, in ticks.
+    reach: i128,
     now: i128,
     /// In the ticks of the quota that wrote it, by whose pace it drains.
     debt: i128,
@@ -72,9 +74,10 @@ impl Gcra {
         let increment = i128::from(terms.number);
         let scale = if terms.quota.contains('.') { FINE } else { 1 };
         let own = Quota { text: terms.quota.to_owned(), increment, scale };
-        let burst = terms.permits.into();
-        let writer = own.clone();
-        (increment > 0).then_some(Self { own, burst, now: 0, debt: 0, writer, is_damaged: false })
+        let (burst, writer) = (terms.permits.into(), own.clone());
+        let (reach, _) = ticks(terms.quota.rsplit(' ').next()?)?;
+        let is_valid = increment > 0;
+        is_valid.then_some(Self { own, burst, reach, now: 0, debt: 0, writer, is_damaged: false })
     }
 
     /// Returns the debt of a whole burst, in ticks.
@@ -172,6 +175,11 @@ impl Limit for Gcra {
         let excess = self.debt - room * self.writer.increment;
         let fits_at = self.now + up(excess, self.writer.scale);
         (room >= 0).then(|| narrow(fits_at).max(from))
+    }
+
+    fn most_chargeable(&self) -> u64 {
+        let room = self.reach - self.debt_at(self.now);
+        u64::try_from(room.div_euclid(self.own.increment)).unwrap_or(0)
     }
 
     fn charge(&mut self, cost: u64, at: i64) -> i64 {

@@ -144,6 +144,10 @@ impl Limit for Log {
         Some(micros(fits_at).max(from))
     }
 
+    fn most_chargeable(&self) -> u64 {
+        self.algorithm.most_chargeable(&self.state, self.at())
+    }
+
     fn charge(&mut self, cost: u64, at: i64) -> i64 {
         let Ok(cost) = Cost::new(cost) else { return 0 };
         let marks = self.algorithm.charge(&mut self.state, moment(self.now), moment(at), cost);

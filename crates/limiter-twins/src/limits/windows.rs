@@ -203,6 +203,10 @@ impl Limit for Windows {
         fits_from(fits_from(from)?)
     }
 
+    fn most_chargeable(&self) -> u64 {
+        self.algorithm.most_chargeable(&self.state, self.at())
+    }
+
     fn charge(&mut self, cost: u64, at: i64) -> i64 {
         let Ok(cost) = Cost::new(cost) else { return 0 };
         let now = self.at();

@@ -106,6 +106,7 @@ impl Pair {
         let result = match refund.filter(|_| choice < 2) {
             Some(index) => self.refund(now, usize::try_from(index).unwrap(), rest),
             None if choice == 2 => self.peek(now, place),
+            None if choice == 3 => self.take_some(now, place, cost, rest.is_multiple_of(2)),
             None => {
                 let within = (choice < 6).then_some(i64::try_from(rest % 50_000_000).unwrap());
                 self.take(now, place, cost, within)
@@ -148,6 +149,40 @@ impl Pair {
             expected = [vec![0], expected, vec![wait, 1]].concat();
         }
         prop_assert_eq!(reply, expected, "take {} within {:?} by {}", cost, within, place);
+        Ok(())
+    }
+
+    /// Takes up to a cost, or charges it in any case.
+    fn take_some(
+        &mut self,
+        now: i64,
+        place: usize,
+        cost: u64,
+        in_any_case: bool,
+    ) -> Result<(), TestCaseError> {
+        let (limit, policy) = &self.sides[place];
+        let reply = self.world.take(now, limit, cost, if in_any_case { -3 } else { -2 });
+        let (transition, at, cost) = (policy.transition(), moment(now), Cost::new(cost).unwrap());
+        transition.advance(&mut self.state, at);
+        let (decision, charge) = if in_any_case {
+            transition.force_charge(&mut self.state, at, cost)
+        } else {
+            transition.decide_up_to(&mut self.state, at, cost)
+        };
+        let left = i64::try_from(decision.remaining()).unwrap();
+        let mut expected = vec![micros(decision.reset_after()), left];
+        if decision.is_admitted() {
+            let (permits, mark) = charge.map_or((0, 0), |charge| {
+                let mark = in_micros(Timestamp::from_nanos(charge.marks.first())) - now;
+                (i64::try_from(charge.cost.get()).unwrap(), mark)
+            });
+            expected = [vec![1], expected, vec![permits, now, mark]].concat();
+            self.charges.extend(charge.map(|charge| (place, charge)));
+        } else {
+            let wait = decision.retry_after().map_or(-1, micros);
+            expected = [vec![0], expected, vec![wait, 1]].concat();
+        }
+        prop_assert_eq!(reply, expected, "take {} ({}) by {}", cost, in_any_case, place);
         Ok(())
     }
 

@@ -29,6 +29,11 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
     Ok(Reply::all(requests.into_iter().map(decide).collect()))
 }
 
+/// In place of the time within which a request reserves.
+const CHECK: i64 = -1;
+const UP_TO: i64 = -2;
+const IN_ANY_CASE: i64 = -3;
+
 /// Decides on one request.
 fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Reply {
     let now = call.now;
@@ -37,24 +42,39 @@ fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Rep
             return Reply::Text(format!("{}: {}", limit.command(), WrongType::TEXT).into());
         }
     }
+    if within == UP_TO {
+        let fewest = demands.iter().map(|it| it.cost.min(left(&*it.limit))).min().unwrap_or(0);
+        demands.iter_mut().for_each(|demand| demand.cost = fewest.max(1));
+    }
     let (number, first) = all_fit(&demands, now);
     // The slots of a paced limit may miss the moment at which the others fit.
     let fits_at = first.and_then(|at| all_fit(&demands, at).1);
     let promises = demands.iter().all(|demand| demand.limit.promises());
-    let latest = now + if promises { within.max(0) } else { 0 };
     let is_peek = demands.iter().any(|demand| demand.cost == 0);
+    let latest = now + if promises { within.max(0) } else { 0 };
+    let fits_at = if within == IN_ANY_CASE { Some(now) } else { fits_at };
     match fits_at.filter(|at| !is_peek && *at <= latest) {
         Some(at) => {
-            let charge = |demand: &mut Demand<'_>| demand.limit.charge(demand.cost, at);
+            if within == IN_ANY_CASE {
+                let lower = |it: &mut Demand<'_>| it.cost = it.cost.min(it.limit.most_chargeable());
+                demands.iter_mut().for_each(lower);
+            }
+            let charge = |demand: &mut Demand<'_>| match demand.cost {
+                0 => 0,
+                cost => demand.limit.charge(cost, at),
+            };
             let marks: Vec<_> = demands.iter_mut().map(charge).collect();
-            for demand in &demands {
+            for demand in demands.iter().filter(|it| it.cost > 0 || it.limit.is_damaged()) {
                 demand.limit.store(call.space, demand.key);
             }
             let head = [1].into_iter().chain(usages(&demands));
-            if within < 0 {
-                return Reply::integers(head);
+            let taken = demands.iter().map(|demand| demand.cost).min().unwrap_or(0);
+            let third =
+                if within < 0 { i64::try_from(taken).unwrap_or(i64::MAX) } else { at - now };
+            match within {
+                CHECK => Reply::integers(head),
+                _ => Reply::integers(head.chain([third, now]).chain(marks)),
             }
-            Reply::integers(head.chain([at - now, now]).chain(marks))
         }
         None => {
             for demand in demands.iter().filter(|demand| demand.limit.is_damaged()) {
@@ -71,6 +91,12 @@ fn all_fit(demands: &[Demand<'_>], from: i64) -> (i64, Option<i64>) {
     let fits = demands.iter().map(|demand| demand.limit.fits(demand.cost, from));
     let latest = (1..).zip(fits).max_by_key(|(_, at)| at.unwrap_or(i64::MAX));
     latest.unwrap_or((1, None))
+}
+
+/// Returns how many permits a limit has left.
+fn left(limit: &dyn Limit) -> u64 {
+    let [_, left] = limit.usage();
+    u64::try_from(left).unwrap_or(0)
 }
 
 fn usages(demands: &[Demand<'_>]) -> impl Iterator<Item = i64> {

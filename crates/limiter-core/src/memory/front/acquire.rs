@@ -47,7 +47,9 @@ impl<C: Clock> Acquire<C> {
             status
         });
         match status {
-            Status::Done(outcome) => Break(handle.reservation(*hash, outcome, Duration::ZERO)),
+            Status::Done(outcome) => {
+                Break(handle.reservation(*hash, outcome, Duration::ZERO, cost.get()))
+            }
             Status::Waiting(_, due) => Continue(due),
         }
     }

@@ -4,10 +4,11 @@ use core::{sync::atomic::AtomicU64, time::Duration};
 use std::sync::Arc;
 
 use crate::{
-    Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Timestamp, Usage,
+    Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Source, Timestamp, Usage,
     memory::{
         present::{Now, Present},
         states::{Outcome, States},
+        taking::Taking,
         waiters::{Queue, Queues},
     },
     receipt::Taken,
@@ -78,7 +79,25 @@ impl<C: Clock> Handle<C> {
         };
         let at = outcome.1.map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
-        self.reservation(hash, outcome, delay)
+        self.reservation(hash, outcome, delay, cost.get())
+    }
+
+    /// Charges as many permits as fit now, at most `most`, unless waiters come first.
+    pub(crate) fn take_up_to(&self, hash: u64, most: Cost) -> Reservation {
+        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, Cost::ONE));
+        let take = || self.states.take_some(hash, &|| self.now(), Taking::UpTo, most);
+        let outcome = refusal.flatten().unwrap_or_else(take);
+        let uncounted = most.get().min(outcome.0.remaining());
+        self.reservation(hash, outcome, Duration::ZERO, uncounted)
+    }
+
+    /// Charges `cost` whether or not it fits, also if there are waiters.
+    pub(crate) fn charge(&self, hash: u64, cost: Cost) -> Reservation {
+        let charge = |clock: Now<'_>| self.states.take_some(hash, clock, Taking::InAnyCase, cost);
+        let outcome = self.change(hash, charge);
+        let is_counted = outcome.0.source() != Source::FullTable;
+        let uncounted = if is_counted { 0 } else { cost.get() };
+        self.reservation(hash, outcome, Duration::ZERO, uncounted)
     }
 
     /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
@@ -89,16 +108,18 @@ impl<C: Clock> Handle<C> {
         refusal.flatten().unwrap_or_else(take)
     }
 
-    /// Returns what an outcome means to the caller.
+    /// Returns what an outcome means to the caller: if it is an admission without a charge, that of so many
+    /// permits.
     pub(crate) fn reservation(
         &self,
         hash: u64,
         (decision, charged): Outcome,
         delay: Duration,
+        uncounted: u64,
     ) -> Reservation {
         let Some(charged) = charged else {
             return match decision.is_admitted() {
-                true => Reservation::uncounted(decision),
+                true => Reservation::uncounted(decision, uncounted),
                 false => Reservation::refused(decision),
             };
         };

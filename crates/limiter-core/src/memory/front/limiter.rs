@@ -148,6 +148,44 @@ impl<C: Clock> MemoryLimiter<C> {
         self.handle.reserve(self.hash(&key.into()), cost, within)
     }
 
+    /// Charges as many permits as fit now, at most `most`, and returns how many: see
+    /// [`Limiter::take_up_to`].
+    ///
+    /// ```
+    /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+    ///
+    /// let limiter = MemoryLimiter::new(Policy::gcra("rows", Quota::per_hour(100)));
+    /// let batch = limiter.take_up_to("import", Cost::of(80));
+    /// assert_eq!(batch.permits(), 80);
+    /// assert_eq!(limiter.take_up_to("import", Cost::of(80)).permits(), 20);
+    /// assert!(!limiter.take_up_to("import", Cost::of(80)).is_admitted());
+    ///
+    /// // 50 rows were read. The others come back.
+    /// let receipt = batch.into_receipt().expect("permits were charged");
+    /// assert_eq!(limiter.refund(receipt.keep(50)), 30);
+    /// ```
+    pub fn take_up_to<'a>(&self, key: impl Into<Key<'a>>, most: Cost) -> Reservation {
+        self.handle.take_up_to(self.hash(&key.into()), most)
+    }
+
+    /// Charges `cost` whether or not it fits, for work that has been done, and returns how many permits were
+    /// charged: see [`Limiter::charge`].
+    ///
+    /// ```
+    /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+    ///
+    /// let limiter = MemoryLimiter::new(Policy::gcra("tokens", Quota::per_minute(1_000)));
+    /// assert!(limiter.check("alice").is_admitted());
+    /// // The answer took 1,500 tokens.
+    /// assert_eq!(limiter.charge("alice", Cost::of(1_500)).permits(), 1_500);
+    /// // 30 seconds until the debt is that of a burst, and the time of one token.
+    /// let refusal = limiter.check("alice");
+    /// assert!(refusal.retry_after().is_some_and(|wait| wait.as_secs() == 30));
+    /// ```
+    pub fn charge<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Reservation {
+        self.handle.charge(self.hash(&key.into()), cost)
+    }
+
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
     /// back: see [`Limiter::refund`].
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
@@ -253,6 +291,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
+    }
+
+    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Ok(self.handle.take_up_to(self.hash(key), most)))
+    }
+
+    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
+        LimiterFuture::ready(Ok(self.handle.charge(self.hash(key), cost)))
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {

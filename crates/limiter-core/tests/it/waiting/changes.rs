@@ -35,6 +35,37 @@ fn a_refund_that_is_not_enough_lets_the_first_go_as_early_as_it_fits() {
 }
 
 #[test]
+fn a_charge_makes_waiters_wait_longer() {
+    let (limiter, clock) = keyed(evenly(10));
+    assert!(limiter.check("key").is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..2 {
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
+    }
+    crowd.settle();
+    // Nothing is left behind the waiters.
+    let refused = limiter.take_up_to("key", cost(5));
+    assert_eq!((refused.permits(), refused.decision().retry_after()), (0, Some(ms(300))));
+    assert_eq!(limiter.charge("key", cost(5)).permits(), 5);
+    assert_eq!(limiter.check("key").retry_after(), Some(ms(800)));
+    crowd.run();
+    assert_eq!(crowd.admitted, [(0, ms(600)), (1, ms(700))]);
+}
+
+#[test]
+fn a_charge_refuses_a_waiter_that_is_due_after_its_deadline_by_then() {
+    let (limiter, clock) = keyed(evenly(10));
+    assert!(limiter.check("key").is_admitted());
+    let mut crowd = Crowd::new(&clock);
+    crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(100))));
+    crowd.settle();
+    assert_eq!(limiter.charge("key", Cost::ONE).permits(), 1);
+    crowd.run();
+    assert_eq!((crowd.admitted.len(), crowd.refused), (0, vec![(0, ms(0))]));
+    assert_eq!(limiter.check("key").retry_after(), Some(ms(200)));
+}
+
+#[test]
 fn a_reset_lets_all_go_who_fit() {
     for policy in every_kind() {
         let (limiter, clock) = keyed(policy.clone());

@@ -183,4 +183,11 @@ local function write(limit)
   end
 end
 
-return { read = read, fits = fits, charge = charge, usage = usage, write = write }
+-- Any number until more than the permits count. A total stays far below the largest one that is read.
+local function most(limit)
+  local newest, room = limit.log.newest.at, limit.permits - counted(limit, now, 0, limit.permits)
+  local has_begun = newest - newest % limit.slot <= now
+  return has_begun and room >= 0 and math.max(room, 1e14 - limit.log.total) or 0
+end
+
+return { read = read, fits = fits, most = most, charge = charge, usage = usage, write = write }

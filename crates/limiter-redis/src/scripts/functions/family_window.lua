@@ -138,4 +138,15 @@ local function usage(limit)
   return over - now, from <= now and math.max(left, 0) or 0
 end
 
-return { read = read, fits = fits, charge = charge, usage = usage, text = window_text }
+-- Any number until more than the permits count. A count stays far below the largest one that is read.
+local function most(limit)
+  local own, fullest = own_at(limit, now), 0
+  for _, window in ipairs(limit.windows) do
+    window = window_at(limit, window, now)
+    fullest = math.max(fullest, window and window.count or 0)
+  end
+  local room = limit.permits - (own and counted(own, now) or source_at(limit, now, 0).count)
+  return begun(limit, now) <= now and room >= 0 and math.max(room, 1e14 - fullest) or 0
+end
+
+return { read = read, fits = fits, most = most, charge = charge, usage = usage, text = window_text }

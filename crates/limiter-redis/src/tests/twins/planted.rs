@@ -10,7 +10,7 @@ use super::{
     START, config, gcra, policies, rig::Rig, several, sub_windows, traffic::Pair, windows,
 };
 use crate::{
-    scripts::{Charge, Plan, Route, Scripts},
+    scripts::{Ask, Charge, Plan, Route, Scripts},
     tests::store::Store,
 };
 
@@ -238,10 +238,13 @@ fn no_script_fails_on_any_list() {
             plan.checks([(&plan, charge)].into_iter())
         };
         for choice in choices {
-            let call = match choice % 4 {
+            let call = match choice % 6 {
+                4 => plan.demand([plan.reservation(Cost::ONE, Ask::UpTo)].into_iter()),
+                5 => plan.demand([plan.reservation(Cost::ONE, Ask::InAnyCase)].into_iter()),
                 0 => check(Route::Own),
                 1 => check(Route::Policy),
-                2 => plan.demand([plan.reservation(Cost::ONE, Duration::MAX)].into_iter()),
+                2 => plan
+                    .demand([plan.reservation(Cost::ONE, Ask::Within(Duration::MAX))].into_iter()),
                 _ => plan.demand([plan.peek()].into_iter()),
             };
             rig.call(START, &call, &[0]);

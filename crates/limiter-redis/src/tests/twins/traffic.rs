@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::rig::{Done, Rig};
 use crate::{
     ScriptCall,
-    scripts::{self, Charge, Charged, CheckReply, Plan, Route, Scripts},
+    scripts::{self, Ask, Charge, Charged, CheckReply, Plan, Route, Scripts},
     tests::store::Store,
 };
 
@@ -117,7 +117,15 @@ impl Pair {
                 let other = (choice.index(self.sides.len()), choice.subject());
                 self.peek(now, &[(side, subject), other]);
             }
-            6..=8 => {
+            6 => {
+                let most = Cost::new(cost.get() + choice.below(30)).unwrap();
+                let other = (choice.index(self.sides.len()), choice.subject());
+                let ask = if choice.below(2) == 0 { Ask::UpTo } else { Ask::InAnyCase };
+                let requests = [(side, subject), other];
+                let count = if choice.below(3) == 0 { 2 } else { 1 };
+                self.reserve(now, &requests[..count], most, ask);
+            }
+            7 | 8 => {
                 let within = choice.below(4_000)
                     * u64::try_from(self.sides[side].window.as_micros()).unwrap()
                     / 1_000;
@@ -125,7 +133,7 @@ impl Pair {
                 if choice.below(4) == 0 {
                     requests.push((choice.index(self.sides.len()), choice.subject()));
                 }
-                self.reserve(now, &requests, cost, Duration::from_micros(within));
+                self.reserve(now, &requests, cost, Ask::Within(Duration::from_micros(within)));
             }
             9..=11 => {
                 let wanted = cost.get() + choice.below(50);
@@ -188,16 +196,16 @@ impl Pair {
         replies
     }
 
-    fn reserve(&mut self, now: i64, requests: &[(usize, usize)], cost: Cost, within: Duration) {
+    fn reserve(&mut self, now: i64, requests: &[(usize, usize)], cost: Cost, ask: Ask) {
         let demands =
-            requests.iter().map(|(side, _)| self.sides[*side].plan.reservation(cost, within));
+            requests.iter().map(|(side, _)| self.sides[*side].plan.reservation(cost, ask));
         let call = self.sides[0].plan.demand(demands);
         let keys: Vec<_> = requests.iter().flat_map(|(_, subject)| self.keys(*subject)).collect();
-        let text = format!("reserve {cost} within {within:?} by {requests:?}");
+        let text = format!("reserve {cost} {ask:?} by {requests:?}");
         let reply = self.call(now, &text, call, &keys);
         for (&(side, subject), reply) in requests.iter().zip(elements(reply, requests.len())) {
             let Some(numbers) = numbers(&reply) else { continue };
-            let reply = self.sides[side].plan.reserved(&numbers, cost);
+            let reply = self.sides[side].plan.reserved(&numbers, cost, ask);
             self.note(side, subject, reply.expect("a reply with a meaning"));
         }
     }
