@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::{executor::block_on, future::join_all};
-use limiter_core::{ErrorKind, Policy};
+use limiter_core::{Cost, ErrorKind, Policy};
 use limiter_redis::{
     ConnectOptions, Connection, RedisLimiter, ScriptClient, connect, connect_with,
 };
@@ -46,10 +46,14 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 
 /// Returns how many threads of connections this process has.
 fn threads() -> usize {
+    threads_named("limiter-redis")
+}
+
+fn threads_named(name: &str) -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     // A thread may end meanwhile.
     let names = tasks.filter_map(|task| fs::read(task.unwrap().path().join("comm")).ok());
-    names.filter(|name| name == b"limiter-redis\n").count()
+    names.filter(|found| found.trim_ascii_end() == name.as_bytes()).count()
 }
 
 /// Returns how many TCP sockets this process has. With its feature `signal`, Tokio has others.
@@ -303,6 +307,33 @@ fn a_thread_that_panicked_is_started_again() {
             assert_eq!((threads(), clients(&server).len()), (1, 1));
             drop((client, limiter, leasing, another));
             until("no thread stays", || threads() == 0 && sockets() == 0).await;
+        });
+    });
+}
+
+/// A caller's waker panics on the thread that has the timers of all callers.
+#[test]
+fn a_thread_of_timers_that_panicked_is_started_again() {
+    alone("a_thread_of_timers_that_panicked_is_started_again", || {
+        run(async {
+            let server = Server::start();
+            let policy = Policy::parse("test", "1/s").unwrap();
+            let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(5));
+            let limiter = limiter.connect(&server.url()).await.unwrap();
+            assert!(limiter.check("key").await.unwrap().is_admitted());
+            let mut wait = Box::pin(limiter.acquire("key", Cost::ONE, None));
+            // The permit is charged, and what remains is to wait for it.
+            while limiter.counters().admitted < 2 {
+                assert!(futures::poll!(&mut wait).is_pending());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(futures::poll!(&mut wait).is_pending());
+            let waker = Arc::new(Panics).into();
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            until("the thread ends", || threads_named("limiter-timers") == 0).await;
+            assert!(limiter.check("another").await.unwrap().is_admitted());
+            assert_eq!(threads_named("limiter-timers"), 1);
         });
     });
 }
