@@ -50,10 +50,13 @@ mod clock;
 mod config;
 mod cost;
 mod decision;
+mod demand;
 mod error;
 pub mod guide;
+mod joint;
 mod key;
 mod limiter;
+mod limiter_id;
 #[cfg(feature = "std")]
 mod memory;
 mod notation;
@@ -74,9 +77,12 @@ pub use clock::{Clock, ManualClock, SystemClock, Timer};
 pub use config::Policies;
 pub use cost::Cost;
 pub use decision::{Decision, Refused, Source, Usage};
+pub use demand::Demand;
 pub use error::{Error, ErrorKind};
+pub use joint::{JointDecision, decide};
 pub use key::Key;
 pub use limiter::{Limiter, LimiterFuture, WaitingLimiter};
+pub use limiter_id::LimiterId;
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, OnFull};
 pub use policy::{Limit, Policy};

@@ -2,13 +2,17 @@
 
 use alloc::{boxed::Box, sync::Arc};
 use core::{
+    any::Any,
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservation, Usage};
+use crate::{
+    Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, LimiterId, Policy, Receipt,
+    Reservation, Usage, joint::one_by_one,
+};
 
 /// Applies a policy to many keys.
 ///
@@ -26,6 +30,13 @@ use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservatio
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
+
+    /// Returns which states this handle is on. All handles on them have the same id, which is made with the limiter.
+    fn id(&self) -> LimiterId;
+
+    /// Returns the limiter as its own type, so that [`decide_together`](Self::decide_together) can downcast the limiters
+    /// of its demands: `self`.
+    fn as_any(&self) -> &dyn Any;
 
     /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another
     /// store.
@@ -68,6 +79,16 @@ pub trait Limiter: Send + Sync {
     /// this is [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
+    /// Charges all demands if all fit now, or none: for [`decide`](crate::decide), which calls it.
+    ///
+    /// All are for limiters of this limiter's [store](LimiterId::shares_store_with), there is at least one, and no two
+    /// that charge, or that only ask, are for one key of one limiter. The default reads them by
+    /// [`preview`](Self::preview), reserves one after the other, and refunds what was charged if one is refused. A store
+    /// that can decide by one call overrides it.
+    fn decide_together(&self, demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+        one_by_one(demands)
+    }
+
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
     /// limits, the most that came back to one. The receipt is used up, even if the result is an error.
     ///
@@ -99,6 +120,15 @@ pub trait Limiter: Send + Sync {
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
     /// another quota.
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+
+    /// Returns another limiter in the same store, of any algorithm, with the settings of this one and states of its own:
+    /// for blocks, and for limits of other subjects that are [decided together](crate::decide) with this one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the store can't tell the states of the two
+    /// limiters apart.
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 }
 
 /// A limiter whose callers can wait for permits.
@@ -151,6 +181,8 @@ macro_rules! forward {
 
 forward!(Limiter for Arc Box: {
     fn policy(&self) -> &Policy;
+    fn id(&self) -> LimiterId;
+    fn as_any(&self) -> &dyn Any;
     fn store(&self) -> &'static str;
     fn known_quotas(&self) -> Option<KnownQuotas>;
     fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
@@ -158,9 +190,11 @@ forward!(Limiter for Arc Box: {
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
     fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
+    fn decide_together(&self, demands: &[Demand<'_>]) -> LimiterFuture<JointDecision>;
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 });
 
 forward!(WaitingLimiter for Arc Box: {

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{any::Any, fmt, time::Duration};
 
-use crate::{Decision, Policy, charge::Charged};
+use crate::{Decision, LimiterId, Policy, charge::Charged};
 
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
@@ -59,6 +59,10 @@ impl Reservation {
         self.delay
     }
 
+    pub(crate) const fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
+    }
+
     /// Returns the receipt, or `None` if the permits were refused, or admitted without being counted: see
     /// [`Source::FullTable`](crate::Source::FullTable).
     #[must_use]
@@ -100,8 +104,7 @@ enum Token {
 /// What a limiter in memory gives back, and where. Not the states, because a receipt may be kept for longer
 /// than its limiter.
 pub(crate) struct Taken {
-    /// The number of the limiter.
-    pub(crate) limiter: u64,
+    pub(crate) limiter: LimiterId,
     pub(crate) hash: u64,
     /// By which it was charged.
     pub(crate) policy: Policy,

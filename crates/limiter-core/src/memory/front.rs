@@ -3,6 +3,7 @@
 mod acquire;
 mod builder;
 mod handle;
+mod joint;
 mod limiter;
 
 pub use builder::Builder;

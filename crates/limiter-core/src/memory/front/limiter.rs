@@ -1,6 +1,7 @@
 //! The limiter for one process.
 
 use std::{
+    any::Any,
     fmt,
     hash::{BuildHasher, Hash, Hasher},
     pin::Pin,
@@ -10,10 +11,11 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use super::{acquire::Acquire, handle::Handle};
+use super::{acquire::Acquire, handle::Handle, joint};
 use crate::{
-    Clock, Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, Policy, Receipt,
-    Reservation, SystemClock, Timer, Usage, WaitingLimiter,
+    Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
+    LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
+    joint::one_by_one,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -54,7 +56,7 @@ use crate::{
 /// printed, and perhaps from measured times. If clients choose their keys and you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
 /// secret from the system's random numbers.
 pub struct MemoryLimiter<C = SystemClock> {
-    handle: Handle<C>,
+    pub(super) handle: Handle<C>,
     seed: RandomState,
 }
 
@@ -97,6 +99,21 @@ impl<C: Clock> MemoryLimiter<C> {
     /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
+    }
+
+    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own.
+    ///
+    /// ```
+    /// use limiter_core::{MemoryLimiter, Policy, Quota};
+    ///
+    /// let users = MemoryLimiter::builder(Policy::gcra("user", Quota::per_second(10))).capacity(50_000).build()?;
+    /// let tenants = users.sibling(&Policy::sliding_log("tenant", Quota::per_hour(1_000)));
+    /// assert!(users.check("alice").is_admitted() && tenants.check("acme").is_admitted());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sibling(&self, policy: &Policy) -> Self {
+        Self::of(self.handle.sibling(policy))
     }
 
     /// Returns how many different quotas the limiter knows by now, of how many: see
@@ -177,7 +194,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
     #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
     #[inline(always)]
-    fn hash(&self, key: &Key<'_>) -> u64 {
+    pub(super) fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
         hasher.finish()
@@ -231,6 +248,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         &self.handle.states.policy
     }
 
+    fn id(&self) -> LimiterId {
+        self.handle.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn store(&self) -> &'static str {
         "memory"
     }
@@ -255,6 +280,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }
 
+    fn decide_together(&self, demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+        match joint::decide::<C>(demands) {
+            Some(decision) => LimiterFuture::ready(Ok(decision)),
+            // A limiter of another crate has passed on the id of one in memory.
+            None => one_by_one(demands),
+        }
+    }
+
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         LimiterFuture::ready(Ok(self.handle.refund(&receipt)))
     }
@@ -266,6 +299,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::with_policy(self, policy)?))
+    }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::sibling(self, policy)))
     }
 }
 

@@ -1,0 +1,313 @@
+//! One decision over several demands: all are charged, or none.
+
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::{
+    iter, mem,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use crate::{
+    Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt, Reservation,
+    demand::Merged,
+};
+
+/// Charges all demands if all fit now, or none.
+///
+/// ```
+/// use limiter_core::{Cost, Demand, MemoryLimiter, Policy, Quota, decide};
+///
+/// # futures::executor::block_on(async {
+/// let users = MemoryLimiter::new(Policy::gcra("user", Quota::per_minute(60)));
+/// let tenants = users.sibling(&Policy::fixed_window("tenant", Quota::per_hour(1_000)));
+/// let tokens = users.sibling(&Policy::gcra("tokens", Quota::per_minute(10_000)));
+///
+/// let demands = |tokens_of_request| [
+///     Demand::new(&users, "alice", Cost::ONE),
+///     Demand::new(&tenants, "acme", Cost::ONE),
+///     Demand::new(&tokens, "alice", Cost::of(tokens_of_request)),
+/// ];
+/// assert!(decide(&demands(9_000)).await?.is_admitted());
+///
+/// // The tokens don't fit, so nothing is charged, and they need 48 s to recover.
+/// let decision = decide(&demands(9_000)).await?;
+/// let refusing: Vec<usize> = decision.refusing().map(|(index, _)| index).collect();
+/// assert_eq!(refusing, [2]);
+/// assert!(decision.retry_after().is_some_and(|wait| wait.as_secs() == 47));
+/// assert_eq!(users.peek("alice").remaining(), 59);
+/// # Ok::<(), limiter_core::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand with
+/// the sum of their costs, if both charge or both only ask. An empty list is admitted.
+///
+/// # Stores
+///
+/// Limiters in memory decide at once: the future is [ready](LimiterFuture::take_ready). All demands are
+/// read before any is charged, so a refusal writes nothing. If another thread charges one of the keys in between,
+/// what was charged before is given back. [Siblings](Limiter::sibling) are decided by one reading of the clock.
+///
+/// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores,
+/// limiters in memory are read first, and a refusal by them costs no call. Then the stores are called in the order of
+/// the list, and limiters in memory are charged last. If one of them refuses or fails, the receipts of those before
+/// are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
+/// refused itself. Put the client's own key first, and what it can choose or shares with others last.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands, or two for one
+/// key of one limiter by handles with different policies. Otherwise the first error of a store; what was charged in
+/// others is given back.
+pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+    let merged = match Merged::of(demands) {
+        Ok(None) => return decide_distinct(demands),
+        Ok(Some(merged)) => merged,
+        Err(error) => return LimiterFuture::ready(Err(error)),
+    };
+    let mut decided = decide_distinct(&merged.demands);
+    match decided.take_ready() {
+        Some(result) => LimiterFuture::ready(result.map(|joint| joint.split(&merged.places))),
+        None => {
+            let places = merged.places;
+            LimiterFuture::pending(async move { Ok(decided.await?.split(&places)) })
+        }
+    }
+}
+
+/// Decides on demands of which no two are for one key of one limiter.
+fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+    match demands {
+        [] => LimiterFuture::ready(Ok(JointDecision::default())),
+        [first, others @ ..] if others.iter().all(|it| it.shares_store_with(first)) => {
+            first.limiter().decide_together(demands)
+        }
+        _ => in_turn(demands, |one, other| one.shares_store_with(other)),
+    }
+}
+
+/// Decides on demands of one store one by one, for stores that can't decide by one call.
+pub(crate) fn one_by_one(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+    in_turn(demands, |_, _| false)
+}
+
+/// Reads all demands that can be read without a call. If they fit, asks the others, group by group, and then charges
+/// those that were read. If one does not fit, the receipts of those before are refunded.
+fn in_turn(
+    demands: &[Demand<'_>],
+    are_one_group: impl Fn(&Demand<'_>, &Demand<'_>) -> bool,
+) -> LimiterFuture<JointDecision> {
+    let preview = |it: &Demand<'_>| {
+        it.limiter().preview(it.key(), it.cost()).map(|preview| it.decision(preview))
+    };
+    let previews: Vec<Option<Decision>> = demands.iter().map(preview).collect();
+    if previews.iter().flatten().any(|decision| !decision.is_admitted()) {
+        let decided = previews.into_iter().map(|it| it.map(uncharged));
+        return LimiterFuture::ready(Ok(decided.collect()));
+    }
+    let is_read = |place: usize| previews.get(place).is_some_and(Option::is_some);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, demand) in demands.iter().enumerate() {
+        let has_demand = |group: &&mut Vec<usize>| {
+            let first = group.first().copied().unwrap_or_default();
+            let other = demands.get(first).is_some_and(|other| are_one_group(demand, other));
+            other && is_read(first) == is_read(place)
+        };
+        match groups.iter_mut().find(has_demand) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    // Those that need no call are charged last, without an await in between.
+    groups.sort_by_key(|group| group.first().copied().is_some_and(is_read));
+    let mut owned = Vec::new();
+    for group in groups {
+        let demands = group.iter().filter_map(|&place| Some((place, demands.get(place)?)));
+        let demands = demands.map(|(place, demand)| Owned::of(demand, place));
+        match demands.collect::<Result<Vec<_>, Error>>() {
+            Ok(demands) => owned.push(demands),
+            Err(error) => return LimiterFuture::ready(Err(error)),
+        }
+    }
+    let are_read = previews.iter().all(Option::is_some);
+    let decided = previews.into_iter().map(|it| it.map(uncharged)).collect();
+    let mut charged = Box::pin(charge_in_turn(owned, decided));
+    if are_read {
+        // Limiters in memory are ready at the first poll.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(result) = charged.as_mut().poll(&mut context) {
+            return LimiterFuture::ready(result);
+        }
+    }
+    LimiterFuture::pending(charged)
+}
+
+/// A demand that outlives its caller, and its place in the list.
+struct Owned {
+    limiter: Arc<dyn Limiter>,
+    key: Key<'static>,
+    cost: Cost,
+    only_asks: bool,
+    place: usize,
+}
+
+impl Owned {
+    fn of(demand: &Demand<'_>, place: usize) -> Result<Self, Error> {
+        let limiter = demand.limiter();
+        Ok(Self {
+            limiter: limiter.with_policy(limiter.policy())?,
+            key: demand.key().clone().into_owned(),
+            cost: demand.cost(),
+            only_asks: demand.only_asks(),
+            place,
+        })
+    }
+
+    fn demand(&self) -> Demand<'_> {
+        let demand = if self.only_asks { Demand::only_ask } else { Demand::new };
+        demand(&self.limiter, &self.key, self.cost)
+    }
+
+    /// Decides on this demand alone.
+    async fn decide(&self) -> Result<Reservation, Error> {
+        let Self { limiter, key, cost, only_asks, .. } = self;
+        if !only_asks {
+            return limiter.reserve(key, *cost, Duration::ZERO).await;
+        }
+        let usage = limiter.peek(key).await?;
+        let decision = match usage.remaining() >= cost.get() {
+            true => Decision::admitted(usage),
+            // Without a charge, a limiter does not report when the cost fits.
+            false => {
+                let wait = (cost.get() <= usage.burst()).then(|| usage.reset_after());
+                Decision::refused(usage, wait)
+            }
+        };
+        Ok(uncharged(decision))
+    }
+}
+
+/// Decides on the groups in turn, and refunds what was charged if one of them refuses or fails.
+async fn charge_in_turn(
+    groups: Vec<Vec<Owned>>,
+    mut decided: JointDecision,
+) -> Result<JointDecision, Error> {
+    for group in &groups {
+        let joint = match group.as_slice() {
+            // Those that only ask have been read.
+            [only] if only.only_asks && decided.decision(only.place).is_some() => continue,
+            [only] => only.decide().await.map(|it| iter::once(Some(it)).collect()),
+            [first, ..] => {
+                let demands: Vec<_> = group.iter().map(Owned::demand).collect();
+                let joint = first.limiter.decide_together(&demands);
+                drop(demands);
+                joint.await
+            }
+            [] => continue,
+        };
+        let result = joint.map(|joint| {
+            let is_admitted = joint.is_admitted();
+            for (Owned { place, .. }, it) in group.iter().zip(joint.0) {
+                if let Some(known) = decided.0.get_mut(*place) {
+                    *known = it;
+                }
+            }
+            is_admitted
+        });
+        if matches!(result, Ok(true)) {
+            continue;
+        }
+        for Owned { limiter, place, .. } in groups.iter().flatten() {
+            let charged = decided.0.get_mut(*place).and_then(Option::as_mut);
+            if let Some(receipt) = charged.and_then(Reservation::take_receipt) {
+                // A store that fails counts and reports refunds that it has lost.
+                drop(limiter.refund(receipt).await);
+            }
+        }
+        return result.map(|_| decided);
+    }
+    Ok(decided)
+}
+
+/// Returns what a decision means that has charged nothing.
+fn uncharged(decision: Decision) -> Reservation {
+    match decision.is_admitted() {
+        true => Reservation::uncounted(decision),
+        false => Reservation::refused(decision),
+    }
+}
+
+/// The decision over several demands: an admission if all fit and those that charge are charged, otherwise a refusal
+/// that has charged nothing. See [`decide`].
+#[derive(Debug, Default)]
+#[must_use = "a request is limited only if its decision is acted on"]
+pub struct JointDecision(Vec<Option<Reservation>>);
+
+impl JointDecision {
+    /// Returns whether all demands fit.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.0.iter().all(|it| it.as_ref().is_some_and(Reservation::is_admitted))
+    }
+
+    /// Returns the time until the refusing demands fit, if nothing else is charged meanwhile: the longest of their
+    /// waits, zero for an admission, and `None` if one of them can never fit. It may be too short with a paced window of
+    /// which some slots have no room for the cost.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let waits = self.refusing().map(|(_, decision)| decision.retry_after());
+        waits.fold(Some(Duration::ZERO), |longest, wait| Some(longest?.max(wait?)))
+    }
+
+    /// Returns the number of demands.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there were no demands.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
+    /// would have fitted. `None` if there is no such demand, or if it was not asked, because others had refused.
+    #[must_use]
+    pub fn decision(&self, index: usize) -> Option<Decision> {
+        self.0.get(index)?.as_ref().map(Reservation::decision)
+    }
+
+    /// Returns each demand that refused: its index in the list, and its decision.
+    pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
+        let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
+        decisions.filter(|(_, decision)| !decision.is_admitted())
+    }
+
+    /// Returns the receipts of what was charged, each with the index of its demand, for
+    /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal.
+    pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {
+        let reservations = self.0.into_iter().enumerate();
+        reservations.filter_map(|(index, it)| Some((index, it?.into_receipt()?)))
+    }
+
+    /// Returns this decision on the demands that were merged, one for each place in the caller's list. The first demand
+    /// of a place has its receipt.
+    fn split(mut self, places: &[usize]) -> Self {
+        let decided = |&place: &usize| {
+            let merged = self.0.get_mut(place)?.as_mut()?;
+            let copy = uncharged(merged.decision());
+            Some(mem::replace(merged, copy))
+        };
+        places.iter().map(decided).collect()
+    }
+}
+
+/// One element for each demand of a list, in its order; `None` for a demand that was not asked. For stores, which return
+/// it from [`Limiter::decide_together`]: a demand that fits and is not charged is
+/// [uncounted](Reservation::uncounted), and after a refusal no element has a receipt.
+impl FromIterator<Option<Reservation>> for JointDecision {
+    fn from_iter<I: IntoIterator<Item = Option<Reservation>>>(demands: I) -> Self {
+        Self(demands.into_iter().collect())
+    }
+}
