@@ -2,7 +2,7 @@
 
 use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use limiter_core::{Error, ErrorKind, Policy};
+use limiter_core::{Error, ErrorKind, LimiterId, Policy};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
@@ -250,7 +250,7 @@ impl<C: ScriptClient> Builder<C> {
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");
         in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
-        let context = Context::new(settings, policy, client.runtime())?;
+        let context = Context::new(LimiterId::new(), settings, policy, client.runtime())?;
         RedisLimiter::new(client, context)
     }
 }

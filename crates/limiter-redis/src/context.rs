@@ -1,14 +1,11 @@
 //! What the handles of a limiter share, apart from the way to the store.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use limiter_core::{Error, Policy};
+use limiter_core::{Error, LimiterId, Policy};
 use tokio::runtime::Handle as Runtime;
 
 use crate::{
@@ -51,8 +48,8 @@ pub(crate) struct Settings {
 }
 
 pub(crate) struct Context {
-    /// Distinguishes this limiter's receipts from those of others.
-    pub(crate) id: u64,
+    /// Also distinguishes this limiter's receipts from those of others.
+    pub(crate) id: LimiterId,
     pub(crate) settings: Settings,
     /// The policy that the limiter was built with.
     pub(crate) policy: Policy,
@@ -67,16 +64,16 @@ pub(crate) struct Context {
 impl Context {
     /// Returns the context of a limiter whose observer is called by a thread of `runtime`.
     pub(crate) fn new(
+        id: LimiterId,
         settings: Settings,
         policy: Policy,
         runtime: &Runtime,
     ) -> Result<Self, Error> {
-        static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
         let observer = settings.observer.clone();
         let observer = observer.map(|it| ObserverQueue::new(it.0, runtime.clone()));
         Ok(Self {
-            id: LIMITERS.fetch_add(1, Relaxed),
+            id,
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, Instant::now()),
             detours: Detours::new(Instant::now()),

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Receipt, Usage};
+use limiter_core::{Cost, LimiterId, Receipt, Usage};
 
 use super::{
     denials::{Denial, Ticket},
@@ -144,7 +144,7 @@ impl Operation for Peek {
 /// The token of a receipt: what was charged to which key.
 pub(crate) struct Token {
     /// The limiter that issued the receipt.
-    pub(crate) limiter: u64,
+    pub(crate) limiter: LimiterId,
     pub(crate) key: Vec<u8>,
     pub(crate) charged: Charged,
     /// The handle that charged, because a charge's marks are in units of its quota.
