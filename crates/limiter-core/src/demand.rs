@@ -24,7 +24,8 @@ pub struct Demand<'a> {
     id: LimiterId,
     key: Key<'a>,
     cost: Cost,
-    only_asks: bool,
+    /// At most the cost, `None` if nothing is charged.
+    charge: Option<Cost>,
 }
 
 /// The most demands of one decision.
@@ -33,14 +34,14 @@ pub(crate) const MAX_DEMANDS: usize = 16;
 impl<'a> Demand<'a> {
     /// Returns the demand of `cost` for `key`.
     pub fn new(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
-        Self { limiter, id: limiter.id(), key: key.into(), cost, only_asks: false }
+        Self { limiter, id: limiter.id(), key: key.into(), cost, charge: Some(cost) }
     }
 
     /// Returns the demand that `cost` fits, which is never charged: for a block that other requests charge.
     ///
-    /// An absent key always fits, also if a table in memory is full.
+    /// An absent key always fits a cost up to the burst, also if a table in memory is full.
     pub fn only_ask(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
-        Self { only_asks: true, ..Self::new(limiter, key, cost) }
+        Self { charge: None, ..Self::new(limiter, key, cost) }
     }
 
     /// Returns the limiter that decides.
@@ -64,7 +65,20 @@ impl<'a> Demand<'a> {
     /// Returns whether the demand is never charged.
     #[must_use]
     pub const fn only_asks(&self) -> bool {
-        self.only_asks
+        self.charge.is_none()
+    }
+
+    /// Returns the permits that are charged if all demands fit, `None` if the demand only asks. Less than the cost if a
+    /// demand that only asks was merged with this one.
+    #[must_use]
+    pub const fn charge(&self) -> Option<Cost> {
+        self.charge
+    }
+
+    /// Sets the permits that are charged.
+    pub(crate) const fn charging(mut self, charge: Option<Cost>) -> Self {
+        self.charge = charge;
+        self
     }
 
     /// Returns whether both limiters have their states in one store.
@@ -75,18 +89,27 @@ impl<'a> Demand<'a> {
     /// Returns the decision that a limiter's [preview](Limiter::preview) means for this demand: to one that only
     /// asks, a key without a slot in a full table is an absent key.
     pub(crate) fn decision(&self, preview: Decision) -> Decision {
-        let burst = preview.burst();
-        if self.only_asks && preview.source() == Source::FullTable && self.cost.get() <= burst {
-            return Decision::admitted(Usage::new(burst, burst, Duration::ZERO));
+        if !self.only_asks() || preview.source() != Source::FullTable {
+            return preview;
         }
-        preview
+        let burst = preview.burst();
+        let fresh = Usage::new(burst, burst, Duration::ZERO);
+        match self.cost.get() <= burst {
+            true => Decision::admitted(fresh),
+            false => Decision::refused(fresh, None),
+        }
+    }
+
+    /// Adds the cost of another demand for the same key of the same limiter.
+    fn join(&mut self, other: &Self) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.charge = match (self.charge, other.charge) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
     }
 
     /// Returns whether both are for one key of one limiter, so that their costs add up.
-    fn joins(&self, other: &Self) -> bool {
-        self.only_asks == other.only_asks && self.has_state_of(other)
-    }
-
     fn has_state_of(&self, other: &Self) -> bool {
         self.id == other.id && self.key == other.key
     }
@@ -98,12 +121,12 @@ impl fmt::Debug for Demand<'_> {
             .field("policy", &self.limiter.policy().name())
             .field("key", &self.key)
             .field("cost", &self.cost)
-            .field("only_asks", &self.only_asks)
+            .field("charge", &self.charge)
             .finish_non_exhaustive()
     }
 }
 
-/// Demands of which no two join, and the place of each of the caller's demands among them.
+/// Demands of which no two are for one key of one limiter, and the place of each of the caller's demands among them.
 pub(crate) struct Merged<'a> {
     pub(crate) demands: Vec<Demand<'a>>,
     pub(crate) places: Vec<usize>,
@@ -141,10 +164,10 @@ impl<'a> Merged<'a> {
         }
         let mut merged = Self { demands: Vec::new(), places: Vec::new() };
         for demand in demands {
-            let place = merged.demands.iter().position(|known| known.joins(demand));
+            let place = merged.demands.iter().position(|known| known.has_state_of(demand));
             merged.places.push(place.unwrap_or(merged.demands.len()));
             match place.and_then(|place| merged.demands.get_mut(place)) {
-                Some(known) => known.cost = known.cost.saturating_add(demand.cost),
+                Some(known) => known.join(demand),
                 None => merged.demands.push(demand.clone()),
             }
         }

@@ -8,7 +8,7 @@ use core::{
 };
 
 use crate::{
-    Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt, Reservation,
+    Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt, Reservation, Usage,
     demand::Merged,
 };
 
@@ -39,8 +39,9 @@ use crate::{
 /// # }).unwrap();
 /// ```
 ///
-/// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand with
-/// the sum of their costs, if both charge or both only ask. An empty list is admitted.
+/// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand:
+/// the sum of their costs has to fit, and what is charged is the cost of those that do not only ask. An empty list is
+/// admitted.
 ///
 /// # Stores
 ///
@@ -119,7 +120,11 @@ fn in_turn(
         }
     }
     // Those that need no call are charged last, without an await in between.
-    groups.sort_by_key(|group| group.first().copied().is_some_and(is_read));
+    // Those that only ask come before charges, so that their refusal finds nothing to give back.
+    let only_asks = |place: &usize| demands.get(*place).is_some_and(Demand::only_asks);
+    groups.sort_by_key(|group| {
+        (group.first().copied().is_some_and(is_read), !group.iter().all(only_asks))
+    });
     let mut owned = Vec::new();
     for group in groups {
         let demands = group.iter().filter_map(|&place| Some((place, demands.get(place)?)));
@@ -147,7 +152,7 @@ struct Owned {
     limiter: Arc<dyn Limiter>,
     key: Key<'static>,
     cost: Cost,
-    only_asks: bool,
+    charge: Option<Cost>,
     place: usize,
 }
 
@@ -158,32 +163,52 @@ impl Owned {
             limiter: limiter.with_policy(limiter.policy())?,
             key: demand.key().clone().into_owned(),
             cost: demand.cost(),
-            only_asks: demand.only_asks(),
+            charge: demand.charge(),
             place,
         })
     }
 
     fn demand(&self) -> Demand<'_> {
-        let demand = if self.only_asks { Demand::only_ask } else { Demand::new };
-        demand(&self.limiter, &self.key, self.cost)
+        Demand::new(&self.limiter, &self.key, self.cost).charging(self.charge)
     }
 
-    /// Decides on this demand alone.
-    async fn decide(&self) -> Result<Reservation, Error> {
-        let Self { limiter, key, cost, only_asks, .. } = self;
-        if !only_asks {
-            return limiter.reserve(key, *cost, Duration::ZERO).await;
-        }
-        let usage = limiter.peek(key).await?;
-        let decision = match usage.remaining() >= cost.get() {
-            true => Decision::admitted(usage),
-            // Without a charge, a limiter does not report when the cost fits.
-            false => {
-                let wait = (cost.get() <= usage.burst()).then(|| usage.reset_after());
-                Decision::refused(usage, wait)
+    /// Decides on this demand alone. `is_read` if the cost is known to fit.
+    async fn decide(&self, is_read: bool) -> Result<Reservation, Error> {
+        let Self { limiter, key, cost, charge, .. } = self;
+        if !is_read && *charge != Some(*cost) {
+            let decision = fits(&limiter.peek(key).await?, *cost);
+            if charge.is_none() || !decision.is_admitted() {
+                return Ok(uncharged(decision));
             }
-        };
-        Ok(uncharged(decision))
+        }
+        limiter.reserve(key, charge.unwrap_or(*cost), Duration::ZERO).await
+    }
+}
+
+impl Owned {
+    /// Refunds what was charged, and returns the decision without it.
+    async fn give_back(&self, reservation: Reservation) -> Reservation {
+        let decision = reservation.decision();
+        let Some(receipt) = reservation.into_receipt() else { return uncharged(decision) };
+        let permits = receipt.permits();
+        // A store that fails counts and reports refunds that it has lost.
+        drop(self.limiter.refund(receipt).await);
+        let usage = decision.usage();
+        let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
+        let before = Usage::new(usage.burst(), remaining, usage.reset_after());
+        let before = before.with_limit_index(usage.limit_index());
+        uncharged(Decision::admitted(before).with_source(decision.source()))
+    }
+}
+
+/// Returns whether a cost fits at `usage`. How long it has to wait is not known, but at most until the key has recovered.
+fn fits(usage: &Usage, cost: Cost) -> Decision {
+    match usage.remaining() >= cost.get() {
+        true => Decision::admitted(*usage),
+        false => {
+            let wait = (cost.get() <= usage.burst()).then(|| usage.reset_after());
+            Decision::refused(*usage, wait)
+        }
     }
 }
 
@@ -193,10 +218,11 @@ async fn charge_in_turn(
     mut decided: JointDecision,
 ) -> Result<JointDecision, Error> {
     for group in &groups {
+        let is_read = |it: &Owned| decided.decision(it.place).is_some();
         let joint = match group.as_slice() {
             // Those that only ask have been read.
-            [only] if only.only_asks && decided.decision(only.place).is_some() => continue,
-            [only] => only.decide().await.map(|it| iter::once(Some(it)).collect()),
+            [only] if only.charge.is_none() && is_read(only) => continue,
+            [only] => only.decide(is_read(only)).await.map(|it| iter::once(Some(it)).collect()),
             [first, ..] => {
                 let demands: Vec<_> = group.iter().map(Owned::demand).collect();
                 let joint = first.limiter.decide_together(&demands);
@@ -217,11 +243,14 @@ async fn charge_in_turn(
         if matches!(result, Ok(true)) {
             continue;
         }
-        for Owned { limiter, place, .. } in groups.iter().flatten() {
-            let charged = decided.0.get_mut(*place).and_then(Option::as_mut);
-            if let Some(receipt) = charged.and_then(Reservation::take_receipt) {
-                // A store that fails counts and reports refunds that it has lost.
-                drop(limiter.refund(receipt).await);
+        for owned in groups.iter().flatten() {
+            let charged = decided.0.get_mut(owned.place).and_then(Option::take);
+            let given_back = match charged {
+                Some(reservation) => Some(owned.give_back(reservation).await),
+                None => None,
+            };
+            if let Some(place) = decided.0.get_mut(owned.place) {
+                *place = given_back;
             }
         }
         return result.map(|_| decided);
@@ -272,7 +301,7 @@ impl JointDecision {
     }
 
     /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
-    /// would have fitted. `None` if there is no such demand, or if it was not asked, because others had refused.
+    /// would have fitted; its usage is without the charge. `None` if there is no such demand, or if it was not asked, because others had refused.
     #[must_use]
     pub fn decision(&self, index: usize) -> Option<Decision> {
         self.0.get(index)?.as_ref().map(Reservation::decision)

@@ -59,10 +59,6 @@ impl Reservation {
         self.delay
     }
 
-    pub(crate) const fn take_receipt(&mut self) -> Option<Receipt> {
-        self.receipt.take()
-    }
-
     /// Returns the receipt, or `None` if the permits were refused, or admitted without being counted: see
     /// [`Source::FullTable`](crate::Source::FullTable).
     #[must_use]

@@ -11,8 +11,7 @@ use crate::{Clock, Cost, Decision, Demand, JointDecision, Reservation, Timestamp
 struct Place<'a, C> {
     handle: &'a Handle<C>,
     hash: u64,
-    cost: Cost,
-    only_asks: bool,
+    charge: Option<Cost>,
     decision: Decision,
 }
 
@@ -27,8 +26,8 @@ pub(super) fn decide<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<Joint
         let limiter = demand.limiter().as_any().downcast_ref::<MemoryLimiter<C>>()?;
         let (handle, hash, cost) = (&limiter.handle, limiter.hash(demand.key()), demand.cost());
         let preview = handle.preview_at(hash, present.of(handle), cost);
-        let (only_asks, decision) = (demand.only_asks(), demand.decision(preview));
-        places.push(Place { handle, hash, cost, only_asks, decision });
+        let (charge, decision) = (demand.charge(), demand.decision(preview));
+        places.push(Place { handle, hash, charge, decision });
     }
     if places.iter().any(|place| !place.decision.is_admitted()) {
         places.iter().for_each(|place| place.handle.count_full(&place.decision));
@@ -58,10 +57,8 @@ pub(super) fn decide<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<Joint
 impl<C: Clock> Place<'_, C> {
     /// Charges the cost if it still fits.
     fn charge(&self, present: &mut Present) -> Reservation {
-        if self.only_asks {
-            return Reservation::uncounted(self.decision);
-        }
-        let outcome = self.handle.reserve_at(self.hash, present.of(self.handle), self.cost);
+        let Some(cost) = self.charge else { return Reservation::uncounted(self.decision) };
+        let outcome = self.handle.reserve_at(self.hash, present.of(self.handle), cost);
         self.handle.reservation(self.hash, outcome, Duration::ZERO)
     }
 
