@@ -6,6 +6,7 @@
 #![expect(clippy::missing_errors_doc, reason = "every error is the case that breaks the law")]
 
 mod changes;
+pub mod lists;
 mod operations;
 mod waits;
 
