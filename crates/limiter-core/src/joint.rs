@@ -2,14 +2,14 @@
 
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::{
-    iter, mem,
+    iter,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use crate::{
-    Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt, Reservation, Usage,
-    demand::Merged,
+    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Reservation, Usage,
+    merged::Merged,
 };
 
 /// Charges all demands if all fit now, or none.
@@ -78,32 +78,27 @@ pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
 
 /// Decides on demands of which no two are for one key of one limiter.
 fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
-    match demands {
-        [] => LimiterFuture::ready(Ok(JointDecision::default())),
-        [first, others @ ..] if others.iter().all(|it| it.shares_store_with(first)) => {
-            first.limiter().decide_together(demands)
-        }
-        _ => in_turn(demands, |one, other| one.shares_store_with(other)),
+    let [first, others @ ..] = demands else {
+        return LimiterFuture::ready(Ok(JointDecision::default()));
+    };
+    if !others.iter().all(|it| it.shares_store_with(first)) {
+        return in_turn(demands, true);
     }
+    let together = first.limiter().decide_together(demands);
+    together.unwrap_or_else(|| in_turn(demands, false))
 }
 
-/// Decides on demands of one store one by one, for stores that can't decide by one call.
-pub(crate) fn one_by_one(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
-    in_turn(demands, |_, _| false)
-}
-
+/// Decides on demands one by one, or in one step for each store.
+///
 /// Reads all demands that can be read without a call. If they fit, asks the others, group by group, and then charges
 /// those that were read. If one does not fit, the receipts of those before are refunded.
-fn in_turn(
-    demands: &[Demand<'_>],
-    are_one_group: impl Fn(&Demand<'_>, &Demand<'_>) -> bool,
-) -> LimiterFuture<JointDecision> {
+fn in_turn(demands: &[Demand<'_>], by_store: bool) -> LimiterFuture<JointDecision> {
     let preview = |it: &Demand<'_>| {
         it.limiter().preview(it.key(), it.cost()).map(|preview| it.decision(preview))
     };
     let previews: Vec<Option<Decision>> = demands.iter().map(preview).collect();
     if previews.iter().flatten().any(|decision| !decision.is_admitted()) {
-        let decided = previews.into_iter().map(|it| it.map(uncharged));
+        let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged));
         return LimiterFuture::ready(Ok(decided.collect()));
     }
     let is_read = |place: usize| previews.get(place).is_some_and(Option::is_some);
@@ -111,7 +106,8 @@ fn in_turn(
     for (place, demand) in demands.iter().enumerate() {
         let has_demand = |group: &&mut Vec<usize>| {
             let first = group.first().copied().unwrap_or_default();
-            let other = demands.get(first).is_some_and(|other| are_one_group(demand, other));
+            let other =
+                demands.get(first).is_some_and(|other| by_store && demand.shares_store_with(other));
             other && is_read(first) == is_read(place)
         };
         match groups.iter_mut().find(has_demand) {
@@ -135,7 +131,7 @@ fn in_turn(
         }
     }
     let are_read = previews.iter().all(Option::is_some);
-    let decided = previews.into_iter().map(|it| it.map(uncharged)).collect();
+    let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged)).collect();
     let mut charged = Box::pin(charge_in_turn(owned, decided));
     if are_read {
         // Limiters in memory are ready at the first poll.
@@ -178,7 +174,7 @@ impl Owned {
         if !is_read && *charge != Some(*cost) {
             let decision = fits(&limiter.peek(key).await?, *cost);
             if charge.is_none() || !decision.is_admitted() {
-                return Ok(uncharged(decision));
+                return Ok(Reservation::uncharged(decision));
             }
         }
         limiter.reserve(key, charge.unwrap_or(*cost), Duration::ZERO).await
@@ -189,7 +185,9 @@ impl Owned {
     /// Refunds what was charged, and returns the decision without it.
     async fn give_back(&self, reservation: Reservation) -> Reservation {
         let decision = reservation.decision();
-        let Some(receipt) = reservation.into_receipt() else { return uncharged(decision) };
+        let Some(receipt) = reservation.into_receipt() else {
+            return Reservation::uncharged(decision);
+        };
         let permits = receipt.permits();
         // A store that fails counts and reports refunds that it has lost.
         drop(self.limiter.refund(receipt).await);
@@ -197,7 +195,7 @@ impl Owned {
         let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
         let before = Usage::new(usage.burst(), remaining, usage.reset_after());
         let before = before.with_limit_index(usage.limit_index());
-        uncharged(Decision::admitted(before).with_source(decision.source()))
+        Reservation::uncharged(Decision::admitted(before).with_source(decision.source()))
     }
 }
 
@@ -226,6 +224,7 @@ async fn charge_in_turn(
             [first, ..] => {
                 let demands: Vec<_> = group.iter().map(Owned::demand).collect();
                 let joint = first.limiter.decide_together(&demands);
+                let joint = joint.unwrap_or_else(|| in_turn(&demands, false));
                 drop(demands);
                 joint.await
             }
@@ -256,87 +255,4 @@ async fn charge_in_turn(
         return result.map(|_| decided);
     }
     Ok(decided)
-}
-
-/// Returns what a decision means that has charged nothing.
-fn uncharged(decision: Decision) -> Reservation {
-    match decision.is_admitted() {
-        true => Reservation::uncounted(decision),
-        false => Reservation::refused(decision),
-    }
-}
-
-/// The decision over several demands: an admission if all fit and those that charge are charged, otherwise a refusal
-/// that has charged nothing. See [`decide`].
-#[derive(Debug, Default)]
-#[must_use = "a request is limited only if its decision is acted on"]
-pub struct JointDecision(Vec<Option<Reservation>>);
-
-impl JointDecision {
-    /// Returns whether all demands fit.
-    #[must_use]
-    pub fn is_admitted(&self) -> bool {
-        self.0.iter().all(|it| it.as_ref().is_some_and(Reservation::is_admitted))
-    }
-
-    /// Returns the time until the refusing demands fit, if nothing else is charged meanwhile: the longest of their
-    /// waits, zero for an admission, and `None` if one of them can never fit. It may be too short with a paced window of
-    /// which some slots have no room for the cost.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        let waits = self.refusing().map(|(_, decision)| decision.retry_after());
-        waits.fold(Some(Duration::ZERO), |longest, wait| Some(longest?.max(wait?)))
-    }
-
-    /// Returns the number of demands.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether there were no demands.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
-    /// would have fitted; its usage is without the charge. `None` if there is no such demand, or if it was not asked, because others had refused.
-    #[must_use]
-    pub fn decision(&self, index: usize) -> Option<Decision> {
-        self.0.get(index)?.as_ref().map(Reservation::decision)
-    }
-
-    /// Returns each demand that refused: its index in the list, and its decision.
-    pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
-        let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
-        decisions.filter(|(_, decision)| !decision.is_admitted())
-    }
-
-    /// Returns the receipts of what was charged, each with the index of its demand, for
-    /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal.
-    pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {
-        let reservations = self.0.into_iter().enumerate();
-        reservations.filter_map(|(index, it)| Some((index, it?.into_receipt()?)))
-    }
-
-    /// Returns this decision on the demands that were merged, one for each place in the caller's list. The first demand
-    /// of a place has its receipt.
-    fn split(mut self, places: &[usize]) -> Self {
-        let decided = |&place: &usize| {
-            let merged = self.0.get_mut(place)?.as_mut()?;
-            let copy = uncharged(merged.decision());
-            Some(mem::replace(merged, copy))
-        };
-        places.iter().map(decided).collect()
-    }
-}
-
-/// One element for each demand of a list, in its order; `None` for a demand that was not asked. For stores, which return
-/// it from [`Limiter::decide_together`]: a demand that fits and is not charged is
-/// [uncounted](Reservation::uncounted), and after a refusal no element has a receipt.
-impl FromIterator<Option<Reservation>> for JointDecision {
-    fn from_iter<I: IntoIterator<Item = Option<Reservation>>>(demands: I) -> Self {
-        Self(demands.into_iter().collect())
-    }
 }

@@ -37,6 +37,14 @@ impl Reservation {
         Self { decision, delay: Some(Duration::ZERO), receipt: None }
     }
 
+    /// Returns what a decision means that has charged nothing.
+    pub(crate) const fn uncharged(decision: Decision) -> Self {
+        match decision.is_admitted() {
+            true => Self::uncounted(decision),
+            false => Self::refused(decision),
+        }
+    }
+
     /// Returns the refusal to charge permits.
     pub const fn refused(decision: Decision) -> Self {
         Self { decision, delay: None, receipt: None }

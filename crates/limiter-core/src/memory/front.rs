@@ -3,7 +3,6 @@
 mod acquire;
 mod builder;
 mod handle;
-mod joint;
 mod limiter;
 
 pub use builder::Builder;

@@ -1,5 +1,7 @@
 //! The limiter for one process.
 
+mod joint;
+
 use std::{
     any::Any,
     fmt,
@@ -11,11 +13,10 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use super::{acquire::Acquire, handle::Handle, joint};
+use super::{acquire::Acquire, handle::Handle};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
     LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
-    joint::one_by_one,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -56,7 +57,7 @@ use crate::{
 /// printed, and perhaps from measured times. If clients choose their keys and you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
 /// secret from the system's random numbers.
 pub struct MemoryLimiter<C = SystemClock> {
-    pub(super) handle: Handle<C>,
+    handle: Handle<C>,
     seed: RandomState,
 }
 
@@ -194,7 +195,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
     #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
     #[inline(always)]
-    pub(super) fn hash(&self, key: &Key<'_>) -> u64 {
+    fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
         hasher.finish()
@@ -280,12 +281,8 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }
 
-    fn decide_together(&self, demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
-        match joint::decide::<C>(demands) {
-            Some(decision) => LimiterFuture::ready(Ok(decision)),
-            // A limiter of another crate has passed on the id of one in memory.
-            None => one_by_one(demands),
-        }
+    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+        Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
