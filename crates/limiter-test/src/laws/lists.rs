@@ -26,13 +26,16 @@ struct Group {
     places: Vec<usize>,
 }
 
+/// When permits were charged, under which policy, and how many.
+type Charged = (Timestamp, usize, Cost);
+
 /// The limiters of a scenario, each under all of its policies, and what was charged.
 struct Run<'a, S> {
     store: &'a mut S,
     scenario: &'a Lists,
     handles: Vec<Vec<Arc<dyn Limiter>>>,
     now: Timestamp,
-    charged: BTreeMap<(usize, u8), Vec<(Timestamp, usize, Cost)>>,
+    charged: BTreeMap<(usize, u8), Vec<Charged>>,
     replays: u64,
 }
 
@@ -148,7 +151,7 @@ impl<'a, S: Store> Run<'a, S> {
         for group in groups {
             waits.push(self.wait_alone(group)?);
         }
-        let longest = waits.iter().fold(Some(Duration::ZERO), |one, wait| Some(one?.max((*wait)?)));
+        let longest = waits.iter().try_fold(Duration::ZERO, |one, wait| Some(one.max((*wait)?)));
         let before = self.usages(groups);
         let joint = self.decide("own", demands).expect("the list is valid");
         let reversed: Vec<_> = demands.iter().rev().copied().collect();
