@@ -2,7 +2,7 @@
 
 use std::{hint::black_box, time::Duration};
 
-use limiter_core::{Cost, MemoryLimiter, Policy};
+use limiter_core::{Cost, Demand, MemoryLimiter, Policy, decide};
 
 use crate::{
     Effort,
@@ -28,6 +28,14 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
     };
     let windows = limiter_of("1000000000/h by fixed-window");
     let log = limiter_of("1000/s by sliding-log");
+    // Of the limiter itself and its siblings, so that a list has as many states as demands.
+    let siblings_of = |limiter: &MemoryLimiter| {
+        let second = limiter.sibling(limiter.policy());
+        let third = limiter.sibling(limiter.policy());
+        [limiter.clone(), second, third]
+    };
+    let by_rate = siblings_of(&limiter);
+    let by_window = siblings_of(&windows);
     let wide = MemoryLimiter::builder(Quota::ADMITS_ALL.policy()).wide_states();
     let wide = wide.build().expect("the default capacity");
     let runners = vec![
@@ -50,11 +58,27 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
         operation("a reservation", &own, |key| {
             black_box(&limiter.reserve(key, Cost::ONE, Duration::ZERO)).is_admitted()
         }),
+        operation("one demand by `decide`", &own, |key| decide_on(&by_rate[..1], key)),
+        operation("three demands by `decide`", &own, |key| decide_on(&by_rate, key)),
+        operation("one demand on a fixed window", &own, |key| decide_on(&by_window[..1], key)),
+        operation("three demands on fixed windows", &own, |key| decide_on(&by_window, key)),
         operation("`with_policy`, a quota seen before", &others, |_| {
             black_box(&limiter.with_policy(&other)).is_ok()
         }),
     ];
     measure::rounds(effort, runners)
+}
+
+/// Charges one permit of each limiter, or none.
+fn decide_on(limiters: &[MemoryLimiter], key: &str) -> bool {
+    let demand = |limiter| Demand::new(limiter, key, Cost::ONE);
+    let mut decided = match limiters {
+        [first, second, third] => decide(&[demand(first), demand(second), demand(third)]),
+        [first, ..] => decide(&[demand(first)]),
+        [] => decide(&[]),
+    };
+    let joint = decided.take_ready().expect("it is in memory");
+    black_box(joint.expect("the list is valid")).is_admitted()
 }
 
 fn operation<'a>(
@@ -76,6 +100,7 @@ pub(crate) fn table(measured: &[Measured]) -> Table {
     for operation in measured {
         let target = match operation.name {
             "a check through another quota's handle" => "1.50",
+            "three demands by `decide`" => "3.60",
             "`with_policy`, a quota seen before" => "100 ns",
             _ => "",
         };

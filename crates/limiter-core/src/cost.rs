@@ -47,6 +47,10 @@ impl Cost {
     pub const fn get(self) -> u64 {
         self.0.get()
     }
+
+    pub(crate) const fn saturating_add(self, more: Self) -> Self {
+        Self(self.0.saturating_add(more.get()))
+    }
 }
 
 impl fmt::Display for Cost {

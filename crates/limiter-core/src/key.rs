@@ -66,6 +66,22 @@ impl<'a> Key<'a> {
         Self { is_secret: true, ..key.into() }
     }
 
+    /// Returns the key with a copy of what it borrows.
+    #[must_use]
+    pub fn into_owned(self) -> Key<'static> {
+        let value = match self.value {
+            Value::Str(text) => Value::Str(Cow::Owned(text.into_owned())),
+            Value::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
+            Value::Integer(integer) => Value::Integer(integer),
+            Value::LargeInteger(integer) => Value::LargeInteger(integer),
+            Value::Address(address) => Value::Address(address),
+            Value::Tuple(parts) => {
+                Value::Tuple(parts.iter().cloned().map(Key::into_owned).collect())
+            }
+        };
+        Key { value, is_secret: self.is_secret }
+    }
+
     /// Returns whether the key is a secret, or a tuple that contains one.
     #[must_use]
     pub fn is_secret(&self) -> bool {

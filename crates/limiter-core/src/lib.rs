@@ -24,6 +24,7 @@
 //! | which numbers: rate, burst, window | [`guide::choosing`] |
 //! | tiers, waiting, refunds, several limits, configuration files | [`guide`](guide#several-limits) |
 //! | what every limiter promises, in ten laws | [`guide::laws`] |
+//! | several limiters, charged together or not at all | [`decide`] |
 //! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
 //! | an algorithm without a limiter, and without `std` | [`algorithms`] |
 //!
@@ -51,11 +52,16 @@ mod config;
 mod cost;
 mod decision;
 mod error;
+mod future;
 pub mod guide;
+mod joint;
+mod joint_decision;
 mod key;
 mod limiter;
+mod limiter_id;
 #[cfg(feature = "std")]
 mod memory;
+mod merged;
 mod notation;
 mod policy;
 mod quota;
@@ -75,8 +81,12 @@ pub use config::Policies;
 pub use cost::Cost;
 pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
+pub use future::LimiterFuture;
+pub use joint::decide;
+pub use joint_decision::JointDecision;
 pub use key::Key;
-pub use limiter::{Limiter, LimiterFuture, WaitingLimiter};
+pub use limiter::{Demand, Limiter, WaitingLimiter};
+pub use limiter_id::LimiterId;
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, OnFull};
 pub use policy::{Limit, Policy};

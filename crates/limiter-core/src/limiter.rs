@@ -1,14 +1,12 @@
 //! The interface of every limiter, whether its states live in memory or in a store.
 
 use alloc::{boxed::Box, sync::Arc};
-use core::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use core::{any::Any, fmt, time::Duration};
 
-use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservation, Usage};
+use crate::{
+    Cost, Decision, Error, JointDecision, Key, KnownQuotas, LimiterFuture, LimiterId, Policy,
+    Receipt, Reservation, Source, Usage,
+};
 
 /// Applies a policy to many keys.
 ///
@@ -26,6 +24,13 @@ use crate::{Cost, Decision, Error, Key, KnownQuotas, Policy, Receipt, Reservatio
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
+
+    /// Returns which states this handle is on. All handles on them have the same id, which is made with the limiter.
+    fn id(&self) -> LimiterId;
+
+    /// Returns the limiter as its own type, so that [`decide_together`](Self::decide_together) can downcast the limiters
+    /// of its demands: `self`.
+    fn as_any(&self) -> &dyn Any;
 
     /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another
     /// store.
@@ -102,6 +107,15 @@ pub trait Limiter: Send + Sync {
     /// Each further request that is in flight at the same time adds up to `n`.
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
 
+    /// Charges all demands if all fit now, or none: for [`decide`](crate::decide), which calls it.
+    ///
+    /// All are for limiters of this limiter's [store](LimiterId::shares_store_with), there are 1 to 16, and no two are
+    /// for one key of one limiter. `None`, the default, if the store can't decide on them in one step: then they are
+    /// [previewed](Self::preview), reserved one after the other, and refunded if one is refused.
+    fn decide_together(&self, _demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+        None
+    }
+
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
     /// limits, the most that came back to one. The receipt is used up, even if the result is an error.
     ///
@@ -133,6 +147,136 @@ pub trait Limiter: Send + Sync {
     /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
     /// another quota.
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+
+    /// Returns another limiter in the same store, of any algorithm, with the settings of this one and states of its own:
+    /// for blocks, and for limits of other subjects that are [decided together](crate::decide) with this one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the store can't tell the states of the two
+    /// limiters apart.
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+}
+
+/// A cost for a key of a limiter: one of those that [`decide`](crate::decide) charges together.
+///
+/// ```
+/// use limiter_core::{Cost, Demand, MemoryLimiter, Policy, Quota};
+///
+/// let requests = MemoryLimiter::new(Policy::gcra("requests", Quota::per_second(10)));
+/// let tokens = MemoryLimiter::new(Policy::gcra("tokens", Quota::per_minute(10_000)));
+/// let demands = [
+///     Demand::new(&requests, "alice", Cost::ONE),
+///     Demand::new(&tokens, "alice", Cost::of(1_200)),
+/// ];
+/// # let _ = demands;
+/// ```
+#[derive(Clone)]
+pub struct Demand<'a> {
+    limiter: &'a dyn Limiter,
+    id: LimiterId,
+    key: Key<'a>,
+    cost: Cost,
+    /// At most the cost, `None` if nothing is charged.
+    charge: Option<Cost>,
+}
+
+/// The most demands of one decision.
+pub(crate) const MAX_DEMANDS: usize = 16;
+
+impl<'a> Demand<'a> {
+    /// Returns the demand of `cost` for `key`.
+    pub fn new(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
+        Self { limiter, id: limiter.id(), key: key.into(), cost, charge: Some(cost) }
+    }
+
+    /// Returns the demand that `cost` fits, which is never charged: for a block that other requests charge.
+    ///
+    /// An absent key always fits a cost up to the burst, also if a table in memory is full.
+    pub fn only_ask(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
+        Self { charge: None, ..Self::new(limiter, key, cost) }
+    }
+
+    /// Returns the limiter that decides.
+    #[must_use]
+    pub const fn limiter(&self) -> &'a dyn Limiter {
+        self.limiter
+    }
+
+    /// Returns the key that is charged.
+    #[must_use]
+    pub const fn key(&self) -> &Key<'a> {
+        &self.key
+    }
+
+    /// Returns the permits that have to fit.
+    #[must_use]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Returns whether the demand is never charged.
+    #[must_use]
+    pub const fn only_asks(&self) -> bool {
+        self.charge.is_none()
+    }
+
+    /// Returns the permits that are charged if all demands fit, `None` if the demand only asks. Less than the cost if a
+    /// demand that only asks was merged with this one.
+    #[must_use]
+    pub const fn charge(&self) -> Option<Cost> {
+        self.charge
+    }
+
+    /// Sets the permits that are charged.
+    pub(crate) const fn charging(mut self, charge: Option<Cost>) -> Self {
+        self.charge = charge;
+        self
+    }
+
+    /// Returns whether both limiters have their states in one store.
+    pub(crate) const fn shares_store_with(&self, other: &Self) -> bool {
+        self.id.shares_store_with(other.id)
+    }
+
+    /// Returns the decision that a limiter's [preview](Limiter::preview) means for this demand: to one that only
+    /// asks, a key without a slot in a full table is an absent key.
+    pub(crate) fn decision(&self, preview: Decision) -> Decision {
+        if !self.only_asks() || preview.source() != Source::FullTable {
+            return preview;
+        }
+        let burst = preview.burst();
+        let fresh = Usage::new(burst, burst, Duration::ZERO);
+        match self.cost.get() <= burst {
+            true => Decision::admitted(fresh),
+            false => Decision::refused(fresh, None),
+        }
+    }
+
+    /// Adds the cost of another demand for the same key of the same limiter.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.charge = match (self.charge, other.charge) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Returns whether both are for one key of one limiter, so that their costs add up.
+    pub(crate) fn has_state_of(&self, other: &Self) -> bool {
+        self.id == other.id && self.key == other.key
+    }
+}
+
+impl fmt::Debug for Demand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Demand")
+            .field("policy", &self.limiter.policy().name())
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .field("charge", &self.charge)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A limiter whose callers can wait for permits.
@@ -185,6 +329,8 @@ macro_rules! forward {
 
 forward!(Limiter for Arc Box: {
     fn policy(&self) -> &Policy;
+    fn id(&self) -> LimiterId;
+    fn as_any(&self) -> &dyn Any;
     fn store(&self) -> &'static str;
     fn known_quotas(&self) -> Option<KnownQuotas>;
     fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
@@ -194,87 +340,14 @@ forward!(Limiter for Arc Box: {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
     fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
+    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>>;
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 });
 
 forward!(WaitingLimiter for Arc Box: {
     fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> LimiterFuture<Reservation>;
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 });
-
-/// The future of a limiter's operation: ready at once from memory, pending from a store.
-///
-/// A limiter in memory returns [`LimiterFuture::ready`], which allocates nothing. With a store, nothing may
-/// be sent before the future is first polled; if it is dropped before it is ready, the store may or
-/// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
-/// nothing.
-#[must_use = "an operation may not be executed until its future is awaited"]
-pub struct LimiterFuture<T>(Repr<T>);
-
-enum Repr<T> {
-    /// `None` once it was taken.
-    Ready(Option<Result<T, Error>>),
-    Pending(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
-}
-
-impl<T> LimiterFuture<T> {
-    /// Returns a future that is ready.
-    #[inline]
-    pub const fn ready(result: Result<T, Error>) -> Self {
-        Self(Repr::Ready(Some(result)))
-    }
-
-    /// Returns a future that runs `future`.
-    pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
-        Self(Repr::Pending(Box::pin(future)))
-    }
-
-    /// Returns the result if it was ready from the start and was not taken, without polling anything.
-    #[inline]
-    pub const fn as_ready(&self) -> Option<&Result<T, Error>> {
-        match &self.0 {
-            Repr::Ready(result) => result.as_ref(),
-            Repr::Pending(_) => None,
-        }
-    }
-
-    /// Takes the result if it was ready from the start, without polling anything.
-    #[inline]
-    pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
-        match &mut self.0 {
-            Repr::Ready(result) => result.take(),
-            Repr::Pending(_) => None,
-        }
-    }
-}
-
-// Nothing in it is pinned: the future is in a box.
-impl<T> Unpin for LimiterFuture<T> {}
-
-impl<T> Future for LimiterFuture<T> {
-    type Output = Result<T, Error>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            // Pending for ever when polled after it has completed: nothing that a request reaches panics.
-            Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            Repr::Pending(future) => {
-                let result = ready!(future.as_mut().poll(cx));
-                self.0 = Repr::Ready(None);
-                Poll::Ready(result)
-            }
-        }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for LimiterFuture<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Repr::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
-            Repr::Pending(_) => f.write_str("Pending"),
-        }
-    }
-}

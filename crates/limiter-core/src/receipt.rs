@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::{any::Any, fmt, time::Duration};
 
-use crate::{Decision, Policy, charge::Charged};
+use crate::{Decision, LimiterId, Policy, charge::Charged};
 
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
@@ -37,6 +37,14 @@ impl Reservation {
     /// Returns an admission of so many permits without a receipt: none of them is counted.
     pub const fn uncounted(decision: Decision, permits: u64) -> Self {
         Self { decision, delay: Some(Duration::ZERO), permits, receipt: None }
+    }
+
+    /// Returns what a decision means that has charged nothing.
+    pub(crate) const fn uncharged(decision: Decision) -> Self {
+        match decision.is_admitted() {
+            true => Self::uncounted(decision, 0),
+            false => Self::refused(decision),
+        }
     }
 
     /// Returns the refusal to charge permits.
@@ -112,8 +120,7 @@ enum Token {
 /// What a limiter in memory gives back, and where. Not the states, because a receipt may be kept for longer
 /// than its limiter.
 pub(crate) struct Taken {
-    /// The number of the limiter.
-    pub(crate) limiter: u64,
+    pub(crate) limiter: LimiterId,
     pub(crate) hash: u64,
     /// By which it was charged.
     pub(crate) policy: Policy,

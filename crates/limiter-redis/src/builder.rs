@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Error, ErrorKind, Policy, SystemClock};
+use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 use crate::{
     call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
@@ -264,7 +264,7 @@ impl Builder {
         in_range(failures, 1..=10, &breaker)?;
         let breaker = format!("breaker that opens for {open:?}");
         in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
-        let context = Context::new(settings, policy, &client)?;
+        let context = Context::new(LimiterId::new(), settings, policy, &client)?;
         RedisLimiter::new(client, context)
     }
 }

@@ -1,15 +1,9 @@
 //! What the handles of a limiter share, apart from the way to the store.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
-use limiter_core::{Clock, Error, Policy, Timestamp};
+use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
 
 use crate::{
     call::{
@@ -59,8 +53,8 @@ impl Settings {
 }
 
 pub(crate) struct Context {
-    /// Distinguishes this limiter's receipts from those of others.
-    pub(crate) id: u64,
+    /// Also distinguishes this limiter's receipts from those of others.
+    pub(crate) id: LimiterId,
     pub(crate) settings: Settings,
     /// The policy that the limiter was built with.
     pub(crate) policy: Policy,
@@ -75,11 +69,11 @@ pub(crate) struct Context {
 impl Context {
     /// Returns the context of a limiter whose observer is called by a thread of `client`.
     pub(crate) fn new(
+        id: LimiterId,
         settings: Settings,
         policy: Policy,
         client: &impl ScriptClient,
     ) -> Result<Self, Error> {
-        static LIMITERS: AtomicU64 = AtomicU64::new(0);
         let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
         let observer = settings.observer.clone();
         let observer = observer.map(|it| {
@@ -90,7 +84,7 @@ impl Context {
         let returns_errors = settings.failure_policy == FailurePolicy::ReturnError;
         let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
         Ok(Self {
-            id: LIMITERS.fetch_add(1, Relaxed),
+            id,
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, settings.hasher()),
             detours: Detours::default(),

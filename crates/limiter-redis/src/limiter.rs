@@ -3,7 +3,7 @@
 use std::{fmt, iter, num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
 };
 use limiter_core::{Usage, WaitingLimiter};
 
@@ -81,6 +81,40 @@ impl<C: ScriptClient> RedisLimiter<C> {
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let handle = self.handles.get(&self.sender.context, policy)?;
         Ok(Self { handle, ..self.clone() })
+    }
+
+    /// Returns another limiter of `policy`, with the client and the settings of this one. The policy may have another
+    /// algorithm, and its name finds the states. See [`Limiter::sibling`].
+    ///
+    /// It has its own circuit breaker, caches and counters.
+    ///
+    /// ```no_run
+    /// # fn example(users: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// use limiter_core::{Policy, Quota};
+    ///
+    /// let tenants = users.sibling(&Policy::sliding_log("tenant", Quota::per_hour(1_000)))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if a limit of `policy` has the name and
+    /// the family of one of this limiter's, because both would have the same states: use another name, or
+    /// [`with_policy`](Self::with_policy).
+    pub fn sibling(&self, policy: &Policy) -> Result<Self, Error> {
+        let Context { id, settings, policy: own, keys, .. } = &*self.sender.context;
+        let client = self.sender.client.clone();
+        let context = Context::new(id.sibling(), settings.clone(), policy.clone(), &client)?;
+        if context.keys.parts().any(|part| keys.parts().any(|other| part == other)) {
+            let message = format!(
+                "invalid sibling {:?} of the limiter {:?}: both have the same states; use another name, or with_policy",
+                policy.name(),
+                own.name()
+            );
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        Self::new(client, context)
     }
 
     /// Returns the policy that this handle enforces.

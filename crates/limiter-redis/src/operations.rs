@@ -1,13 +1,14 @@
 //! The operations of the core's traits.
 
 use std::{
+    any::Any,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use limiter_core::{
-    Cost, Decision, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation, Source,
-    Timestamp, Usage, WaitingLimiter,
+    Cost, Decision, Error, Key, Limiter, LimiterFuture, LimiterId, Policy, Receipt, Reservation,
+    Source, Timestamp, Usage, WaitingLimiter,
 };
 
 use tokio::sync::oneshot;
@@ -35,6 +36,14 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn store(&self) -> &'static str {
         "redis"
+    }
+
+    fn id(&self) -> LimiterId {
+        self.sender.context.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
@@ -107,7 +116,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
                 })
             }
             Some(_) => LimiterFuture::ready(Ok(0)),
-            None if let Some((limiter, grant)) = receipt.token::<(u64, Arc<Grant>)>() => {
+            None if let Some((limiter, grant)) = receipt.token::<(LimiterId, Arc<Grant>)>() => {
                 let is_own = *limiter == self.sender.context.id;
                 let given =
                     is_own.then(|| grant.give(receipt.permits(), self.sender.context.now()));
@@ -139,6 +148,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::with_policy(self, policy)?))
+    }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::sibling(self, policy)?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A limiter in memory that answers as a store does: not at once.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
     mem::replace,
     sync::{
@@ -12,8 +13,8 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, ManualClock, MemoryLimiter,
-    Policy, Receipt, Reservation, Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, ManualClock,
+    MemoryLimiter, Policy, Receipt, Reservation, Usage, WaitingLimiter,
 };
 
 /// A limiter whose operations are executed when their answers are polled for the second time, and
@@ -21,6 +22,7 @@ use limiter_core::{
 #[derive(Clone, Debug)]
 pub struct Deferred {
     inner: MemoryLimiter<ManualClock>,
+    id: LimiterId,
     shared: Arc<Shared>,
 }
 
@@ -35,7 +37,7 @@ impl Deferred {
     /// Returns a limiter with the states of `inner`.
     #[must_use]
     pub fn new(inner: MemoryLimiter<ManualClock>) -> Self {
-        Self { inner, shared: Arc::default() }
+        Self { inner, id: LimiterId::new(), shared: Arc::default() }
     }
 
     /// Sets whether operations fail from now on.
@@ -82,6 +84,14 @@ impl Deferred {
 impl Limiter for Deferred {
     fn policy(&self) -> &Policy {
         self.inner.policy()
+    }
+
+    fn id(&self) -> LimiterId {
+        self.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
@@ -133,6 +143,11 @@ impl Limiter for Deferred {
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(self.under(policy)?))
     }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        let (inner, id) = (self.inner.sibling(policy), self.id.sibling());
+        Ok(Arc::new(Self { inner, id, shared: Arc::clone(&self.shared) }))
+    }
 }
 
 impl WaitingLimiter for Deferred {
@@ -153,13 +168,10 @@ impl WaitingLimiter for Deferred {
 impl Deferred {
     fn under(&self, policy: &Policy) -> Result<Self, Error> {
         let inner = self.inner.with_policy(policy)?;
-        Ok(Self { inner, shared: Arc::clone(&self.shared) })
+        Ok(Self { inner, shared: Arc::clone(&self.shared), ..*self })
     }
 }
 
-/// Returns a key that borrows nothing. Its encoding is as good as itself, within one limiter.
 fn owned(key: &Key<'_>) -> Key<'static> {
-    let mut bytes = Vec::new();
-    key.encode(&mut bytes);
-    bytes.into()
+    key.clone().into_owned()
 }

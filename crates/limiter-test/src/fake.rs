@@ -1,29 +1,38 @@
 //! A limiter whose checks return what a test wants.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
-    Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, Policy, Receipt,
+    Reservation, Usage, WaitingLimiter,
 };
 
 /// A limiter whose checks return what a function returns. All else returns an error.
 #[derive(Clone, Debug)]
 pub struct Fake<F> {
     policy: Policy,
+    id: LimiterId,
     check: F,
 }
 
 impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Fake<F> {
     /// Returns a limiter that reports `policy`.
-    pub const fn new(policy: Policy, check: F) -> Self {
-        Self { policy, check }
+    pub fn new(policy: Policy, check: F) -> Self {
+        Self { policy, id: LimiterId::new(), check }
     }
 }
 
-impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Limiter for Fake<F> {
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Limiter for Fake<F> {
     fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    fn id(&self) -> LimiterId {
+        self.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn check_n(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Decision> {
@@ -57,9 +66,13 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Limiter for Fake<F> {
     fn with_policy(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Err(beyond_a_fake())
     }
+
+    fn sibling(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Err(beyond_a_fake())
+    }
 }
 
-impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> WaitingLimiter for Fake<F> {
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> WaitingLimiter for Fake<F> {
     fn acquire(&self, _: &Key<'_>, _: Cost, _: Option<Duration>) -> LimiterFuture<Reservation> {
         LimiterFuture::ready(Err(beyond_a_fake()))
     }

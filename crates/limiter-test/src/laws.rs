@@ -7,6 +7,7 @@
 
 mod changes;
 mod charges;
+pub mod lists;
 mod operations;
 mod waits;
 

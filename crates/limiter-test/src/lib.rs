@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod deferred;
 pub mod fake;
 pub mod laws;
+pub mod lists;
 pub mod oracle;
 pub mod policies;
 pub mod schedule;

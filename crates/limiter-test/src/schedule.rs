@@ -185,7 +185,7 @@ pub fn slot_of(limit: &Limit) -> u64 {
     u64::try_from(micros.div_ceil(slots) * 1_000).expect("a window is within 366 days")
 }
 
-fn step(limit: &Limit, tick: Tick, time: Time) -> impl Strategy<Value = Step> + use<> {
+pub(crate) fn step(limit: &Limit, tick: Tick, time: Time) -> impl Strategy<Value = Step> + use<> {
     let quota = *limit.quota();
     let window = u64::try_from(quota.window().as_nanos()).expect("a window is within 366 days");
     let slot = slot_of(limit);

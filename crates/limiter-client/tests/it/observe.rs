@@ -1,6 +1,7 @@
 //! Events, metrics, and permits that can't be given back.
 
 use std::{
+    any::Any,
     future::{pending, ready},
     io,
     sync::{Arc, Mutex},
@@ -10,8 +11,8 @@ use std::{
 use http::{Request, Response};
 use limiter_client::{EventKind, ThrottleLayer};
 use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota,
-    Receipt, Reservation, Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
+    Policy, Quota, Receipt, Reservation, Usage, WaitingLimiter,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -119,6 +120,14 @@ impl Limiter for NoRefund {
         self.0.policy()
     }
 
+    fn id(&self) -> LimiterId {
+        self.0.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         Limiter::check_n(&self.0, key, cost)
     }
@@ -149,6 +158,10 @@ impl Limiter for NoRefund {
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Limiter::with_policy(&self.0, policy)
+    }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Limiter::sibling(&self.0, policy)
     }
 }
 

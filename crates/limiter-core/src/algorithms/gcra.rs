@@ -129,6 +129,17 @@ impl Gcra {
             }
         })
     }
+
+    /// Returns the decision on `cost` under an own debt that ends at the tick `tat`, with the usage before it, or
+    /// `None` if the debt is impossible.
+    pub(crate) fn preview(&self, tat: u64, now: u64, cost: Cost) -> Option<Decision> {
+        let (debt, Writer { increment, reach, .. }) = (left(tat, now), self.writer);
+        let usage = Usage::of_debt(self.burst, debt, increment);
+        (debt <= reach).then(|| match self.room(cost) {
+            Some(room) if debt <= room => Decision::admitted(usage),
+            room => Decision::refused(usage, room.map(|room| time(debt - room))),
+        })
+    }
 }
 
 impl Transition for Gcra {

@@ -10,7 +10,7 @@ use super::{
     words::{Numbered, Words},
 };
 use crate::{
-    Cost, Decision, Error, KnownQuotas, Policy, Source, Timestamp, Usage,
+    Cost, Decision, Error, KnownQuotas, Limit, Policy, Source, Timestamp, Usage,
     algorithms::{AnyTransition, State, Tat, Transition},
     charge::{Charge, Charged, Marks},
     ticks::ticks,
@@ -32,27 +32,35 @@ enum Store {
     Table(Arc<Table>),
 }
 
+/// How many states a limiter may have, and what happens to others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// About how many keys.
+    pub(crate) keys: usize,
+    /// The entries of logs for each of them, which all share.
+    pub(crate) entries_per_key: usize,
+    /// Whether states are in the table although they have room in a word.
+    pub(crate) wide_states: bool,
+    pub(crate) on_full: OnFull,
+}
+
 /// A decision, and what was charged by it.
 pub(crate) type Outcome = (Decision, Option<Charged>);
 
 impl States {
-    /// Returns the states of so many keys, whose logs have up to `max_entries` entries together.
-    /// Wide states are in the table.
-    pub(crate) fn new(
-        policy: Policy,
-        keys: usize,
-        max_entries: usize,
-        wide: bool,
-        on_full: OnFull,
-    ) -> Self {
+    pub(crate) fn new(policy: Policy, room: Room) -> Self {
         let store = match policy.transition() {
-            AnyTransition::Gcra(gcra) if !wide => {
-                let (words, own) = Words::new(keys, gcra);
+            AnyTransition::Gcra(gcra) if !room.wide_states => {
+                let (words, own) = Words::new(room.keys, gcra);
                 Store::Words(Arc::new(words), own)
             }
-            _ => Store::Table(Arc::new(Table::new(keys, max_entries))),
+            _ => {
+                let of_one_key: usize = policy.limits().iter().map(Limit::most_entries).sum();
+                let entries = room.keys.saturating_mul(room.entries_per_key).max(of_one_key);
+                Store::Table(Arc::new(Table::new(room.keys, entries)))
+            }
         };
-        Self { policy, store, full: Arc::new(FullTable::new(on_full)) }
+        Self { policy, store, full: Arc::new(FullTable::new(room.on_full)) }
     }
 
     /// Returns the same states under another policy.
@@ -122,17 +130,19 @@ impl States {
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        if let Store::Words(words, own) = &self.store {
-            let (epoch, now) = (words.epoch.get(), clock());
-            if let Some((decision, tat)) = words.check(own, hash, now, cost)
-                && (decision.is_admitted() || within.is_zero())
-            {
-                let charge = Charge { made: now, at: now, cost, marks: Marks::one(tat) };
-                let charged = decision.is_admitted().then_some(Charged { charge, epoch });
-                return (decision, charged);
-            }
+        match self.reserve_now(hash, clock(), cost) {
+            Some(outcome) if outcome.0.is_admitted() || within.is_zero() => outcome,
+            _ => self.take(hash, clock, None, cost, within),
         }
-        self.take(hash, clock, None, cost, within)
+    }
+
+    /// Charges `cost` if it fits at `now`, or returns `None` where that takes a lock.
+    pub(crate) fn reserve_now(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<Outcome> {
+        let Store::Words(words, own) = &self.store else { return None };
+        let epoch = words.epoch.get();
+        let (decision, tat) = words.check(own, hash, now, cost)?;
+        let charge = Charge { made: now, at: now, cost, marks: Marks::one(tat) };
+        Some((decision, decision.is_admitted().then_some(Charged { charge, epoch })))
     }
 
     /// Charges `cost` if it fits now or up to `within` later; or for a waiter, at the moment at which
@@ -242,6 +252,14 @@ impl States {
         usage.unwrap_or_else(|full| self.usage_without_state(&full))
     }
 
+    /// Returns what [`preview`](Self::preview) does at `now`, or `None` where that takes a lock.
+    pub(crate) fn preview_now(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<Decision> {
+        match &self.store {
+            Store::Words(words, own) => words.preview(own, hash, now, cost),
+            Store::Table(_) => None,
+        }
+    }
+
     /// Returns the decision on `cost`, with the usage before it, and charges nothing.
     pub(crate) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
         let decide = |transition: &AnyTransition, state: &State, now| match transition
@@ -251,6 +269,10 @@ impl States {
             wait => Decision::refused(transition.refusing(state, now, cost), wait),
         };
         self.read(hash, clock, decide).unwrap_or_else(|full| self.without_state(&full, cost))
+    }
+
+    pub(crate) fn count_full(&self) {
+        self.full.count();
     }
 
     /// Returns how often there was no state, because the table was full.

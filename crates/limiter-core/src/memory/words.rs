@@ -106,9 +106,7 @@ impl Words {
         cost: Cost,
     ) -> Option<(Decision, u64)> {
         let tag = tag(hash, own.number);
-        let has_tag = |slot: &&Slot| slot.tag() == tag;
-        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
-        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
+        let slot = self.with_tag(hash, tag)?;
         loop {
             let found = slot.word();
             if found == BUSY {
@@ -124,6 +122,29 @@ impl Words {
             }
             // Another thread has charged the key meanwhile.
         }
+    }
+
+    /// Returns the decision on a cost in the common case, as [`check`](Self::check) does, and charges nothing.
+    pub(crate) fn preview(
+        &self,
+        own: &Numbered,
+        hash: u64,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Option<Decision> {
+        let tag = tag(hash, own.number);
+        let slot = self.with_tag(hash, tag)?;
+        let found = slot.word();
+        let is_own = found != BUSY && slot.tag() == tag;
+        is_own.then(|| own.gcra.preview(found, ticks(now), cost)).flatten()
+    }
+
+    /// Returns the slot with a tag.
+    #[inline(always)]
+    fn with_tag(&self, hash: u64, tag: u64) -> Option<&Slot> {
+        let has_tag = |slot: &&Slot| slot.tag() == tag;
+        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
+        self.first(hash).0.iter().find(has_tag).or_else(in_others)
     }
 
     /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one if

@@ -100,7 +100,7 @@ fn law_10_decisions_are_coherent_in_full_tables() {
 }
 
 /// Runs as many cases as `PROPTEST_CASES` says, twice.
-fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
+pub(crate) fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
     let default = ProptestConfig::default();
     let cases = 2 * default.cases;
     let max_global_rejects = cases;

@@ -13,6 +13,7 @@ mod full_table;
 mod interface;
 mod keys;
 mod laws;
+mod lists;
 mod memory;
 mod model;
 mod notation;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use limiter_core::{Cost, Receipt, Timestamp, Usage};
+use limiter_core::{Cost, LimiterId, Receipt, Timestamp, Usage};
 
 use super::{
     denials::{Denial, Ticket},
@@ -156,7 +156,7 @@ impl Operation for Peek {
 /// The token of a receipt: what was charged to which key.
 pub(crate) struct Token {
     /// The limiter that issued the receipt.
-    pub(crate) limiter: u64,
+    pub(crate) limiter: LimiterId,
     pub(crate) key: Vec<u8>,
     pub(crate) charged: Charged,
     /// The handle that charged, because a charge's marks are in units of its quota.

@@ -1,14 +1,15 @@
 //! A limiter that can know only so many quotas: its end is reported before it comes.
 
 use std::{
+    any::Any,
     collections::HashSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use limiter_core::{
-    Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota,
-    Receipt, Reservation, Usage,
+    Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
+    Policy, Quota, Receipt, Reservation, Usage,
 };
 use limiter_tower::{
     OnMissing, RateLimitLayer,
@@ -34,6 +35,14 @@ fn few_quotas() -> FewQuotas {
 impl Limiter for FewQuotas {
     fn policy(&self) -> &Policy {
         self.limiter.policy()
+    }
+
+    fn id(&self) -> LimiterId {
+        self.limiter.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn known_quotas(&self) -> Option<KnownQuotas> {
@@ -72,6 +81,10 @@ impl Limiter for FewQuotas {
         self.known.lock().unwrap().extend(policy.limits().iter().map(|limit| *limit.quota()));
         let limiter = self.limiter.with_policy(policy)?;
         Ok(Arc::new(Self { limiter, known: Arc::clone(&self.known) }))
+    }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Limiter::sibling(&self.limiter, policy)
     }
 }
 

@@ -1,9 +1,11 @@
 //! How a limiter in memory is built.
 
+use std::sync::Arc;
+
 use super::{handle::Handle, limiter::MemoryLimiter};
 use crate::{
-    Clock, Error, ErrorKind, Limit, Policy, SystemClock,
-    memory::{full::OnFull, states::States},
+    Clock, Error, ErrorKind, LimiterId, Policy, SystemClock,
+    memory::{full::OnFull, states::Room},
 };
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -21,10 +23,9 @@ use crate::{
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<C = SystemClock> {
     policy: Policy,
-    keys: usize,
-    entries_per_key: usize,
-    wide_states: bool,
-    on_full: OnFull,
+    room: Room,
+    /// Limiters with the machine's clock are decided together.
+    id: LimiterId,
     clock: C,
 }
 
@@ -54,10 +55,13 @@ impl MemoryLimiter {
     pub fn builder(policy: Policy) -> Builder {
         Builder {
             policy,
-            keys: Builder::DEFAULT_CAPACITY,
-            entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
-            wide_states: false,
-            on_full: OnFull::Refuse,
+            room: Room {
+                keys: Builder::DEFAULT_CAPACITY,
+                entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
+                wide_states: false,
+                on_full: OnFull::Refuse,
+            },
+            id: LimiterId::by_the_system_clock(),
             clock: SystemClock::new(),
         }
     }
@@ -75,7 +79,7 @@ impl<C: Clock> Builder<C> {
     /// [`on_full`](Self::on_full). Keys that have a slot keep it. Since a key's place depends on its hash, a
     /// few keys find none before the limiter is full: up to three in 100,000.
     pub fn capacity(self, keys: usize) -> Self {
-        Self { keys, ..self }
+        Self { room: Room { keys, ..self.room }, ..self }
     }
 
     /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
@@ -84,14 +88,14 @@ impl<C: Clock> Builder<C> {
     /// All keys share them, and there are at least as many as one key needs. When they are used up, and no recovered key has any, a key's entries are merged to
     /// later dates, the old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
-        Self { entries_per_key: entries, ..self }
+        Self { room: Room { entries_per_key: entries, ..self.room }, ..self }
     }
 
     /// Stores each GCRA state with its own quota, for more than 65,535 different quotas in the life of
     /// the limiter, such as quotas that clients or servers choose. A check then takes a lock, and a key
     /// about 200 bytes.
     pub fn wide_states(self) -> Self {
-        Self { wide_states: true, ..self }
+        Self { room: Room { wide_states: true, ..self.room }, ..self }
     }
 
     /// Sets what happens to a new key while the table has no free slot for it. The default is to refuse it
@@ -100,13 +104,13 @@ impl<C: Clock> Builder<C> {
     /// Such decisions have the [source](crate::Decision::source) [`Source::FullTable`](crate::Source), and
     /// [`MemoryLimiter::times_full`] counts them: then the [capacity](Self::capacity) is too small.
     pub fn on_full(self, on_full: OnFull) -> Self {
-        Self { on_full, ..self }
+        Self { room: Room { on_full, ..self.room }, ..self }
     }
 
     /// Sets the clock that the limiter reads.
     pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
-        let Self { policy, keys, entries_per_key, wide_states, on_full, .. } = self;
-        Builder { policy, keys, entries_per_key, wide_states, on_full, clock }
+        let Self { policy, room, .. } = self;
+        Builder { policy, room, id: LimiterId::new(), clock }
     }
 
     /// Returns the limiter.
@@ -117,8 +121,8 @@ impl<C: Clock> Builder<C> {
     /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
         for (setting, value, most) in [
-            ("capacity", self.keys, Builder::MAX_CAPACITY),
-            ("entries per key", self.entries_per_key, Builder::MAX_ENTRIES_PER_KEY),
+            ("capacity", self.room.keys, Builder::MAX_CAPACITY),
+            ("entries per key", self.room.entries_per_key, Builder::MAX_ENTRIES_PER_KEY),
         ] {
             if !(1..=most).contains(&value) {
                 let (kind, value) = (ErrorKind::InvalidSetting, value.to_string());
@@ -129,9 +133,6 @@ impl<C: Clock> Builder<C> {
     }
 
     fn limiter(self) -> MemoryLimiter<C> {
-        let of_one_key: usize = self.policy.limits().iter().map(Limit::most_entries).sum();
-        let entries = self.keys.saturating_mul(self.entries_per_key).max(of_one_key);
-        let states = States::new(self.policy, self.keys, entries, self.wide_states, self.on_full);
-        MemoryLimiter::of(Handle::new(states, self.keys, self.clock))
+        MemoryLimiter::of(Handle::new(self.id, self.policy, self.room, Arc::new(self.clock)))
     }
 }

@@ -1,13 +1,14 @@
 //! Every operation of the limiter, by the hash of a key.
 
-use core::{sync::atomic::AtomicU64, time::Duration};
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::{
-    Clock, Cost, Decision, Error, Policy, Receipt, Reservation, Source, Timestamp, Usage,
+    Clock, Cost, Decision, Error, LimiterId, Policy, Receipt, Reservation, Source, Timestamp,
+    Usage,
     memory::{
         present::{Now, Present},
-        states::{Outcome, States},
+        states::{Outcome, Room, States},
         taking::Taking,
         waiters::{Queue, Queues},
     },
@@ -23,25 +24,32 @@ pub(crate) struct Handle<C> {
 
 /// What all handles of a limiter share.
 struct Shared<C> {
-    /// Separates this limiter's receipts from those of others.
-    id: u64,
+    /// Also separates this limiter's receipts from those of others.
+    id: LimiterId,
     queues: Queues,
-    clock: C,
+    /// Shared with siblings.
+    clock: Arc<C>,
+    room: Room,
     /// Whether states count in Unix time.
     unix_time: bool,
 }
 
 impl<C: Clock> Handle<C> {
-    /// Returns a handle on the states of so many keys.
-    pub(crate) fn new(states: States, keys: usize, clock: C) -> Self {
-        static LIMITERS: AtomicU64 = AtomicU64::new(0);
-        let shared = Shared {
-            id: LIMITERS.fetch_add(1, Ordering::Relaxed),
-            queues: Queues::new(keys),
-            clock,
-            unix_time: states.policy.reads_unix_time(),
-        };
-        Self { shared: Arc::new(shared), states }
+    /// Returns a handle on the states of a new limiter.
+    pub(crate) fn new(id: LimiterId, policy: Policy, room: Room, clock: Arc<C>) -> Self {
+        let states = States::new(policy, room);
+        let (queues, unix_time) = (Queues::new(room.keys), states.policy.reads_unix_time());
+        Self { shared: Arc::new(Shared { id, queues, clock, room, unix_time }), states }
+    }
+
+    /// Returns a handle on other states, of a limiter with the same clock and as much room.
+    pub(crate) fn sibling(&self, policy: &Policy) -> Self {
+        let Shared { id, clock, room, .. } = &*self.shared;
+        Self::new(id.sibling(), policy.clone(), *room, Arc::clone(clock))
+    }
+
+    pub(crate) fn id(&self) -> LimiterId {
+        self.shared.id
     }
 
     pub(crate) fn clock(&self) -> &C {
@@ -98,6 +106,27 @@ impl<C: Clock> Handle<C> {
         let is_counted = outcome.0.source() != Source::FullTable;
         let uncounted = if is_counted { 0 } else { cost.get() };
         self.reservation(hash, outcome, Duration::ZERO, uncounted)
+    }
+
+    /// Charges `cost` if it fits at `now`, which was just read, with a receipt.
+    pub(crate) fn reserve_at(&self, hash: u64, now: Timestamp, cost: Cost) -> Outcome {
+        let may_pass = self.shared.queues.are_empty_for(hash);
+        let outcome = may_pass.then(|| self.states.reserve_now(hash, now, cost)).flatten();
+        outcome.unwrap_or_else(|| self.take(hash, cost, Duration::ZERO))
+    }
+
+    /// Returns the decision on `cost` at `now`, which was just read, and charges nothing.
+    pub(crate) fn preview_at(&self, hash: u64, now: Timestamp, cost: Cost) -> Decision {
+        let may_pass = self.shared.queues.are_empty_for(hash);
+        let decision = may_pass.then(|| self.states.preview_now(hash, now, cost)).flatten();
+        decision.unwrap_or_else(|| self.preview(hash, cost))
+    }
+
+    /// Counts a refusal because the table is full.
+    pub(crate) fn count_full(&self, decision: &Decision) {
+        if !decision.is_admitted() && decision.source() == Source::FullTable {
+            self.states.count_full();
+        }
     }
 
     /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
@@ -173,6 +202,11 @@ impl<C: Clock> Handle<C> {
     /// Operates on the queue of a key, after its waiters that are due were charged.
     pub(crate) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
         self.shared.queues.with(hash, &|| self.present(), operate)
+    }
+
+    /// Returns whether states count in Unix time.
+    pub(crate) fn reads_unix_time(&self) -> bool {
+        self.shared.unix_time
     }
 
     /// Returns the present as the states count it.

@@ -1,6 +1,9 @@
 //! The limiter for one process.
 
+mod joint;
+
 use std::{
+    any::Any,
     fmt,
     hash::{BuildHasher, Hash, Hasher},
     pin::Pin,
@@ -12,8 +15,8 @@ use foldhash::quality::RandomState;
 
 use super::{acquire::Acquire, handle::Handle};
 use crate::{
-    Clock, Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, Policy, Receipt,
-    Reservation, SystemClock, Timer, Usage, WaitingLimiter,
+    Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
+    LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -97,6 +100,21 @@ impl<C: Clock> MemoryLimiter<C> {
     /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
+    }
+
+    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own.
+    ///
+    /// ```
+    /// use limiter_core::{MemoryLimiter, Policy, Quota};
+    ///
+    /// let users = MemoryLimiter::builder(Policy::gcra("user", Quota::per_second(10))).capacity(50_000).build()?;
+    /// let tenants = users.sibling(&Policy::sliding_log("tenant", Quota::per_hour(1_000)));
+    /// assert!(users.check("alice").is_admitted() && tenants.check("acme").is_admitted());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sibling(&self, policy: &Policy) -> Self {
+        Self::of(self.handle.sibling(policy))
     }
 
     /// Returns how many different quotas the limiter knows by now, of how many: see
@@ -269,6 +287,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         &self.handle.states.policy
     }
 
+    fn id(&self) -> LimiterId {
+        self.handle.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn store(&self) -> &'static str {
         "memory"
     }
@@ -301,6 +327,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         LimiterFuture::ready(Ok(self.handle.charge(self.hash(key), cost)))
     }
 
+    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+        Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
+    }
+
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         LimiterFuture::ready(Ok(self.handle.refund(&receipt)))
     }
@@ -312,6 +342,10 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::with_policy(self, policy)?))
+    }
+
+    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::sibling(self, policy)))
     }
 }
 

@@ -1,0 +1,85 @@
+//! The future of a limiter's operation.
+
+use alloc::boxed::Box;
+use core::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use crate::Error;
+
+/// The future of a limiter's operation: ready at once from memory, pending from a store.
+///
+/// A limiter in memory returns [`LimiterFuture::ready`], which allocates nothing. With a store, nothing may
+/// be sent before the future is first polled; if it is dropped before it is ready, the store may or
+/// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
+/// nothing.
+#[must_use = "an operation may not be executed until its future is awaited"]
+pub struct LimiterFuture<T>(Repr<T>);
+
+enum Repr<T> {
+    /// `None` once it was taken.
+    Ready(Option<Result<T, Error>>),
+    Pending(Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>),
+}
+
+impl<T> LimiterFuture<T> {
+    /// Returns a future that is ready.
+    #[inline]
+    pub const fn ready(result: Result<T, Error>) -> Self {
+        Self(Repr::Ready(Some(result)))
+    }
+
+    /// Returns a future that runs `future`.
+    pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
+        Self(Repr::Pending(Box::pin(future)))
+    }
+
+    /// Returns the result if it was ready from the start and was not taken, without polling anything.
+    #[inline]
+    pub const fn as_ready(&self) -> Option<&Result<T, Error>> {
+        match &self.0 {
+            Repr::Ready(result) => result.as_ref(),
+            Repr::Pending(_) => None,
+        }
+    }
+
+    /// Takes the result if it was ready from the start, without polling anything.
+    #[inline]
+    pub fn take_ready(&mut self) -> Option<Result<T, Error>> {
+        match &mut self.0 {
+            Repr::Ready(result) => result.take(),
+            Repr::Pending(_) => None,
+        }
+    }
+}
+
+// Nothing in it is pinned: the future is in a box.
+impl<T> Unpin for LimiterFuture<T> {}
+
+impl<T> Future for LimiterFuture<T> {
+    type Output = Result<T, Error>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            // Pending for ever when polled after it has completed: nothing that a request reaches panics.
+            Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Repr::Pending(future) => {
+                let result = ready!(future.as_mut().poll(cx));
+                self.0 = Repr::Ready(None);
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for LimiterFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Ready(result) => f.debug_tuple("Ready").field(result).finish(),
+            Repr::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}

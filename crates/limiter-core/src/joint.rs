@@ -1,0 +1,258 @@
+//! One decision over several demands: all are charged, or none.
+
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::{
+    iter,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use crate::{
+    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Reservation, Usage,
+    merged::Merged,
+};
+
+/// Charges all demands if all fit now, or none.
+///
+/// ```
+/// use limiter_core::{Cost, Demand, MemoryLimiter, Policy, Quota, decide};
+///
+/// # futures::executor::block_on(async {
+/// let users = MemoryLimiter::new(Policy::gcra("user", Quota::per_minute(60)));
+/// let tenants = users.sibling(&Policy::fixed_window("tenant", Quota::per_hour(1_000)));
+/// let tokens = users.sibling(&Policy::gcra("tokens", Quota::per_minute(10_000)));
+///
+/// let demands = |tokens_of_request| [
+///     Demand::new(&users, "alice", Cost::ONE),
+///     Demand::new(&tenants, "acme", Cost::ONE),
+///     Demand::new(&tokens, "alice", Cost::of(tokens_of_request)),
+/// ];
+/// assert!(decide(&demands(9_000)).await?.is_admitted());
+///
+/// // The tokens don't fit, so nothing is charged, and they need 48 s to recover.
+/// let decision = decide(&demands(9_000)).await?;
+/// let refusing: Vec<usize> = decision.refusing().map(|(index, _)| index).collect();
+/// assert_eq!(refusing, [2]);
+/// assert!(decision.retry_after().is_some_and(|wait| wait.as_secs() == 47));
+/// assert_eq!(users.peek("alice").remaining(), 59);
+/// # Ok::<(), limiter_core::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand:
+/// the sum of their costs has to fit, and what is charged is the cost of those that do not only ask. An empty list is
+/// admitted.
+///
+/// # Stores
+///
+/// Limiters in memory decide at once: the future is [ready](LimiterFuture::take_ready). All demands are
+/// read before any is charged, so a refusal writes nothing. If another thread charges one of the keys in between,
+/// what was charged before is given back. [Siblings](Limiter::sibling) are decided by one reading of the clock.
+///
+/// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores,
+/// limiters in memory are read first, and a refusal by them costs no call. Then the stores are called in the order of
+/// the list, and limiters in memory are charged last. If one of them refuses or fails, the receipts of those before
+/// are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
+/// refused itself. Put the client's own key first, and what it can choose or shares with others last.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands, or two for one
+/// key of one limiter by handles with different policies. Otherwise the first error of a store; what was charged in
+/// others is given back.
+pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+    let merged = match Merged::of(demands) {
+        Ok(None) => return decide_distinct(demands),
+        Ok(Some(merged)) => merged,
+        Err(error) => return LimiterFuture::ready(Err(error)),
+    };
+    let mut decided = decide_distinct(&merged.demands);
+    match decided.take_ready() {
+        Some(result) => LimiterFuture::ready(result.map(|joint| joint.split(&merged.places))),
+        None => {
+            let places = merged.places;
+            LimiterFuture::pending(async move { Ok(decided.await?.split(&places)) })
+        }
+    }
+}
+
+/// Decides on demands of which no two are for one key of one limiter.
+fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
+    let [first, others @ ..] = demands else {
+        return LimiterFuture::ready(Ok(JointDecision::default()));
+    };
+    if !others.iter().all(|it| it.shares_store_with(first)) {
+        return in_turn(demands, true);
+    }
+    let together = first.limiter().decide_together(demands);
+    together.unwrap_or_else(|| in_turn(demands, false))
+}
+
+/// Decides on demands one by one, or in one step for each store.
+///
+/// Reads all demands that can be read without a call. If they fit, asks the others, group by group, and then charges
+/// those that were read. If one does not fit, the receipts of those before are refunded.
+fn in_turn(demands: &[Demand<'_>], by_store: bool) -> LimiterFuture<JointDecision> {
+    let preview = |it: &Demand<'_>| {
+        it.limiter().preview(it.key(), it.cost()).map(|preview| it.decision(preview))
+    };
+    let previews: Vec<Option<Decision>> = demands.iter().map(preview).collect();
+    if previews.iter().flatten().any(|decision| !decision.is_admitted()) {
+        let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged));
+        return LimiterFuture::ready(Ok(decided.collect()));
+    }
+    let is_read = |place: usize| previews.get(place).is_some_and(Option::is_some);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, demand) in demands.iter().enumerate() {
+        let has_demand = |group: &&mut Vec<usize>| {
+            let first = group.first().copied().unwrap_or_default();
+            let other =
+                demands.get(first).is_some_and(|other| by_store && demand.shares_store_with(other));
+            other && is_read(first) == is_read(place)
+        };
+        match groups.iter_mut().find(has_demand) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    // Those that need no call are charged last, without an await in between.
+    // Those that only ask come before charges, so that their refusal finds nothing to give back.
+    let only_asks = |place: &usize| demands.get(*place).is_some_and(Demand::only_asks);
+    groups.sort_by_key(|group| {
+        (group.first().copied().is_some_and(is_read), !group.iter().all(only_asks))
+    });
+    let mut owned = Vec::new();
+    for group in groups {
+        let demands = group.iter().filter_map(|&place| Some((place, demands.get(place)?)));
+        let demands = demands.map(|(place, demand)| Owned::of(demand, place));
+        match demands.collect::<Result<Vec<_>, Error>>() {
+            Ok(demands) => owned.push(demands),
+            Err(error) => return LimiterFuture::ready(Err(error)),
+        }
+    }
+    let are_read = previews.iter().all(Option::is_some);
+    let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged)).collect();
+    let mut charged = Box::pin(charge_in_turn(owned, decided));
+    if are_read {
+        // Limiters in memory are ready at the first poll.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(result) = charged.as_mut().poll(&mut context) {
+            return LimiterFuture::ready(result);
+        }
+    }
+    LimiterFuture::pending(charged)
+}
+
+/// A demand that outlives its caller, and its place in the list.
+struct Owned {
+    limiter: Arc<dyn Limiter>,
+    key: Key<'static>,
+    cost: Cost,
+    charge: Option<Cost>,
+    place: usize,
+}
+
+impl Owned {
+    fn of(demand: &Demand<'_>, place: usize) -> Result<Self, Error> {
+        let limiter = demand.limiter();
+        Ok(Self {
+            limiter: limiter.with_policy(limiter.policy())?,
+            key: demand.key().clone().into_owned(),
+            cost: demand.cost(),
+            charge: demand.charge(),
+            place,
+        })
+    }
+
+    fn demand(&self) -> Demand<'_> {
+        Demand::new(&self.limiter, &self.key, self.cost).charging(self.charge)
+    }
+
+    /// Decides on this demand alone. `is_read` if the cost is known to fit.
+    async fn decide(&self, is_read: bool) -> Result<Reservation, Error> {
+        let Self { limiter, key, cost, charge, .. } = self;
+        if !is_read && *charge != Some(*cost) {
+            let decision = fits(&limiter.peek(key).await?, *cost);
+            if charge.is_none() || !decision.is_admitted() {
+                return Ok(Reservation::uncharged(decision));
+            }
+        }
+        limiter.reserve(key, charge.unwrap_or(*cost), Duration::ZERO).await
+    }
+}
+
+impl Owned {
+    /// Refunds what was charged, and returns the decision without it.
+    async fn give_back(&self, reservation: Reservation) -> Reservation {
+        let decision = reservation.decision();
+        let Some(receipt) = reservation.into_receipt() else {
+            return Reservation::uncharged(decision);
+        };
+        let permits = receipt.permits();
+        // A store that fails counts and reports refunds that it has lost.
+        drop(self.limiter.refund(receipt).await);
+        let usage = decision.usage();
+        let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
+        let before = Usage::new(usage.burst(), remaining, usage.reset_after());
+        let before = before.with_limit_index(usage.limit_index());
+        Reservation::uncharged(Decision::admitted(before).with_source(decision.source()))
+    }
+}
+
+/// Returns whether a cost fits at `usage`. How long it has to wait is not known, but at most until the key has recovered.
+fn fits(usage: &Usage, cost: Cost) -> Decision {
+    match usage.remaining() >= cost.get() {
+        true => Decision::admitted(*usage),
+        false => {
+            let wait = (cost.get() <= usage.burst()).then(|| usage.reset_after());
+            Decision::refused(*usage, wait)
+        }
+    }
+}
+
+/// Decides on the groups in turn, and refunds what was charged if one of them refuses or fails.
+async fn charge_in_turn(
+    groups: Vec<Vec<Owned>>,
+    mut decided: JointDecision,
+) -> Result<JointDecision, Error> {
+    for group in &groups {
+        let is_read = |it: &Owned| decided.decision(it.place).is_some();
+        let joint = match group.as_slice() {
+            // Those that only ask have been read.
+            [only] if only.charge.is_none() && is_read(only) => continue,
+            [only] => only.decide(is_read(only)).await.map(|it| iter::once(Some(it)).collect()),
+            [first, ..] => {
+                let demands: Vec<_> = group.iter().map(Owned::demand).collect();
+                let joint = first.limiter.decide_together(&demands);
+                let joint = joint.unwrap_or_else(|| in_turn(&demands, false));
+                drop(demands);
+                joint.await
+            }
+            [] => continue,
+        };
+        let result = joint.map(|joint| {
+            let is_admitted = joint.is_admitted();
+            for (Owned { place, .. }, it) in group.iter().zip(joint.0) {
+                if let Some(known) = decided.0.get_mut(*place) {
+                    *known = it;
+                }
+            }
+            is_admitted
+        });
+        if matches!(result, Ok(true)) {
+            continue;
+        }
+        for owned in groups.iter().flatten() {
+            let charged = decided.0.get_mut(owned.place).and_then(Option::take);
+            let given_back = match charged {
+                Some(reservation) => Some(owned.give_back(reservation).await),
+                None => None,
+            };
+            if let Some(place) = decided.0.get_mut(owned.place) {
+                *place = given_back;
+            }
+        }
+        return result.map(|_| decided);
+    }
+    Ok(decided)
+}

@@ -1,0 +1,81 @@
+//! The decision over several demands.
+
+use alloc::vec::Vec;
+use core::{mem, time::Duration};
+
+use crate::{Decision, Receipt, Reservation};
+
+/// The decision over several demands: an admission if all fit and those that charge are charged, otherwise a refusal
+/// that has charged nothing. See [`decide`].
+#[derive(Debug, Default)]
+#[must_use = "a request is limited only if its decision is acted on"]
+pub struct JointDecision(pub(crate) Vec<Option<Reservation>>);
+
+impl JointDecision {
+    /// Returns whether all demands fit.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.0.iter().all(|it| it.as_ref().is_some_and(Reservation::is_admitted))
+    }
+
+    /// Returns the time until the refusing demands fit, if nothing else is charged meanwhile: the longest of their
+    /// waits, zero for an admission, and `None` if one of them can never fit. It may be too short with a paced window of
+    /// which some slots have no room for the cost.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let mut waits = self.refusing().map(|(_, decision)| decision.retry_after());
+        waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
+    }
+
+    /// Returns the number of demands.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there were no demands.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
+    /// would have fitted; its usage is without the charge. `None` if there is no such demand, or if it was not asked, because others had refused.
+    #[must_use]
+    pub fn decision(&self, index: usize) -> Option<Decision> {
+        self.0.get(index)?.as_ref().map(Reservation::decision)
+    }
+
+    /// Returns each demand that refused: its index in the list, and its decision.
+    pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
+        let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
+        decisions.filter(|(_, decision)| !decision.is_admitted())
+    }
+
+    /// Returns the receipts of what was charged, each with the index of its demand, for
+    /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal.
+    pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {
+        let reservations = self.0.into_iter().enumerate();
+        reservations.filter_map(|(index, it)| Some((index, it?.into_receipt()?)))
+    }
+
+    /// Returns this decision on the demands that were merged, one for each place in the caller's list. The first demand
+    /// of a place has its receipt.
+    pub(crate) fn split(mut self, places: &[usize]) -> Self {
+        let decided = |&place: &usize| {
+            let merged = self.0.get_mut(place)?.as_mut()?;
+            let copy = Reservation::uncharged(merged.decision());
+            Some(mem::replace(merged, copy))
+        };
+        places.iter().map(decided).collect()
+    }
+}
+
+/// One element for each demand of a list, in its order; `None` for a demand that was not asked. For stores, which return
+/// it from [`Limiter::decide_together`](crate::Limiter::decide_together): a demand that fits and is not charged is
+/// [uncounted](Reservation::uncounted), and after a refusal no element has a receipt.
+impl FromIterator<Option<Reservation>> for JointDecision {
+    fn from_iter<I: IntoIterator<Item = Option<Reservation>>>(demands: I) -> Self {
+        Self(demands.into_iter().collect())
+    }
+}

@@ -1,0 +1,373 @@
+//! Lists of demands: all are charged, or none.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use allocation_counter::measure;
+use futures::executor::block_on;
+use limiter_core::{
+    Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull, Policy,
+    Source, decide,
+};
+use limiter_test::{
+    deferred::Deferred,
+    laws::lists::lists_are_charged_all_or_none,
+    lists::{InMemory, lists},
+    schedule::Tick,
+};
+
+use crate::laws::run;
+
+type Memory = MemoryLimiter<ManualClock>;
+
+const ALGORITHMS: [&str; 6] = [
+    "gcra",
+    "fixed-window",
+    "aligned-window",
+    "sliding-counter",
+    "sub-windows 4 slots",
+    "sliding-log",
+];
+
+fn policy(name: &str, text: &str) -> Policy {
+    Policy::parse(name, text).unwrap()
+}
+
+fn memory(text: &str) -> (Memory, ManualClock) {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(86_400));
+    let builder = MemoryLimiter::builder(policy("test", text)).clock(clock.clone());
+    (builder.build().unwrap(), clock)
+}
+
+/// Decides at once.
+fn now(demands: &[Demand<'_>]) -> JointDecision {
+    decide(demands).take_ready().unwrap().unwrap()
+}
+
+fn one<'a>(limiter: &'a dyn Limiter, key: &'a str) -> Demand<'a> {
+    Demand::new(limiter, key, Cost::ONE)
+}
+
+#[test]
+fn laws_of_lists_over_siblings() {
+    for are_wide in [false, true] {
+        run(&lists(Tick::Nano, 10), |scenario| {
+            lists_are_charged_all_or_none(&mut InMemory::new(true, are_wide), &scenario)
+        });
+    }
+}
+
+#[test]
+fn laws_of_lists_over_limiters_that_were_built_apart() {
+    run(&lists(Tick::Nano, 10), |scenario| {
+        lists_are_charged_all_or_none(&mut InMemory::new(false, false), &scenario)
+    });
+}
+
+#[test]
+fn an_empty_list_is_admitted() {
+    let joint = now(&[]);
+    assert!(joint.is_admitted() && joint.is_empty());
+    assert_eq!(joint.retry_after(), Some(Duration::ZERO));
+}
+
+#[test]
+fn more_than_16_demands_are_an_error_that_quotes_the_number() {
+    let (limiter, _) = memory("100/h");
+    let demands: Vec<_> = (0..17).map(|key| Demand::new(&limiter, key, Cost::ONE)).collect();
+    assert!(now(&demands[..16]).is_admitted());
+    let error = decide(&demands).take_ready().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    assert_eq!(error.to_string(), "invalid list of 17 demands: use at most 16");
+    assert_eq!(limiter.peek(16).remaining(), 100);
+}
+
+#[test]
+fn two_policies_for_one_key_are_an_error_that_quotes_both() {
+    let (free, _) = memory("10/h");
+    let premium = free.with_policy(&policy("premium", "100/h")).unwrap();
+    let error = decide(&[one(&free, "a"), one(&premium, "a")]).take_ready().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    let message = error.to_string();
+    assert!(message.contains("\"test\"") && message.contains("\"premium\""), "{message}");
+    // Different keys are no contradiction.
+    assert!(now(&[one(&free, "a"), one(&premium, "b")]).is_admitted());
+    assert_eq!(free.peek("a").remaining(), 9);
+}
+
+#[test]
+fn demands_for_one_key_add_up() {
+    for algorithm in ALGORITHMS {
+        let (limiter, _) = memory(&format!("4/h by {algorithm}"));
+        let demand = |cost| Demand::new(&limiter, "a", Cost::of(cost));
+        let asks = |cost| Demand::only_ask(&limiter, "a", Cost::of(cost));
+        assert!(!now(&[demand(2), demand(3)]).is_admitted(), "{algorithm}");
+        assert!(!now(&[demand(u64::MAX), demand(u64::MAX)]).is_admitted(), "{algorithm}");
+        // What is asked has to fit beside what is charged.
+        for list in [[demand(2), asks(3)], [asks(3), demand(2)], [asks(2), asks(3)]] {
+            assert!(!now(&list).is_admitted(), "{algorithm}");
+        }
+        assert_eq!(limiter.peek("a").remaining(), 4, "{algorithm}");
+        let joint = now(&[asks(2), demand(1), demand(1)]);
+        assert!(joint.is_admitted(), "{algorithm}");
+        assert_eq!(joint.decision(0), joint.decision(2));
+        assert_eq!(limiter.peek("a").remaining(), 2, "only two were charged by {algorithm}");
+        let receipts: Vec<_> = joint.into_receipts().collect();
+        assert_eq!((receipts.len(), receipts[0].0, receipts[0].1.permits()), (1, 0, 2));
+        assert_eq!(limiter.refund(receipts.into_iter().next().unwrap().1), 2);
+        assert_eq!(limiter.peek("a").remaining(), 4, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_refusal_names_what_refuses_and_what_would_have_fitted() {
+    let (hourly, _) = memory("2/h");
+    let daily = hourly.sibling(&policy("daily", "1/24h"));
+    let free = hourly.sibling(&policy("free", "5/h by fixed-window"));
+    assert!(now(&[one(&hourly, "a"), Demand::new(&hourly, "b", Cost::of(2))]).is_admitted());
+    assert!(daily.check("a").is_admitted());
+    let joint = now(&[one(&free, "a"), one(&daily, "a"), one(&hourly, "b"), one(&hourly, "a")]);
+    assert!(!joint.is_admitted());
+    let refusing: Vec<_> = joint.refusing().map(|(index, _)| index).collect();
+    assert_eq!(refusing, [1, 2]);
+    assert_eq!(joint.retry_after(), Some(Duration::from_secs(86_400)));
+    let fits = joint.decision(0).unwrap();
+    assert!(fits.is_admitted() && fits.remaining() == 5, "its usage has no charge");
+    assert_eq!(joint.into_receipts().count(), 0);
+    let never = now(&[one(&hourly, "b"), Demand::new(&free, "a", Cost::of(6))]);
+    assert_eq!(never.retry_after(), None);
+}
+
+/// Fills the table of a limiter, and returns it with its clock.
+fn full(algorithm: &str, on_full: OnFull) -> (Memory, ManualClock) {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(86_400));
+    let builder = MemoryLimiter::builder(policy("test", &format!("2/h by {algorithm}")));
+    let limiter = builder.capacity(1).on_full(on_full).clock(clock.clone()).build().unwrap();
+    let slots = if algorithm == "gcra" { 8 } else { 16 };
+    for key in 0..slots {
+        assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}");
+    }
+    (limiter, clock)
+}
+
+#[test]
+fn an_absent_key_that_is_only_asked_fits_in_a_full_table() {
+    for algorithm in ALGORITHMS {
+        let (limiter, _) = full(algorithm, OnFull::Refuse);
+        let ask = |cost| Demand::only_ask(&limiter, "absent", Cost::of(cost));
+        assert!(now(&[one(&limiter, "absent")]).refusing().count() == 1, "{algorithm}");
+        assert_eq!(limiter.times_full(), 1, "{algorithm}");
+        assert!(now(&[ask(1)]).is_admitted(), "{algorithm}");
+        assert_eq!(now(&[ask(3)]).retry_after(), None, "{algorithm}");
+        assert_eq!(limiter.times_full(), 1, "nothing was refused for want of a slot");
+    }
+}
+
+#[test]
+fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
+    for algorithm in ALGORITHMS {
+        let (limiter, clock) = full(algorithm, OnFull::Refuse);
+        let other = limiter.sibling(&policy("other", "3/h"));
+        let list = [one(&other, "a"), one(&limiter, "absent"), Demand::new(&limiter, 0, Cost::ONE)];
+        assert!(!now(&list).is_admitted(), "{algorithm}");
+        assert_eq!((limiter.times_full(), other.times_full()), (1, 0), "{algorithm}");
+        assert_eq!((other.peek("a").remaining(), limiter.peek(0).remaining()), (3, 1));
+        // When all slots are free, a refused list takes none.
+        clock.advance(Duration::from_secs(3 * 3_600));
+        let never = Demand::new(&other, "a", Cost::of(4));
+        for key in 100..200_u64 {
+            assert!(!now(&[Demand::new(&limiter, key, Cost::ONE), never.clone()]).is_admitted());
+        }
+        let slots = if algorithm == "gcra" { 8 } else { 16 };
+        for key in 0..slots {
+            assert!(limiter.check(1_000 + key).is_admitted(), "{algorithm}: newcomer {key}");
+        }
+        assert_eq!(limiter.times_full(), 1, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_full_table_may_admit_lists_uncounted() {
+    let (limiter, _) = full("gcra", OnFull::Admit);
+    let joint = now(&[one(&limiter, "absent")]);
+    assert!(joint.is_admitted() && joint.into_receipts().count() == 0);
+    assert_eq!(limiter.times_full(), 1);
+}
+
+#[test]
+fn a_list_does_not_overtake_waiters() {
+    let (limiter, clock) = memory("2/s burst 2");
+    let other = limiter.sibling(&policy("other", "5/h"));
+    assert!(limiter.check_n("a", Cost::of(2)).is_admitted());
+    let mut waiter = limiter.acquire("a", Cost::of(2), None);
+    assert!(block_on(async { futures::poll!(&mut waiter) }).is_pending());
+    clock.advance(Duration::from_millis(500));
+    let joint = now(&[one(&other, "a"), one(&limiter, "a")]);
+    assert!(!joint.is_admitted(), "a permit is there, but a waiter comes first");
+    assert_eq!(other.peek("a").remaining(), 5);
+    clock.advance(Duration::from_millis(500));
+    assert!(block_on(waiter).is_admitted());
+}
+
+#[test]
+fn a_list_allocates_its_result_alone() {
+    let (limiter, _) = memory("100/h");
+    let other = limiter.sibling(&policy("other", "100/h by fixed-window"));
+    let list = [one(&limiter, "a"), one(&other, "a"), one(&limiter, "b")];
+    assert!(now(&list).is_admitted());
+    let allocations = measure(|| assert!(now(&list).is_admitted()));
+    assert!(allocations.count_total <= 2, "{allocations:?}");
+}
+
+/// A limiter in memory, and one in a store that has to be called.
+fn mixed() -> (Memory, Deferred, ManualClock) {
+    let (memory, clock) = memory("2/h");
+    let store = MemoryLimiter::builder(policy("store", "2/h")).clock(clock.clone());
+    (memory, Deferred::new(store.build().unwrap()), clock)
+}
+
+#[test]
+fn a_refusal_in_memory_costs_no_call() {
+    let (memory, store, _) = mixed();
+    assert!(memory.check_n("a", Cost::of(2)).is_admitted());
+    for list in [[one(&store, "a"), one(&memory, "a")], [one(&memory, "a"), one(&store, "a")]] {
+        let joint = now(&list);
+        assert!(!joint.is_admitted());
+        assert_eq!((joint.refusing().count(), store.checks()), (1, 0));
+    }
+}
+
+#[test]
+fn a_refusal_of_a_store_charges_nothing_in_memory() {
+    let (memory, store, _) = mixed();
+    let list = [one(&memory, "a"), Demand::new(&store, "a", Cost::of(2))];
+    assert!(block_on(decide(&list)).unwrap().is_admitted());
+    let joint = block_on(decide(&list)).unwrap();
+    assert!(!joint.is_admitted());
+    assert_eq!(memory.peek("a").remaining(), 1);
+    assert_eq!(joint.refusing().map(|(index, _)| index).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn what_a_store_charged_is_given_back_when_another_refuses_or_fails() {
+    let (_, store, clock) = mixed();
+    let build = || MemoryLimiter::builder(policy("other", "1/h")).clock(clock.clone());
+    let other = Deferred::new(build().build().unwrap());
+    let remaining =
+        |store: &Deferred| block_on(Limiter::peek(store, &"a".into())).unwrap().remaining();
+    let list = [one(&store, "a"), one(&other, "a")];
+    assert!(block_on(decide(&list)).unwrap().is_admitted());
+    let refused = block_on(decide(&list)).unwrap();
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(3_600)));
+    let fits = refused.decision(0).unwrap();
+    assert!(fits.is_admitted() && fits.remaining() == 1, "the usage before the charge");
+    assert_eq!((store.refunds(), remaining(&store)), (1, 1));
+
+    other.set_failing(true);
+    let error = block_on(decide(&list)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!((store.refunds(), remaining(&store)), (2, 1));
+}
+
+#[test]
+fn a_store_decides_one_by_one_and_asks_before_it_charges() {
+    let (_, store, _) = mixed();
+    let block = Limiter::sibling(&store, &policy("block", "1/h")).unwrap();
+    let list = [one(&store, "a"), Demand::only_ask(&block, "a", Cost::ONE)];
+    assert!(block_on(decide(&list)).unwrap().is_admitted());
+    assert_eq!((store.checks(), store.refunds()), (1, 0));
+    assert!(block_on(block.check(&"a".into())).unwrap().is_admitted());
+    let refused = block_on(decide(&list)).unwrap();
+    assert!(!refused.is_admitted());
+    assert_eq!(refused.decision(0), None, "it was not asked");
+    assert_eq!(store.refunds(), 0, "nothing was charged before the block was asked");
+    // Merged: two have to fit, one is charged.
+    let both = [one(&store, "b"), Demand::only_ask(&store, "b", Cost::ONE)];
+    assert!(block_on(decide(&both)).unwrap().is_admitted());
+    assert!(!block_on(decide(&both)).unwrap().is_admitted());
+}
+
+/// Threads with random lists over few keys take what the limits allow, and all of it.
+#[test]
+fn threads_with_lists_never_exceed_a_limit() {
+    const LIMIT: u64 = 200;
+    for algorithm in ALGORITHMS {
+        let (first, _) = memory(&format!("{LIMIT}/h by {algorithm}"));
+        let second = first.sibling(&policy("second", &format!("{LIMIT}/h by fixed-window")));
+        let limiters = [first, second];
+        let charged: [[AtomicU64; 2]; 2] = Default::default();
+        thread::scope(|scope| {
+            for seed in 1..=3_u64 {
+                let (limiters, charged) = (&limiters, &charged);
+                scope.spawn(move || {
+                    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    for _ in 0..3_000 {
+                        random ^= random << 13;
+                        random ^= random >> 7;
+                        random ^= random << 17;
+                        let bits = |shift: u32, mask: u64| (random >> shift) & mask;
+                        let places: Vec<(usize, usize, u64)> = (0..1 + bits(40, 3))
+                            .map(|at| {
+                                let at = u32::try_from(at).unwrap() * 4;
+                                let index = |bit| usize::try_from(bits(at + bit, 1)).unwrap();
+                                (index(0), index(1), 1 + bits(at + 2, 3))
+                            })
+                            .collect();
+                        let demands: Vec<_> = places
+                            .iter()
+                            .map(|(limiter, key, cost)| {
+                                Demand::new(&limiters[*limiter], *key as u64, Cost::of(*cost))
+                            })
+                            .collect();
+                        if now(&demands).is_admitted() {
+                            for (limiter, key, cost) in places {
+                                charged[limiter][key].fetch_add(cost, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        for (limiter, charged) in limiters.iter().zip(&charged) {
+            for (key, charged) in charged.iter().enumerate() {
+                let charged = charged.load(Ordering::Relaxed);
+                let left = limiter.peek(key as u64).remaining();
+                assert!(charged <= LIMIT, "{charged} of {LIMIT} by {algorithm}");
+                assert_eq!(left, LIMIT - charged, "what refusals charged came back: {algorithm}");
+            }
+        }
+    }
+}
+
+/// Two threads are refused again and again, by a key of their own that is used up, beside a user at half the rate.
+#[test]
+fn failing_lists_take_nothing_from_a_user_at_half_the_rate() {
+    let shared = MemoryLimiter::new(policy("shared", "1000/s burst 10"));
+    let own = shared.sibling(&policy("own", "1/h"));
+    assert!(own.check("exhausted").is_admitted());
+    let done = AtomicBool::new(false);
+    let (mut admitted, mut asked) = (0, 0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert!(!now(&[one(&shared, "all"), one(&own, "exhausted")]).is_admitted());
+                }
+            });
+        }
+        let start = Instant::now();
+        for number in 1..=500_u32 {
+            let due = Duration::from_millis(2) * number;
+            thread::sleep(due.saturating_sub(start.elapsed()));
+            asked += 1;
+            admitted += u32::from(shared.check("all").is_admitted());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(admitted * 100 >= asked * 95, "{admitted} of {asked}");
+}
