@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use limiter_core::{Policy, Quota};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_redis::RedisLimiter;
 use limiter_rig::audit::unix_micros;
 use tokio::runtime::Builder;
 

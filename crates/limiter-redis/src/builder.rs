@@ -117,11 +117,11 @@ impl Builder {
     /// [`InvalidSetting`](ErrorKind::InvalidSetting) error, whatever the failure policy is.
     ///
     /// ```no_run
-    /// # async fn example(builder: limiter_redis::Builder)
+    /// # async fn example(builder: limiter_redis::Builder, client: limiter_redis::Connection)
     /// # -> Result<(), Box<dyn std::error::Error>> {
     /// use limiter_core::Key;
     ///
-    /// let limiter = builder.key_secret(std::env::var("LIMITER_KEY_SECRET")?).build()?;
+    /// let limiter = builder.key_secret(std::env::var("LIMITER_KEY_SECRET")?).build_on(client)?;
     /// let decision = limiter.check(Key::secret("sk-1234")).await?;
     /// # Ok(())
     /// # }
