@@ -14,6 +14,7 @@ pub(crate) mod denials;
 pub(crate) mod detours;
 pub(crate) mod fallback;
 pub(crate) mod faults;
+pub(crate) mod joint;
 mod loading;
 pub(crate) mod operation;
 mod outcomes;

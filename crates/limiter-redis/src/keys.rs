@@ -95,6 +95,19 @@ impl Keys {
         self.others.iter().map(move |after| [subject, after].concat())
     }
 
+    /// Returns the keys of all limits, from the key of the first one.
+    pub(crate) fn all(&self, first: &[u8]) -> Vec<Vec<u8>> {
+        iter::once(first.to_vec()).chain(self.others(first)).collect()
+    }
+
+    /// Returns the subject in a key, which selects the slot of a cluster.
+    pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
+        // A prefix has no braces.
+        let tag = key.iter().position(|byte| *byte == b'{').and_then(|start| key.get(start + 1..));
+        let tag = tag.unwrap_or(key);
+        tag.iter().position(|byte| *byte == b'}').and_then(|end| tag.get(..end)).unwrap_or(tag)
+    }
+
     /// Returns the key beside that of a limit by GCRA, which has the latest end of its leases.
     pub(crate) fn of_leases(key: &[u8]) -> Vec<u8> {
         [key, LEASES.as_bytes()].concat()

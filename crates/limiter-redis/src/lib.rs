@@ -98,6 +98,7 @@ mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
+mod joint;
 mod keys;
 mod lease;
 mod limiter;

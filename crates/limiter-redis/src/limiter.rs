@@ -1,6 +1,6 @@
 //! The limiter, and its operations with their documentation.
 
-use std::{fmt, iter, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
@@ -148,9 +148,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
         let keys = &self.sender.context.keys;
-        let first = keys.of(&key.into())?;
-        let others: Vec<_> = keys.others(&first).collect();
-        Ok(iter::once(first).chain(others).collect())
+        Ok(keys.all(&keys.of(&key.into())?))
     }
 
     /// Sets how many processes share the store, for

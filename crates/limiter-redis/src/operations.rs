@@ -7,8 +7,8 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Error, Key, Limiter, LimiterFuture, LimiterId, Policy, Receipt, Reservation,
-    Source, Timestamp, Usage, WaitingLimiter,
+    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId, Policy,
+    Receipt, Reservation, Source, Timestamp, Usage, WaitingLimiter,
 };
 
 use tokio::sync::oneshot;
@@ -23,6 +23,7 @@ use crate::{
     },
     client::ScriptClient,
     events::FallbackKind,
+    joint,
     lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
     scripts::{Ask, Charged, CheckReply},
@@ -100,6 +101,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
         self.reserve_at_store(key, cost, Ask::InAnyCase)
+    }
+
+    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+        joint::decide::<C>(demands)
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
@@ -313,16 +318,26 @@ impl<C: ScriptClient> RedisLimiter<C> {
             Ok((CheckReply { decision, .. }, _)) => return Ok(Reservation::refused(decision)),
             Err(error) => error,
         };
-        let local = self.locally(&key, &error, |local| local.reserve(&key, cost, ask));
-        let uncharged = || {
-            let decision = self.without_store(&key, &error)?;
-            let most = if ask == Ask::UpTo { decision.remaining() } else { u64::MAX };
-            Some(uncharged(decision, cost.get().min(most)))
-        };
-        local.or_else(uncharged).ok_or(error)
+        self.fallback(&key, cost, ask, &error).ok_or(error)
     }
 
-    fn reserved_at_store(
+    /// Returns the fallback's reservation, if there is one.
+    pub(crate) fn fallback(
+        &self,
+        key: &[u8],
+        cost: Cost,
+        ask: Ask,
+        error: &Error,
+    ) -> Option<Reservation> {
+        let local = self.locally(key, error, |local| local.reserve(key, cost, ask));
+        local.or_else(|| {
+            let decision = self.without_store(key, error)?;
+            let most = if ask == Ask::UpTo { decision.remaining() } else { u64::MAX };
+            Some(uncharged(decision, cost.get().min(most)))
+        })
+    }
+
+    pub(crate) fn reserved_at_store(
         &self,
         key: Vec<u8>,
         permits: u64,
@@ -338,14 +353,19 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Returns the answer of the local fallback, if there is one, after the store returned `error`.
-    fn locally<T>(&self, key: &[u8], error: &Error, ask: impl FnOnce(&Local) -> T) -> Option<T> {
+    pub(crate) fn locally<T>(
+        &self,
+        key: &[u8],
+        error: &Error,
+        ask: impl FnOnce(&Local) -> T,
+    ) -> Option<T> {
         let answer = ask(self.handle.local.as_ref()?);
         self.sender.fell_back(FallbackKind::Local, error, &self.handle, key);
         Some(answer)
     }
 
     /// Returns the fallback's decision that is the same for all requests, if there is one.
-    fn without_store(&self, key: &[u8], error: &Error) -> Option<Decision> {
+    pub(crate) fn without_store(&self, key: &[u8], error: &Error) -> Option<Decision> {
         let decision = self.sender.context.settings.failure_policy.decision(&self.handle.policy)?;
         let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
         self.sender.fell_back(kind, error, &self.handle, key);

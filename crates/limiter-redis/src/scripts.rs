@@ -7,6 +7,7 @@
 mod calls;
 mod check;
 mod gcra;
+mod joint;
 mod lease;
 mod limit;
 mod plan;
@@ -14,6 +15,7 @@ mod reply;
 
 pub(crate) use check::{Ask, Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
+pub(crate) use joint::{JointDemand, JointReply, joint_call, joint_reply};
 pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::Plan;

@@ -13,6 +13,7 @@ mod idle;
 mod keys;
 mod laws;
 mod leased;
+mod lists;
 mod memory;
 mod models;
 mod noscript;

@@ -24,6 +24,8 @@ pub(crate) struct Denials {
     seed: SeedableRandomState,
     /// When the last denial ends, in nanoseconds of the clock. After that there is nothing to search for.
     latest: AtomicU64,
+    /// The longest time that a denial is cached, in nanoseconds.
+    max_age: AtomicU64,
 }
 
 /// The state of a key's line before the store is asked, so that a denial from before a refund is not
@@ -94,6 +96,7 @@ impl Denials {
             slots: capacity.checked_div(lines).unwrap_or(0),
             seed,
             latest: AtomicU64::new(0),
+            max_age: AtomicU64::new(nanos(Self::MAX_AGE)),
         }
     }
 
@@ -135,7 +138,8 @@ impl Denials {
     /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission.
     pub(crate) fn insert(&self, ticket: Ticket, key: &[u8], policy: &Policy, denial: Denial) {
         let hash = ticket.hash;
-        if let Some(until) = denial.until()
+        let max_age = Duration::from_nanos(self.max_age.load(Ordering::Relaxed));
+        if let Some(until) = denial.until(max_age)
             && let Some(line) = self.line(hash)
             && key.len() <= Self::MAX_KEY
         {
@@ -146,6 +150,12 @@ impl Denials {
                 self.latest.fetch_max(until.as_nanos(), Ordering::Relaxed);
             }
         }
+    }
+
+    /// Sets the longest time that denials are cached from now on, unless it is shorter already: for keys that are
+    /// charged together with keys in other slots, and refunded if those refuse.
+    pub(crate) fn shorten(&self, max_age: Duration) {
+        self.max_age.fetch_min(nanos(max_age), Ordering::Relaxed);
     }
 
     /// Removes the denials of `key` under every policy, and voids its tickets.
@@ -174,6 +184,10 @@ impl Denials {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Replaces the denial of the same cost, one that has ended, or the next to end if the line is full; else
 /// adds the denial.
 fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize) {
@@ -200,10 +214,10 @@ impl Refusal {
 
 impl Denial {
     /// Returns until when it is cached, or `None` if it is an admission.
-    fn until(&self) -> Option<Timestamp> {
+    fn until(&self, max_age: Duration) -> Option<Timestamp> {
         // A cost that can never fit is refused for ever.
         let wait = self.decision.retry_after().unwrap_or(Duration::MAX);
-        let until = self.sent.saturating_add(wait.min(Denials::MAX_AGE));
+        let until = self.sent.saturating_add(wait.min(max_age));
         (!self.decision.is_admitted()).then_some(until)
     }
 

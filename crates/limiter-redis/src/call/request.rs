@@ -28,6 +28,12 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// Returns one call for all requests, to which the keys are added; `None` if they can't share one.
     fn batch(requests: &[Request<Self>]) -> Option<ScriptCall>;
 
+    /// Returns the keys of its limits if they are not those of the request's subject alone. The first one is the
+    /// request's.
+    fn own_keys(&self) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+
     /// Returns whether its call has the keys of leases behind those of the states.
     fn has_lease_keys(&self) -> bool {
         false

@@ -95,6 +95,11 @@ impl<C: ScriptClient> Sender<C> {
         .await
     }
 
+    /// Returns whether a call may have the keys of several subjects.
+    pub(crate) fn sends_batches(&self) -> bool {
+        self.batches.load(Relaxed)
+    }
+
     /// Sends another operation, and returns its answer.
     pub(crate) async fn operate<O: Operation>(
         self: &Arc<Self>,
@@ -266,6 +271,10 @@ impl<C: ScriptClient> Sender<C> {
         let number = requests.len() * keys.number() * if has_leases { 2 } else { 1 };
         let mut all = Vec::with_capacity(number);
         for request in requests {
+            if let Some(own) = request.operation.own_keys() {
+                all.extend(own);
+                continue;
+            }
             let others: Vec<_> = keys.others(&request.key).collect();
             all.push(mem::take(&mut request.key));
             all.extend(others);
@@ -371,7 +380,7 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Stops sending batches, because the server is a node of a cluster.
-    fn stop_batches(&self, key: &[u8]) {
+    pub(crate) fn stop_batches(&self, key: &[u8]) {
         if self.batches.swap(false, Relaxed) {
             let (policy, node) = (self.context.policy.name(), self.node_of(key));
             let node = node.as_deref();

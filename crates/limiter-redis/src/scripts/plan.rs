@@ -62,6 +62,11 @@ impl Plan {
         (MAX_BATCH / cost).max(1)
     }
 
+    /// Returns whether the script of a family can apply the policy: it has one limit, which is not paced.
+    pub(crate) const fn has_own_script(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Returns the script for a check, which may become a lease of the permits that are `wanted`.
     pub(crate) const fn route(&self, wanted: u64) -> Route {
         match self.own {

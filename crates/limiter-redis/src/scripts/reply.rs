@@ -12,8 +12,8 @@ use super::{
 };
 
 /// The first number of most replies.
-const REFUSED: i64 = 0;
-const ADMITTED: i64 = 1;
+pub(super) const REFUSED: i64 = 0;
+pub(super) const ADMITTED: i64 = 1;
 
 /// The wait of a cost that never fits.
 const NEVER: i64 = -1;
@@ -137,7 +137,7 @@ impl Plan {
     }
 
     /// Reads the time until each limit is fresh, and the permits that it has left.
-    fn usages(&self, numbers: &[i64]) -> Option<Vec<Usage>> {
+    pub(super) fn usages(&self, numbers: &[i64]) -> Option<Vec<Usage>> {
         let (pairs, _) = numbers.as_chunks::<2>();
         let limits = self.limits.iter().zip(pairs).enumerate();
         let usages = limits.map(|(place, (limit, &[reset, left]))| {
@@ -222,7 +222,7 @@ fn usage(limit: &ScriptLimit, reset: i64, left: i64) -> Option<Usage> {
 }
 
 /// Reads a wait, for ever as `None`.
-fn wait(number: i64) -> Option<Option<Duration>> {
+pub(super) fn wait(number: i64) -> Option<Option<Duration>> {
     if number == NEVER {
         return Some(None);
     }

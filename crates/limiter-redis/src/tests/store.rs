@@ -17,7 +17,7 @@ use fred::{
 };
 use futures::future::try_join_all;
 use limiter_core::{
-    Algorithm, Cost, Decision, LimiterFuture, Policy, Receipt, Reservation, Timestamp, Usage,
+    Algorithm, Cost, Decision, Error, LimiterFuture, Policy, Receipt, Reservation, Timestamp, Usage,
 };
 use limiter_rig::server::{self, Cluster};
 use limiter_test::subject::{Operations, Subject};
@@ -151,12 +151,7 @@ impl<C: ScriptClient> Store<C> {
         policies: &[Policy],
         lease: bool,
     ) -> InRedis<C> {
-        let clocks = match &self.clock {
-            Clock::OfServer { key, .. } => slice::from_ref(key),
-            Clock::OfCluster { keys, .. } => keys,
-        };
-        let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
-        let clock = CLOCK.replace("CLOCKS", &clocks) + scripts::CLOCK;
+        let clock = self.clock_of_scripts();
         let epoch = epoch(policies);
         let limiter = RedisLimiter::builder(policies[0].clone())
             .prefix(prefix)
@@ -170,6 +165,37 @@ impl<C: ScriptClient> Store<C> {
             .unwrap();
         let handle = limiter.clone();
         InRedis { store: Arc::clone(self), epoch, limiter, handle }
+    }
+
+    /// Returns a limiter that caches so many denials.
+    pub(super) fn limiter_of(
+        &self,
+        prefix: &str,
+        policy: &Policy,
+        denials: usize,
+    ) -> RedisLimiter<C> {
+        RedisLimiter::builder(policy.clone())
+            .prefix(prefix)
+            .server_clock(&self.clock_of_scripts())
+            .clock(self.process.clone())
+            .deadline(Duration::from_secs(10))
+            .denial_cache(denials)
+            .build_on(self.client.clone())
+            .unwrap()
+    }
+
+    pub(super) fn wait_for<T>(&self, future: LimiterFuture<T>) -> Result<T, Error> {
+        self.runtime.block_on(future)
+    }
+
+    /// Returns what sets the time in the scripts.
+    fn clock_of_scripts(&self) -> String {
+        let clocks = match &self.clock {
+            Clock::OfServer { key, .. } => slice::from_ref(key),
+            Clock::OfCluster { keys, .. } => keys,
+        };
+        let clocks = clocks.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
+        CLOCK.replace("CLOCKS", &clocks) + scripts::CLOCK
     }
 
     pub(super) fn command(&self, name: &'static str, arguments: Vec<Value>) -> Value {

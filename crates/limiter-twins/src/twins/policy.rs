@@ -7,6 +7,14 @@ struct Demand<'a> {
     key: &'a [u8],
     limit: Box<dyn Limit>,
     cost: u64,
+    /// Whether the cost only has to fit, and is not charged.
+    only_asks: bool,
+}
+
+impl Demand<'_> {
+    const fn is_charged(&self) -> bool {
+        self.cost > 0 && !self.only_asks
+    }
 }
 
 pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
@@ -16,9 +24,10 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Reply, Reply> {
         let (count, within) = (call.arguments.number()?, call.arguments.number()?);
         let mut demands = Vec::new();
         for _ in 0..count {
-            let (limit, cost) = (call.arguments.limit()?, call.arguments.permits()?);
+            let (limit, number) = (call.arguments.limit()?, call.arguments.number()?);
+            let (cost, only_asks) = (number.unsigned_abs(), number < 0);
             let key = keys.next().ok_or_else(|| Reply::error("ERR a demand has no key"))?;
-            demands.push(Demand { key, limit, cost });
+            demands.push(Demand { key, limit, cost, only_asks });
         }
         if demands.is_empty() {
             return Err(Reply::error("ERR a request has no demands"));
@@ -60,11 +69,11 @@ fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Rep
                 demands.iter_mut().for_each(lower);
             }
             let charge = |demand: &mut Demand<'_>| match demand.cost {
-                0 => 0,
-                cost => demand.limit.charge(cost, at),
+                cost if demand.is_charged() => demand.limit.charge(cost, at),
+                _ => 0,
             };
             let marks: Vec<_> = demands.iter_mut().map(charge).collect();
-            for demand in demands.iter().filter(|it| it.cost > 0 || it.limit.is_damaged()) {
+            for demand in demands.iter().filter(|it| it.is_charged() || it.limit.is_damaged()) {
                 demand.limit.store(call.space, demand.key);
             }
             let head = [1].into_iter().chain(usages(&demands));

@@ -1,7 +1,7 @@
 //! Random calls of every operation by several policies in turn on the keys of two subjects, sent to a real server and to
 //! the twins.
 
-use std::{slice, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
 use limiter_core::{Cost, Policy};
 use limiter_twins::{Reply, Server, Stored};
@@ -10,7 +10,10 @@ use proptest::prelude::*;
 use super::rig::{Done, Rig};
 use crate::{
     ScriptCall,
-    scripts::{self, Ask, Charge, Charged, CheckReply, Plan, Route, Scripts},
+    scripts::{
+        self, Ask, Charge, Charged, CheckReply, JointDemand, Plan, Route, Scripts, joint_call,
+        joint_reply,
+    },
     tests::store::Store,
 };
 
@@ -25,7 +28,7 @@ pub(super) struct Pair {
 
 /// A policy.
 struct Side {
-    plan: Plan,
+    plan: Arc<Plan>,
     window: Duration,
 }
 
@@ -81,7 +84,7 @@ impl Pair {
     pub(super) fn new(policies: &[Policy]) -> Self {
         let side = |policy: &Policy| {
             let plan = Plan::new(Scripts::shared(), policy, true);
-            Side { plan, window: policy.limits()[0].quota().window() }
+            Side { plan: Arc::new(plan), window: policy.limits()[0].quota().window() }
         };
         let mut server = Server::new(scripts::all());
         for (_, text) in scripts::all() {
@@ -125,7 +128,8 @@ impl Pair {
                 let count = if choice.below(3) == 0 { 2 } else { 1 };
                 self.reserve(now, &requests[..count], most, ask);
             }
-            7 | 8 => {
+            7 => self.decide_on_list(now, side, cost, &mut choice),
+            8 => {
                 let within = choice.below(4_000)
                     * u64::try_from(self.sides[side].window.as_micros()).unwrap()
                     / 1_000;
@@ -178,7 +182,7 @@ impl Pair {
     /// Makes a call of checks, and returns the replies.
     fn checks(&mut self, now: i64, checks: &[Check]) -> Vec<Reply> {
         let Check { side, charge: Charge { route, .. }, .. } = checks[0];
-        let requests = checks.iter().map(|check| (&self.sides[check.side].plan, check.charge));
+        let requests = checks.iter().map(|check| (&*self.sides[check.side].plan, check.charge));
         let call = self.sides[side].plan.checks(requests);
         let mut keys: Vec<_> = checks.iter().flat_map(|check| self.keys(check.subject)).collect();
         if route == Route::Lease {
@@ -207,6 +211,32 @@ impl Pair {
             let Some(numbers) = numbers(&reply) else { continue };
             let reply = self.sides[side].plan.reserved(&numbers, cost, ask);
             self.note(side, subject, reply.expect("a reply with a meaning"));
+        }
+    }
+
+    /// Decides on a list of a demand on each subject, of which some only ask.
+    fn decide_on_list(&mut self, now: i64, side: usize, cost: Cost, choice: &mut Choice) {
+        let other = choice.index(self.sides.len());
+        let more = Cost::new(cost.get() + choice.below(3)).unwrap();
+        let asks = [4, 3].map(|most| choice.below(most) == 0);
+        let list = [(side, cost, asks[0]), (other, more, asks[1])];
+        let demand = |(side, cost, only_asks): (usize, Cost, bool)| {
+            let plan = Arc::clone(&self.sides[side].plan);
+            (plan, cost, only_asks)
+        };
+        let plans = list.map(demand);
+        let demands = plans.each_ref().map(|(plan, cost, only_asks)| JointDemand {
+            plan,
+            cost: *cost,
+            only_asks: *only_asks,
+        });
+        let keys = [self.keys(0), self.keys(1)].concat();
+        let call = joint_call(&demands).unwrap();
+        let reply = self.call(now, &format!("decide on {list:?}"), call, &keys);
+        let Some(numbers) = numbers(&reply) else { return };
+        let reply = joint_reply(&demands, &numbers).expect("a reply with a meaning");
+        for (subject, ((side, ..), reply)) in list.into_iter().zip(reply.replies).enumerate() {
+            self.note(side, subject, reply);
         }
     }
 

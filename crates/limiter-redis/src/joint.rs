@@ -1,0 +1,199 @@
+//! One decision over demands on several limiters of one client.
+
+use std::{sync::Arc, time::Duration};
+
+use limiter_core::{
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Receipt, Reservation,
+};
+
+use crate::{
+    call::{
+        faults::{CallError, Fault},
+        joint::{Decided, Joint, Part},
+    },
+    client::ScriptClient,
+    keys::Keys,
+    limiter::RedisLimiter,
+    scripts::{Ask, CheckReply},
+};
+
+/// A demand, and the limiter that it is for.
+struct Place<C: ScriptClient> {
+    limiter: RedisLimiter<C>,
+    key: Vec<u8>,
+    cost: Cost,
+    only_asks: bool,
+}
+
+/// Charges all demands by one call, or none. Returns `None` if that takes several calls: if the subjects are in several
+/// slots of a cluster, or if permits are leased.
+pub(crate) fn decide<C: ScriptClient>(
+    demands: &[Demand<'_>],
+) -> Option<LimiterFuture<JointDecision>> {
+    let mut places = Vec::with_capacity(demands.len());
+    for demand in demands {
+        let limiter: &RedisLimiter<C> = demand.limiter().as_any().downcast_ref()?;
+        let charge = demand.charge();
+        if limiter.lease().is_some() || charge.is_some_and(|charge| charge != demand.cost()) {
+            return None;
+        }
+        let key = match limiter.sender.context.keys.of(demand.key()) {
+            Ok(key) => key,
+            Err(error) => return Some(LimiterFuture::ready(Err(error))),
+        };
+        let (limiter, cost) = (limiter.clone(), demand.cost());
+        places.push(Place { limiter, key, cost, only_asks: charge.is_none() });
+    }
+    let first = places.first()?;
+    let tag = Keys::hash_tag(&first.key);
+    let are_in_one_slot = places.iter().all(|place| Keys::hash_tag(&place.key) == tag);
+    if !are_in_one_slot && !first.limiter.sender.sends_batches() {
+        for Place { limiter: RedisLimiter { sender, .. }, .. } in &places {
+            sender.context.denials.shorten(sender.context.settings.deadline);
+        }
+        return None;
+    }
+    if let Some(error) = twice(&places) {
+        return Some(LimiterFuture::ready(Err(error)));
+    }
+    let denied: Vec<_> = places.iter().map(Place::denied).collect();
+    if denied.iter().any(Option::is_some) {
+        let decided = denied.into_iter().map(|denied| denied.map(Reservation::refused));
+        return Some(LimiterFuture::ready(Ok(decided.collect())));
+    }
+    Some(LimiterFuture::pending(call(places)))
+}
+
+/// Returns the error of two limiters with the same states.
+fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
+    let mut known: Vec<(Vec<u8>, &str)> = Vec::new();
+    for Place { limiter, key, .. } in places {
+        let name = limiter.policy().name();
+        for key in limiter.sender.context.keys.all(key) {
+            if let Some((_, other)) = known.iter().find(|(other, _)| *other == key) {
+                let message = format!(
+                    "invalid list of demands: the limiters {other:?} and {name:?} have the same states; use \
+                     one of them"
+                );
+                return Some(Error::new(ErrorKind::InvalidSetting, message));
+            }
+            known.push((key, name));
+        }
+    }
+    None
+}
+
+async fn call<C: ScriptClient>(places: Vec<Place<C>>) -> Result<JointDecision, Error> {
+    let parts = places.iter().map(Place::part).collect();
+    let Some(Place { limiter: first, key, .. }) = places.first() else {
+        return Ok(JointDecision::default());
+    };
+    match first.sender.operate(&first.handle, key, Joint(parts)).await {
+        Ok(Decided { parts, .. }) => {
+            let decided = places.into_iter().zip(parts);
+            Ok(decided.map(|(place, (reply, local))| Some(place.reserved(reply, local))).collect())
+        }
+        Err(error) => {
+            if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
+                first.sender.stop_batches(key);
+            }
+            without_store(&places, error)
+        }
+    }
+}
+
+/// Returns the fallbacks' decision: all of them admit, or what they charged is given back.
+fn without_store<C: ScriptClient>(
+    places: &[Place<C>],
+    error: Error,
+) -> Result<JointDecision, Error> {
+    let mut decided = Vec::with_capacity(places.len());
+    for place in places {
+        let reservation = place.fallback(&error);
+        let is_admitted = reservation.as_ref().is_some_and(Reservation::is_admitted);
+        let has_fallback = reservation.is_some();
+        decided.push(reservation);
+        if is_admitted {
+            continue;
+        }
+        for (place, reservation) in places.iter().zip(&mut decided) {
+            *reservation = reservation.take().map(|it| place.give_back(it));
+        }
+        if !has_fallback {
+            return Err(error);
+        }
+        // The others are not asked.
+        decided.resize_with(places.len(), || None);
+        break;
+    }
+    Ok(decided.into_iter().collect())
+}
+
+impl<C: ScriptClient> Place<C> {
+    /// Returns a cached denial.
+    fn denied(&self) -> Option<Decision> {
+        let (handle, context) = (&self.limiter.handle, &self.limiter.sender.context);
+        let denial = context.denials.find(&self.key, &handle.policy, self.cost, context.now())?;
+        context.events.tally.cached.add();
+        Some(denial)
+    }
+
+    fn part(&self) -> Part {
+        let (context, handle) = (&self.limiter.sender.context, &self.limiter.handle);
+        Part {
+            ticket: context.denials.ticket(&self.key),
+            context: Arc::clone(context),
+            handle: Arc::clone(handle),
+            key: self.key.clone(),
+            cost: self.cost,
+            only_asks: self.only_asks,
+        }
+    }
+
+    /// Returns what the store's reply means to the caller.
+    fn reserved(self, reply: CheckReply, local: Option<Receipt>) -> Reservation {
+        let CheckReply { decision, charged } = reply;
+        match charged {
+            Some(charged) => {
+                let permits = charged.permits();
+                self.limiter.reserved_at_store(self.key, permits, decision, charged, local)
+            }
+            None if decision.is_admitted() => Reservation::uncounted(decision, 0),
+            None => Reservation::refused(decision),
+        }
+    }
+
+    /// Returns the decision of the fallback, if there is one.
+    fn fallback(&self, error: &Error) -> Option<Reservation> {
+        let Self { limiter, key, cost, only_asks } = self;
+        if !only_asks {
+            return limiter.fallback(key, *cost, Ask::Within(Duration::ZERO), error);
+        }
+        let local = limiter.locally(key, error, |local| local.peek(key)).map(|usage| {
+            match usage.remaining() >= cost.get() {
+                true => Decision::admitted(usage),
+                false => Decision::refused(usage, Some(usage.reset_after())),
+            }
+        });
+        let decision = local.or_else(|| limiter.without_store(key, error))?;
+        Some(match decision.is_admitted() {
+            true => Reservation::uncounted(decision, 0),
+            false => Reservation::refused(decision),
+        })
+    }
+
+    /// Gives back what the fallback in memory has charged, and returns the decision without it.
+    fn give_back(&self, reservation: Reservation) -> Reservation {
+        let (decision, is_admitted) = (reservation.decision(), reservation.is_admitted());
+        if let (Some(local), Some(receipt)) =
+            (&self.limiter.handle.local, reservation.into_receipt())
+        {
+            local.refund(receipt);
+        }
+        if is_admitted {
+            Reservation::uncounted(decision, 0)
+        } else {
+            Reservation::refused(decision)
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Lists of demands: all are charged, or none, by one call where their keys are in one slot.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use limiter_core::{
+    Cost, Demand, ErrorKind, JointDecision, Key, Limiter, LimiterFuture, Policy, Quota, Source,
+    Timestamp, decide,
+};
+use limiter_test::{
+    laws::lists::lists_are_charged_all_or_none,
+    lists::{self, lists},
+    schedule::Tick,
+};
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Handle;
+
+use super::store::{EPOCH, Store, unique};
+use crate::{
+    CallError, ConnectOptions, Connection, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
+    connect_with,
+};
+
+/// Limiters of one client, on a clock that a test sets.
+struct Siblings {
+    store: Arc<Store>,
+    first: RedisLimiter,
+}
+
+impl Siblings {
+    fn new(store: &Arc<Store>) -> Self {
+        let first = Policy::gcra("first", Quota::per_second(1));
+        let first = store.limiter_of(&unique(), &first, 0);
+        Self { store: Arc::clone(store), first }
+    }
+}
+
+impl lists::Store for Siblings {
+    fn tick(&self) -> Duration {
+        Duration::from_micros(1)
+    }
+
+    fn is_one_step(&self) -> bool {
+        false
+    }
+
+    fn limiter(&mut self, policy: &Policy) -> Arc<dyn Limiter> {
+        Arc::new(self.first.sibling(policy).unwrap())
+    }
+
+    fn set(&mut self, now: Timestamp) {
+        self.store.set_clock(now.saturating_add(EPOCH));
+    }
+
+    fn wait_for<T>(&self, future: LimiterFuture<T>) -> T {
+        self.store.wait_for(future).unwrap()
+    }
+}
+
+fn laws_hold_on(store: &Arc<Store>, cases: u32) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let law = |scenario| lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario);
+    TestRunner::new(config).run(&lists(Tick::Micro, 6), law).unwrap();
+}
+
+#[test]
+fn laws_of_lists_on_one_server() {
+    laws_hold_on(&Store::new(), 48);
+}
+
+#[test]
+fn laws_of_lists_in_a_cluster() {
+    laws_hold_on(&Store::on_cluster(), 12);
+}
+
+/// A connection that counts calls.
+#[derive(Clone)]
+struct Counting {
+    connection: Connection,
+    calls: Arc<AtomicU64>,
+}
+
+impl ScriptClient for Counting {
+    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
+        self.calls.fetch_add(1, Relaxed);
+        self.connection.run(call, within).await
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.connection.spawn(task);
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        self.connection.sleep(time)
+    }
+
+    fn supports_batches(&self) -> bool {
+        self.connection.supports_batches()
+    }
+}
+
+/// Returns a server, and the number of calls to it.
+fn counting() -> (Arc<Store<Counting>>, Arc<AtomicU64>) {
+    let calls = Arc::<AtomicU64>::default();
+    let counted = Arc::clone(&calls);
+    let store = Store::with(async |url| {
+        let options = ConnectOptions::new().with_runtime(Handle::current());
+        let connection = connect_with(url, &options).await.unwrap();
+        Counting { connection, calls: counted }
+    });
+    (store, calls)
+}
+
+/// Limiters of requests, tokens and a tenant, with so many cached denials.
+struct Three<C: ScriptClient> {
+    store: Arc<Store<C>>,
+    limiters: [RedisLimiter<C>; 3],
+}
+
+impl<C: ScriptClient> Three<C> {
+    fn on(store: Arc<Store<C>>, denials: usize) -> Self {
+        let policy = |text: &str| {
+            let (name, quota) = text.split_once(' ').unwrap();
+            Policy::parse(name, quota).unwrap()
+        };
+        let requests = store.limiter_of(&unique(), &policy("requests 10/min"), denials);
+        let sibling = |text| requests.sibling(&policy(text)).unwrap();
+        let others =
+            [sibling("tokens 1000/min by fixed-window"), sibling("tenant 5/h by sliding-log")];
+        let [tokens, tenant] = others;
+        store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
+        Self { store, limiters: [requests, tokens, tenant] }
+    }
+
+    fn demands<'a>(&'a self, tenant: &'a str, costs: [u64; 3]) -> [Demand<'a>; 3] {
+        let [requests, tokens, tenants] = &self.limiters;
+        let [one, two, three] = costs.map(Cost::of);
+        [
+            Demand::new(requests, "alice", one),
+            Demand::new(tokens, "alice", two),
+            Demand::new(tenants, tenant, three),
+        ]
+    }
+
+    fn decide(&self, demands: &[Demand<'_>]) -> JointDecision {
+        self.store.wait_for(decide(demands)).unwrap()
+    }
+
+    fn remaining(&self, tenant: &str) -> [u64; 3] {
+        let keys = ["alice", "alice", tenant];
+        let mut limiters = self.limiters.iter().zip(keys);
+        [(); 3].map(|()| {
+            let (limiter, key) = limiters.next().unwrap();
+            self.store.wait_for(limiter.peek(Key::from(key))).unwrap().remaining()
+        })
+    }
+}
+
+fn refusing(joint: &JointDecision) -> Vec<(usize, Option<u64>)> {
+    let seconds = |wait: Duration| wait.as_secs();
+    joint.refusing().map(|(index, it)| (index, it.retry_after().map(seconds))).collect()
+}
+
+#[test]
+fn one_server_decides_on_a_list_by_one_call() {
+    let (store, calls) = counting();
+    let three = Three::on(store, 0);
+    // A call that finds no script is sent once more.
+    let _ = three.remaining("acme");
+    drop(three.decide(&three.demands("acme", [1, 1, 1])));
+    let before = calls.load(Relaxed);
+    let joint = three.decide(&three.demands("acme", [2, 300, 2]));
+    assert!(joint.is_admitted());
+    assert_eq!(calls.load(Relaxed) - before, 1);
+    assert_eq!(joint.decision(1).unwrap().remaining(), 699);
+    assert_eq!(three.remaining("acme"), [7, 699, 2]);
+
+    let joint = three.decide(&three.demands("acme", [8, 700, 2]));
+    assert!(!joint.is_admitted());
+    // One request recovers in 6 s, and the tokens do with their window.
+    assert_eq!(refusing(&joint), [(0, Some(18)), (1, Some(60))]);
+    assert_eq!(joint.retry_after(), Some(Duration::from_secs(60)));
+    assert!(joint.decision(2).unwrap().is_admitted());
+    assert_eq!(three.remaining("acme"), [7, 699, 2]);
+    let never = three.decide(&three.demands("acme", [1, 1, 6]));
+    assert_eq!((never.retry_after(), refusing(&never)), (None, vec![(2, None)]));
+
+    for (index, receipt) in three.decide(&three.demands("acme", [1, 99, 1])).into_receipts() {
+        let back = three.store.wait_for(three.limiters[index].refund(receipt)).unwrap();
+        assert_eq!(back, [1, 99, 1][index]);
+    }
+    assert_eq!(three.remaining("acme"), [7, 699, 2]);
+}
+
+#[test]
+fn a_demand_that_only_asks_is_never_charged() {
+    let three = Three::on(Store::new(), 0);
+    let [requests, tokens, _] = &three.limiters;
+    let list = |cost| {
+        [
+            Demand::only_ask(tokens, "alice", Cost::of(cost)),
+            Demand::new(requests, "alice", Cost::ONE),
+        ]
+    };
+    assert!(three.decide(&list(1_000)).is_admitted());
+    assert_eq!(three.remaining("acme")[..2], [9, 1_000]);
+    let _ = three.store.wait_for(tokens.check("alice")).unwrap();
+    let joint = three.decide(&list(1_000));
+    assert_eq!(refusing(&joint), [(0, Some(60))]);
+    assert_eq!(three.remaining("acme")[..2], [9, 999]);
+}
+
+#[test]
+fn a_cached_denial_refuses_a_list_without_a_call() {
+    let (store, calls) = counting();
+    let three = Three::on(store, 100);
+    let list = three.demands("acme", [11, 1, 1]);
+    assert_eq!(refusing(&three.decide(&list)), [(0, None)]);
+    let before = calls.load(Relaxed);
+    let joint = three.decide(&list);
+    assert_eq!(joint.decision(0).unwrap().source(), Source::Cache);
+    assert!(joint.decision(1).is_none());
+    assert_eq!(calls.load(Relaxed), before);
+    assert_eq!(three.limiters[0].counters().cached, 1);
+}
+
+#[test]
+fn a_cluster_decides_in_turn_and_gives_back() {
+    let three = Three::on(Store::on_cluster(), 0);
+    // Of one subject, in one slot.
+    assert!(three.decide(&three.demands("alice", [1, 1, 1])).is_admitted());
+    let before = three.remaining("acme");
+    let joint = three.decide(&three.demands("acme", [1, 1, 5]));
+    assert!(joint.is_admitted());
+    assert_eq!(three.remaining("acme"), [before[0] - 1, before[1] - 1, 0]);
+    let refused = three.decide(&three.demands("acme", [1, 1, 1]));
+    assert_eq!(refusing(&refused), [(2, Some(3_600))]);
+    assert_eq!(three.remaining("acme"), [before[0] - 1, before[1] - 1, 0]);
+}
+
+#[test]
+fn limiters_with_the_same_states_are_no_list() {
+    let store = Store::new();
+    let first = store.limiter_of(&unique(), &Policy::gcra("first", Quota::per_second(1)), 0);
+    let policy = Policy::gcra("second", Quota::per_second(1));
+    let [one, other] = [(); 2].map(|()| first.sibling(&policy).unwrap());
+    let list = [&one, &other].map(|limiter| Demand::new(limiter, "alice", Cost::ONE));
+    let error = store.wait_for(decide(&list)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    assert!(error.to_string().contains(r#""second" and "second" have the same states"#), "{error}");
+    let error = first.sibling(&Policy::gcra("first", Quota::per_hour(1))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+}
