@@ -15,7 +15,8 @@
 --         reach, and by others unless more than the permits count; then for each
 --         demand its kind, which is gcra, fixed, aligned, counter, or for a log loose or strict; the quota as the state
 --         has it; the permits; a number: of gcra the increment in ticks, of a window its length, of a log the slots that
---         its pace spreads the permits over, or 0; and the cost. A cost of 0 makes the request a peek
+--         its pace spreads the permits over, or 0; and the cost. A cost of 0 makes the request a peek. A cost below 0 is
+--         of a demand that only asks: so many permits have to fit, and are not charged
 -- Reply   an array of the replies for the requests, or for one request its reply. `usage` is reset and left for each
 --         demand: the time until its key is fresh, and the permits left.
 --         { 1, usage }                      admitted
@@ -720,7 +721,7 @@ local function general()
     for n, limit in ipairs(limits) do
       if is_admitted then
         limit.cost = within == -3 and math.min(limit.cost, limit.family.most(limit)) or limit.cost
-        taken, limit.is_charged = math.min(taken, limit.cost), limit.cost > 0
+        taken, limit.is_charged = math.min(taken, limit.cost), limit.cost > 0 and not limit.only_asks
         reply[1], marks[n] = 1, limit.is_charged and limit.family.charge(limit, fits) or 0
       end
       reply[2 * n], reply[2 * n + 1] = limit.family.usage(limit)
@@ -753,7 +754,8 @@ while ARGV[place] do
   local reply = within == -1 and admit_debts(key, place)
   for n = 1, reply and 0 or count do
     local kind, quota, permits, number, cost = unpack(ARGV, place + 5 * n - 3, place + 5 * n + 1)
-    limits[n] = { key = KEYS[key + n], kind = kind, quota = quota, permits = permits + 0, number = number + 0, cost = cost + 0 }
+    limits[n] = { key = KEYS[key + n], kind = kind, quota = quota, permits = permits + 0, number = number + 0 }
+    limits[n].cost, limits[n].only_asks = math.abs(cost), cost + 0 < 0
   end
   decide = decide or not reply and general()
   replies[#replies + 1] = reply or decide(limits, within)

@@ -51,11 +51,17 @@
 #![doc = include_str!("../docs/turns.md")]
 //!
 //! [families]: Policy::families
+//! [`take_up_to`]: Limiter::take_up_to
+//! [`charge`]: Limiter::charge
+//! [`decide`]: crate::decide
+//! [`sibling`]: Limiter::sibling
 
 #[cfg(doc)]
 use crate::{Limiter, ManualClock, Policy, Receipt, WaitingLimiter};
 
 #[doc = include_str!("../docs/guide/choosing.md")]
+///
+/// [charge]: crate::Limiter::charge
 pub mod choosing {}
 
 #[doc = include_str!("../docs/guide/laws.md")]

@@ -1,6 +1,6 @@
 //! What a caller asks of the store for one subject, on its way there and back.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use limiter_core::Timestamp;
 use tokio::sync::oneshot;
@@ -11,7 +11,8 @@ use super::{
     under_way::Operating,
 };
 use crate::{
-    client::ScriptCall, context::Context, events::EventKind, handle::Handle, scripts::Plan,
+    client::ScriptCall, context::Context, events::EventKind, handle::Handle, keys::Keys,
+    scripts::Plan,
 };
 
 /// One of the operations of a limiter.
@@ -99,4 +100,25 @@ impl<O: Operation> Request<O> {
         drop(caller.send(outcome));
         drop(operating);
     }
+}
+
+/// Takes the keys of the requests' limits, and adds those of leases if the script needs them.
+pub(crate) fn take_keys<O: Operation>(requests: &mut [Request<O>], keys: &Keys) -> Vec<Vec<u8>> {
+    let has_leases = requests.first().is_some_and(|first| first.operation.has_lease_keys());
+    let number = requests.len() * keys.number() * if has_leases { 2 } else { 1 };
+    let mut all = Vec::with_capacity(number);
+    for request in requests {
+        if let Some(own) = request.operation.own_keys() {
+            all.extend(own);
+            continue;
+        }
+        let others: Vec<_> = keys.others(&request.key).collect();
+        all.push(mem::take(&mut request.key));
+        all.extend(others);
+    }
+    if has_leases {
+        let leases: Vec<_> = all.iter().map(|key| Keys::of_leases(key)).collect();
+        all.extend(leases);
+    }
+    all
 }

@@ -20,7 +20,7 @@ use super::{
     operation::Check,
     outcomes::outcomes,
     queue::{Queue, Turn, let_ready_tasks_run},
-    request::{Operation, Request},
+    request::{Operation, Request, take_keys},
     under_way::{MAX_UNDER_WAY, UnderWay},
 };
 use crate::{
@@ -28,7 +28,6 @@ use crate::{
     context::{Context, Settings},
     events::{EventKind, FallbackKind},
     handle::Handle,
-    keys::Keys,
     scripts::{Charge, CheckReply, Route},
 };
 
@@ -221,7 +220,7 @@ impl<C: ScriptClient> Sender<C> {
                 }
             };
             let Some(mut call) = O::batch(&requests) else { return one_by_one(requests) };
-            call.keys = self.take_keys(&mut requests);
+            call.keys = take_keys(&mut requests, &self.context.keys);
             let result = run(&self.client, &mut call, deadline, self.context.clock()).await;
             if call.form == Form::Eval && result.is_ok() {
                 let Settings { scripts, deadline, .. } = &self.context.settings;
@@ -262,28 +261,6 @@ impl<C: ScriptClient> Sender<C> {
             requests = not_executed.into_iter().map(|(request, _)| request).collect();
         }
         if undecided.is_empty() { Vec::new() } else { vec![undecided] }
-    }
-
-    /// Takes the keys of the requests' limits, and adds those of leases if the script needs them.
-    fn take_keys<O: Operation>(&self, requests: &mut [Request<O>]) -> Vec<Vec<u8>> {
-        let keys = &self.context.keys;
-        let has_leases = requests.first().is_some_and(|first| first.operation.has_lease_keys());
-        let number = requests.len() * keys.number() * if has_leases { 2 } else { 1 };
-        let mut all = Vec::with_capacity(number);
-        for request in requests {
-            if let Some(own) = request.operation.own_keys() {
-                all.extend(own);
-                continue;
-            }
-            let others: Vec<_> = keys.others(&request.key).collect();
-            all.push(mem::take(&mut request.key));
-            all.extend(others);
-        }
-        if has_leases {
-            let leases: Vec<_> = all.iter().map(|key| Keys::of_leases(key)).collect();
-            all.extend(leases);
-        }
-        all
     }
 
     /// Reports and notes an outcome, and answers the caller if it still waits.
