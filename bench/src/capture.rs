@@ -121,10 +121,12 @@ impl ScriptClient for Recorder {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(tokio::spawn(task));
+        drop(self.runtime.spawn(task));
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        // A caller may poll it outside of the runtime.
+        let _context = self.runtime.enter();
         tokio::time::sleep(time)
     }
 }

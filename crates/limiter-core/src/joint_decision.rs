@@ -6,7 +6,7 @@ use core::{mem, time::Duration};
 use crate::{Decision, Receipt, Reservation};
 
 /// The decision over several demands: an admission if all fit and those that charge are charged, otherwise a refusal
-/// that has charged nothing. See [`decide`].
+/// that has charged nothing. See [`decide`](crate::decide).
 #[derive(Debug, Default)]
 #[must_use = "a request is limited only if its decision is acted on"]
 pub struct JointDecision(pub(crate) Vec<Option<Reservation>>);
