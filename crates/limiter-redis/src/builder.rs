@@ -11,11 +11,12 @@ use std::{
 use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 use crate::{
-    call::{breaker::Breaker, denials::Denials, fallback::FailurePolicy},
+    call::breaker::Breaker,
     client::{ScriptClient, connection::connect, credentials::Hidden},
     context::{Context, Settings},
     events::Event,
     limiter::RedisLimiter,
+    local::{denials::Denials, fallback::FailurePolicy},
     scripts::Scripts,
 };
 

@@ -10,10 +10,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod deadline;
-pub(crate) mod denials;
 pub(crate) mod detours;
-pub(crate) mod fallback;
-pub(crate) mod faults;
 pub(crate) mod joint;
 mod loading;
 pub(crate) mod operation;
@@ -21,6 +18,6 @@ mod outcomes;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod sender;
-mod share;
-mod sync;
 pub(crate) mod under_way;
+
+use crate::sync;

@@ -6,10 +6,12 @@ pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod driver;
+pub(crate) mod faults;
 pub(crate) mod fred;
 mod last_failure;
 mod link;
 pub(crate) mod options;
+pub(crate) mod script;
 mod sentinels;
 mod timers;
 #[cfg(feature = "tls")]
@@ -19,7 +21,7 @@ use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration}
 
 use bytes::Bytes;
 
-use crate::{call::faults::CallError, scripts::Script};
+use self::{faults::CallError, script::Script};
 
 /// Runs scripts on a Redis or Valkey server.
 ///

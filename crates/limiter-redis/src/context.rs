@@ -6,14 +6,14 @@ use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
 
 use crate::{
-    call::{
-        denials::Denials,
-        detours::Detours,
-        fallback::{FailurePolicy, Local},
-    },
+    call::detours::Detours,
     client::{ScriptClient, credentials::Hidden},
     events::{Event, Events},
     keys::Keys,
+    local::{
+        denials::Denials,
+        fallback::{FailurePolicy, Local},
+    },
     observer::{Observer, ObserverQueue},
     outage_log::OutageLog,
     scripts::Scripts,

@@ -7,7 +7,7 @@ use std::{
 
 use limiter_core::{Error, Policy};
 
-use crate::{call::fallback::Local, context::Context, scripts::Plan};
+use crate::{context::Context, local::fallback::Local, scripts::Plan};
 
 /// What a handle adds to what all handles of a limiter share.
 pub(crate) struct Handle {

@@ -7,11 +7,11 @@ use limiter_core::{
 };
 
 use crate::{
-    call::{
+    call::joint::{Decided, Joint, Part},
+    client::{
+        ScriptClient,
         faults::{CallError, Fault},
-        joint::{Decided, Joint, Part},
     },
-    client::ScriptClient,
     keys::Keys,
     limiter::RedisLimiter,
     scripts::{Ask, CheckReply},

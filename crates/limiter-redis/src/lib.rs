@@ -100,8 +100,8 @@ pub mod guide;
 mod handle;
 mod joint;
 mod keys;
-mod lease;
 mod limiter;
+mod local;
 mod observer;
 mod operations;
 mod outage_log;
@@ -110,20 +110,18 @@ mod same_names;
 pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 pub use builder::Builder;
-pub use call::{
-    fallback::FailurePolicy,
-    faults::{CallError, Fault},
-};
 #[cfg(feature = "fred-client")]
 pub use client::fred::brought::FredClient;
 pub use client::{
     ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},
+    faults::{CallError, Fault},
     options::ConnectOptions,
 };
 pub use counters::Counters;
@@ -133,6 +131,7 @@ pub use fred;
 #[doc(hidden)]
 pub use keys::{LEASES, stored_family};
 pub use limiter::RedisLimiter;
+pub use local::fallback::FailurePolicy;
 #[cfg(feature = "tls")]
 pub use rustls;
 #[cfg(feature = "serde")]

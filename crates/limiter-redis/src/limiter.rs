@@ -4,8 +4,8 @@ use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
+    Usage, WaitingLimiter,
 };
-use limiter_core::{Usage, WaitingLimiter};
 
 use crate::{
     call::sender::Sender,
@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     counters::Counters,
     handle::{Handle, Handles},
-    lease::Leases,
+    local::lease::Leases,
     same_names,
 };
 

@@ -10,22 +10,25 @@ use limiter_core::{
     Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId, Policy,
     Receipt, Reservation, Source, Timestamp, Usage, WaitingLimiter,
 };
-
 use tokio::sync::oneshot;
 
 use crate::{
     call::{
         deadline::{Deadline, timeout},
-        fallback::Local,
-        faults::{CallError, Fault, Outcome, named},
         operation::{Forgotten, Peek, Refund, Reserve, Reserved, Reset, Token},
         sender::{RUNTIME_ENDED, Sender},
     },
-    client::ScriptClient,
+    client::{
+        ScriptClient,
+        faults::{CallError, Fault, Outcome, named},
+    },
     events::FallbackKind,
     joint,
-    lease::{Answered, Found, Grant, Permits},
     limiter::RedisLimiter,
+    local::{
+        fallback::Local,
+        lease::{Answered, Found, Grant, Permits},
+    },
     scripts::{Ask, Charged, CheckReply},
     waiting,
 };

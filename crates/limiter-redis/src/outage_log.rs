@@ -12,7 +12,7 @@ use std::{
 use limiter_core::{Clock, Error};
 
 use crate::{
-    call::faults::{CallError, Fault},
+    client::faults::{CallError, Fault},
     damper::Damper,
 };
 

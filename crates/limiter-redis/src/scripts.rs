@@ -13,6 +13,11 @@ mod limit;
 mod plan;
 mod reply;
 
+use std::{
+    iter,
+    sync::{Arc, LazyLock},
+};
+
 pub(crate) use check::{Ask, Charge, Charged, CheckReply, Route};
 use gcra::Gcra;
 pub(crate) use joint::{JointDemand, JointReply, joint_call, joint_reply};
@@ -20,12 +25,8 @@ pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::Plan;
 
-use std::{
-    iter,
-    sync::{Arc, LazyLock},
-};
-
-use bytes::Bytes;
+use crate::client::script::Script;
+pub use crate::client::script::digest;
 
 /// The sources of the scripts that are sent, by name.
 const SOURCES: [(&str, &str); 8] = [
@@ -57,12 +58,6 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =
         LazyLock::new(|| SOURCES.map(|(name, source)| (name, text(source))));
     TEXTS.iter().map(|(name, text)| (*name, text.as_str()))
-}
-
-/// Returns the digest by which servers know a script: SHA-1 in hexadecimal digits.
-#[must_use]
-pub fn digest(text: &str) -> String {
-    sha1_smol::Sha1::from(text).digest().to_string()
 }
 
 /// Returns a script as it is sent: its source and what that includes, as far indented.
@@ -107,26 +102,6 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 #[doc(hidden)]
 pub const SCRIPT_COMMANDS: &[&str] =
     &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
-
-/// A script, as it is called and as it is sent. A clone shares its texts.
-#[derive(Clone, Debug)]
-pub(crate) struct Script {
-    pub(crate) digest: Bytes,
-    pub(crate) source: Bytes,
-}
-
-impl Script {
-    pub(crate) fn new(source: String) -> Self {
-        Self { digest: digest(&source).into(), source: source.into() }
-    }
-
-    /// Returns the command that the script calls in a line, counted from 1.
-    pub(crate) fn command_at(&self, line: usize) -> Option<&str> {
-        let source = str::from_utf8(&self.source).ok()?;
-        let (_, call) = source.lines().nth(line.checked_sub(1)?)?.split_once("call('")?;
-        call.split_once('\'').map(|(command, _)| command)
-    }
-}
 
 /// The scripts that limiters send.
 #[derive(Debug)]

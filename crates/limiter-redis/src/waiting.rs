@@ -6,7 +6,8 @@ use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
 use tokio::sync::oneshot;
 
 use crate::{
-    call::deadline::timeout, call::sender::RUNTIME_ENDED, client::ScriptClient,
+    call::{deadline::timeout, sender::RUNTIME_ENDED},
+    client::ScriptClient,
     limiter::RedisLimiter,
 };
 

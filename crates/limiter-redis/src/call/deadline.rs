@@ -9,11 +9,11 @@ use std::{
 
 use limiter_core::{Clock, Timestamp};
 
-use super::{
+use super::queue::let_ready_tasks_run;
+use crate::client::{
+    Form, ScriptCall, ScriptClient, ScriptReply,
     faults::{CallError, Fault},
-    queue::let_ready_tasks_run,
 };
-use crate::client::{Form, ScriptCall, ScriptClient, ScriptReply};
 
 /// The longest pause before a call that was not executed is sent again.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use limiter_core::{Cost, Receipt, Timestamp};
 
-use super::{
-    denials::{Denial, Ticket},
-    faults::Outcome,
-    request::{Operation, Request},
-};
+use super::request::{Operation, Request};
 use crate::{
-    client::ScriptCall,
+    client::{ScriptCall, faults::Outcome},
     context::Context,
     handle::Handle,
+    local::denials::{Denial, Ticket},
     scripts::{CheckReply, JointDemand, JointReply, Plan, joint_call, joint_reply},
 };
 

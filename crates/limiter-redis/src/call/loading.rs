@@ -3,7 +3,10 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Release},
+        },
     },
     time::Duration,
 };

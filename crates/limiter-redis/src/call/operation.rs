@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use limiter_core::{Cost, LimiterId, Receipt, Timestamp, Usage};
 
-use super::{
-    denials::{Denial, Ticket},
-    faults::{CallError, Outcome, reported},
-    request::{Operation, Request},
-};
+use super::request::{Operation, Request};
 use crate::{
-    client::ScriptCall,
+    client::{
+        ScriptCall,
+        faults::{CallError, Outcome, reported},
+    },
     context::Context,
     events::EventKind,
     handle::Handle,
+    local::denials::{Denial, Ticket},
     scripts::{Ask, Charge, Charged, CheckReply, Plan, Route},
 };
 

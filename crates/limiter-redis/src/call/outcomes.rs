@@ -2,11 +2,12 @@
 
 use std::{slice, sync::Arc};
 
-use super::{
+use super::request::{Operation, Request};
+use crate::client::{
+    ScriptReply,
+    command::quoted,
     faults::{CallError, Outcome},
-    request::{Operation, Request},
 };
-use crate::client::{ScriptReply, command::quoted};
 
 /// Returns the outcome of each request, `None` if its script left it undecided.
 pub(crate) fn outcomes<O: Operation>(

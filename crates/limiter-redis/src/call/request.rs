@@ -5,13 +5,16 @@ use std::{mem, sync::Arc};
 use limiter_core::Timestamp;
 use tokio::sync::oneshot;
 
-use super::{
-    deadline::Deadline,
-    faults::{CallError, Outcome},
-    under_way::Operating,
-};
+use super::{deadline::Deadline, under_way::Operating};
 use crate::{
-    client::ScriptCall, context::Context, events::EventKind, handle::Handle, keys::Keys,
+    client::{
+        ScriptCall,
+        faults::{CallError, Outcome},
+    },
+    context::Context,
+    events::EventKind,
+    handle::Handle,
+    keys::Keys,
     scripts::Plan,
 };
 

@@ -13,9 +13,9 @@ use limiter_core::{Cost, Error, Timestamp};
 use tokio::sync::oneshot;
 
 use super::{
-    breaker::{self, Breaker, Open, Pass},
+    breaker,
+    breaker::{Breaker, Open, Pass},
     deadline::{Deadline, run, timeout},
-    faults::{CallError, Fault, Outcome, named, reported},
     loading::Loading,
     operation::Check,
     outcomes::outcomes,
@@ -24,7 +24,10 @@ use super::{
     under_way::{MAX_UNDER_WAY, UnderWay},
 };
 use crate::{
-    client::{Form, ScriptClient},
+    client::{
+        Form, ScriptClient,
+        faults::{CallError, Fault, Outcome, named, reported},
+    },
     context::{Context, Settings},
     events::{EventKind, FallbackKind},
     handle::Handle,

@@ -2,7 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire},
+    atomic::{
+        AtomicUsize,
+        Ordering::{AcqRel, Acquire},
+    },
 };
 
 use tokio::sync::Notify;

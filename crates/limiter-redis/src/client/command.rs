@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Debug, Write};
 
-use super::{Form, LOAD, ScriptCall, ScriptReply};
-use crate::call::faults::{CallError, Fault};
 use bytes::Bytes;
 use fred::types::Value;
+
+use super::{Form, LOAD, ScriptCall, ScriptReply};
+use crate::client::faults::{CallError, Fault};
 
 /// A command and its arguments. A clone shares their bytes.
 #[derive(Clone, Debug)]

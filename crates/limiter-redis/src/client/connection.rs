@@ -22,9 +22,9 @@ use super::{
     options::ConnectOptions,
     timers,
 };
-use crate::{
-    call::faults::{CallError, Fault},
-    client::{ScriptCall, ScriptClient, ScriptReply},
+use crate::client::{
+    ScriptCall, ScriptClient, ScriptReply,
+    faults::{CallError, Fault},
 };
 
 /// The time between two pings of a server that is required.

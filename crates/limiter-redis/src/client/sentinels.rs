@@ -28,7 +28,7 @@ use super::{
     },
     last_failure::LastFailure,
 };
-use crate::call::faults::CallError;
+use crate::client::faults::CallError;
 
 /// How often a sentinel is asked if it reports nothing.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);

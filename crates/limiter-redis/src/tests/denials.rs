@@ -5,7 +5,7 @@ use std::time::Duration;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 
-use crate::call::denials::{Denial, Denials};
+use crate::local::denials::{Denial, Denials};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -15,10 +15,8 @@ use tracing::{
 };
 
 use crate::{
-    call::{
-        breaker::Transition,
-        faults::{CallError, Fault, reported},
-    },
+    call::breaker::Transition,
+    client::faults::{CallError, Fault, reported},
     counters::Counters,
     events::{Event, EventKind, Events, FallbackKind},
     observer::ObserverQueue,

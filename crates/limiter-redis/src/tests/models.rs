@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use breaker::{Breaker, Settings, Transition};
+use denials::{Denial, Denials};
 use limiter_core::{Cost, Decision, Policy, Quota, Timestamp, Usage};
 use loom::{
     model,
@@ -12,13 +14,10 @@ use loom::{
     thread,
 };
 
-use breaker::{Breaker, Settings, Transition};
-use denials::{Denial, Denials};
-
 #[path = "../call/breaker.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
-#[path = "../call/denials.rs"]
+#[path = "../local/denials.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
 mod denials;
 mod sync {

@@ -6,20 +6,18 @@ use std::{
 };
 
 use fred::types::{Value, config::Server};
-
 use tokio::runtime::Handle;
 
 use super::ranges::{self, Slots};
-use crate::{
-    call::faults::{CallError, Fault},
-    client::{
-        command::{self, Command},
-        fred::{
-            node::Node,
-            start::{NodeSettings, Reconnect},
-        },
-        last_failure::LastFailure,
+use crate::client::{
+    command,
+    command::Command,
+    faults::{CallError, Fault},
+    fred::{
+        node::Node,
+        start::{NodeSettings, Reconnect},
     },
+    last_failure::LastFailure,
 };
 
 /// A node of a cluster.

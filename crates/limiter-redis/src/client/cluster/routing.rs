@@ -16,14 +16,12 @@ use super::{
     member::{Member, Members},
     ranges::Slots,
 };
-use crate::{
-    call::faults::{CallError, Fault},
-    client::{
-        ScriptCall, ScriptReply,
-        command::Command,
-        fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
-        last_failure::LastFailure,
-    },
+use crate::client::{
+    ScriptCall, ScriptReply,
+    command::Command,
+    faults::{CallError, Fault},
+    fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
+    last_failure::LastFailure,
 };
 
 /// How many times a call is redirected. The nodes before the last did not execute it.

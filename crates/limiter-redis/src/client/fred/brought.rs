@@ -11,13 +11,11 @@ use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
 use super::{reply::classify, start};
-use crate::{
-    call::faults::{CallError, Fault},
-    client::{
-        ScriptCall, ScriptClient, ScriptReply,
-        command::{self, Command},
-        timers,
-    },
+use crate::client::{
+    ScriptCall, ScriptClient, ScriptReply, command,
+    command::Command,
+    faults::{CallError, Fault},
+    timers,
 };
 
 /// A client or a pool of the library `fred` that the program has already.

@@ -17,13 +17,11 @@ use super::{
     reply::classify,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Reconnect, Started},
 };
-use crate::{
-    call::faults::{CallError, Fault},
-    client::{
-        ScriptReply,
-        command::{self, Command},
-        last_failure::LastFailure,
-    },
+use crate::client::{
+    ScriptReply, command,
+    command::Command,
+    faults::{CallError, Fault},
+    last_failure::LastFailure,
 };
 
 /// How often the state of a new client is read while calls wait for it.

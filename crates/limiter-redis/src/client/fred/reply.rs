@@ -4,7 +4,7 @@ use std::{borrow::Cow, io::ErrorKind};
 
 use fred::error::{Error as FredError, ErrorKind as FredErrorKind};
 
-use crate::call::faults::{CallError, Fault, first_word, without_arguments};
+use crate::client::faults::{CallError, Fault, first_word, without_arguments};
 
 /// Classifies an error of the library: an error reply by its first word, any other by its kind.
 pub(super) fn classify(error: FredError, server: &str) -> CallError {

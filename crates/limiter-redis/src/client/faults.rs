@@ -4,7 +4,7 @@ use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
 use limiter_core::{Error, ErrorKind};
 
-use crate::scripts::Script;
+use super::script::Script;
 
 /// Why a call returned no usable reply.
 ///

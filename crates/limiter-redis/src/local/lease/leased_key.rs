@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use super::grant::Grant;
 use crate::{
-    call::{faults::Outcome, under_way::Operating},
+    call::under_way::Operating,
+    client::faults::Outcome,
     counters::Tally,
     handle::Handle,
     scripts::{Charged, CheckReply, LeaseTerms},

@@ -21,11 +21,13 @@ use self::{
 };
 use crate::{
     call::{
-        faults::{CallError, Fault, Outcome, shared},
         operation::{Forgotten, Refund, Token},
         sender::Sender,
     },
-    client::ScriptClient,
+    client::{
+        ScriptClient,
+        faults::{CallError, Fault, Outcome, shared},
+    },
     handle::Handle,
     scripts::{CheckReply, LeaseTerms},
 };
