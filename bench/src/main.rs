@@ -8,6 +8,7 @@ mod classics;
 mod client_side;
 mod fred_client;
 mod host;
+mod lists;
 mod local;
 mod memory;
 mod server_side;
@@ -77,6 +78,8 @@ enum Part {
     /// The speed of scripts.
     Scripts,
     Memory,
+    /// The speed of lists of demands.
+    Lists,
 }
 
 fn main() -> Result<()> {
@@ -87,7 +90,8 @@ fn main() -> Result<()> {
             ("redis", None) => Part::Speed,
             ("redis-memory", None) => Part::Memory,
             ("--scripts", Some(Part::Speed)) => Part::Scripts,
-            ("--quick", Some(part @ (Part::Speed | Part::Scripts))) => {
+            ("--lists", Some(Part::Speed)) => Part::Lists,
+            ("--quick", Some(part @ (Part::Speed | Part::Scripts | Part::Lists))) => {
                 effort = QUICK;
                 part
             }
@@ -107,6 +111,7 @@ fn main() -> Result<()> {
     bench.host.describe()?;
     match part {
         Part::Memory => memory::table(&bench),
+        Part::Lists => lists::table(&bench),
         Part::Scripts => {
             let scripts = server_side::measure(&bench)?;
             targets::print(&server_side::ratios(&bench, &scripts)?);
@@ -123,12 +128,13 @@ fn main() -> Result<()> {
             targets::print(&ratios);
             server_side::print(&bench, &scripts);
             client_side::print(&bench, &clients);
+            lists::table(&bench)?;
             local::table(&bench)
         }
     }
 }
 
-const OPTIONS: &str = "redis [--quick] [--scripts [NAME...]] | redis-memory";
+const OPTIONS: &str = "redis [--quick] [--scripts [NAME...] | --lists] | redis-memory";
 
 impl Bench {
     /// Returns whether the script of this name is one of those to measure, or one of them is compared

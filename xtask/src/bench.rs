@@ -49,7 +49,8 @@ fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> 
 /// Runs the package in `bench/`, on the server named or at hand. A full run on a server that is named
 /// writes its report.
 ///
-/// With `--scripts`, it measures only the scripts whose names contain one of the texts that follow.
+/// With `--scripts`, it measures only the scripts whose names contain one of the texts that follow, and with
+/// `--lists` only lists of demands.
 fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     let mut passed_on = Vec::new();
     let (mut server, mut report) = (None, None);
@@ -57,7 +58,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     while let Some(argument) = arguments.next() {
         match argument {
             "redis" | "redis-memory" if passed_on.is_empty() => passed_on.push(argument),
-            "--quick" | "--scripts" if passed_on.first() == Some(&"redis") => {
+            "--quick" | "--scripts" | "--lists" if passed_on.first() == Some(&"redis") => {
                 passed_on.push(argument);
             }
             "--server" => {
@@ -99,5 +100,6 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 
 /// What may follow on the command line.
 pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | layer [--quick] | \
-                                  fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...]] | redis-memory; redis: \
+                                  fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...] | --lists] | \
+                                  redis-memory; redis: \
                                   [--server NAME]";
