@@ -47,7 +47,7 @@ pub(crate) fn decide<C: ScriptClient>(
     let first = places.first()?;
     let tag = Keys::hash_tag(&first.key);
     let are_in_one_slot = places.iter().all(|place| Keys::hash_tag(&place.key) == tag);
-    if !are_in_one_slot && !first.limiter.sender.sends_batches() {
+    if !are_in_one_slot && !first.limiter.sender.may_span_slots() {
         for Place { limiter: RedisLimiter { sender, .. }, .. } in &places {
             sender.context.denials.shorten(sender.context.settings.deadline);
         }

@@ -97,9 +97,12 @@ impl<C: ScriptClient> Sender<C> {
         .await
     }
 
-    /// Returns whether a call may have the keys of several subjects.
-    pub(crate) fn sends_batches(&self) -> bool {
-        self.batches.load(Relaxed)
+    /// Returns whether a call may have keys in several slots, also if checks are not sent in batches.
+    pub(crate) fn may_span_slots(&self) -> bool {
+        match self.context.settings.batching {
+            true => self.batches.load(Relaxed),
+            false => self.client.supports_batches(),
+        }
     }
 
     /// Sends another operation, and returns its answer.

@@ -1,5 +1,7 @@
 //! Several demands in one call of the script `policy`: all are charged, or none.
 
+use std::time::Duration;
+
 use limiter_core::{Cost, Decision, Usage};
 
 use super::{
@@ -71,39 +73,38 @@ pub(crate) fn joint_reply(demands: &[JointDemand<'_>], numbers: &[i64]) -> Optio
     }
 }
 
-/// Reads a refusal. The script replies with the longest wait and the number of its limit; that a limit of another
-/// demand refuses shows by what it has left, and it waits no longer than that, and until it has recovered.
+/// Reads a refusal: the longest wait, and the number of its limit, counted from 1 through all demands.
 fn refused(
     demands: &[JointDemand<'_>],
     usages: Vec<Vec<Usage>>,
     wait: i64,
     number: i64,
 ) -> Option<JointReply> {
-    let (longest_wait, mut place) =
-        (self::wait(wait)?, usize::try_from(number.checked_sub(1)?).ok()?);
-    let (mut replies, mut longest) = (Vec::with_capacity(demands.len()), None);
+    let (wait, number) = (self::wait(wait)?, usize::try_from(number).ok()?);
+    let (mut replies, mut longest, mut limits) = (Vec::with_capacity(demands.len()), None, 1);
     for (index, (demand, usages)) in demands.iter().zip(usages).enumerate() {
-        let cost = demand.cost.get();
-        let decision = if longest.is_none() && place < usages.len() {
-            longest = Some(index);
-            Decision::refused(*usages.get(place)?, longest_wait)
-        } else {
-            place = place.wrapping_sub(if longest.is_none() { usages.len() } else { 0 });
-            match usages
-                .iter()
-                .copied()
-                .filter(|usage| usage.remaining() < cost)
-                .max_by_key(Usage::reset_after)
-            {
-                None => Decision::admitted(Usage::fewest_remaining(usages)),
-                Some(usage) => {
-                    let reset = usage.reset_after();
-                    let wait = longest_wait.map_or(reset, |longest| longest.min(reset));
-                    Decision::refused(usage, (cost <= usage.burst()).then_some(wait))
-                }
+        let waits_longest = number.checked_sub(limits).and_then(|place| usages.get(place));
+        limits += usages.len();
+        let decision = match waits_longest {
+            Some(usage) => {
+                longest = Some(index);
+                Decision::refused(*usage, wait)
             }
+            None => decision_beside(wait, usages, demand.cost),
         };
         replies.push(CheckReply { decision, charged: None });
     }
     longest.map(|longest| JointReply { replies, longest: Some(longest) })
+}
+
+/// Returns the decision on a demand beside one with the `longest` wait. That it refuses shows by what it has left. Its
+/// own wait is not known, but it is no longer than that, and than until it has recovered.
+fn decision_beside(longest: Option<Duration>, usages: Vec<Usage>, cost: Cost) -> Decision {
+    let refusing = usages.iter().filter(|usage| usage.remaining() < cost.get());
+    let Some(usage) = refusing.copied().max_by_key(Usage::reset_after) else {
+        return Decision::admitted(Usage::fewest_remaining(usages));
+    };
+    let reset = usage.reset_after();
+    let wait = longest.map_or(reset, |longest| longest.min(reset));
+    Decision::refused(usage, (cost.get() <= usage.burst()).then_some(wait))
 }
