@@ -47,13 +47,15 @@ use crate::{
 ///
 /// Limiters in memory decide at once: the future is [ready](LimiterFuture::take_ready). All demands are
 /// read before any is charged, so a refusal writes nothing. If another thread charges one of the keys in between,
-/// what was charged before is given back. [Siblings](Limiter::sibling) are decided by one reading of the clock.
+/// what was charged before is given back. [Siblings](Limiter::sibling), and limiters with the default clock, share one
+/// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
 /// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores,
 /// limiters in memory are read first, and a refusal by them costs no call. Then the stores are called in the order of
 /// the list, and limiters in memory are charged last. If one of them refuses or fails, the receipts of those before
 /// are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
-/// refused itself. Put the client's own key first, and what it can choose or shares with others last.
+/// refused itself. Put the client's own key first, and what it can choose or shares with others last. If the future is
+/// dropped before it is ready, stores that were called may keep what they have charged.
 ///
 /// # Errors
 ///
@@ -179,9 +181,7 @@ impl Owned {
         }
         limiter.reserve(key, charge.unwrap_or(*cost), Duration::ZERO).await
     }
-}
 
-impl Owned {
     /// Refunds what was charged, and returns the decision without it.
     async fn give_back(&self, reservation: Reservation) -> Reservation {
         let decision = reservation.decision();

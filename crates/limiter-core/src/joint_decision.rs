@@ -40,13 +40,15 @@ impl JointDecision {
     }
 
     /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
-    /// would have fitted; its usage is without the charge. `None` if there is no such demand, or if it was not asked, because others had refused.
+    /// would have fitted; its usage is without the charge. `None` if the list has no such index, or if the demand was not
+    /// asked, because others had refused.
     #[must_use]
     pub fn decision(&self, index: usize) -> Option<Decision> {
         self.0.get(index)?.as_ref().map(Reservation::decision)
     }
 
-    /// Returns each demand that refused: its index in the list, and its decision.
+    /// Returns each demand that refused: its index in the list, and its decision. A store may report an upper bound as
+    /// the wait of a demand that does not wait the longest; limiters in memory report the exact one.
     pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
         let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
         decisions.filter(|(_, decision)| !decision.is_admitted())

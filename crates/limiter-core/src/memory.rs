@@ -18,7 +18,7 @@
 //! 1. `MemoryLimiter::check`, `check_n` and `hash`, and `Key::hash`: the key's hash
 //! 2. `Handle::check`, and `Queues::are_empty_for`: no waiter comes first
 //! 3. `States::check`: the store of the policy's states
-//! 4. `Handle::now`, and `Words::check` and `first`: the key's slot
+//! 4. `Handle::now`, and `Words::check`, `with_tag` and `first`: the key's slot
 //! 5. `Gcra::check`: the decision, and the debt after it
 //! 6. `Slot::charge`: the compare-and-swap
 //!

@@ -97,8 +97,9 @@ fn refused(
     longest.map(|longest| JointReply { replies, longest: Some(longest) })
 }
 
-/// Returns the decision on a demand beside one with the `longest` wait. That it refuses shows by what it has left. Its
-/// own wait is not known, but it is no longer than that, and than until it has recovered.
+/// Returns the decision on a demand beside the one with the `longest` wait. It refuses if fewer permits remain than its
+/// cost. The script does not reply with its wait, so this is an upper bound: the shorter of the longest wait and the
+/// time until the key has recovered.
 fn decision_beside(longest: Option<Duration>, usages: Vec<Usage>, cost: Cost) -> Decision {
     let refusing = usages.iter().filter(|usage| usage.remaining() < cost.get());
     let Some(usage) = refusing.copied().max_by_key(Usage::reset_after) else {

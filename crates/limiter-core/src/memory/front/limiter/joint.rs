@@ -112,7 +112,7 @@ impl<C: Clock> Place<'_, C> {
     }
 }
 
-/// The present of limiters that share a clock, read once.
+/// The present of limiters that share a clock, read once for GCRA without a lock. Other states read it under their locks.
 #[derive(Default)]
 struct Present {
     monotonic: Option<Timestamp>,
