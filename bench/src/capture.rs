@@ -113,7 +113,7 @@ impl ScriptClient for Recorder {
             }
             exchange.call = Some(Call {
                 source: String::from_utf8_lossy(source).into_owned(),
-                keys: call.keys.clone(),
+                keys: call.keys.iter().map(|key| key.to_vec()).collect(),
                 arguments: rest.iter().skip(call.keys.len()).map(|it| it.to_vec()).collect(),
             });
             Err(no_script())

@@ -78,9 +78,9 @@ async fn read_key(
     key: Vec<u8>,
     limit: Option<&Limit>,
 ) -> Result<(u64, Stored), Failure> {
-    let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![key]);
+    let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![key.into()]);
     if let Some((slot, span)) = limit.and_then(span_of) {
-        call.arguments = [slot, span].map(|time| i64::try_from(time).unwrap_or(i64::MAX)).into();
+        call.arguments = [slot, span].map(|time| time.to_string().into()).into();
     }
     let reply = connection.run(&call, WITHIN).await?;
     let read = || {

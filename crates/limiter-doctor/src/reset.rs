@@ -26,7 +26,7 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         let is_of_leases = [false, true];
         for (key, is_of_leases) in [Some(key), beside].into_iter().flatten().zip(is_of_leases) {
             let shown = words::text(&key);
-            match connection.run(&ScriptCall::new(RESET, vec![key]), WITHIN).await? {
+            match connection.run(&ScriptCall::new(RESET, vec![key.into()]), WITHIN).await? {
                 ScriptReply::Integer(0) if is_of_leases => {}
                 ScriptReply::Integer(0) => missing.push(shown),
                 ScriptReply::Integer(_) => deleted.push(shown),

@@ -152,15 +152,16 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
         let message = "no known node of the cluster serves the slot of the subject's keys";
         return Err(CallError::new(Fault::NotSent, message).into());
     }
-    let mut call = ScriptCall::new(SEARCH, vec![key.clone()]);
-    call.arguments = vec![0];
+    let mut call = ScriptCall::new(SEARCH, vec![key.clone().into()]);
+    call.arguments = vec!["0".into()];
     loop {
         let reply = connection.run(&call, WITHIN).await?;
-        let cursor = page(&reply, &mut suffixes).and_then(|cursor| cursor.parse().ok());
-        match cursor.ok_or_else(|| invalid(&reply))? {
-            0 => break,
-            cursor => call.arguments = vec![cursor],
+        let cursor = page(&reply, &mut suffixes);
+        let cursor = cursor.ok_or_else(|| invalid(&reply))?;
+        if cursor == "0" {
+            break;
         }
+        call.arguments = vec![cursor.into()];
     }
     let Some((_, owner)) = connection.server_of(&key) else { return Ok(suffixes) };
     let is_owner = |server: &limiter_redis::Server| *server.name() == *owner;

@@ -142,11 +142,9 @@ pub struct ScriptCall {
     pub(crate) form: Form,
     /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
     /// [takes several](ScriptClient::supports_batches). `SCRIPT LOAD` is for the server that has the first one.
-    pub keys: Vec<Vec<u8>>,
-    /// The first of `ARGV`.
-    pub(crate) texts: Arc<[Bytes]>,
-    /// The last of `ARGV`.
-    pub arguments: Vec<i64>,
+    pub keys: Vec<Bytes>,
+    /// `ARGV`.
+    pub arguments: Vec<Bytes>,
 }
 
 /// The command of a call.
@@ -160,52 +158,47 @@ pub(crate) enum Form {
 impl ScriptCall {
     /// Returns a call of the script with this source for `keys`, without arguments, which may write.
     #[must_use]
-    pub fn new(source: &str, keys: Vec<Vec<u8>>) -> Self {
-        let call = Self::of(&Script::new(source.to_owned()), [].into(), Vec::new());
+    pub fn new(source: &str, keys: Vec<Bytes>) -> Self {
+        let call = Self::of(&Script::new(source.to_owned()), Vec::new());
         Self { form: Form::Eval, keys, ..call }
+    }
+
+    /// Returns a call by the script's digest, to which the keys are added.
+    pub(crate) fn of(script: &Script, arguments: Vec<Bytes>) -> Self {
+        Self { script: script.clone(), form: Form::Evalsha, keys: Vec::new(), arguments }
+    }
+
+    /// Returns the call that loads a script on the server that has the key.
+    pub(crate) fn load(script: &Script, key: &Bytes) -> Self {
+        Self { form: Form::ScriptLoad, keys: vec![key.clone()], ..Self::of(script, Vec::new()) }
     }
 
     /// Returns the command: `EVALSHA`, `EVAL` or `SCRIPT LOAD`, and its arguments.
     #[must_use]
-    pub fn args(&self) -> Vec<Cow<'_, [u8]>> {
-        let (name, script) = self.name();
-        let number = |number: String| Cow::Owned(number.into_bytes());
-        let mut words = vec![Cow::Borrowed(name.as_bytes())];
-        if self.form == Form::ScriptLoad {
-            words.extend([Cow::Borrowed(LOAD), Cow::Borrowed(&**script)]);
-            return words;
-        }
-        words.push(Cow::Borrowed(&**script));
-        words.push(number(self.keys.len().to_string()));
-        words.extend(self.keys.iter().map(|key| Cow::Borrowed(key.as_slice())));
-        words.extend(self.texts.iter().map(|text| Cow::Borrowed(&**text)));
-        words.extend(self.arguments.iter().map(|argument| number(argument.to_string())));
-        words
-    }
-
-    /// Returns a call by the script's digest, to which the keys are added.
-    pub(crate) fn of(script: &Script, texts: Arc<[Bytes]>, arguments: Vec<i64>) -> Self {
-        Self { script: script.clone(), form: Form::Evalsha, keys: Vec::new(), texts, arguments }
-    }
-
-    /// Returns the call that loads a script on the server that has the key.
-    pub(crate) fn load(script: &Script, key: &[u8]) -> Self {
-        let call = Self::of(script, [].into(), Vec::new());
-        Self { form: Form::ScriptLoad, keys: vec![key.to_vec()], ..call }
-    }
-
-    /// Returns the command's name, and what names the script.
-    fn name(&self) -> (&'static str, &Bytes) {
-        let Script { digest, source } = &self.script;
-        match self.form {
-            Form::Evalsha => ("EVALSHA", digest),
-            Form::Eval => ("EVAL", source),
-            Form::ScriptLoad => ("SCRIPT", source),
-        }
+    pub fn args(&self) -> Vec<Bytes> {
+        let Self { script: Script { digest, source }, form, keys, arguments } = self;
+        let name = Bytes::from_static(form.name().as_bytes());
+        let script = match form {
+            Form::Evalsha => digest,
+            Form::Eval => source,
+            Form::ScriptLoad => return vec![name, Bytes::from_static(b"LOAD"), source.clone()],
+        };
+        let mut args = Vec::with_capacity(3 + keys.len() + arguments.len());
+        args.extend([name, script.clone(), keys.len().to_string().into()]);
+        args.extend(keys.iter().chain(arguments).cloned());
+        args
     }
 }
 
-const LOAD: &[u8] = b"LOAD";
+impl Form {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Evalsha => "EVALSHA",
+            Self::Eval => "EVAL",
+            Self::ScriptLoad => "SCRIPT",
+        }
+    }
+}
 
 /// The reply of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
 
 use crate::{
-    call::detours::Detours,
     client::{ScriptClient, credentials::Hidden},
     events::{Event, Events},
     keys::Keys,
@@ -60,7 +59,6 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
-    pub(crate) detours: Detours,
     pub(crate) events: Events,
     pub(crate) outage_log: Arc<OutageLog>,
     pub(crate) local: Option<Local>,
@@ -87,7 +85,6 @@ impl Context {
             id,
             keys: Keys::new(&settings.prefix, &policy, secret)?,
             denials: Denials::new(settings.denials, settings.hasher()),
-            detours: Detours::default(),
             events: Events::new(policy.name(), observer, breaker_log),
             outage_log,
             local: settings.failure_policy.local(&policy)?,

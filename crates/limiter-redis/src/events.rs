@@ -5,7 +5,6 @@ use std::sync::Arc;
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
-    call::breaker::Transition,
     counters::{Count, Tally},
     observer::ObserverQueue,
     outage_log::OutageLog,
@@ -106,6 +105,14 @@ impl EventKind {
             Self::Fallback(Local) => ("fallback_local", |tally| &tally.fallback_local),
         }
     }
+}
+
+/// What the result of a call has changed of a circuit breaker. Each change is returned to one caller only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a transition is returned once"]
+pub(crate) enum Transition {
+    Opened,
+    Closed,
 }
 
 /// Counts events, and reports them to the observer.

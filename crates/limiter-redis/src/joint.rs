@@ -1,26 +1,27 @@
 //! One decision over demands on several limiters of one client.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use limiter_core::{
-    Cost, Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Receipt, Reservation,
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation,
 };
 
 use crate::{
-    call::joint::{Decided, Joint, Part},
+    call::decide::{Decide, Decided, Part},
     client::{
         ScriptClient,
         faults::{CallError, Fault},
     },
     keys::Keys,
     limiter::RedisLimiter,
-    scripts::{Ask, CheckReply},
+    scripts::Ask,
 };
+use bytes::Bytes;
 
 /// A demand, and the limiter that it is for.
 struct Place<C: ScriptClient> {
     limiter: RedisLimiter<C>,
-    key: Vec<u8>,
+    key: Bytes,
     cost: Cost,
     only_asks: bool,
 }
@@ -56,7 +57,8 @@ pub(crate) fn decide<C: ScriptClient>(
     if let Some(error) = twice(&places) {
         return Some(LimiterFuture::ready(Err(error)));
     }
-    let denied: Vec<_> = places.iter().map(Place::denied).collect();
+    let denied = |place: &Place<C>| place.limiter.cached_denial(&place.key, place.cost);
+    let denied: Vec<_> = places.iter().map(denied).collect();
     if denied.iter().any(Option::is_some) {
         let decided = denied.into_iter().map(|denied| denied.map(Reservation::refused));
         return Some(LimiterFuture::ready(Ok(decided.collect())));
@@ -66,10 +68,11 @@ pub(crate) fn decide<C: ScriptClient>(
 
 /// Returns the error of two limiters with the same states.
 fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
-    let mut known: Vec<(Vec<u8>, &str)> = Vec::new();
+    let mut known: Vec<(Bytes, &str)> = Vec::new();
     for Place { limiter, key, .. } in places {
-        let name = limiter.policy().name();
-        for key in limiter.sender.context.keys.all(key) {
+        let (name, mut keys) = (limiter.policy().name(), Vec::new());
+        limiter.sender.context.keys.add_all(key, &mut keys);
+        for key in keys {
             if let Some((_, other)) = known.iter().find(|(other, _)| *other == key) {
                 let message = format!(
                     "invalid list of demands: the limiters {other:?} and {name:?} have the same states; use \
@@ -88,10 +91,12 @@ async fn call<C: ScriptClient>(places: Vec<Place<C>>) -> Result<JointDecision, E
     let Some(Place { limiter: first, key, .. }) = places.first() else {
         return Ok(JointDecision::default());
     };
-    match first.sender.operate(&first.handle, key, Joint(parts)).await {
+    let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
+    match first.sender.operate(&first.handle, key, decide).await {
         Ok(Decided { parts, .. }) => {
             let decided = places.into_iter().zip(parts);
-            Ok(decided.map(|(place, (reply, local))| Some(place.reserved(reply, local))).collect())
+            let reserved = |(place, it): (Place<C>, _)| place.limiter.reserved(place.key, it);
+            Ok(decided.map(reserved).map(Some).collect())
         }
         Err(error) => {
             if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
@@ -130,37 +135,10 @@ fn without_store<C: ScriptClient>(
 }
 
 impl<C: ScriptClient> Place<C> {
-    /// Returns a cached denial.
-    fn denied(&self) -> Option<Decision> {
-        let (handle, context) = (&self.limiter.handle, &self.limiter.sender.context);
-        let denial = context.denials.find(&self.key, &handle.policy, self.cost, context.now())?;
-        context.events.tally.cached.add();
-        Some(denial)
-    }
-
     fn part(&self) -> Part {
         let (context, handle) = (&self.limiter.sender.context, &self.limiter.handle);
-        Part {
-            ticket: context.denials.ticket(&self.key),
-            context: Arc::clone(context),
-            handle: Arc::clone(handle),
-            key: self.key.clone(),
-            cost: self.cost,
-            only_asks: self.only_asks,
-        }
-    }
-
-    /// Returns what the store's reply means to the caller.
-    fn reserved(self, reply: CheckReply, local: Option<Receipt>) -> Reservation {
-        let CheckReply { decision, charged } = reply;
-        match charged {
-            Some(charged) => {
-                let permits = charged.permits();
-                self.limiter.reserved_at_store(self.key, permits, decision, charged, local)
-            }
-            None if decision.is_admitted() => Reservation::uncounted(decision, 0),
-            None => Reservation::refused(decision),
-        }
+        let part = Part::new(context, handle, self.key.clone(), self.cost);
+        Part { only_asks: self.only_asks, ..part }
     }
 
     /// Returns the decision of the fallback, if there is one.

@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, iter};
 
+use bytes::Bytes;
 use limiter_core::{Algorithm, Error, ErrorKind, Key, Limit, Policy};
 
 /// Builds the store's keys of one limiter: `prefix:{subject}:policy/limit:family` for each limit, without
@@ -84,20 +85,11 @@ impl Keys {
         after.map(|after| (&*self.before, &**after))
     }
 
-    /// Returns how many keys a subject has: one for each limit.
-    pub(crate) fn number(&self) -> usize {
-        1 + self.others.len()
-    }
-
-    /// Returns the keys of the other limits, from the key of the first one.
-    pub(crate) fn others<'a>(&'a self, first: &'a [u8]) -> impl Iterator<Item = Vec<u8>> {
+    /// Adds the keys of all limits, by the key of the first one.
+    pub(crate) fn add_all(&self, first: &Bytes, all: &mut Vec<Bytes>) {
+        all.push(first.clone());
         let subject = first.strip_suffix(&*self.after).unwrap_or(first);
-        self.others.iter().map(move |after| [subject, after].concat())
-    }
-
-    /// Returns the keys of all limits, from the key of the first one.
-    pub(crate) fn all(&self, first: &[u8]) -> Vec<Vec<u8>> {
-        iter::once(first.to_vec()).chain(self.others(first)).collect()
+        all.extend(self.others.iter().map(|after| Bytes::from([subject, after].concat())));
     }
 
     /// Returns the subject in a key, which selects the slot of a cluster.
@@ -109,14 +101,15 @@ impl Keys {
     }
 
     /// Returns the key beside that of a limit by GCRA, which has the latest end of its leases.
-    pub(crate) fn of_leases(key: &[u8]) -> Vec<u8> {
-        [key, LEASES.as_bytes()].concat()
+    pub(crate) fn of_leases(key: &[u8]) -> Bytes {
+        [key, LEASES.as_bytes()].concat().into()
     }
 
     /// Returns the store's key of a subject for the first limit, or an error if the subject is a secret and there is
     /// no secret to key its digest with.
-    pub(crate) fn of(&self, key: &Key<'_>) -> Result<Vec<u8>, Error> {
-        self.write(key, Vec::with_capacity(self.before.len() + MAX_ENCODING + self.after.len()))
+    pub(crate) fn of(&self, key: &Key<'_>) -> Result<Bytes, Error> {
+        let length = self.before.len() + MAX_ENCODING + self.after.len();
+        self.write(key, Vec::with_capacity(length)).map(Bytes::from)
     }
 
     /// Calls `found` with that key, in a buffer that the thread keeps: checks that ask no

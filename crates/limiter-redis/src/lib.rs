@@ -95,11 +95,14 @@ mod context;
 mod counters;
 mod damper;
 mod events;
+mod fallbacks;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
 mod joint;
 mod keys;
+mod lease;
+mod leased;
 mod limiter;
 mod local;
 mod observer;

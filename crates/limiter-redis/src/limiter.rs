@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     counters::Counters,
     handle::{Handle, Handles},
-    local::lease::Leases,
+    lease::Leases,
     same_names,
 };
 
@@ -147,8 +147,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
-        let keys = &self.sender.context.keys;
-        Ok(keys.all(&keys.of(&key.into())?))
+        let (keys, mut all) = (&self.sender.context.keys, Vec::new());
+        keys.add_all(&keys.of(&key.into())?, &mut all);
+        Ok(all.into_iter().map(Vec::from).collect())
     }
 
     /// Sets how many processes share the store, for

@@ -6,29 +6,22 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use limiter_core::{
-    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId, Policy,
-    Receipt, Reservation, Source, Timestamp, Usage, WaitingLimiter,
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, Limiter, LimiterFuture,
+    LimiterId, Policy, Receipt, Reservation, Usage, WaitingLimiter,
 };
-use tokio::sync::oneshot;
 
 use crate::{
     call::{
-        deadline::{Deadline, timeout},
-        operation::{Forgotten, Peek, Refund, Reserve, Reserved, Reset, Token},
-        sender::{RUNTIME_ENDED, Sender},
+        decide::{Decide, Decided, Part, Reserved},
+        peek::Peek,
+        refund::{Forgotten, Refund, Reset, Token},
     },
-    client::{
-        ScriptClient,
-        faults::{CallError, Fault, Outcome, named},
-    },
-    events::FallbackKind,
+    client::ScriptClient,
     joint,
+    lease::Grant,
     limiter::RedisLimiter,
-    local::{
-        fallback::Local,
-        lease::{Answered, Found, Grant, Permits},
-    },
     scripts::{Ask, Charged, CheckReply},
     waiting,
 };
@@ -51,8 +44,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        let stored = self.sender.context.keys.with(key, |key| self.check_stored(key, cost));
-        stored.unwrap_or_else(|error| LimiterFuture::ready(Err(error)))
+        let checked = self.sender.context.keys.with(key, |key| self.check_stored(key, cost));
+        checked.unwrap_or_else(|error| LimiterFuture::ready(Err(error)))
     }
 
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
@@ -70,40 +63,29 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            let spend = |decision, grant: &Arc<Grant>| {
-                Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
-            };
-            let leased = match limiter.spend_lease(&key, cost, limiter.sender.context.now(), spend)
-            {
-                Some(Ok(answered) | Err(Found::Answered(answered))) => Some(Ok(answered)),
-                Some(Err(Found::Awaited { outcome, .. })) => Some(limiter.awaited(outcome).await),
-                None => None,
-            };
-            let reserved = match leased {
-                Some(Ok(Answered::Admitted(decision, permits))) => {
-                    return Ok(limiter.reserved(key, cost, decision, permits));
-                }
-                Some(Ok(answered @ Answered::Refused(_))) if within.is_zero() => {
-                    return Ok(Reservation::refused(limiter.decided(&answered)));
-                }
-                Some(Err(error)) => Err(error),
-                // The store may promise permits for later.
-                Some(Ok(Answered::Refused(_))) | None => {
-                    let ticket = limiter.sender.context.denials.ticket(&key);
-                    let reserve = Reserve { cost, ask: Ask::Within(within), ticket };
-                    limiter.sender.operate(&limiter.handle, &key, reserve).await
-                }
-            };
-            limiter.reservation(key, cost, Ask::Within(within), reserved)
+            match limiter.reserve_leased(&key, cost, within).await {
+                Some(leased) => leased,
+                None => limiter.reserve_stored(key, cost, Ask::Within(within)).await,
+            }
         })
     }
 
     fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
-        self.reserve_at_store(key, most, Ask::UpTo)
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        LimiterFuture::pending(async move {
+            let key = key?;
+            match limiter.cached_denial(&key, Cost::ONE) {
+                Some(denial) => Ok(Reservation::refused(denial)),
+                None => limiter.reserve_stored(key, most, Ask::UpTo).await,
+            }
+        })
     }
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
-        self.reserve_at_store(key, cost, Ask::InAnyCase)
+        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        LimiterFuture::pending(
+            async move { limiter.reserve_stored(key?, cost, Ask::InAnyCase).await },
+        )
     }
 
     fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
@@ -111,31 +93,28 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
-        match receipt.token::<Arc<Token>>() {
-            Some(token) if token.limiter == self.sender.context.id => {
-                let (sender, token) = (Arc::clone(&self.sender), Arc::clone(token));
-                let permits = receipt.permits();
-                LimiterFuture::pending(async move {
-                    // The handle that charged.
-                    let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
-                    let forgotten = Forgotten::of(&sender.context, &key);
-                    let refund = Refund { token, permits, forgotten };
-                    sender.operate(&handle, &key, refund).await
-                })
+        let id = self.sender.context.id;
+        if let Some(token) = receipt.token::<Arc<Token>>() {
+            if token.limiter != id {
+                return LimiterFuture::ready(Ok(0));
             }
-            Some(_) => LimiterFuture::ready(Ok(0)),
-            None if let Some((limiter, grant)) = receipt.token::<(LimiterId, Arc<Grant>)>() => {
-                let is_own = *limiter == self.sender.context.id;
-                let given =
-                    is_own.then(|| grant.give(receipt.permits(), self.sender.context.now()));
-                LimiterFuture::ready(Ok(given.unwrap_or(0)))
-            }
-            // The local fallback's receipt, or another limiter's.
-            None => {
-                let local = self.handle.local.as_ref();
-                LimiterFuture::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
-            }
+            let (sender, token) = (Arc::clone(&self.sender), Arc::clone(token));
+            let permits = receipt.permits();
+            return LimiterFuture::pending(async move {
+                // The handle that charged.
+                let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
+                let forgotten = Forgotten::of(&sender.context, &key);
+                sender.operate(&handle, &key, Refund { token, permits, forgotten }).await
+            });
         }
+        if let Some((limiter, grant)) = receipt.token::<(LimiterId, Arc<Grant>)>() {
+            let now = self.sender.context.now();
+            let returned = if *limiter == id { grant.give(receipt.permits(), now) } else { 0 };
+            return LimiterFuture::ready(Ok(returned));
+        }
+        // The local fallback's receipt, or another limiter's.
+        let local = self.handle.local.as_ref();
+        LimiterFuture::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
     }
 
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
@@ -182,208 +161,68 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Checks the store's key of a subject.
     fn check_stored(&self, key: &[u8], cost: Cost) -> LimiterFuture<Decision> {
-        let context = &self.sender.context;
-        let now = context.now();
-        let awaited = match self.spend_lease(key, cost, now, |decision, _| decision) {
-            Some(Ok(decision)) => return LimiterFuture::ready(Ok(decision)),
-            Some(Err(Found::Answered(answered))) => {
-                return LimiterFuture::ready(Ok(self.decided(&answered)));
-            }
-            Some(Err(Found::Awaited { outcome, .. })) => Some(outcome),
-            None => None,
-        };
-        if awaited.is_none()
-            && let Some(denial) = context.denials.find(key, &self.handle.policy, cost, now)
-        {
-            context.events.tally.cached.add();
+        if let Some(leased) = self.check_leased(key, cost) {
+            return leased;
+        }
+        if let Some(denial) = self.cached_denial(key, cost) {
             return LimiterFuture::ready(Ok(denial));
         }
-        let (limiter, key) = (self.clone(), key.to_vec());
+        let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
         LimiterFuture::pending(async move {
-            let Self { sender, handle, .. } = &limiter;
-            let decided = match awaited {
-                Some(outcome) => {
-                    limiter.awaited(outcome).await.map(|answered| limiter.decided(&answered))
-                }
-                None => sender.check(handle, &key, cost, 0).await.map(|reply| reply.decision),
-            };
-            decided.or_else(|error| {
-                let local = limiter.locally(&key, &error, |local| local.decide(&key, cost));
-                local.or_else(|| limiter.without_store(&key, &error)).ok_or(error)
-            })
+            match limiter.sender.check(&limiter.handle, &key, cost, 0).await {
+                Ok(CheckReply { decision, .. }) => Ok(decision),
+                Err(error) => limiter.check_without_store(&key, cost, error),
+            }
         })
     }
 
-    /// Spends permits of a lease, `None` if the store has to decide.
-    fn spend_lease<T>(
-        &self,
-        key: &[u8],
-        cost: Cost,
-        now: Timestamp,
-        spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
-    ) -> Option<Result<T, Found>> {
-        let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
-        leases.take((&self.handle, key, terms), cost, now, spend)
+    /// Returns a cached denial of `cost`, and counts it.
+    pub(crate) fn cached_denial(&self, key: &[u8], cost: Cost) -> Option<Decision> {
+        let context = &self.sender.context;
+        let denial = context.denials.find(key, &self.handle.policy, cost, context.now())?;
+        context.events.tally.cached.add();
+        Some(denial)
     }
 
-    /// Returns the decision that a caller gets, and counts it if it is a refusal.
-    fn decided(&self, answered: &Answered) -> Decision {
-        let tally = &self.sender.context.events.tally;
-        match answered {
-            Answered::Admitted(decision, _) => *decision,
-            Answered::Refused(decision) if decision.source() == Source::Cache => {
-                tally.cached.add();
-                *decision
-            }
-            Answered::Refused(decision) => {
-                tally.refused.add();
-                *decision
-            }
+    /// Charges a cost or a part of it at the store, whatever is leased.
+    async fn reserve_stored(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<Reservation, Error> {
+        let Self { sender, handle, .. } = self;
+        let part = Part::new(&sender.context, handle, key.clone(), cost);
+        let decide = Decide { parts: vec![part], ask };
+        match sender.operate(handle, &key, decide).await {
+            Ok(Decided { parts, .. }) => Ok(self.reserved(key, only(parts)?)),
+            Err(error) => self.reserve_without_store(&key, cost, ask, error),
         }
     }
 
-    /// Waits for the reply to a request for permits.
-    async fn awaited(
-        &self,
-        outcome: oneshot::Receiver<Outcome<Answered>>,
-    ) -> Result<Answered, Error> {
-        let Sender { client, context, .. } = &*self.sender;
-        let deadline = Deadline::after(context.settings.deadline, context.now());
-        let failed = match timeout(client, deadline.of_caller(), outcome).await {
-            Some(Ok(Ok(answered))) => return Ok(answered),
-            Some(Ok(Err(error))) => error,
-            Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
-            None => Arc::new(deadline.no_time()),
-        };
-        Err(named(self.handle.policy.name(), failed))
-    }
-
-    /// Returns a reservation of permits that may be used now.
-    fn reserved(
-        &self,
-        key: Vec<u8>,
-        cost: Cost,
-        decision: Decision,
-        permits: Permits,
-    ) -> Reservation {
-        match permits {
-            Permits::Store(charged) => {
-                self.reserved_at_store(key, cost.get(), decision, charged, None)
-            }
-            Permits::Lease(grant) => {
-                let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
-                Reservation::admitted(decision, Duration::ZERO, receipt)
-            }
+    /// Returns what the store's reply to a demand means to its caller.
+    pub(crate) fn reserved(&self, key: Bytes, reserved: Reserved) -> Reservation {
+        let (CheckReply { decision, charged }, local) = reserved;
+        match charged {
+            Some(charged) => self.charged(key, decision, charged, local),
+            // A demand that only asks, and of a charge in any case, nothing.
+            None if decision.is_admitted() => Reservation::uncounted(decision, 0),
+            None => Reservation::refused(decision),
         }
     }
 
-    /// Charges a cost or a part of it at the store, whatever is leased, unless a cached denial shows that not
-    /// even one permit fits.
-    fn reserve_at_store(&self, key: &Key<'_>, cost: Cost, ask: Ask) -> LimiterFuture<Reservation> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        LimiterFuture::pending(async move {
-            let (key, Self { sender, handle, .. }) = (key?, &limiter);
-            let (denials, now) = (&sender.context.denials, sender.context.now());
-            if ask == Ask::UpTo
-                && let Some(denial) = denials.find(&key, &handle.policy, Cost::ONE, now)
-            {
-                sender.context.events.tally.cached.add();
-                return Ok(Reservation::refused(denial));
-            }
-            let reserve = Reserve { cost, ask, ticket: denials.ticket(&key) };
-            let reserved = sender.operate(handle, &key, reserve).await;
-            limiter.reservation(key, cost, ask, reserved)
-        })
-    }
-
-    /// Returns what the store's reply means to the caller, or the fallback's decision.
-    fn reservation(
+    /// Returns a reservation of permits that the store has charged.
+    pub(crate) fn charged(
         &self,
-        key: Vec<u8>,
-        cost: Cost,
-        ask: Ask,
-        reserved: Result<Reserved, Error>,
-    ) -> Result<Reservation, Error> {
-        let error = match reserved {
-            Ok((CheckReply { decision, charged: Some(charged) }, local)) => {
-                return Ok(self.reserved_at_store(
-                    key,
-                    charged.permits(),
-                    decision,
-                    charged,
-                    local,
-                ));
-            }
-            // Of a charge in any case, nothing.
-            Ok((CheckReply { decision, .. }, _)) if decision.is_admitted() => {
-                return Ok(Reservation::uncounted(decision, 0));
-            }
-            Ok((CheckReply { decision, .. }, _)) => return Ok(Reservation::refused(decision)),
-            Err(error) => error,
-        };
-        self.fallback(&key, cost, ask, &error).ok_or(error)
-    }
-
-    /// Returns the fallback's reservation, if there is one.
-    pub(crate) fn fallback(
-        &self,
-        key: &[u8],
-        cost: Cost,
-        ask: Ask,
-        error: &Error,
-    ) -> Option<Reservation> {
-        let local = self.locally(key, error, |local| local.reserve(key, cost, ask));
-        local.or_else(|| {
-            let decision = self.without_store(key, error)?;
-            let most = if ask == Ask::UpTo { decision.remaining() } else { u64::MAX };
-            Some(uncharged(decision, cost.get().min(most)))
-        })
-    }
-
-    pub(crate) fn reserved_at_store(
-        &self,
-        key: Vec<u8>,
-        permits: u64,
+        key: Bytes,
         decision: Decision,
         charged: Charged,
         local: Option<Receipt>,
     ) -> Reservation {
-        let delay = charged.delay();
+        let (permits, delay) = (charged.permits(), charged.delay());
         let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
         let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
-        let receipt = Receipt::new(Arc::new(token), permits);
-        Reservation::admitted(decision, delay, receipt)
-    }
-
-    /// Returns the answer of the local fallback, if there is one, after the store returned `error`.
-    pub(crate) fn locally<T>(
-        &self,
-        key: &[u8],
-        error: &Error,
-        ask: impl FnOnce(&Local) -> T,
-    ) -> Option<T> {
-        let answer = ask(self.handle.local.as_ref()?);
-        self.sender.fell_back(FallbackKind::Local, error, &self.handle, key);
-        Some(answer)
-    }
-
-    /// Returns the fallback's decision that is the same for all requests, if there is one.
-    pub(crate) fn without_store(&self, key: &[u8], error: &Error) -> Option<Decision> {
-        let decision = self.sender.context.settings.failure_policy.decision(&self.handle.policy)?;
-        let kind = if decision.is_admitted() { FallbackKind::Allow } else { FallbackKind::Deny };
-        self.sender.fell_back(kind, error, &self.handle, key);
-        Some(decision)
+        Reservation::admitted(decision, delay, Receipt::new(Arc::new(token), permits))
     }
 }
 
-/// Returns a reservation by a decision that charged nothing.
-fn uncharged(decision: Decision, permits: u64) -> Reservation {
-    /// The token of permits that no state has counted, so that a refund gives back nothing.
-    struct Uncharged;
-    if decision.is_admitted() {
-        let receipt = Receipt::new(Uncharged, permits);
-        Reservation::admitted(decision, Duration::ZERO, receipt)
-    } else {
-        Reservation::refused(decision)
-    }
+/// Returns the reply to the only demand of a reservation.
+fn only(parts: Vec<Reserved>) -> Result<Reserved, Error> {
+    let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
+    parts.into_iter().next().ok_or_else(no_reply)
 }

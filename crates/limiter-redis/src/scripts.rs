@@ -4,26 +4,31 @@
 //! the script `policy`. A source may include whole functions by lines such as `-- include scaled`. The texts are
 //! made and hashed once for all limiters, because quotas are arguments.
 
-mod calls;
+mod argument;
+mod charge;
 mod check;
 mod gcra;
-mod joint;
 mod lease;
 mod limit;
+mod own;
 mod plan;
+mod policy;
+mod refund;
 mod reply;
+mod terms;
 
 use std::{
     iter,
     sync::{Arc, LazyLock},
 };
 
-pub(crate) use check::{Ask, Charge, Charged, CheckReply, Route};
+pub(crate) use charge::{Charge, Charged, Route};
 use gcra::Gcra;
-pub(crate) use joint::{JointDemand, JointReply, joint_call, joint_reply};
-pub(crate) use lease::LeaseTerms;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use plan::Plan;
+pub(crate) use policy::{Ask, Demand, PolicyReply, PolicyRequest};
+pub(crate) use reply::CheckReply;
+pub(crate) use terms::LeaseTerms;
 
 use crate::client::script::Script;
 pub use crate::client::script::digest;

@@ -8,7 +8,7 @@ use self::circle::Edge;
 use self::modules::Modules;
 use super::{Finding, Tree};
 
-/// The crates whose files are checked. In the others, some files still import each other: `host` and
+/// The crates whose files and folders are checked. In the others, some files still import each other: `host` and
 /// `layer` in `limiter-client`, `main` and `arguments` in `limiter-doctor`, `config` and `respond` in
 /// `limiter-tower`.
 const FILES: [&str; 5] = [
@@ -19,30 +19,19 @@ const FILES: [&str; 5] = [
     "crates/limiter-twins/src",
 ];
 
-/// The crates of `FILES` whose folders are checked too. In the others, some folders still import each
-/// other: `call` and `client` in `limiter-redis`.
-const FOLDERS: [&str; 4] = [
-    "crates/limiter-core/src",
-    "crates/limiter-rig/src",
-    "crates/limiter-test/src",
-    "crates/limiter-twins/src",
-];
-
 /// Neither files nor sibling folders of a crate import each other in a circle. A folder includes the file
 /// of its name: `memory.rs` belongs to `memory/`. A parent may import its children. Re-exports are not
 /// imports, and an import of a re-exported item counts for the file that defines it.
 pub(super) fn has_no_circles(tree: &Tree) -> Vec<Finding> {
-    FILES.iter().flat_map(|krate| circles(tree, krate, FOLDERS.contains(krate))).collect()
+    FILES.iter().flat_map(|krate| circles(tree, krate)).collect()
 }
 
 /// Returns a finding for each circle, at its first import.
-fn circles(tree: &Tree, krate: &str, with_folders: bool) -> Vec<Finding> {
+fn circles(tree: &Tree, krate: &str) -> Vec<Finding> {
     let modules = Modules::read(tree, krate);
     let imports = modules.imports();
     let mut findings = report(imports.iter().map(Edge::between_files));
-    if with_folders {
-        findings.extend(report(imports.iter().filter_map(Edge::between_siblings)));
-    }
+    findings.extend(report(imports.iter().filter_map(Edge::between_siblings)));
     // A circle of siblings without folders was found as a circle of files too.
     findings.sort_by(|a, b| a.message.cmp(&b.message));
     findings.dedup_by(|a, b| a.message == b.message);
@@ -137,7 +126,7 @@ mod tests {
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
         let files = files.iter().map(|(path, text)| (format!("a/src/{path}"), *text));
         let files: Vec<_> = files.map(|(path, text)| File::sample(&path, text)).collect();
-        circles(&Tree(files), "a/src", true).into_iter().map(|finding| finding.message).collect()
+        circles(&Tree(files), "a/src").into_iter().map(|finding| finding.message).collect()
     }
 
     #[test]

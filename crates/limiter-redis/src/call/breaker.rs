@@ -5,6 +5,7 @@ use std::{sync::PoisonError, time::Duration};
 use limiter_core::Timestamp;
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
+use crate::events::Transition;
 
 /// Lets calls pass to the store while it replies.
 ///
@@ -75,14 +76,6 @@ pub(crate) struct Pass<'a> {
 /// The breaker is open: the call must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Open;
-
-/// What the result of a call has changed. Each change is returned to one caller only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a transition is returned once"]
-pub(crate) enum Transition {
-    Opened,
-    Closed,
-}
 
 impl Breaker {
     /// The shortest time between two failures that count. A connection that was closed is made again in

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+
 use crate::{
     client::{ScriptCall, ScriptClient},
     scripts::Scripts,
@@ -34,7 +36,7 @@ impl Loading {
         &self,
         client: &C,
         scripts: &Arc<Scripts>,
-        (sent, key): (&ScriptCall, &[u8]),
+        (sent, key): (&ScriptCall, &Bytes),
         within: Duration,
     ) {
         if self.0.swap(true, AcqRel) {

@@ -9,11 +9,18 @@ use crate::client::{
     faults::{CallError, Outcome},
 };
 
-/// Returns the outcome of each request, `None` if its script left it undecided.
+/// What a script replied to a request.
+pub(crate) enum Answer<T> {
+    Output(T),
+    /// The script `policy` has to decide.
+    Undecided,
+}
+
+/// Returns the outcome of each request.
 pub(crate) fn outcomes<O: Operation>(
     result: Result<ScriptReply, CallError>,
     requests: &[Request<O>],
-) -> Vec<Outcome<Option<O::Output>>> {
+) -> Vec<Outcome<Answer<O::Output>>> {
     let error = match result {
         Ok(reply) => match elements(&reply, requests.len()) {
             Some(elements) => {
@@ -41,13 +48,13 @@ fn elements(reply: &ScriptReply, number: usize) -> Option<&[ScriptReply]> {
 fn read<O: Operation>(
     element: &ScriptReply,
     request: &Request<O>,
-) -> Result<Option<O::Output>, CallError> {
+) -> Result<Answer<O::Output>, CallError> {
     let Request { operation, handle, key, .. } = request;
     match element {
-        ScriptReply::Nil if operation.may_be_undecided() => return Ok(None),
+        ScriptReply::Nil if operation.may_be_undecided() => return Ok(Answer::Undecided),
         ScriptReply::Text(words) => return Err(CallError::of_command("Redis", words, key)),
         _ => {}
     }
     let output = element.integers().and_then(|numbers| operation.read(&handle.plan, &numbers));
-    output.map(Some).ok_or_else(|| CallError::invalid_reply(&quoted(element)))
+    output.map(Answer::Output).ok_or_else(|| CallError::invalid_reply(&quoted(element)))
 }

@@ -1,7 +1,8 @@
 //! What a caller asks of the store for one subject, on its way there and back.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use limiter_core::Timestamp;
 use tokio::sync::oneshot;
 
@@ -29,13 +30,12 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// Whether its reply is a decision, so that it ends a time of decisions without the store.
     const DECIDES: bool = false;
 
-    /// Returns one call for all requests, to which the keys are added; `None` if they can't share one.
-    fn batch(requests: &[Request<Self>]) -> Option<ScriptCall>;
+    /// Returns the call of a request, to which the keys are added. Only checks share a call: `all` are its requests.
+    fn call(first: &Request<Self>, all: &[Request<Self>]) -> ScriptCall;
 
-    /// Returns the keys of its limits if they are not those of the request's subject alone. The first one is the
-    /// request's.
-    fn own_keys(&self) -> Option<Vec<Vec<u8>>> {
-        None
+    /// Adds the keys of a request's limits.
+    fn add_keys(request: &Request<Self>, keys: &Keys, all: &mut Vec<Bytes>) {
+        keys.add_all(&request.key, all);
     }
 
     /// Returns whether its call has the keys of leases behind those of the states.
@@ -48,10 +48,8 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Notes that its script did so.
-    fn is_undecided(&mut self, context: &Context) {
-        let _ = context;
-    }
+    /// Selects the script `policy`, because its script has left it undecided.
+    fn is_undecided(&mut self) {}
 
     /// Returns what the numbers of a reply mean, `None` if it can't be one.
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Self::Output>;
@@ -78,10 +76,12 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
 pub(crate) struct Request<O: Operation> {
     pub(crate) operation: O,
     /// The key of the policy's first limit.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Bytes,
     /// The policy of the operation.
     pub(crate) handle: Arc<Handle>,
     pub(crate) deadline: Deadline,
+    /// Why the server did not execute it, if it was sent before.
+    pub(crate) not_executed: Option<Arc<CallError>>,
     pub(crate) caller: oneshot::Sender<Outcome<O::Output>>,
     pub(crate) operating: Operating,
 }
@@ -105,23 +105,19 @@ impl<O: Operation> Request<O> {
     }
 }
 
-/// Takes the keys of the requests' limits, and adds those of leases if the script needs them.
-pub(crate) fn take_keys<O: Operation>(requests: &mut [Request<O>], keys: &Keys) -> Vec<Vec<u8>> {
-    let has_leases = requests.first().is_some_and(|first| first.operation.has_lease_keys());
-    let number = requests.len() * keys.number() * if has_leases { 2 } else { 1 };
-    let mut all = Vec::with_capacity(number);
-    for request in requests {
-        if let Some(own) = request.operation.own_keys() {
-            all.extend(own);
-            continue;
-        }
-        let others: Vec<_> = keys.others(&request.key).collect();
-        all.push(mem::take(&mut request.key));
-        all.extend(others);
+/// Returns the call of requests that share one, with their keys.
+pub(crate) fn call<O: Operation>(
+    first: &Request<O>,
+    all: &[Request<O>],
+    keys: &Keys,
+) -> ScriptCall {
+    let mut call = O::call(first, all);
+    for request in all {
+        O::add_keys(request, keys, &mut call.keys);
     }
-    if has_leases {
-        let leases: Vec<_> = all.iter().map(|key| Keys::of_leases(key)).collect();
-        all.extend(leases);
+    if first.operation.has_lease_keys() {
+        let leases: Vec<_> = call.keys.iter().map(|key| Keys::of_leases(key)).collect();
+        call.keys.extend(leases);
     }
-    all
+    call
 }

@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Debug, Write};
 
-use bytes::Bytes;
 use fred::types::Value;
 
-use super::{Form, LOAD, ScriptCall, ScriptReply};
+use super::{ScriptCall, ScriptReply};
 use crate::client::faults::{CallError, Fault};
 
 /// A command and its arguments. A clone shares their bytes.
@@ -23,22 +22,8 @@ const MAX_QUOTED: usize = 100;
 
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
-        let (name, script) = call.name();
-        let ScriptCall { keys, texts, arguments: numbers, .. } = call;
-        if call.form == Form::ScriptLoad {
-            let arguments =
-                vec![Value::Bytes(Bytes::from_static(LOAD)), Value::Bytes(script.clone())];
-            return Self { name, arguments };
-        }
-        let mut arguments = Vec::with_capacity(2 + keys.len() + texts.len() + numbers.len());
-        arguments.push(Value::Bytes(script.clone()));
-        arguments.push(Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX)));
-        // One allocation for all.
-        let mut rest = Bytes::from(keys.concat());
-        arguments.extend(keys.iter().map(|key| Value::Bytes(rest.split_to(key.len()))));
-        arguments.extend(texts.iter().cloned().map(Value::Bytes));
-        arguments.extend(numbers.iter().copied().map(Value::Integer));
-        Self { name, arguments }
+        let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
+        Self { name: call.form.name(), arguments: arguments.collect() }
     }
 }
 
@@ -96,6 +81,8 @@ impl Write for Excerpt {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]

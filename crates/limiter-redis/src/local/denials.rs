@@ -2,6 +2,7 @@
 
 use std::{hash::BuildHasher, sync::PoisonError, time::Duration};
 
+use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::{Cost, Decision, Policy, Source, Timestamp, Usage};
 
@@ -36,13 +37,6 @@ pub(crate) struct Ticket {
     generation: u64,
 }
 
-impl Ticket {
-    /// Returns the hash of the key.
-    pub(crate) const fn hash(&self) -> u64 {
-        self.hash
-    }
-}
-
 /// A decision of the store for a cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Denial {
@@ -64,7 +58,7 @@ struct Line {
 
 struct Refusal {
     hash: u64,
-    key: Box<[u8]>,
+    key: Bytes,
     policy: Policy,
     /// Counts from the time the request was sent, which was before the store decided.
     until: Timestamp,
@@ -136,14 +130,15 @@ impl Denials {
     }
 
     /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission.
-    pub(crate) fn insert(&self, ticket: Ticket, key: &[u8], policy: &Policy, denial: Denial) {
+    pub(crate) fn insert(&self, ticket: Ticket, key: &Bytes, policy: &Policy, denial: Denial) {
         let hash = ticket.hash;
         let max_age = Duration::from_nanos(self.max_age.load(Ordering::Relaxed));
         if let Some(until) = denial.until(max_age)
             && let Some(line) = self.line(hash)
             && key.len() <= Self::MAX_KEY
         {
-            let refusal = Refusal { hash, key: key.into(), policy: policy.clone(), until, denial };
+            let (key, policy) = (key.clone(), policy.clone());
+            let refusal = Refusal { hash, key, policy, until, denial };
             let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
             if line.generation.load(Ordering::Relaxed) == ticket.generation {
                 replace(&mut refusals, refusal, self.slots);
@@ -169,7 +164,7 @@ impl Denials {
         if let Some(line) = self.line(hash) {
             let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
             line.generation.fetch_add(1, Ordering::Release);
-            refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
+            refusals.retain(|refusal| refusal.hash != hash || refusal.key != key);
         }
     }
 
@@ -208,7 +203,7 @@ fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize) {
 
 impl Refusal {
     fn is_of(&self, hash: u64, key: &[u8], policy: &Policy) -> bool {
-        self.hash == hash && *self.key == *key && self.policy == *policy
+        self.hash == hash && self.key == key && self.policy == *policy
     }
 }
 

@@ -1,82 +1,63 @@
-//! What a check asks of a key, and what was charged to it.
+//! Checks: the script that decides one, its call, and what its reply means.
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision};
-
-use super::lease::LeaseTerms;
-
-/// Which script decides a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Route {
-    /// That of the limit's family, which leaves states of other quotas and damaged ones undecided.
-    Own,
-    /// The script `lease`, which leaves the same undecided.
-    Lease,
-    /// The script `policy`, which decides everything.
-    Policy,
-}
-
-/// What a check asks of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charge {
-    pub(crate) cost: Cost,
-    /// How many permits to lease, none if 0. They include the cost.
-    pub(crate) wanted: u64,
-    pub(crate) route: Route,
-}
-
-/// When, and how much of a cost, a request with a receipt charges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// All of it, now or within some time.
-    Within(Duration),
-    /// As much as fits now.
-    UpTo,
-    /// All of it, whether or not it fits, as far as the state allows.
-    InAnyCase,
-}
+use super::{
+    charge::{Charge, Route},
+    own::{own_call, own_reply},
+    plan::Plan,
+    policy::{Ask, Demand, PolicyReply, PolicyRequest},
+    reply::CheckReply,
+};
+use crate::client::ScriptCall;
 
 impl Charge {
-    /// Returns whether what is charged may be given back.
-    pub(super) const fn has_receipt(&self) -> bool {
-        self.wanted > 0
+    /// Returns how the script `policy` charges it. A receipt is for permits that are spent later.
+    const fn request(&self) -> PolicyRequest {
+        match self.wanted {
+            0 => PolicyRequest::Check,
+            _ => PolicyRequest::Reserve(Ask::Within(Duration::ZERO)),
+        }
     }
 }
 
-/// What a script replied to a check or a reservation.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CheckReply {
-    pub(crate) decision: Decision,
-    /// Of an admission for which a receipt was wanted.
-    pub(crate) charged: Option<Charged>,
-}
-
-/// What a refund needs to know of a charge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Charged {
-    pub(super) cost: i64,
-    /// When it was charged, in microseconds of Unix time by the server's clock.
-    pub(super) taken_at: i64,
-    /// In microseconds.
-    pub(super) delay: u64,
-    /// What it left in the state of each limit, from `taken_at`.
-    pub(super) marks: Vec<i64>,
-    /// How much later than `taken_at` a lease is charged for, in microseconds. 0 of any other charge.
-    pub(super) length: u64,
-}
-
-impl Charged {
-    pub(crate) const fn permits(&self) -> u64 {
-        self.cost.unsigned_abs()
+impl Plan {
+    /// Returns the script for a check, which may become a lease of the permits that are `wanted`.
+    pub(crate) const fn route(&self, wanted: u64) -> Route {
+        match self.own {
+            None => Route::Policy,
+            Some(_) if wanted > 0 && self.lease.is_some() => Route::Lease,
+            Some(_) => Route::Own,
+        }
     }
 
-    /// Returns for how long after its request it may be spent, if it is a lease.
-    pub(crate) fn lasts(&self, terms: &LeaseTerms) -> Duration {
-        terms.lasts(&self.marks)
+    /// Returns the call of checks with the same route, each of a key of its own and by a policy of the families of this
+    /// one.
+    pub(crate) fn checks<'a>(
+        &self,
+        route: Route,
+        checks: impl Iterator<Item = (&'a Self, Charge)> + Clone,
+    ) -> ScriptCall {
+        match (route, &self.own) {
+            (Route::Own, Some((script, _))) => own_call(script, checks),
+            (Route::Lease, _) => self.lease_call(checks),
+            (Route::Own | Route::Policy, _) => {
+                let request =
+                    |(plan, it): (_, Charge)| ([Demand::charge(plan, it.cost)], it.request());
+                self.policy_call(checks.map(request))
+            }
+        }
     }
 
-    pub(crate) const fn delay(&self) -> Duration {
-        Duration::from_micros(self.delay)
+    /// Returns what a reply to a check means, `None` if it can't be one or contradicts itself.
+    pub(crate) fn checked(&self, numbers: &[i64], charge: Charge) -> Option<CheckReply> {
+        match (charge.route, &self.own) {
+            (Route::Own, Some(_)) => own_reply(self.limits.first()?, numbers, charge.cost),
+            (Route::Lease, _) => self.leased(numbers, charge),
+            (Route::Own | Route::Policy, _) => {
+                let demand = [Demand::charge(self, charge.cost)];
+                PolicyReply::read(&demand, charge.request(), numbers)?.replies.pop()
+            }
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use limiter_core::{Algorithm, Limit, Usage};
 
+use super::argument::MAX_EXACT;
+
 /// A debt that drains, in ticks: microseconds, or their ten-thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gcra {
@@ -18,9 +20,6 @@ pub(crate) struct Gcra {
 
 /// The ticks of a microsecond where the interval of a quota is not whole.
 const FINE: u64 = 10_000;
-
-/// The largest number that scripts count exactly.
-pub(super) const MAX_EXACT: u64 = 1 << 53;
 
 impl Gcra {
     /// Returns the numbers of a limit.

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Limit};
+use bytes::Bytes;
+use limiter_core::{Algorithm, Limit};
 
-use super::{Gcra, Script, Scripts, gcra::MAX_EXACT};
+use super::{
+    Gcra, Script, Scripts,
+    argument::{MAX_EXACT, micros},
+};
 
 /// A limit as scripts apply it.
 #[derive(Clone, Debug)]
@@ -14,7 +18,7 @@ pub(crate) struct ScriptLimit {
     pub(super) gcra: Option<Gcra>,
     /// Its kind, its quota as a state has it, its permits, and a number: the increment, the length of
     /// a window, or the slots that a paced window spreads its permits over.
-    pub(crate) arguments: [String; 4],
+    pub(crate) arguments: [Bytes; 4],
     /// Whether the script of its family can apply it.
     has_own_script: bool,
     /// The most permits at once.
@@ -50,7 +54,8 @@ impl ScriptLimit {
         let of = |family, kind: &str, text: String, number: u64| Self {
             family,
             gcra: None,
-            arguments: [kind.to_owned(), text, permits.to_string(), number.to_string()],
+            arguments: [kind.to_owned(), text, permits.to_string(), number.to_string()]
+                .map(Bytes::from),
             has_own_script: true,
             largest: permits,
             longest_delay: Duration::from_micros(horizon),
@@ -83,7 +88,7 @@ impl ScriptLimit {
                 Self {
                     family: Family::Gcra,
                     gcra: Some(gcra),
-                    arguments: gcra.arguments(),
+                    arguments: gcra.arguments().map(Bytes::from),
                     has_own_script: true,
                     largest: quota.burst(),
                     longest_delay: gcra.longest_delay(),
@@ -94,14 +99,13 @@ impl ScriptLimit {
 
     /// Returns the arguments of its family's script, `None` if only the script `policy` can apply the limit: paced
     /// slots, and a counter whose numbers are too large.
-    pub(super) fn own_arguments(&self) -> Option<Vec<&str>> {
-        let [kind, quota, permits, number] = self.arguments.each_ref().map(String::as_str);
+    pub(super) fn own_arguments(&self) -> Option<Vec<Bytes>> {
+        let [kind, quota, permits, number] = self.arguments.clone();
         self.has_own_script.then(|| match self.family {
             Family::Gcra | Family::Counter => vec![quota, permits, number],
             // Windows begin at multiples of the last number.
-            Family::Window => {
-                vec![quota, permits, number, if kind == "aligned" { number } else { "1" }]
-            }
+            Family::Window if kind == "aligned" => vec![quota, permits, number.clone(), number],
+            Family::Window => vec![quota, permits, number, Bytes::from_static(b"1")],
             Family::Log => vec![quota, permits],
         })
     }
@@ -109,14 +113,4 @@ impl ScriptLimit {
     pub(super) const fn family(&self) -> Family {
         self.family
     }
-}
-
-/// Returns a time as the scripts count it.
-pub(super) fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
-}
-
-/// Returns permits as an argument.
-pub(super) fn argument(cost: Cost) -> i64 {
-    i64::try_from(cost.get()).unwrap_or(i64::MAX).min(1 << 53)
 }

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use limiter_core::Policy;
 
-use super::{ScriptLimit, Scripts, check::Route, lease::LeaseTerms, limit::Family};
+use super::{Script, ScriptLimit, Scripts, limit::Family, terms::LeaseTerms};
 
 /// The scripts of a policy, and what they are called with.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<ScriptLimit>,
     pub(super) scripts: Arc<Scripts>,
-    /// Each limit's arguments of the scripts for limits of all kinds.
-    pub(super) demands: Vec<[Bytes; 4]>,
-    /// The only limit's arguments of the script of its family, `None` if that can't apply the policy.
-    pub(super) own: Option<(Family, Arc<[Bytes]>)>,
+    /// The script of the only limit's family and the limit's arguments of it, `None` if that can't apply the policy.
+    pub(super) own: Option<(Script, Vec<Bytes>)>,
     /// In microseconds.
     pub(super) longest_delay: u64,
     pub(crate) lease: Option<LeaseTerms>,
@@ -30,10 +28,9 @@ impl Plan {
     pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy, may_lease: bool) -> Self {
         let limits: Vec<_> = policy.limits().iter().map(ScriptLimit::new).collect();
         let own = match limits.as_slice() {
-            [limit] => limit.own_arguments().map(|arguments| {
-                let bytes = arguments.into_iter().map(|text| Bytes::from(text.to_owned()));
-                (limit.family(), bytes.collect())
-            }),
+            [limit] => limit
+                .own_arguments()
+                .map(|arguments| (limit.family().script(&scripts).clone(), arguments)),
             _ => None,
         };
         let lease = match (policy.limits(), limits.as_slice()) {
@@ -42,10 +39,8 @@ impl Plan {
             }
             _ => None,
         };
-        let demand = |limit: &ScriptLimit| limit.arguments.clone().map(Bytes::from);
         let longest_delay = limits.iter().map(|limit| limit.longest_delay.as_micros()).min();
         Self {
-            demands: limits.iter().map(demand).collect(),
             longest_delay: longest_delay.and_then(|it| it.try_into().ok()).unwrap_or(0),
             limits,
             scripts,
@@ -65,14 +60,5 @@ impl Plan {
     /// Returns whether the script of a family can apply the policy: it has one limit, which is not paced.
     pub(crate) const fn has_own_script(&self) -> bool {
         self.own.is_some()
-    }
-
-    /// Returns the script for a check, which may become a lease of the permits that are `wanted`.
-    pub(crate) const fn route(&self, wanted: u64) -> Route {
-        match self.own {
-            None => Route::Policy,
-            Some(_) if wanted > 0 && self.lease.is_some() => Route::Lease,
-            Some(_) => Route::Own,
-        }
     }
 }

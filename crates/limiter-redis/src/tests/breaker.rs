@@ -8,7 +8,10 @@ use std::{
 
 use limiter_core::Timestamp;
 
-use crate::call::breaker::{Breaker, Settings, Transition};
+use crate::{
+    call::breaker::{Breaker, Settings},
+    events::Transition,
+};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const OPEN: Duration = Duration::from_millis(100);

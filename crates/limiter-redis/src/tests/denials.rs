@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 
 use crate::local::denials::{Denial, Denials};
+
+const ALICE: Bytes = Bytes::from_static(b"alice");
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -45,7 +48,8 @@ impl Cache {
         let (sent, received) = (self.start.saturating_add(at), self.start.saturating_add(at));
         let (cost, decision) = (cost(permits), refused(retry_after));
         let denial = Denial { cost, decision, sent, received };
-        self.denials.insert(self.denials.ticket(key), key, &policy(1), denial);
+        let key = Bytes::copy_from_slice(key);
+        self.denials.insert(self.denials.ticket(&key), &key, &policy(1), denial);
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
@@ -77,7 +81,7 @@ fn it_is_told_which_limit_had_refused() {
     let decision = Decision::refused(usage, Some(ms(300)));
     let (sent, received) = (cache.start, cache.start);
     let denial = Denial { cost: Cost::ONE, decision, sent, received };
-    cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
+    cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
     assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
 }
 
@@ -90,7 +94,7 @@ fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
         sent: cache.start,
         received: cache.start.saturating_add(ms(7)),
     };
-    cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
+    cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
     // The store may have decided when it was sent.
     assert_eq!(cache.find(b"alice", 1, ms(100)), None);
     // Or just when it was received.
@@ -145,7 +149,7 @@ fn a_cost_that_can_never_fit_is_cached_for_a_second() {
     let insert = |decision| {
         let (sent, received) = (cache.start, cache.start);
         let denial = Denial { cost: cost(11), decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
+        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
     };
     insert(Decision::admitted(usage));
     assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
@@ -166,7 +170,7 @@ fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
     let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
     for quota in [1, 2] {
         let denial = Denial { cost: Cost::ONE, decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(quota), denial);
+        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(quota), denial);
     }
     let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent);
     let held = || [1, 2, 3].map(|quota| find(quota).is_some());
@@ -195,9 +199,9 @@ fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
         cache.remember(b"alice", 1, ms(100));
         cache.denials.forget(b"alice");
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(before, b"alice", &policy(1), denial);
+        cache.denials.insert(before, &ALICE, &policy(1), denial);
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(cache.denials.ticket(b"alice"), b"alice", &policy(1), denial);
+        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
         assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
     }
 }

@@ -15,10 +15,9 @@ use tracing::{
 };
 
 use crate::{
-    call::breaker::Transition,
     client::faults::{CallError, Fault, reported},
     counters::Counters,
-    events::{Event, EventKind, Events, FallbackKind},
+    events::{Event, EventKind, Events, FallbackKind, Transition},
     observer::ObserverQueue,
     outage_log::OutageLog,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use breaker::{Breaker, Settings, Transition};
+use breaker::{Breaker, Settings};
 use denials::{Denial, Denials};
 use limiter_core::{Cost, Decision, Policy, Quota, Timestamp, Usage};
 use loom::{
@@ -13,6 +13,8 @@ use loom::{
     },
     thread,
 };
+
+use crate::events::Transition;
 
 #[path = "../call/breaker.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
@@ -127,7 +129,7 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
             let usage = Usage::new(1, 0, Duration::from_secs(1));
             let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
             let denial = Denial { cost: Cost::ONE, decision, sent: now, received: now };
-            denials.insert(ticket, b"key", &policy, denial);
+            denials.insert(ticket, &"key".into(), &policy, denial);
         }
         refund.join().unwrap();
         assert_eq!(denials.find(b"key", &policy, Cost::ONE, now), None);

@@ -109,7 +109,7 @@ fn port_of(connection: &Connection, key: &[u8]) -> u16 {
 }
 
 async fn run(connection: &Connection, key: &[u8]) -> Result<(), Fault> {
-    let call = ScriptCall::new("return 1", vec![key.to_vec()]);
+    let call = ScriptCall::new("return 1", vec![key.to_vec().into()]);
     let result = connection.run(&call, Duration::from_secs(5)).await;
     result.map(drop).map_err(|error| error.fault())
 }

@@ -213,7 +213,7 @@ async fn a_reply_of_the_wrong_type_replaces_the_connection() {
 async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {
     let server = Scripted::start().await;
     let client = connect_here(&server.url()).await;
-    let call = ScriptCall::new("return 1", vec![b"key".to_vec()]);
+    let call = ScriptCall::new("return 1", vec!["key".into()]);
     let run = || Box::pin(client.run(&call, Duration::from_secs(5)));
     server.replies(Duration::ZERO, Reply::Bytes("#t\r\n"));
     // Received with the reply to the next call, and read only after the connection was replaced.

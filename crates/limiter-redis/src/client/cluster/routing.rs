@@ -91,7 +91,7 @@ impl Cluster {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let start = Instant::now();
-        let slot = redis_keyslot(call.keys.first().map_or(&[], Vec::as_slice));
+        let slot = redis_keyslot(call.keys.first().map_or(&[][..], |key| key));
         let command = Command::from(call);
         let Some(mut member) = self.read().primary(slot) else {
             self.refresh_unless_done(RECONNECT_DELAY);

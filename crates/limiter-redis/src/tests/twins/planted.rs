@@ -10,7 +10,7 @@ use super::{
     START, config, gcra, policies, rig::Rig, several, sub_windows, traffic::Pair, windows,
 };
 use crate::{
-    scripts::{Ask, Charge, Plan, Route, Scripts},
+    scripts::{Ask, Charge, Demand, Plan, PolicyRequest, Route, Scripts},
     tests::store::Store,
 };
 
@@ -235,17 +235,19 @@ fn no_script_fails_on_any_list() {
         rig.command(START, "RPUSH", 0, &elements);
         let check = |route| {
             let charge = Charge { cost: Cost::ONE, wanted: 0, route };
-            plan.checks([(&plan, charge)].into_iter())
+            plan.checks(route, [(&plan, charge)].into_iter())
         };
+        let request =
+            |request| plan.policy_call([([Demand::charge(&plan, Cost::ONE)], request)].into_iter());
+        let reserve = |ask| request(PolicyRequest::Reserve(ask));
         for choice in choices {
             let call = match choice % 6 {
-                4 => plan.demand([plan.reservation(Cost::ONE, Ask::UpTo)].into_iter()),
-                5 => plan.demand([plan.reservation(Cost::ONE, Ask::InAnyCase)].into_iter()),
+                4 => reserve(Ask::UpTo),
+                5 => reserve(Ask::InAnyCase),
                 0 => check(Route::Own),
                 1 => check(Route::Policy),
-                2 => plan
-                    .demand([plan.reservation(Cost::ONE, Ask::Within(Duration::MAX))].into_iter()),
-                _ => plan.demand([plan.peek()].into_iter()),
+                2 => reserve(Ask::Within(Duration::MAX)),
+                _ => request(PolicyRequest::Peek),
             };
             rig.call(START, &call, &[0]);
         }

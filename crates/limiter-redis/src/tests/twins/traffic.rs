@@ -11,8 +11,8 @@ use super::rig::{Done, Rig};
 use crate::{
     ScriptCall,
     scripts::{
-        self, Ask, Charge, Charged, CheckReply, JointDemand, Plan, Route, Scripts, joint_call,
-        joint_reply,
+        self, Ask, Charge, Charged, CheckReply, Demand, Plan, PolicyReply, PolicyRequest, Route,
+        Scripts,
     },
     tests::store::Store,
 };
@@ -183,7 +183,7 @@ impl Pair {
     fn checks(&mut self, now: i64, checks: &[Check]) -> Vec<Reply> {
         let Check { side, charge: Charge { route, .. }, .. } = checks[0];
         let requests = checks.iter().map(|check| (&*self.sides[check.side].plan, check.charge));
-        let call = self.sides[side].plan.checks(requests);
+        let call = self.sides[side].plan.checks(route, requests);
         let mut keys: Vec<_> = checks.iter().flat_map(|check| self.keys(check.subject)).collect();
         if route == Route::Lease {
             let leases = |check: &Check| self.keys_and_leases(check.subject)[1];
@@ -201,17 +201,30 @@ impl Pair {
     }
 
     fn reserve(&mut self, now: i64, requests: &[(usize, usize)], cost: Cost, ask: Ask) {
-        let demands =
-            requests.iter().map(|(side, _)| self.sides[*side].plan.reservation(cost, ask));
-        let call = self.sides[0].plan.demand(demands);
+        let request = PolicyRequest::Reserve(ask);
+        let call = self.policy_call(requests, cost, request);
         let keys: Vec<_> = requests.iter().flat_map(|(_, subject)| self.keys(*subject)).collect();
         let text = format!("reserve {cost} {ask:?} by {requests:?}");
         let reply = self.call(now, &text, call, &keys);
         for (&(side, subject), reply) in requests.iter().zip(elements(reply, requests.len())) {
             let Some(numbers) = numbers(&reply) else { continue };
-            let reply = self.sides[side].plan.reserved(&numbers, cost, ask);
-            self.note(side, subject, reply.expect("a reply with a meaning"));
+            let demand = [Demand::charge(&self.sides[side].plan, cost)];
+            let reply = PolicyReply::read(&demand, request, &numbers);
+            let mut replies = reply.expect("a reply with a meaning").replies;
+            self.note(side, subject, replies.remove(0));
         }
+    }
+
+    /// Returns the call of requests of one demand each.
+    fn policy_call(
+        &self,
+        requests: &[(usize, usize)],
+        cost: Cost,
+        request: PolicyRequest,
+    ) -> ScriptCall {
+        let plan = |&(side, _): &(usize, usize)| &*self.sides[side].plan;
+        let demands = requests.iter().map(|it| ([Demand::charge(plan(it), cost)], request));
+        self.sides[0].plan.policy_call(demands)
     }
 
     /// Decides on a list of a demand on each subject, of which some only ask.
@@ -225,16 +238,18 @@ impl Pair {
             (plan, cost, only_asks)
         };
         let plans = list.map(demand);
-        let demands = plans.each_ref().map(|(plan, cost, only_asks)| JointDemand {
+        let demands = plans.each_ref().map(|(plan, cost, only_asks)| Demand {
             plan,
             cost: *cost,
             only_asks: *only_asks,
         });
         let keys = [self.keys(0), self.keys(1)].concat();
-        let call = joint_call(&demands).unwrap();
+        let request = PolicyRequest::Reserve(Ask::Within(Duration::ZERO));
+        let call = plans[0].0.policy_call([(demands, request)].into_iter());
         let reply = self.call(now, &format!("decide on {list:?}"), call, &keys);
         let Some(numbers) = numbers(&reply) else { return };
-        let reply = joint_reply(&demands, &numbers).expect("a reply with a meaning");
+        let reply = PolicyReply::read(&demands, request, &numbers);
+        let reply = reply.expect("a reply with a meaning");
         for (subject, ((side, ..), reply)) in list.into_iter().zip(reply.replies).enumerate() {
             self.note(side, subject, reply);
         }
@@ -248,8 +263,7 @@ impl Pair {
     }
 
     fn peek(&mut self, now: i64, requests: &[(usize, usize)]) {
-        let demands = requests.iter().map(|(side, _)| self.sides[*side].plan.peek());
-        let call = self.sides[0].plan.demand(demands);
+        let call = self.policy_call(requests, Cost::ONE, PolicyRequest::Peek);
         let keys: Vec<_> = requests.iter().flat_map(|(_, subject)| self.keys(*subject)).collect();
         self.call(now, &format!("peek by {requests:?}"), call, &keys);
     }
@@ -277,7 +291,7 @@ impl Pair {
 
     /// Returns a limit's quota as states have it, of the first policy.
     pub(super) fn quota(&self, limit: usize) -> &str {
-        &self.sides[0].plan.limits[limit].arguments[1]
+        str::from_utf8(&self.sides[0].plan.limits[limit].arguments[1]).unwrap()
     }
 
     /// Stores a string at a key of the first subject, as if someone else had. Behind the keys of the limits are those of
@@ -305,7 +319,7 @@ impl Pair {
     }
 
     fn call(&mut self, now: i64, text: &str, mut call: ScriptCall, keys: &[usize]) -> Reply {
-        call.keys = keys.iter().map(|key| self.rig.key(*key).as_bytes().to_vec()).collect();
+        call.keys = keys.iter().map(|key| self.rig.key(*key).to_owned().into()).collect();
         let reply = self.server.execute(&call.args(), now);
         let stored = call.keys.iter().map(|key| self.server.stored(key).cloned()).collect();
         self.rig.call(now, &call, keys);

@@ -21,7 +21,7 @@ use self::{
 };
 use crate::{
     call::{
-        operation::{Forgotten, Refund, Token},
+        refund::{Forgotten, Refund, Token},
         sender::Sender,
     },
     client::{
@@ -158,7 +158,7 @@ impl<C: ScriptClient> Leases<C> {
 
     fn send_back(&self, leased: &LeasedKey, grant: &Grant, permits: u64) {
         let (sender, handle, key) =
-            (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.to_vec());
+            (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.clone());
         let token = Arc::new(Token {
             limiter: sender.context.id,
             key: key.clone(),

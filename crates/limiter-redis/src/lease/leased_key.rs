@@ -7,6 +7,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwapOption, Guard};
+use bytes::Bytes;
 use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 use tokio::sync::oneshot;
 
@@ -22,7 +23,7 @@ use crate::{
 /// The leases of a key under one policy.
 pub(crate) struct LeasedKey {
     pub(super) hash: u64,
-    pub(super) key: Box<[u8]>,
+    pub(super) key: Bytes,
     pub(super) handle: Arc<Handle>,
     terms: LeaseTerms,
     /// The lease that is spent. Read without a lock.
@@ -120,7 +121,7 @@ impl LeasedKey {
         };
         Self {
             hash,
-            key: key.into(),
+            key: Bytes::copy_from_slice(key),
             handle: Arc::clone(handle),
             terms,
             current: ArcSwapOption::empty(),
@@ -129,7 +130,7 @@ impl LeasedKey {
     }
 
     pub(super) fn is_of(&self, hash: u64, key: &[u8], handle: &Arc<Handle>) -> bool {
-        self.hash == hash && *self.key == *key && Arc::ptr_eq(&self.handle, handle)
+        self.hash == hash && self.key == key && Arc::ptr_eq(&self.handle, handle)
     }
 
     /// Returns the lease that is spent.

@@ -1,0 +1,68 @@
+//! A check: a charge now, without a receipt.
+
+use limiter_core::{Cost, Timestamp};
+
+use super::request::{Operation, Request};
+use crate::{
+    client::{ScriptCall, faults::Outcome},
+    context::Context,
+    local::denials::{Denial, Ticket},
+    scripts::{Charge, Charged, CheckReply, Plan, Route},
+};
+
+/// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
+pub(crate) struct Check {
+    pub(crate) charge: Charge,
+    pub(crate) ticket: Ticket,
+}
+
+impl Operation for Check {
+    type Output = CheckReply;
+
+    const DECIDES: bool = true;
+
+    fn call(first: &Request<Self>, all: &[Request<Self>]) -> ScriptCall {
+        let checks = all.iter().map(|it| (&it.handle.plan, it.operation.charge));
+        first.handle.plan.checks(first.operation.charge.route, checks)
+    }
+
+    fn has_lease_keys(&self) -> bool {
+        self.charge.route == Route::Lease
+    }
+
+    fn may_be_undecided(&self) -> bool {
+        self.charge.route != Route::Policy
+    }
+
+    fn is_undecided(&mut self) {
+        self.charge.route = Route::Policy;
+    }
+
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<CheckReply> {
+        plan.checked(numbers, self.charge)
+    }
+
+    fn note(
+        request: &Request<Self>,
+        context: &Context,
+        sent: Timestamp,
+        outcome: &mut Outcome<CheckReply>,
+    ) {
+        let Ok(CheckReply { decision, charged }) = outcome else { return };
+        let Request { operation: Self { charge, ticket }, key, handle, caller, .. } = request;
+        // What is leased is counted when it is spent.
+        if charge.wanted == 0 {
+            context.events.tally.decided(decision);
+        }
+        if !decision.is_admitted() {
+            let (decision, received) = (*decision, context.now());
+            let denial = Denial { cost: charge.cost, decision, sent, received };
+            return context.denials.insert(*ticket, key, &handle.policy, denial);
+        }
+        // A caller whose time is over has asked the local fallback itself.
+        if let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) {
+            let permits = charged.as_ref().map(Charged::permits).and_then(|it| Cost::new(it).ok());
+            drop(local.follow(key, permits.unwrap_or(charge.cost)));
+        }
+    }
+}

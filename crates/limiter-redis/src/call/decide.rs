@@ -1,0 +1,139 @@
+//! A decision over several demands, with receipts. A reservation is one of a single demand.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use limiter_core::{Cost, Receipt, Timestamp};
+
+use super::request::{Operation, Request};
+use crate::{
+    client::{ScriptCall, faults::Outcome},
+    context::Context,
+    handle::Handle,
+    keys::Keys,
+    local::denials::{Denial, Ticket},
+    scripts::{Ask, Charged, CheckReply, Demand, Plan, PolicyReply, PolicyRequest},
+};
+
+/// Charges all demands or none.
+pub(crate) struct Decide {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) ask: Ask,
+}
+
+/// A demand on one limiter.
+pub(crate) struct Part {
+    pub(crate) context: Arc<Context>,
+    pub(crate) handle: Arc<Handle>,
+    /// The key of the policy's first limit.
+    pub(crate) key: Bytes,
+    pub(crate) cost: Cost,
+    pub(crate) only_asks: bool,
+    pub(crate) ticket: Ticket,
+}
+
+/// What the store replied to a list.
+pub(crate) struct Decided {
+    pub(crate) parts: Vec<Reserved>,
+    longest: Option<usize>,
+}
+
+/// What the store replied to a demand, and the local fallback's receipt for the same charge.
+pub(crate) type Reserved = (CheckReply, Option<Receipt>);
+
+impl Part {
+    /// Returns a demand that is charged.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        handle: &Arc<Handle>,
+        key: Bytes,
+        cost: Cost,
+    ) -> Self {
+        Self {
+            ticket: context.denials.ticket(&key),
+            context: Arc::clone(context),
+            handle: Arc::clone(handle),
+            key,
+            cost,
+            only_asks: false,
+        }
+    }
+
+    fn demand(&self) -> Demand<'_> {
+        Demand { plan: &self.handle.plan, cost: self.cost, only_asks: self.only_asks }
+    }
+
+    /// Charges the local fallback with what the store has charged.
+    fn follow(&self, ask: Ask, charged: &Charged) -> Option<Receipt> {
+        let local = self.handle.local.as_ref()?;
+        let permits = Cost::new(charged.permits()).ok()?;
+        match ask {
+            Ask::InAnyCase => local.reserve(&self.key, permits, ask).into_receipt(),
+            Ask::Within(_) | Ask::UpTo => local.follow(&self.key, permits),
+        }
+    }
+}
+
+impl Decide {
+    fn demands(&self) -> Vec<Demand<'_>> {
+        self.parts.iter().map(Part::demand).collect()
+    }
+
+    /// Returns whether the longest wait is that of its demand alone. It may be paced by another one.
+    fn is_wait_exact(&self) -> bool {
+        self.parts.len() == 1 || self.parts.iter().all(|part| part.handle.plan.has_own_script())
+    }
+}
+
+impl Operation for Decide {
+    type Output = Decided;
+
+    const DECIDES: bool = true;
+
+    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
+        let Request { operation, handle, .. } = first;
+        let request = (operation.demands(), PolicyRequest::Reserve(operation.ask));
+        handle.plan.policy_call([request].into_iter())
+    }
+
+    fn add_keys(request: &Request<Self>, _: &Keys, all: &mut Vec<Bytes>) {
+        for Part { context, key, .. } in &request.operation.parts {
+            context.keys.add_all(key, all);
+        }
+    }
+
+    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Decided> {
+        let request = PolicyRequest::Reserve(self.ask);
+        let PolicyReply { replies, longest } =
+            PolicyReply::read(&self.demands(), request, numbers)?;
+        let parts = replies.into_iter().map(|reply| (reply, None)).collect();
+        Some(Decided { parts, longest })
+    }
+
+    fn note(
+        request: &Request<Self>,
+        context: &Context,
+        sent: Timestamp,
+        outcome: &mut Outcome<Decided>,
+    ) {
+        let Ok(Decided { parts, longest }) = outcome else { return };
+        let (received, ask) = (context.now(), request.operation.ask);
+        let longest = longest.filter(|_| request.operation.is_wait_exact());
+        for (index, (part, (reply, receipt))) in
+            request.operation.parts.iter().zip(parts).enumerate()
+        {
+            let Part { context, handle, key, cost, ticket, .. } = part;
+            let CheckReply { decision, charged } = reply;
+            // A charge in any case decides nothing.
+            if ask != Ask::InAnyCase && (charged.is_some() || !decision.is_admitted()) {
+                context.events.tally.decided(decision);
+            }
+            if longest == Some(index) {
+                let cost = if ask == Ask::UpTo { Cost::ONE } else { *cost };
+                let denial = Denial { cost, decision: *decision, sent, received };
+                context.denials.insert(*ticket, key, &handle.policy, denial);
+            }
+            *receipt = charged.as_ref().and_then(|charged| part.follow(ask, charged));
+        }
+    }
+}

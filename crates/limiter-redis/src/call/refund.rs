@@ -1,0 +1,122 @@
+//! A refund of a charge, and the reset of a subject.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use limiter_core::{LimiterId, Receipt, Timestamp};
+
+use super::request::{Operation, Request};
+use crate::{
+    client::{
+        ScriptCall,
+        faults::{CallError, Outcome, reported},
+    },
+    context::Context,
+    events::EventKind,
+    handle::Handle,
+    scripts::{Charged, Plan},
+};
+
+/// The token of a receipt: what was charged to which key.
+pub(crate) struct Token {
+    /// The limiter that issued the receipt.
+    pub(crate) limiter: LimiterId,
+    pub(crate) key: Bytes,
+    pub(crate) charged: Charged,
+    /// The handle that charged, because a charge's marks are in units of its quota.
+    pub(crate) handle: Arc<Handle>,
+    /// The local fallback's receipt for the same charge.
+    pub(crate) local: Mutex<Option<Receipt>>,
+}
+
+/// Gives back permits of a charge.
+pub(crate) struct Refund {
+    pub(crate) token: Arc<Token>,
+    pub(crate) permits: u64,
+    pub(crate) forgotten: Forgotten,
+}
+
+impl Operation for Refund {
+    type Output = u64;
+
+    const OUTLIVES_CALLER: bool = true;
+
+    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
+        let Request { operation, handle, .. } = first;
+        handle.plan.refund(&operation.token.charged, operation.permits)
+    }
+
+    fn has_lease_keys(&self) -> bool {
+        true
+    }
+
+    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<u64> {
+        plan.refunded(numbers)
+    }
+
+    fn note(request: &Request<Self>, _: &Context, _: Timestamp, outcome: &mut Outcome<u64>) {
+        let Self { token, permits, forgotten } = &request.operation;
+        forgotten.now();
+        let local = outcome.is_ok().then(|| token.local.lock());
+        let local = local.and_then(|local| local.unwrap_or_else(PoisonError::into_inner).take());
+        if let (Some(local), Some(receipt)) = (&request.handle.local, local) {
+            let kept = receipt.permits().saturating_sub(*permits);
+            local.refund(receipt.keep(kept));
+        }
+    }
+
+    fn failure(error: &Arc<CallError>) -> Option<EventKind> {
+        Some(EventKind::RefundFailed(reported(error)))
+    }
+}
+
+/// Makes a subject fresh.
+pub(crate) struct Reset {
+    pub(crate) forgotten: Forgotten,
+}
+
+impl Operation for Reset {
+    type Output = ();
+
+    const OUTLIVES_CALLER: bool = true;
+
+    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
+        first.handle.plan.reset()
+    }
+
+    fn has_lease_keys(&self) -> bool {
+        true
+    }
+
+    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<()> {
+        numbers.first().map(drop)
+    }
+
+    fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<()>) {
+        request.operation.forgotten.now();
+    }
+}
+
+/// Removes the cached denials of a key when a refund or a reset has ended, whatever its outcome:
+/// permits may have come back.
+pub(crate) struct Forgotten {
+    context: Arc<Context>,
+    key: Bytes,
+}
+
+impl Forgotten {
+    pub(crate) fn of(context: &Arc<Context>, key: &Bytes) -> Self {
+        Self { context: Arc::clone(context), key: key.clone() }
+    }
+
+    fn now(&self) {
+        self.context.denials.forget(&self.key);
+    }
+}
+
+/// If the operation is dropped with its runtime.
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        self.now();
+    }
+}

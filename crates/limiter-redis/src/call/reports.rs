@@ -1,0 +1,158 @@
+//! What follows from an outcome: for the circuit breaker of its server, the events, and the caller.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use limiter_core::{Error, Timestamp};
+
+use super::{
+    breaker::{Breaker, Pass},
+    deadline::Deadline,
+    request::{Operation, Request},
+    sender::{SERVERS, Sender},
+};
+use crate::{
+    client::{
+        ScriptClient,
+        faults::{CallError, Fault, Outcome, reported},
+    },
+    events::{EventKind, FallbackKind},
+    handle::Handle,
+};
+
+impl<C: ScriptClient> Sender<C> {
+    /// Reports and notes an outcome, and answers the caller if it still waits.
+    pub(super) fn answer<O: Operation>(
+        &self,
+        request: Request<O>,
+        mut outcome: Outcome<O::Output>,
+        sent: Timestamp,
+    ) {
+        let Request { handle, key, .. } = &request;
+        if let Err(error) = &outcome
+            && !request.has_timed_out(self.context.now())
+        {
+            self.report(EventKind::StoreError(reported(error)), handle, key);
+            self.report_failure::<O>(error, handle, key);
+        }
+        // Not by a reply that came too late for its caller.
+        if O::DECIDES && outcome.is_ok() && !request.caller.is_closed() {
+            self.context.outage_log.ends(handle.policy.name(), || self.node_of(key));
+        }
+        O::note(&request, &self.context, sent, &mut outcome);
+        request.answer(outcome);
+    }
+
+    /// Answers requests whose call was not executed, and for which no time is left to send it again.
+    pub(super) fn give_up<O: Operation>(&self, requests: Vec<Request<O>>) {
+        let now = self.context.now();
+        for mut request in requests {
+            if let Some(error) = request.not_executed.take() {
+                self.answer(request, Err(error), now);
+            }
+        }
+    }
+
+    /// Answers requests that the circuit breaker does not let pass.
+    pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, key: &[u8]) {
+        let error = self.breaker_is_open(key);
+        for request in requests {
+            self.report_failure::<O>(&error, &request.handle, &request.key);
+            request.answer(Err(Arc::clone(&error)));
+        }
+    }
+
+    /// Reports what a failure means for an operation, besides the error.
+    pub(super) fn report_failure<O: Operation>(
+        &self,
+        error: &Arc<CallError>,
+        handle: &Handle,
+        key: &[u8],
+    ) {
+        if let Some(kind) = O::failure(error) {
+            self.report(kind, handle, key);
+        }
+    }
+
+    /// Reports the outcome of a call to the circuit breaker, whatever the number of requests in it.
+    pub(super) fn note<T>(&self, pass: Pass<'_>, key: &[u8], outcomes: &[Outcome<T>]) {
+        // The first error by which the server failed, or the first one.
+        let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
+        let failed = error.map_or(Some(false), |error| error.fault().server_failed());
+        let transition = match failed {
+            // Without a result, the pass lets another call probe.
+            None => return,
+            Some(false) => pass.succeeded(),
+            Some(true) => pass.failed(self.context.now()),
+        };
+        let cause = || error.map_or(String::new(), ToString::to_string);
+        let events = &self.context.events;
+        match transition {
+            Some(transition) => {
+                events.transition(transition, self.node_of(key), &cause());
+            }
+            None if failed == Some(true) && self.breaker(key).is_open() => {
+                events.log_outage(self.node_of(key), &cause());
+            }
+            None => {}
+        }
+    }
+
+    /// Reports to the circuit breaker that a caller waited for its answer in vain.
+    pub(super) fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
+        let opened = self.breaker(key).timed_out(deadline.since(), self.context.now());
+        if let Some(opened) = opened {
+            let (events, node) = (&self.context.events, self.node_of(key));
+            events.transition(opened, node, &error.to_string());
+        }
+    }
+
+    /// Counts an event, and reports it to the observer.
+    pub(crate) fn report(&self, kind: EventKind, handle: &Handle, key: &[u8]) {
+        self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
+    }
+
+    /// Counts, reports and logs that a check was decided without the store, because of `error`.
+    #[cold]
+    pub(crate) fn fell_back(&self, kind: FallbackKind, error: &Error, handle: &Handle, key: &[u8]) {
+        self.report(EventKind::Fallback(kind), handle, key);
+        let (log, node) = (&self.context.outage_log, self.node_of(key));
+        log.begins(kind.follows(), handle.policy.name(), node, error);
+    }
+
+    /// Returns the circuit breaker of the server that has the key.
+    pub(super) fn breaker(&self, key: &[u8]) -> &Breaker {
+        // The first is for keys whose server is not known, and for clients with one server.
+        let server = self.client.server_of(key);
+        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
+        // There is one for each remainder.
+        self.breakers.get(index).unwrap_or(&self.breakers[0])
+    }
+
+    /// Counts an operation that the circuit breaker refused, and returns its error.
+    pub(super) fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
+        self.context.events.tally.short_circuited.add();
+        let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
+        let message = format!("Redis{node} failed recently and is not called");
+        Arc::new(CallError::new(Fault::NotSent, message))
+    }
+
+    /// Stops sending batches, because the server is a node of a cluster.
+    pub(crate) fn stop_batches(&self, key: &[u8]) {
+        if self.batches.swap(false, Relaxed) {
+            let (policy, node) = (self.context.policy.name(), self.node_of(key));
+            let node = node.as_deref();
+            tracing::warn!(
+                policy,
+                node,
+                "the server refused a batch with CROSSSLOT and checks are sent one by one: it is a \
+                 node of a cluster; use redis-cluster://"
+            );
+        }
+    }
+
+    /// Returns the name of the server that has the key, if there are several.
+    fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        self.client.server_of(key).map(|(_, name)| name)
+    }
+}

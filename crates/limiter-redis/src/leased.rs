@@ -1,0 +1,112 @@
+//! Answers by leases.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation, Source};
+use tokio::sync::oneshot;
+
+use crate::{
+    call::{
+        deadline::{Deadline, timeout},
+        sender::{RUNTIME_ENDED, Sender},
+    },
+    client::{
+        ScriptClient,
+        faults::{CallError, Fault, Outcome, named},
+    },
+    lease::{Answered, Found, Grant, Permits},
+    limiter::RedisLimiter,
+    scripts::Ask,
+};
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Checks a key by its lease, `None` if the store has to decide.
+    pub(crate) fn check_leased(&self, key: &[u8], cost: Cost) -> Option<LimiterFuture<Decision>> {
+        let outcome = match self.spend_lease(key, cost, |decision, _| decision)? {
+            Ok(decision) => return Some(LimiterFuture::ready(Ok(decision))),
+            Err(Found::Answered(answered)) => {
+                return Some(LimiterFuture::ready(Ok(self.decided(&answered))));
+            }
+            Err(Found::Awaited { outcome, .. }) => outcome,
+        };
+        let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
+        Some(LimiterFuture::pending(async move {
+            match limiter.awaited(outcome).await {
+                Ok(answered) => Ok(limiter.decided(&answered)),
+                Err(error) => limiter.check_without_store(&key, cost, error),
+            }
+        }))
+    }
+
+    /// Reserves permits of a key's lease, `None` if the store has to decide: it may promise permits for later.
+    pub(crate) async fn reserve_leased(
+        &self,
+        key: &Bytes,
+        cost: Cost,
+        within: Duration,
+    ) -> Option<Result<Reservation, Error>> {
+        let spend = |decision, grant: &Arc<Grant>| {
+            Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
+        };
+        let answered = match self.spend_lease(key, cost, spend)? {
+            Ok(answered) | Err(Found::Answered(answered)) => Ok(answered),
+            Err(Found::Awaited { outcome, .. }) => self.awaited(outcome).await,
+        };
+        Some(match answered {
+            Ok(Answered::Admitted(decision, Permits::Store(charged))) => {
+                Ok(self.charged(key.clone(), decision, charged, None))
+            }
+            Ok(Answered::Admitted(decision, Permits::Lease(grant))) => {
+                let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
+                Ok(Reservation::admitted(decision, Duration::ZERO, receipt))
+            }
+            Ok(Answered::Refused(_)) if !within.is_zero() => return None,
+            Ok(refused) => Ok(Reservation::refused(self.decided(&refused))),
+            Err(error) => self.reserve_without_store(key, cost, Ask::Within(within), error),
+        })
+    }
+
+    /// Spends permits of a lease, or joins a request for one. `None` if the store has to decide.
+    fn spend_lease<T>(
+        &self,
+        key: &[u8],
+        cost: Cost,
+        spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
+    ) -> Option<Result<T, Found>> {
+        let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
+        leases.take((&self.handle, key, terms), cost, self.sender.context.now(), spend)
+    }
+
+    /// Returns the decision that a caller gets, and counts it if it is a refusal.
+    fn decided(&self, answered: &Answered) -> Decision {
+        let tally = &self.sender.context.events.tally;
+        match answered {
+            Answered::Admitted(decision, _) => *decision,
+            Answered::Refused(decision) if decision.source() == Source::Cache => {
+                tally.cached.add();
+                *decision
+            }
+            Answered::Refused(decision) => {
+                tally.refused.add();
+                *decision
+            }
+        }
+    }
+
+    /// Waits for the reply to a request for permits.
+    async fn awaited(
+        &self,
+        outcome: oneshot::Receiver<Outcome<Answered>>,
+    ) -> Result<Answered, Error> {
+        let Sender { client, context, .. } = &*self.sender;
+        let deadline = Deadline::after(context.settings.deadline, context.now());
+        let failed = match timeout(client, deadline.of_caller(), outcome).await {
+            Some(Ok(Ok(answered))) => return Ok(answered),
+            Some(Ok(Err(error))) => error,
+            Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+            None => Arc::new(deadline.no_time()),
+        };
+        Err(named(self.handle.policy.name(), failed))
+    }
+}

@@ -1,0 +1,220 @@
+//! The script `policy`: it decides on lists of demands, each on a state of any quota.
+
+use std::time::Duration;
+
+use limiter_core::{Cost, Decision, Usage};
+
+use super::{
+    argument::{counted, exact, number},
+    charge::Charged,
+    plan::Plan,
+    reply::{ADMITTED, CheckReply, REFUSED, usage, wait},
+};
+use crate::client::ScriptCall;
+
+/// What is asked of a subject by all limits of a policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) cost: Cost,
+    /// Whether the cost only has to fit, and is never charged.
+    pub(crate) only_asks: bool,
+}
+
+/// What is to be done with a list of demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicyRequest {
+    /// Read how far their permits are used up.
+    Peek,
+    /// Charge them now, without receipts.
+    Check,
+    /// Charge them with receipts.
+    Reserve(Ask),
+}
+
+/// When, and how much of its cost, a demand charges with a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// All of it, now or within some time.
+    Within(Duration),
+    /// As much as fits now.
+    UpTo,
+    /// All of it, whether or not it fits, as far as the state allows.
+    InAnyCase,
+}
+
+/// What the script replied to a list of demands.
+#[derive(Debug)]
+pub(crate) struct PolicyReply {
+    /// One for each demand, in their order.
+    pub(crate) replies: Vec<CheckReply>,
+    /// The demand of a refusal that waits the longest, and whose wait is exact.
+    pub(crate) longest: Option<usize>,
+}
+
+impl<'a> Demand<'a> {
+    pub(crate) const fn charge(plan: &'a Plan, cost: Cost) -> Self {
+        Self { plan, cost, only_asks: false }
+    }
+
+    /// Reads the time until each limit is fresh, and the permits that it has left.
+    fn usages(&self, numbers: &[i64]) -> Option<Vec<Usage>> {
+        let (pairs, _) = numbers.as_chunks::<2>();
+        let limits = self.plan.limits.iter().zip(pairs).enumerate();
+        let usages = limits.map(|(place, (limit, &[reset, left]))| {
+            Some(usage(limit, reset, left)?.with_limit_index(place))
+        });
+        usages.collect()
+    }
+}
+
+impl PolicyRequest {
+    /// Returns the number that a request begins with.
+    fn number(self, demands: &[Demand<'_>]) -> i64 {
+        match self {
+            Self::Reserve(Ask::Within(time)) => {
+                let longest = demands.iter().map(|demand| demand.plan.longest_delay).min();
+                let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+                exact(micros.min(longest.unwrap_or(0)))
+            }
+            Self::Peek | Self::Check => -1,
+            Self::Reserve(Ask::UpTo) => -2,
+            Self::Reserve(Ask::InAnyCase) => -3,
+        }
+    }
+}
+
+impl Ask {
+    /// Returns what was charged of a cost, and after which delay, by a number of the reply; `None` if it can't be.
+    fn charged(self, number: i64, cost: i64) -> Option<(i64, u64)> {
+        match self {
+            Self::Within(_) => Some((cost, u64::try_from(number).ok()?)),
+            Self::UpTo => (1..=cost).contains(&number).then_some((number, 0)),
+            Self::InAnyCase => (0..=cost).contains(&number).then_some((number, 0)),
+        }
+    }
+}
+
+impl PolicyReply {
+    /// Reads the reply to a request, `None` if it can't be one or contradicts itself.
+    pub(crate) fn read(
+        demands: &[Demand<'_>],
+        request: PolicyRequest,
+        numbers: &[i64],
+    ) -> Option<Self> {
+        let (&flag, mut rest) = numbers.split_first()?;
+        let mut usages = Vec::with_capacity(demands.len());
+        for demand in demands {
+            let (of_demand, others) = rest.split_at_checked(2 * demand.plan.limits.len())?;
+            usages.push(demand.usages(of_demand)?);
+            rest = others;
+        }
+        match (request, flag, rest) {
+            (PolicyRequest::Check, ADMITTED, []) => {
+                let usages = usages.into_iter().map(Usage::fewest_remaining);
+                let replies = usages.map(|usage| CheckReply::admitted(usage, None)).collect();
+                Some(Self { replies, longest: None })
+            }
+            (PolicyRequest::Reserve(ask), ADMITTED, &[number, taken_at, ref marks @ ..]) => {
+                Self::charged(demands, usages, |cost| ask.charged(number, cost), taken_at, marks)
+            }
+            // A charge in any case is not refused.
+            (PolicyRequest::Reserve(Ask::InAnyCase), ..) => None,
+            (_, REFUSED, &[wait, number]) => Self::refused(demands, usages, wait, number),
+            _ => None,
+        }
+    }
+
+    fn charged(
+        demands: &[Demand<'_>],
+        usages: Vec<Vec<Usage>>,
+        of: impl Fn(i64) -> Option<(i64, u64)>,
+        taken_at: i64,
+        mut marks: &[i64],
+    ) -> Option<Self> {
+        let mut replies = Vec::with_capacity(demands.len());
+        for (demand, usages) in demands.iter().zip(usages) {
+            let (own, others) = marks.split_at_checked(demand.plan.limits.len())?;
+            marks = others;
+            let (cost, delay) = of(counted(demand.cost))?;
+            let charged = Charged { cost, taken_at, delay, marks: own.to_vec(), length: 0 };
+            let charged = (cost > 0 && !demand.only_asks).then_some(charged);
+            replies.push(CheckReply::admitted(Usage::fewest_remaining(usages), charged));
+        }
+        marks.is_empty().then_some(Self { replies, longest: None })
+    }
+
+    /// Reads a refusal: the longest wait, and the number of its limit, counted from 1 through all demands.
+    fn refused(
+        demands: &[Demand<'_>],
+        usages: Vec<Vec<Usage>>,
+        wait: i64,
+        number: i64,
+    ) -> Option<Self> {
+        let (wait, number) = (self::wait(wait)?, usize::try_from(number).ok()?);
+        let (mut replies, mut longest, mut limits) = (Vec::with_capacity(demands.len()), None, 1);
+        for (index, (demand, usages)) in demands.iter().zip(usages).enumerate() {
+            let waits_longest = number.checked_sub(limits).and_then(|place| usages.get(place));
+            limits += usages.len();
+            replies.push(match waits_longest {
+                Some(usage) => {
+                    longest = Some(index);
+                    CheckReply::refused(*usage, wait)?
+                }
+                None => CheckReply {
+                    decision: decision_beside(wait, usages, demand.cost),
+                    charged: None,
+                },
+            });
+        }
+        longest.map(|longest| Self { replies, longest: Some(longest) })
+    }
+}
+
+impl Plan {
+    /// Returns the call for requests, each of which is a list of demands that are decided together. The keys are added to
+    /// it.
+    pub(crate) fn policy_call<'a>(
+        &self,
+        requests: impl Iterator<Item = (impl AsRef<[Demand<'a>]>, PolicyRequest)>,
+    ) -> ScriptCall {
+        let mut arguments = Vec::new();
+        for (demands, request) in requests {
+            let demands = demands.as_ref();
+            let limits = demands.iter().map(|demand| demand.plan.limits.len()).sum::<usize>();
+            arguments.extend([limits.to_string().into(), number(request.number(demands))]);
+            for demand in demands {
+                let cost = match (request, demand.only_asks) {
+                    (PolicyRequest::Peek, _) => 0,
+                    (_, true) => -counted(demand.cost),
+                    (_, false) => counted(demand.cost),
+                };
+                let cost = number(cost);
+                for limit in &demand.plan.limits {
+                    arguments.extend(limit.arguments.iter().cloned().chain([cost.clone()]));
+                }
+            }
+        }
+        ScriptCall::of(&self.scripts.policy, arguments)
+    }
+
+    /// Returns what a reply to a peek means, `None` if it can't be one.
+    pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
+        let [REFUSED, usages @ .., _, _] = numbers else { return None };
+        let usages = (usages.len() == 2 * self.limits.len()).then_some(usages)?;
+        Demand::charge(self, Cost::ONE).usages(usages).map(Usage::fewest_remaining)
+    }
+}
+
+/// Returns the decision on a demand beside the one with the `longest` wait. It refuses if fewer permits remain than its
+/// cost. The script does not reply with its wait, so this is an upper bound: the shorter of the longest wait and the
+/// time until the key has recovered.
+fn decision_beside(longest: Option<Duration>, usages: Vec<Usage>, cost: Cost) -> Decision {
+    let refusing = usages.iter().filter(|usage| usage.remaining() < cost.get());
+    let Some(usage) = refusing.copied().max_by_key(Usage::reset_after) else {
+        return Decision::admitted(Usage::fewest_remaining(usages));
+    };
+    let reset = usage.reset_after();
+    let wait = longest.map_or(reset, |longest| longest.min(reset));
+    Decision::refused(usage, (cost.get() <= usage.burst()).then_some(wait))
+}
