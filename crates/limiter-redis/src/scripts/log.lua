@@ -39,7 +39,7 @@ for i, key in ipairs(KEYS) do
       end
       counted, n = counted - (first or 0), n + 1
       ends, first = string.match(list[n] or newest, '^(%d+) (%d+)$')
-      ends = ends and ends - ends % slot + span or math.huge
+      ends = ends and #ends == 16 and ends - ends % slot + span or math.huge
     until ends > now or not list[n] or n > 66
     if first and ends > now and n <= 66 and counted >= count + 0 and ends <= at - at % slot + span then
       local in_slot, wait = at + 0 >= now - now % slot, counted + cost > permits and ends - now or 0

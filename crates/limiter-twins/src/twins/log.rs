@@ -62,7 +62,7 @@ impl<'a> Quota<'a> {
         }
         let entries = texts.map(|text| {
             let (at, count) = text?.split_once(' ')?;
-            Some([digits(at)?, digits(count)?])
+            Some([time(at)?, digits(count)?])
         });
         let (mut ended, mut counted) = (0, total);
         for entry in entries.chain(iter::once(Some([at, count]))) {
