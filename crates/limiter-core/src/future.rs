@@ -6,6 +6,12 @@ use core::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
+#[cfg(feature = "std")]
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+    thread::{self, Thread},
+};
 
 use crate::Error;
 
@@ -51,6 +57,45 @@ impl<T> LimiterFuture<T> {
         match &mut self.0 {
             Repr::Ready(result) => result.take(),
             Repr::Pending(_) => None,
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<T> LimiterFuture<T> {
+    /// Blocks the thread until the operation has ended, and returns its result: for threads without an async runtime.
+    ///
+    /// On a thread of an async runtime it would hold up other tasks: await the future there. A result that was
+    /// [taken](Self::take_ready) before never comes again.
+    ///
+    /// ```
+    /// use limiter_core::{Key, Limiter, MemoryLimiter, Policy, Quota};
+    ///
+    /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(60)));
+    /// let key = Key::from("alice");
+    /// assert!(Limiter::check(&limiter, &key).wait()?.is_admitted());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As the operation.
+    pub fn wait(mut self) -> Result<T, Error> {
+        struct Unpark(Thread);
+
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
         }
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod breaker;
 pub(crate) mod check;
 pub(crate) mod deadline;
 pub(crate) mod decide;
-mod loading;
 mod outcomes;
 pub(crate) mod peek;
 pub(crate) mod queue;

@@ -134,14 +134,13 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
     }
 }
 
-/// One script call: `EVALSHA`, or `EVAL` if the server does not have the script. Or the command that gives the server
-/// a script for later calls: `SCRIPT LOAD`.
+/// One script call: `EVALSHA`, or `EVAL` if the server does not have the script.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
     pub(crate) script: Script,
     pub(crate) form: Form,
     /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
-    /// [takes several](ScriptClient::supports_batches). `SCRIPT LOAD` is for the server that has the first one.
+    /// [takes several](ScriptClient::supports_batches).
     pub keys: Vec<Bytes>,
     /// `ARGV`.
     pub arguments: Vec<Bytes>,
@@ -152,7 +151,6 @@ pub struct ScriptCall {
 pub(crate) enum Form {
     Evalsha,
     Eval,
-    ScriptLoad,
 }
 
 impl ScriptCall {
@@ -168,12 +166,7 @@ impl ScriptCall {
         Self { script: script.clone(), form: Form::Evalsha, keys: Vec::new(), arguments }
     }
 
-    /// Returns the call that loads a script on the server that has the key.
-    pub(crate) fn load(script: &Script, key: &Bytes) -> Self {
-        Self { form: Form::ScriptLoad, keys: vec![key.clone()], ..Self::of(script, Vec::new()) }
-    }
-
-    /// Returns the command: `EVALSHA`, `EVAL` or `SCRIPT LOAD`, and its arguments.
+    /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
     #[must_use]
     pub fn args(&self) -> Vec<Bytes> {
         let Self { script: Script { digest, source }, form, keys, arguments } = self;
@@ -181,7 +174,6 @@ impl ScriptCall {
         let script = match form {
             Form::Evalsha => digest,
             Form::Eval => source,
-            Form::ScriptLoad => return vec![name, Bytes::from_static(b"LOAD"), source.clone()],
         };
         let mut args = Vec::with_capacity(3 + keys.len() + arguments.len());
         args.extend([name, script.clone(), keys.len().to_string().into()]);
@@ -195,7 +187,6 @@ impl Form {
         match self {
             Self::Evalsha => "EVALSHA",
             Self::Eval => "EVAL",
-            Self::ScriptLoad => "SCRIPT",
         }
     }
 }

@@ -64,7 +64,7 @@
 //! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
 //! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, on the keys `~limiter:*`, and in a cluster
 //! `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
-//! replace a newer one. With `+script|load`, a server that lost its scripts gets all of them at once.
+//! replace a newer one.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
@@ -87,7 +87,6 @@
 #[cfg(test)]
 extern crate self as limiter_redis;
 
-mod blocking;
 mod builder;
 mod call;
 mod client;

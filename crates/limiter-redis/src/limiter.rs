@@ -25,7 +25,7 @@ use crate::{
 /// which it has fully recovered. A clone is cheap and is the same limiter, and so is a
 /// handle under another policy: see [`with_policy`](Self::with_policy).
 ///
-/// Answers can be awaited on any runtime. A call that was sent outlives its caller: if the answer is dropped
+/// Answers can be awaited on any runtime, and [waited](LimiterFuture::wait) for on a thread without one. A call that was sent outlives its caller: if the answer is dropped
 /// early, the call may still be executed.
 ///
 /// A denial is cached in this process until its wait is over, up to a second: see

@@ -135,11 +135,6 @@ impl Scripts {
             SOURCES.map(|(_, source)| Script::new(text(source).replacen(CLOCK, clock, 1)));
         Self { gcra, window, counter, log, policy, lease, refund, reset }
     }
-
-    pub(crate) fn all(&self) -> [&Script; SOURCES.len()] {
-        let Self { gcra, window, counter, log, policy, lease, refund, reset } = self;
-        [gcra, window, counter, log, policy, lease, refund, reset]
-    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ pub(crate) async fn timeout<C: ScriptClient, F: Future>(
 /// Runs a script by its digest, and by its source if the server does not have it.
 pub(crate) async fn run<C: ScriptClient>(
     client: &C,
-    call: &mut ScriptCall,
+    mut call: ScriptCall,
     deadline: Deadline,
     clock: &dyn Clock,
 ) -> Result<ScriptReply, CallError> {
@@ -112,7 +112,7 @@ pub(crate) async fn run<C: ScriptClient>(
             return Err(deadline.no_time());
         }
         call.form = form;
-        match client.run(call, left).await {
+        match client.run(&call, left).await {
             Err(error) if error.fault() == Fault::NoScript => last = Some(error),
             Err(error) => return Err(error.in_script(&call.script)),
             result => return result,

@@ -14,7 +14,6 @@ use super::{
     breaker::{self, Breaker},
     check::Check,
     deadline::{Deadline, run, timeout},
-    loading::Loading,
     outcomes::{Answer, outcomes},
     queue::{Queue, Turn, let_ready_tasks_run},
     request::{Operation, Request, call},
@@ -22,7 +21,7 @@ use super::{
 };
 use crate::{
     client::{
-        Form, ScriptClient, ScriptReply,
+        ScriptClient,
         faults::{CallError, Fault, named, reported},
     },
     context::{Context, Settings},
@@ -42,7 +41,6 @@ pub(crate) struct Sender<C> {
     queue: Arc<Queue<Request<Check>>>,
     /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
     pub(super) batches: AtomicBool,
-    loading: Loading,
 }
 
 /// Servers with larger numbers share the breaker of another server.
@@ -61,7 +59,6 @@ impl<C: ScriptClient> Sender<C> {
             under_way: Arc::default(),
             queue: Arc::default(),
             batches: AtomicBool::new(batching && client.supports_batches()),
-            loading: Loading::default(),
             context: Arc::new(context),
             client,
         }
@@ -200,7 +197,8 @@ impl<C: ScriptClient> Sender<C> {
                 self.refuse(requests, &key);
                 continue;
             };
-            let result = self.run(first, &requests).await;
+            let call = call(first, &requests, &self.context.keys);
+            let result = run(&self.client, call, deadline, self.context.clock()).await;
             if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
                 self.stop_batches(&key);
                 calls.extend(requests.into_iter().map(|request| vec![request]));
@@ -226,20 +224,5 @@ impl<C: ScriptClient> Sender<C> {
             }
             calls.extend([not_executed, undecided]);
         }
-    }
-
-    /// Runs the call of requests. If the server did not have its script, the others are loaded beside it.
-    async fn run<O: Operation>(
-        &self,
-        first: &Request<O>,
-        all: &[Request<O>],
-    ) -> Result<ScriptReply, CallError> {
-        let mut call = call(first, all, &self.context.keys);
-        let result = run(&self.client, &mut call, first.deadline, self.context.clock()).await;
-        if call.form == Form::Eval && result.is_ok() {
-            let Settings { scripts, deadline, .. } = &self.context.settings;
-            self.loading.start(&self.client, scripts, (&call, &first.key), *deadline);
-        }
-        result
     }
 }

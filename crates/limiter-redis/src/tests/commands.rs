@@ -57,8 +57,6 @@ fn the_list_has_the_commands_that_send_scripts() {
     let by_source = name(&call);
     call.form = Form::Evalsha;
     assert_eq!([name(&call), by_source], scripts::CALL_COMMANDS);
-    call.form = Form::ScriptLoad;
-    assert_eq!(call.args(), [&b"SCRIPT"[..], b"LOAD", b"return 1"]);
 }
 
 #[test]

@@ -14,25 +14,18 @@ fn a_thread_without_a_runtime_checks() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limiter = runtime.block_on(patient(&server.url(), 2));
-    let admitted = [(); 3].map(|()| limiter.check_blocking("key").unwrap().is_admitted());
+    let admitted = [(); 3].map(|()| limiter.check("key").wait().unwrap().is_admitted());
     assert_eq!(admitted, [true, true, false]);
-    let never = limiter.check_n_blocking("other", Cost::new(3).unwrap()).unwrap();
+    let never = limiter.check_n("other", Cost::of(3)).wait().unwrap();
     assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
 
-    let taken = limiter.take_up_to_blocking("batch", Cost::of(5)).unwrap();
-    assert_eq!(taken.permits(), 2);
-    assert_eq!(limiter.charge_blocking("batch", Cost::of(2)).unwrap().permits(), 2);
-    let error = runtime.block_on(async { limiter.charge_blocking("batch", Cost::ONE) });
-    assert!(error.unwrap_err().to_string().contains("await `charge`"));
-
-    let error = runtime.block_on(async { limiter.check_blocking("key") }).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert!(error.to_string().contains("await `check`"), "{error}");
+    assert_eq!(limiter.take_up_to("batch", Cost::of(5)).wait().unwrap().permits(), 2);
+    assert_eq!(limiter.charge("batch", Cost::of(2)).wait().unwrap().permits(), 2);
 
     // A thread of a connection that stalls holds up no caller for longer than the deadline.
     server.pause();
     let limiter = runtime.block_on(builder(2).connect(&server.url())).unwrap();
-    assert!(limiter.check_blocking("key").is_err());
+    assert!(limiter.check("key").wait().is_err());
     server.resume();
 }
 
