@@ -2,7 +2,6 @@
 
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::{
-    iter,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -50,7 +49,8 @@ use crate::{
 /// what was charged before is given back. [Siblings](Limiter::sibling), and limiters with the default clock, share one
 /// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
-/// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores,
+/// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores or
+/// shards,
 /// limiters in memory are read first, and a refusal by them costs no call. Then the stores are called in the order of
 /// the list, and limiters in memory are charged last. If one of them refuses or fails, the receipts of those before
 /// are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
@@ -83,18 +83,18 @@ fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let [first, others @ ..] = demands else {
         return LimiterFuture::ready(Ok(JointDecision::default()));
     };
-    if !others.iter().all(|it| it.shares_store_with(first)) {
+    if !others.iter().all(|it| it.shares_shard_with(first)) {
         return in_turn(demands, true);
     }
-    let together = first.limiter().decide_together(demands);
+    let together = first.limiter().decide_together(demands, false);
     together.unwrap_or_else(|| in_turn(demands, false))
 }
 
-/// Decides on demands one by one, or in one step for each store.
+/// Decides on demands one by one, or in one step for each shard of a store.
 ///
 /// Reads all demands that can be read without a call. If they fit, asks the others, group by group, and then charges
 /// those that were read. If one does not fit, the receipts of those before are refunded.
-fn in_turn(demands: &[Demand<'_>], by_store: bool) -> LimiterFuture<JointDecision> {
+fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecision> {
     let preview = |it: &Demand<'_>| {
         it.limiter().preview(it.key(), it.cost()).map(|preview| it.decision(preview))
     };
@@ -109,7 +109,7 @@ fn in_turn(demands: &[Demand<'_>], by_store: bool) -> LimiterFuture<JointDecisio
         let has_demand = |group: &&mut Vec<usize>| {
             let first = group.first().copied().unwrap_or_default();
             let other =
-                demands.get(first).is_some_and(|other| by_store && demand.shares_store_with(other));
+                demands.get(first).is_some_and(|other| by_shard && demand.shares_shard_with(other));
             other && is_read(first) == is_read(place)
         };
         match groups.iter_mut().find(has_demand) {
@@ -210,26 +210,36 @@ fn fits(usage: &Usage, cost: Cost) -> Decision {
     }
 }
 
+/// Decides on a group in one step if its store can, or on each demand alone. `is_read` if the costs are known to fit.
+async fn decide_group(group: &[Owned], is_read: bool) -> Result<JointDecision, Error> {
+    let demands: Vec<_> = group.iter().map(Owned::demand).collect();
+    let joint = match group {
+        [] => return Ok(JointDecision::default()),
+        [first, others @ ..] => match first.limiter.decide_together(&demands, true) {
+            Some(joint) => joint,
+            None if others.is_empty() => {
+                let decided = first.decide(is_read).await?;
+                return Ok([Some(decided)].into_iter().collect());
+            }
+            None => in_turn(&demands, false),
+        },
+    };
+    drop(demands);
+    joint.await
+}
+
 /// Decides on the groups in turn, and refunds what was charged if one of them refuses or fails.
 async fn charge_in_turn(
     groups: Vec<Vec<Owned>>,
     mut decided: JointDecision,
 ) -> Result<JointDecision, Error> {
     for group in &groups {
-        let is_read = |it: &Owned| decided.decision(it.place).is_some();
-        let joint = match group.as_slice() {
-            // Those that only ask have been read.
-            [only] if only.charge.is_none() && is_read(only) => continue,
-            [only] => only.decide(is_read(only)).await.map(|it| iter::once(Some(it)).collect()),
-            [first, ..] => {
-                let demands: Vec<_> = group.iter().map(Owned::demand).collect();
-                let joint = first.limiter.decide_together(&demands);
-                let joint = joint.unwrap_or_else(|| in_turn(&demands, false));
-                drop(demands);
-                joint.await
-            }
-            [] => continue,
-        };
+        let is_read = group.iter().all(|it| decided.decision(it.place).is_some());
+        // Those that only ask have been read.
+        if is_read && group.iter().all(|it| it.charge.is_none()) {
+            continue;
+        }
+        let joint = decide_group(group, is_read).await;
         let result = joint.map(|joint| {
             let is_admitted = joint.is_admitted();
             for (Owned { place, .. }, it) in group.iter().zip(joint.0) {

@@ -28,6 +28,12 @@ pub trait Limiter: Send + Sync {
     /// Returns which states this handle is on. All handles on them have the same id, which is made with the limiter.
     fn id(&self) -> LimiterId;
 
+    /// Returns the part of the store that has `key`: demands for keys in one part are
+    /// [decided together](Self::decide_together). The default is 0, for a store with one part.
+    fn shard(&self, _key: &Key<'_>) -> u64 {
+        0
+    }
+
     /// Returns the limiter as its own type, so that [`decide_together`](Self::decide_together) can downcast the limiters
     /// of its demands: `self`.
     fn as_any(&self) -> &dyn Any;
@@ -109,10 +115,16 @@ pub trait Limiter: Send + Sync {
 
     /// Charges all demands if all fit now, or none: for [`decide`](crate::decide), which calls it.
     ///
-    /// All are for limiters of this limiter's [store](LimiterId::shares_store_with), there are 1 to 16, and no two are
-    /// for one key of one limiter. `None`, the default, if the store can't decide on them in one step: then they are
-    /// [previewed](Self::preview), reserved one after the other, and refunded if one is refused.
-    fn decide_together(&self, _demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+    /// All are for limiters of this limiter's [store](LimiterId::shares_store_with) and for keys of one of its
+    /// [shards](Self::shard), there are 1 to 16, and no two are for one key of one limiter. `is_part` if other demands
+    /// of the list are decided elsewhere, so that what is charged here may be given back at once. `None`, the default,
+    /// if the store can't decide on them in one step: then they are [previewed](Self::preview), reserved one after the
+    /// other, and refunded if one is refused.
+    fn decide_together(
+        &self,
+        _demands: &[Demand<'_>],
+        _is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
         None
     }
 
@@ -234,9 +246,10 @@ impl<'a> Demand<'a> {
         self
     }
 
-    /// Returns whether both limiters have their states in one store.
-    pub(crate) const fn shares_store_with(&self, other: &Self) -> bool {
-        self.id.shares_store_with(other.id)
+    /// Returns whether both keys are in one shard of one store.
+    pub(crate) fn shares_shard_with(&self, other: &Self) -> bool {
+        let shard = |demand: &Self| demand.limiter.shard(&demand.key);
+        self.id.shares_store_with(other.id) && shard(self) == shard(other)
     }
 
     /// Returns the decision that a limiter's [preview](Limiter::preview) means for this demand: to one that only
@@ -340,7 +353,12 @@ forward!(Limiter for Arc Box: {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
     fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
-    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>>;
+    fn shard(&self, key: &Key<'_>) -> u64;
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        is_part: bool
+    ) -> Option<LimiterFuture<JointDecision>>;
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;

@@ -19,6 +19,7 @@ mod tls;
 
 use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration};
 
+use ::fred::util::redis_keyslot;
 use bytes::Bytes;
 
 use self::{faults::CallError, script::Script};
@@ -221,6 +222,11 @@ impl ScriptReply {
             }
         }
     }
+}
+
+/// Returns the slot of a cluster that has a key.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    redis_keyslot(key)
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{
-    Cost, Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation,
-};
+use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
 
 use crate::{
     call::decide::{Decide, Decided, Part},
@@ -12,7 +10,6 @@ use crate::{
         ScriptClient,
         faults::{CallError, Fault},
     },
-    keys::Keys,
     limiter::RedisLimiter,
     scripts::Ask,
 };
@@ -21,43 +18,38 @@ use bytes::Bytes;
 /// A demand, and the limiter that it is for.
 struct Place<C: ScriptClient> {
     limiter: RedisLimiter<C>,
-    key: Bytes,
-    cost: Cost,
-    only_asks: bool,
+    part: Part,
 }
 
-/// Charges all demands by one call, or none. Returns `None` if that takes several calls: if the subjects are in several
-/// slots of a cluster, or if permits are leased.
+/// Charges all demands by one call, or none. Returns `None` if permits are leased. Other demands of the list are decided
+/// elsewhere if this is a part of it.
 pub(crate) fn decide<C: ScriptClient>(
     demands: &[Demand<'_>],
+    is_part: bool,
 ) -> Option<LimiterFuture<JointDecision>> {
     let mut places = Vec::with_capacity(demands.len());
     for demand in demands {
         let limiter: &RedisLimiter<C> = demand.limiter().as_any().downcast_ref()?;
-        let charge = demand.charge();
+        let (context, charge) = (&limiter.sender.context, demand.charge());
+        if is_part {
+            // What other processes charge may be given back at once.
+            context.denials.shorten(context.settings.deadline);
+        }
         if limiter.lease().is_some() || charge.is_some_and(|charge| charge != demand.cost()) {
             return None;
         }
-        let key = match limiter.sender.context.keys.of(demand.key()) {
+        let key = match context.keys.of(demand.key()) {
             Ok(key) => key,
             Err(error) => return Some(LimiterFuture::ready(Err(error))),
         };
-        let (limiter, cost) = (limiter.clone(), demand.cost());
-        places.push(Place { limiter, key, cost, only_asks: charge.is_none() });
-    }
-    let first = places.first()?;
-    let tag = Keys::hash_tag(&first.key);
-    let are_in_one_slot = places.iter().all(|place| Keys::hash_tag(&place.key) == tag);
-    if !are_in_one_slot && !first.limiter.sender.may_span_slots() {
-        for Place { limiter: RedisLimiter { sender, .. }, .. } in &places {
-            sender.context.denials.shorten(sender.context.settings.deadline);
-        }
-        return None;
+        let part = Part::new(context, &limiter.handle, key, demand.cost());
+        let part = Part { only_asks: charge.is_none(), ..part };
+        places.push(Place { limiter: limiter.clone(), part });
     }
     if let Some(error) = twice(&places) {
         return Some(LimiterFuture::ready(Err(error)));
     }
-    let denied = |place: &Place<C>| place.limiter.cached_denial(&place.key, place.cost);
+    let denied = |place: &Place<C>| place.limiter.cached_denial(&place.part.key, place.part.cost);
     let denied: Vec<_> = places.iter().map(denied).collect();
     if denied.iter().any(Option::is_some) {
         let decided = denied.into_iter().map(|denied| denied.map(Reservation::refused));
@@ -69,9 +61,9 @@ pub(crate) fn decide<C: ScriptClient>(
 /// Returns the error of two limiters with the same states.
 fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
     let mut known: Vec<(Bytes, &str)> = Vec::new();
-    for Place { limiter, key, .. } in places {
+    for Place { limiter, part } in places {
         let (name, mut keys) = (limiter.policy().name(), Vec::new());
-        limiter.sender.context.keys.add_all(key, &mut keys);
+        limiter.sender.context.keys.add_all(&part.key, &mut keys);
         for key in keys {
             if let Some((_, other)) = known.iter().find(|(other, _)| *other == key) {
                 let message = format!(
@@ -87,15 +79,15 @@ fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
 }
 
 async fn call<C: ScriptClient>(places: Vec<Place<C>>) -> Result<JointDecision, Error> {
-    let parts = places.iter().map(Place::part).collect();
-    let Some(Place { limiter: first, key, .. }) = places.first() else {
+    let parts = places.iter().map(|place| place.part.clone()).collect();
+    let Some(Place { limiter: first, part: Part { key, .. } }) = places.first() else {
         return Ok(JointDecision::default());
     };
     let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
     match first.sender.operate(&first.handle, key, decide).await {
         Ok(Decided { parts, .. }) => {
             let decided = places.into_iter().zip(parts);
-            let reserved = |(place, it): (Place<C>, _)| place.limiter.reserved(place.key, it);
+            let reserved = |(place, it): (Place<C>, _)| place.limiter.reserved(place.part.key, it);
             Ok(decided.map(reserved).map(Some).collect())
         }
         Err(error) => {
@@ -135,15 +127,9 @@ fn without_store<C: ScriptClient>(
 }
 
 impl<C: ScriptClient> Place<C> {
-    fn part(&self) -> Part {
-        let (context, handle) = (&self.limiter.sender.context, &self.limiter.handle);
-        let part = Part::new(context, handle, self.key.clone(), self.cost);
-        Part { only_asks: self.only_asks, ..part }
-    }
-
     /// Returns the decision of the fallback, if there is one.
     fn fallback(&self, error: &Error) -> Option<Reservation> {
-        let Self { limiter, key, cost, only_asks } = self;
+        let Self { limiter, part: Part { key, cost, only_asks, .. } } = self;
         if !only_asks {
             return limiter.fallback(key, *cost, Ask::Within(Duration::ZERO), error);
         }

@@ -92,14 +92,6 @@ impl Keys {
         all.extend(self.others.iter().map(|after| Bytes::from([subject, after].concat())));
     }
 
-    /// Returns the subject in a key, which selects the slot of a cluster.
-    pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
-        // A prefix has no braces.
-        let tag = key.iter().position(|byte| *byte == b'{').and_then(|start| key.get(start + 1..));
-        let tag = tag.unwrap_or(key);
-        tag.iter().position(|byte| *byte == b'}').and_then(|end| tag.get(..end)).unwrap_or(tag)
-    }
-
     /// Returns the key beside that of a limit by GCRA, which has the latest end of its leases.
     pub(crate) fn of_leases(key: &[u8]) -> Bytes {
         [key, LEASES.as_bytes()].concat().into()

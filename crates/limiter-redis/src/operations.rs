@@ -18,7 +18,7 @@ use crate::{
         peek::Peek,
         refund::{Forgotten, Refund, Reset, Token},
     },
-    client::ScriptClient,
+    client::{ScriptClient, slot},
     joint,
     lease::Grant,
     limiter::RedisLimiter,
@@ -37,6 +37,13 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn id(&self) -> LimiterId {
         self.sender.context.id
+    }
+
+    fn shard(&self, key: &Key<'_>) -> u64 {
+        match self.sender.may_span_slots() {
+            true => 0,
+            false => self.sender.context.keys.with(key, slot).unwrap_or_default().into(),
+        }
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -88,8 +95,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         )
     }
 
-    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
-        joint::decide::<C>(demands)
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
+        joint::decide::<C>(demands, is_part)
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {

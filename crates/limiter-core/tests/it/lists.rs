@@ -344,7 +344,7 @@ fn threads_with_lists_never_exceed_a_limit() {
     }
 }
 
-/// Two threads are refused again and again, by a key of their own that is used up, beside a user at half the rate.
+/// Two threads are refused again and again, by a key of their own that is used up, beside a user at half the rate or less.
 #[test]
 fn failing_lists_take_nothing_from_a_user_at_half_the_rate() {
     let shared = MemoryLimiter::new(policy("shared", "1000/s burst 10"));
@@ -360,10 +360,9 @@ fn failing_lists_take_nothing_from_a_user_at_half_the_rate() {
                 }
             });
         }
-        let start = Instant::now();
-        for number in 1..=500_u32 {
-            let due = Duration::from_millis(2) * number;
-            thread::sleep(due.saturating_sub(start.elapsed()));
+        for _ in 0..500 {
+            // A thread that is late does not catch up, which would be a burst.
+            thread::sleep(Duration::from_millis(2));
             asked += 1;
             admitted += u32::from(shared.check("all").is_admitted());
         }

@@ -22,6 +22,7 @@ pub(crate) struct Decide {
 }
 
 /// A demand on one limiter.
+#[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) context: Arc<Context>,
     pub(crate) handle: Arc<Handle>,

@@ -83,15 +83,14 @@ fn laws_of_lists_in_a_cluster() {
 struct Counting {
     connection: Connection,
     calls: Arc<AtomicU64>,
+    spans_slots: bool,
 }
 
 impl ScriptClient for Counting {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        // Scripts may be loaded beside it.
-        if call.args().first().is_some_and(|command| command.starts_with(b"EVAL")) {
-            self.calls.fetch_add(1, Relaxed);
-        }
-        self.connection.run(call, within).await
+        let reply = self.connection.run(call, within).await?;
+        self.calls.fetch_add(1, Relaxed);
+        Ok(reply)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -103,18 +102,18 @@ impl ScriptClient for Counting {
     }
 
     fn supports_batches(&self) -> bool {
-        self.connection.supports_batches()
+        self.spans_slots
     }
 }
 
-/// Returns a server, and the number of calls to it.
-fn counting() -> (Arc<Store<Counting>>, Arc<AtomicU64>) {
+/// Returns a server, and the number of calls to it that got a reply.
+fn counting(spans_slots: bool) -> (Arc<Store<Counting>>, Arc<AtomicU64>) {
     let calls = Arc::<AtomicU64>::default();
     let counted = Arc::clone(&calls);
     let store = Store::with(async |url| {
         let options = ConnectOptions::new().with_runtime(Handle::current());
         let connection = connect_with(url, &options).await.unwrap();
-        Counting { connection, calls: counted }
+        Counting { connection, calls: counted, spans_slots }
     });
     (store, calls)
 }
@@ -171,7 +170,7 @@ fn refusing(joint: &JointDecision) -> Vec<(usize, Option<u64>)> {
 
 #[test]
 fn one_server_decides_on_a_list_by_one_call() {
-    let (store, calls) = counting();
+    let (store, calls) = counting(true);
     let three = Three::on(store, 0);
     // A call that finds no script is sent once more.
     let _ = three.remaining("acme");
@@ -220,7 +219,7 @@ fn a_demand_that_only_asks_is_never_charged() {
 
 #[test]
 fn a_cached_denial_refuses_a_list_without_a_call() {
-    let (store, calls) = counting();
+    let (store, calls) = counting(true);
     let three = Three::on(store, 100);
     let list = three.demands("acme", [11, 1, 1]);
     assert_eq!(refusing(&three.decide(&list)), [(0, None)]);
@@ -244,6 +243,24 @@ fn a_cluster_decides_in_turn_and_gives_back() {
     let refused = three.decide(&three.demands("acme", [1, 1, 1]));
     assert_eq!(refusing(&refused), [(2, Some(3_600))]);
     assert_eq!(three.remaining("acme"), [before[0] - 1, before[1] - 1, 0]);
+}
+
+#[test]
+fn demands_of_one_slot_are_one_call() {
+    let (store, calls) = counting(false);
+    let three = Three::on(store, 100);
+    let decide = |costs| {
+        let before = calls.load(Relaxed);
+        let joint = three.decide(&three.demands("acme", costs));
+        (refusing(&joint), calls.load(Relaxed) - before)
+    };
+    // One for alice's requests and tokens, and one for the tenant.
+    assert_eq!(decide([1, 1, 5]), (vec![], 2));
+    // These two, and two refunds.
+    assert_eq!(decide([1, 1, 1]), (vec![(2, Some(3_600))], 4));
+    assert_eq!(three.remaining("acme"), [9, 999, 0]);
+    // A list of one slot alone.
+    assert_eq!(three.decide(&three.demands("alice", [1, 1, 1])).len(), 3);
 }
 
 #[test]

@@ -327,7 +327,11 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         LimiterFuture::ready(Ok(self.handle.charge(self.hash(key), cost)))
     }
 
-    fn decide_together(&self, demands: &[Demand<'_>]) -> Option<LimiterFuture<JointDecision>> {
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        _is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
         Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::{types::config::Server, util::redis_keyslot};
+use fred::types::config::Server;
 use tokio::runtime::Handle;
 
 use super::{
@@ -22,6 +22,7 @@ use crate::client::{
     faults::{CallError, Fault},
     fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
     last_failure::LastFailure,
+    slot,
 };
 
 /// How many times a call is redirected. The nodes before the last did not execute it.
@@ -91,7 +92,7 @@ impl Cluster {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let start = Instant::now();
-        let slot = redis_keyslot(call.keys.first().map_or(&[][..], |key| key));
+        let slot = slot(call.keys.first().map_or(&[][..], |key| key));
         let command = Command::from(call);
         let Some(mut member) = self.read().primary(slot) else {
             self.refresh_unless_done(RECONNECT_DELAY);
@@ -130,7 +131,7 @@ impl Cluster {
 
     /// Returns the node that serves a key, if it is known.
     pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member>> {
-        self.read().primary(redis_keyslot(key))
+        self.read().primary(slot(key))
     }
 
     /// Returns why no node is known.
