@@ -18,6 +18,5 @@ pub(crate) mod refund;
 mod reports;
 pub(crate) mod request;
 pub(crate) mod sender;
-pub(crate) mod under_way;
 
 use crate::sync;

@@ -15,15 +15,20 @@ use crate::{
         ScriptClient,
         faults::{CallError, Fault, Outcome, named},
     },
-    lease::{Answered, Found, Grant, Permits},
+    lease::{Answered, Found, Grant, Leases, Permits},
     limiter::RedisLimiter,
     scripts::Ask,
 };
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Checks a key by its lease, `None` if the store has to decide.
-    pub(crate) fn check_leased(&self, key: &[u8], cost: Cost) -> Option<LimiterFuture<Decision>> {
-        let outcome = match self.spend_lease(key, cost, |decision, _| decision)? {
+    pub(crate) fn check_leased(
+        &self,
+        leases: &Arc<Leases<C>>,
+        key: &[u8],
+        cost: Cost,
+    ) -> Option<LimiterFuture<Decision>> {
+        let outcome = match self.spend_lease(leases, key, cost, |decision, _| decision)? {
             Ok(decision) => return Some(LimiterFuture::ready(Ok(decision))),
             Err(Found::Answered(answered)) => {
                 return Some(LimiterFuture::ready(Ok(self.decided(&answered))));
@@ -42,6 +47,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Reserves permits of a key's lease, `None` if the store has to decide: it may promise permits for later.
     pub(crate) async fn reserve_leased(
         &self,
+        leases: &Arc<Leases<C>>,
         key: &Bytes,
         cost: Cost,
         within: Duration,
@@ -49,7 +55,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let spend = |decision, grant: &Arc<Grant>| {
             Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
         };
-        let answered = match self.spend_lease(key, cost, spend)? {
+        let answered = match self.spend_lease(leases, key, cost, spend)? {
             Ok(answered) | Err(Found::Answered(answered)) => Ok(answered),
             Err(Found::Awaited { outcome, .. }) => self.awaited(outcome).await,
         };
@@ -70,11 +76,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Spends permits of a lease, or joins a request for one. `None` if the store has to decide.
     fn spend_lease<T>(
         &self,
+        leases: &Arc<Leases<C>>,
         key: &[u8],
         cost: Cost,
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
-        let (leases, terms) = (self.leases.as_ref()?, self.handle.plan.lease?);
+        let terms = self.handle.plan.lease?;
         leases.take((&self.handle, key, terms), cost, self.sender.context.now(), spend)
     }
 

@@ -70,10 +70,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            match limiter.reserve_leased(&key, cost, within).await {
-                Some(leased) => leased,
-                None => limiter.reserve_stored(key, cost, Ask::Within(within)).await,
+            if let Some(leases) = &limiter.leases
+                && let Some(leased) = limiter.reserve_leased(leases, &key, cost, within).await
+            {
+                return leased;
             }
+            limiter.reserve_stored(key, cost, Ask::Within(within)).await
         })
     }
 
@@ -172,7 +174,9 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Checks the store's key of a subject.
     fn check_stored(&self, key: &[u8], cost: Cost) -> LimiterFuture<Decision> {
-        if let Some(leased) = self.check_leased(key, cost) {
+        if let Some(leases) = &self.leases
+            && let Some(leased) = self.check_leased(leases, key, cost)
+        {
             return leased;
         }
         if let Some(denial) = self.cached_denial(key, cost) {

@@ -10,7 +10,6 @@ mod check;
 mod gcra;
 mod lease;
 mod limit;
-mod own;
 mod plan;
 mod policy;
 mod refund;

@@ -3,7 +3,7 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use allocation_counter::measure;

@@ -1,12 +1,18 @@
-//! What a caller asks of the store for one subject, on its way there and back.
+//! What a caller asks of the store for one subject, on its way there and back, and how many such requests there are.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicUsize,
+        Ordering::{AcqRel, Acquire},
+    },
+};
 
 use bytes::Bytes;
 use limiter_core::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-use super::{deadline::Deadline, under_way::Operating};
+use super::deadline::Deadline;
 use crate::{
     client::{
         ScriptCall,
@@ -120,4 +126,50 @@ pub(crate) fn call<O: Operation>(
         call.keys.extend(leases);
     }
     call
+}
+
+/// How many operations of a limiter may be under way at a time. Others fail at once, so that a connection
+/// that stalls does not fill the memory.
+pub(crate) const MAX_UNDER_WAY: usize = 65_536;
+
+/// Counts the operations under way.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    number: AtomicUsize,
+    none: Notify,
+}
+
+/// One operation that is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Operating(Arc<UnderWay>);
+
+impl UnderWay {
+    /// Counts one more operation, unless there are [`MAX_UNDER_WAY`].
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Operating> {
+        let operating = Operating(Arc::clone(self));
+        (self.number.fetch_add(1, AcqRel) < MAX_UNDER_WAY).then_some(operating)
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number.load(Acquire)
+    }
+
+    /// Waits until no operation is under way.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let none = self.none.notified();
+            if self.number() == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+}
+
+impl Drop for Operating {
+    fn drop(&mut self) {
+        if self.0.number.fetch_sub(1, AcqRel) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
 }

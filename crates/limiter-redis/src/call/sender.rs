@@ -16,8 +16,7 @@ use super::{
     deadline::{Deadline, run, timeout},
     outcomes::{Answer, outcomes},
     queue::{Queue, Turn, let_ready_tasks_run},
-    request::{Operation, Request, call},
-    under_way::{MAX_UNDER_WAY, UnderWay},
+    request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call},
 };
 use crate::{
     client::{

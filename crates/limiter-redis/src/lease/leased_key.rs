@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::grant::Grant;
 use crate::{
-    call::under_way::Operating,
+    call::request::Operating,
     client::faults::Outcome,
     counters::Tally,
     handle::Handle,
