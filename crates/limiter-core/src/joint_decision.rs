@@ -47,8 +47,8 @@ impl JointDecision {
         self.0.get(index)?.as_ref().map(Reservation::decision)
     }
 
-    /// Returns each demand that refused: its index in the list, and its decision. A store may report an upper bound as
-    /// the wait of a demand that does not wait the longest; limiters in memory report the exact one.
+    /// Returns each demand that refused: its index in the list, and its decision. Its wait is that of the demand alone; a
+    /// store that is asked for several demands in turn may report an upper bound for one that only asks.
     pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
         let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
         decisions.filter(|(_, decision)| !decision.is_admitted())

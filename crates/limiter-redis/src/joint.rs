@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
 
 use crate::{
-    call::decide::{Decide, Decided, Part},
+    call::decide::{Decide, Part},
     client::{
         ScriptClient,
         faults::{CallError, Fault},
@@ -85,8 +85,8 @@ async fn call<C: ScriptClient>(places: Vec<Place<C>>) -> Result<JointDecision, E
     };
     let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
     match first.sender.operate(&first.handle, key, decide).await {
-        Ok(Decided { parts, .. }) => {
-            let decided = places.into_iter().zip(parts);
+        Ok(replies) => {
+            let decided = places.into_iter().zip(replies);
             let reserved = |(place, it): (Place<C>, _)| place.limiter.reserved(place.part.key, it);
             Ok(decided.map(reserved).map(Some).collect())
         }

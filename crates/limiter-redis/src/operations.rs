@@ -14,7 +14,7 @@ use limiter_core::{
 
 use crate::{
     call::{
-        decide::{Decide, Decided, Part, Reserved},
+        decide::{Decide, Part, Reserved},
         peek::Peek,
         refund::{Forgotten, Refund, Reset, Token},
     },
@@ -205,7 +205,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let part = Part::new(&sender.context, handle, key.clone(), cost);
         let decide = Decide { parts: vec![part], ask };
         match sender.operate(handle, &key, decide).await {
-            Ok(Decided { parts, .. }) => Ok(self.reserved(key, only(parts)?)),
+            Ok(replies) => Ok(self.reserved(key, only(replies)?)),
             Err(error) => self.reserve_without_store(&key, cost, ask, error),
         }
     }
@@ -237,7 +237,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
 }
 
 /// Returns the reply to the only demand of a reservation.
-fn only(parts: Vec<Reserved>) -> Result<Reserved, Error> {
+fn only(replies: Vec<Reserved>) -> Result<Reserved, Error> {
     let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
-    parts.into_iter().next().ok_or_else(no_reply)
+    replies.into_iter().next().ok_or_else(no_reply)
 }

@@ -33,12 +33,6 @@ pub(crate) struct Part {
     pub(crate) ticket: Ticket,
 }
 
-/// What the store replied to a list.
-pub(crate) struct Decided {
-    pub(crate) parts: Vec<Reserved>,
-    longest: Option<usize>,
-}
-
 /// What the store replied to a demand, and the local fallback's receipt for the same charge.
 pub(crate) type Reserved = (CheckReply, Option<Receipt>);
 
@@ -80,14 +74,14 @@ impl Decide {
         self.parts.iter().map(Part::demand).collect()
     }
 
-    /// Returns whether the longest wait is that of its demand alone. It may be paced by another one.
-    fn is_wait_exact(&self) -> bool {
+    /// Returns whether each wait is that of its demand alone. The longest may be paced by another demand.
+    fn are_waits_exact(&self) -> bool {
         self.parts.len() == 1 || self.parts.iter().all(|part| part.handle.plan.has_own_script())
     }
 }
 
 impl Operation for Decide {
-    type Output = Decided;
+    type Output = Vec<Reserved>;
 
     const DECIDES: bool = true;
 
@@ -103,33 +97,29 @@ impl Operation for Decide {
         }
     }
 
-    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Decided> {
+    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Vec<Reserved>> {
         let request = PolicyRequest::Reserve(self.ask);
-        let PolicyReply { replies, longest } =
-            PolicyReply::read(&self.demands(), request, numbers)?;
-        let parts = replies.into_iter().map(|reply| (reply, None)).collect();
-        Some(Decided { parts, longest })
+        let PolicyReply(replies) = PolicyReply::read(&self.demands(), request, numbers)?;
+        Some(replies.into_iter().map(|reply| (reply, None)).collect())
     }
 
     fn note(
         request: &Request<Self>,
         context: &Context,
         sent: Timestamp,
-        outcome: &mut Outcome<Decided>,
+        outcome: &mut Outcome<Vec<Reserved>>,
     ) {
-        let Ok(Decided { parts, longest }) = outcome else { return };
+        let Ok(replies) = outcome else { return };
         let (received, ask) = (context.now(), request.operation.ask);
-        let longest = longest.filter(|_| request.operation.is_wait_exact());
-        for (index, (part, (reply, receipt))) in
-            request.operation.parts.iter().zip(parts).enumerate()
-        {
+        let are_exact = request.operation.are_waits_exact();
+        for (part, (reply, receipt)) in request.operation.parts.iter().zip(replies) {
             let Part { context, handle, key, cost, ticket, .. } = part;
             let CheckReply { decision, charged } = reply;
             // A charge in any case decides nothing.
             if ask != Ask::InAnyCase && (charged.is_some() || !decision.is_admitted()) {
                 context.events.tally.decided(decision);
             }
-            if longest == Some(index) {
+            if !decision.is_admitted() && are_exact {
                 let cost = if ask == Ask::UpTo { Cost::ONE } else { *cost };
                 let denial = Denial { cost, decision: *decision, sent, received };
                 context.denials.insert(*ticket, key, &handle.policy, denial);

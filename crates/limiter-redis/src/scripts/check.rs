@@ -61,7 +61,7 @@ impl Plan {
             (Route::Lease, _) => self.leased(numbers, charge),
             (Route::Own | Route::Policy, _) => {
                 let demand = [Demand::charge(self, charge.cost)];
-                PolicyReply::read(&demand, charge.request(), numbers)?.replies.pop()
+                PolicyReply::read(&demand, charge.request(), numbers)?.0.pop()
             }
         }
     }

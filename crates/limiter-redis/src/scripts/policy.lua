@@ -23,8 +23,8 @@
 --         { 1, usage, delay, now, marks }   reserved; the mark of each demand is for a refund
 --         { 1, usage, taken, now, marks }   taken up to the cost, or charged in any case; how many permits each demand was
 --                                           charged at least, which may be 0 in any case
---         { 0, usage, wait, number }        refused, or a peek; the wait, -1 for ever, and the number of the demand that
---                                           has it
+--         { 0, usage, waits }               refused, or a peek; how long each demand has to wait: 0 if it fits, -1 if never.
+--                                           The longest is that of all, which a paced log among them may make longer
 --         text                              the error of GET or LRANGE; nothing is charged
 -- Costs   TIME; for each demand GET, or for a log LRANGE and LLEN; if admitted or damaged SET, or for a log PEXPIRE, LSET,
 --         and RPUSH and LTRIM as needed; for a log LRANGE again for each 64 entries that are read
@@ -122,16 +122,17 @@ local function general()
 
   local family_of = { gcra = 'gcra', fixed = 'window', aligned = 'window', counter = 'window', loose = 'log', strict = 'log' }
 
-  -- Returns when the costs of all limits fit, from a moment on, and the number of the limit with the longest wait.
+  -- Returns when the costs of all limits fit, from a moment on, their waits, and the number of the longest one.
   local function all_fit(limits, from)
-    local latest, longest = from, 1
+    local latest, waits, longest = from, {}, 1
     for n, limit in ipairs(limits) do
       local fits = limit.family.fits(limit, from)
+      waits[n] = fits < math.huge and fits - now or -1
       if fits >= latest then
         latest, longest = fits, n
       end
     end
-    return latest, longest
+    return latest, waits, longest
   end
 
   -- Decides on a request. Returns its reply.
@@ -162,11 +163,12 @@ local function general()
     for _, limit in ipairs(limits) do
       limit.cost = within == -2 and math.max(taken, 1) or limit.cost
     end
-    local fits, longest = all_fit(limits, now)
+    local fits, waits, longest = all_fit(limits, now)
     fits = within == -3 and now or fits
     if fits > now and fits < math.huge then
       -- The slots of a paced limit may miss the moment at which the others fit.
       fits = all_fit(limits, fits)
+      waits[longest] = fits - now
     end
     local is_admitted, reply, marks = may_charge and fits <= now + math.max(allowed, 0), { 0 }, {}
     for n, limit in ipairs(limits) do
@@ -185,13 +187,11 @@ local function general()
         limit.family.write(limit)
       end
     end
-    if not is_admitted then
-      reply[#reply + 1], reply[#reply + 2] = fits < math.huge and fits - now or -1, longest
-    elseif within ~= -1 then
+    if is_admitted and within ~= -1 then
       reply[#reply + 1], reply[#reply + 2] = within < 0 and taken or fits - now, now
-      for _, mark in ipairs(marks) do
-        reply[#reply + 1] = mark
-      end
+    end
+    for _, number in ipairs(not is_admitted and waits or within ~= -1 and marks or {}) do
+      reply[#reply + 1] = number
     end
     return reply
   end

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Usage};
+use limiter_core::{Cost, Usage};
 
 use super::{
     argument::{counted, exact, number},
@@ -43,14 +43,9 @@ pub(crate) enum Ask {
     InAnyCase,
 }
 
-/// What the script replied to a list of demands.
+/// What the script replied to a list of demands: a reply for each, in their order.
 #[derive(Debug)]
-pub(crate) struct PolicyReply {
-    /// One for each demand, in their order.
-    pub(crate) replies: Vec<CheckReply>,
-    /// The demand of a refusal that waits the longest, and whose wait is exact.
-    pub(crate) longest: Option<usize>,
-}
+pub(crate) struct PolicyReply(pub(crate) Vec<CheckReply>);
 
 impl<'a> Demand<'a> {
     pub(crate) const fn charge(plan: &'a Plan, cost: Cost) -> Self {
@@ -113,14 +108,14 @@ impl PolicyReply {
             (PolicyRequest::Check, ADMITTED, []) => {
                 let usages = usages.into_iter().map(Usage::fewest_remaining);
                 let replies = usages.map(|usage| CheckReply::admitted(usage, None)).collect();
-                Some(Self { replies, longest: None })
+                Some(Self(replies))
             }
             (PolicyRequest::Reserve(ask), ADMITTED, &[number, taken_at, ref marks @ ..]) => {
                 Self::charged(demands, usages, |cost| ask.charged(number, cost), taken_at, marks)
             }
             // A charge in any case is not refused.
             (PolicyRequest::Reserve(Ask::InAnyCase), ..) => None,
-            (_, REFUSED, &[wait, number]) => Self::refused(demands, usages, wait, number),
+            (_, REFUSED, waits) => Self::refused(usages, waits),
             _ => None,
         }
     }
@@ -141,33 +136,23 @@ impl PolicyReply {
             let charged = (cost > 0 && !demand.only_asks).then_some(charged);
             replies.push(CheckReply::admitted(Usage::fewest_remaining(usages), charged));
         }
-        marks.is_empty().then_some(Self { replies, longest: None })
+        marks.is_empty().then_some(Self(replies))
     }
 
-    /// Reads a refusal: the longest wait, and the number of its limit, counted from 1 through all demands.
-    fn refused(
-        demands: &[Demand<'_>],
-        usages: Vec<Vec<Usage>>,
-        wait: i64,
-        number: i64,
-    ) -> Option<Self> {
-        let (wait, number) = (self::wait(wait)?, usize::try_from(number).ok()?);
-        let (mut replies, mut longest, mut limits) = (Vec::with_capacity(demands.len()), None, 1);
-        for (index, (demand, usages)) in demands.iter().zip(usages).enumerate() {
-            let waits_longest = number.checked_sub(limits).and_then(|place| usages.get(place));
-            limits += usages.len();
-            replies.push(match waits_longest {
-                Some(usage) => {
-                    longest = Some(index);
-                    CheckReply::refused(*usage, wait)?
-                }
-                None => CheckReply {
-                    decision: decision_beside(wait, usages, demand.cost),
-                    charged: None,
-                },
-            });
+    /// Reads a refusal: the waits of all limits, of which at least one is not zero.
+    fn refused(usages: Vec<Vec<Usage>>, mut waits: &[i64]) -> Option<Self> {
+        let mut replies = Vec::with_capacity(usages.len());
+        for usages in usages {
+            let (own, others) = waits.split_at_checked(usages.len())?;
+            waits = others;
+            let own: Vec<_> = own.iter().map(|number| wait(*number)).collect::<Option<_>>()?;
+            let limits = own.into_iter().zip(usages.iter().copied());
+            let (wait, usage) = limits.max_by_key(|(wait, _)| wait.unwrap_or(Duration::MAX))?;
+            let fits = || CheckReply::admitted(Usage::fewest_remaining(usages), None);
+            replies.push(CheckReply::refused(usage, wait).unwrap_or_else(fits));
         }
-        longest.map(|longest| Self { replies, longest: Some(longest) })
+        let refuses = replies.iter().any(|reply| !reply.decision.is_admitted());
+        (refuses && waits.is_empty()).then_some(Self(replies))
     }
 }
 
@@ -200,21 +185,8 @@ impl Plan {
 
     /// Returns what a reply to a peek means, `None` if it can't be one.
     pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
-        let [REFUSED, usages @ .., _, _] = numbers else { return None };
-        let usages = (usages.len() == 2 * self.limits.len()).then_some(usages)?;
+        let (usages, _waits) =
+            numbers.strip_prefix(&[REFUSED])?.split_at_checked(2 * self.limits.len())?;
         Demand::charge(self, Cost::ONE).usages(usages).map(Usage::fewest_remaining)
     }
-}
-
-/// Returns the decision on a demand beside the one with the `longest` wait. It refuses if fewer permits remain than its
-/// cost. The script does not reply with its wait, so this is an upper bound: the shorter of the longest wait and the
-/// time until the key has recovered.
-fn decision_beside(longest: Option<Duration>, usages: Vec<Usage>, cost: Cost) -> Decision {
-    let refusing = usages.iter().filter(|usage| usage.remaining() < cost.get());
-    let Some(usage) = refusing.copied().max_by_key(Usage::reset_after) else {
-        return Decision::admitted(Usage::fewest_remaining(usages));
-    };
-    let reset = usage.reset_after();
-    let wait = longest.map_or(reset, |longest| longest.min(reset));
-    Decision::refused(usage, (cost.get() <= usage.burst()).then_some(wait))
 }

@@ -185,7 +185,7 @@ fn one_server_decides_on_a_list_by_one_call() {
     let joint = three.decide(&three.demands("acme", [8, 700, 2]));
     assert!(!joint.is_admitted());
     // One request recovers in 6 s, and the tokens do with their window.
-    assert_eq!(refusing(&joint), [(0, Some(18)), (1, Some(60))]);
+    assert_eq!(refusing(&joint), [(0, Some(6)), (1, Some(60))]);
     assert_eq!(joint.retry_after(), Some(Duration::from_secs(60)));
     assert!(joint.decision(2).unwrap().is_admitted());
     assert_eq!(three.remaining("acme"), [7, 699, 2]);

@@ -55,9 +55,14 @@ fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Rep
         let fewest = demands.iter().map(|it| it.cost.min(left(&*it.limit))).min().unwrap_or(0);
         demands.iter_mut().for_each(|demand| demand.cost = fewest.max(1));
     }
-    let (number, first) = all_fit(&demands, now);
+    let mut fits = all_fit(&demands, now);
+    let longest = fits.iter().enumerate().max_by_key(|(_, at)| at.unwrap_or(i64::MAX));
+    let (longest, first) = longest.map_or((0, None), |(index, at)| (index, *at));
     // The slots of a paced limit may miss the moment at which the others fit.
-    let fits_at = first.and_then(|at| all_fit(&demands, at).1);
+    let later = first.map(|at| all_fit(&demands, at));
+    let fits_at =
+        later.and_then(|fits| fits.into_iter().max_by_key(|at| at.unwrap_or(i64::MAX))?);
+    fits[longest] = fits_at;
     let promises = demands.iter().all(|demand| demand.limit.promises());
     let is_peek = demands.iter().any(|demand| demand.cost == 0);
     let latest = now + if promises { within.max(0) } else { 0 };
@@ -89,17 +94,15 @@ fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Rep
             for demand in demands.iter().filter(|demand| demand.limit.is_damaged()) {
                 demand.limit.store(call.space, demand.key);
             }
-            let wait = [fits_at.map_or(-1, |at| at - now), number];
-            Reply::integers([0].into_iter().chain(usages(&demands)).chain(wait))
+            let waits = fits.into_iter().map(|at| at.map_or(-1, |at| at - now));
+            Reply::integers([0].into_iter().chain(usages(&demands)).chain(waits))
         }
     }
 }
 
-/// Returns from when on all demands fit, `None` for never, and the number of the last one that waits the longest.
-fn all_fit(demands: &[Demand<'_>], from: i64) -> (i64, Option<i64>) {
-    let fits = demands.iter().map(|demand| demand.limit.fits(demand.cost, from));
-    let latest = (1..).zip(fits).max_by_key(|(_, at)| at.unwrap_or(i64::MAX));
-    latest.unwrap_or((1, None))
+/// Returns from when on each demand fits, `None` for never.
+fn all_fit(demands: &[Demand<'_>], from: i64) -> Vec<Option<i64>> {
+    demands.iter().map(|demand| demand.limit.fits(demand.cost, from)).collect()
 }
 
 /// Returns how many permits a limit has left.

@@ -210,7 +210,7 @@ impl Pair {
             let Some(numbers) = numbers(&reply) else { continue };
             let demand = [Demand::charge(&self.sides[side].plan, cost)];
             let reply = PolicyReply::read(&demand, request, &numbers);
-            let mut replies = reply.expect("a reply with a meaning").replies;
+            let PolicyReply(mut replies) = reply.expect("a reply with a meaning");
             self.note(side, subject, replies.remove(0));
         }
     }
@@ -249,8 +249,8 @@ impl Pair {
         let reply = self.call(now, &format!("decide on {list:?}"), call, &keys);
         let Some(numbers) = numbers(&reply) else { return };
         let reply = PolicyReply::read(&demands, request, &numbers);
-        let reply = reply.expect("a reply with a meaning");
-        for (subject, ((side, ..), reply)) in list.into_iter().zip(reply.replies).enumerate() {
+        let PolicyReply(replies) = reply.expect("a reply with a meaning");
+        for (subject, ((side, ..), reply)) in list.into_iter().zip(replies).enumerate() {
             self.note(side, subject, reply);
         }
     }
