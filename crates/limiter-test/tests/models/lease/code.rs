@@ -1,0 +1,109 @@
+//! The right rule is that of the twins of the scripts `lease`, `policy` and `refund`.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    Charge, EXPLORED, Leases, RIGHT, Server,
+    steps::{Open, State},
+};
+use crate::{
+    admissions::Units,
+    server::{Key, Refund},
+};
+
+/// Returns the numbers of the server that occur in some states.
+fn servers(states: &[Arc<State>]) -> BTreeSet<Server> {
+    states.iter().map(|state| state.server).collect()
+}
+
+/// Returns which permits of which charges may come back, and the numbers of the server then.
+fn refunds(states: &[Arc<State>]) -> BTreeSet<(Server, Charge, Units)> {
+    let of_state = |state: &Arc<State>| {
+        let returns = state.leases.iter().map(|lease| (lease.charge, lease.unused));
+        let receipts = state.admissions.open().filter_map(|(_, _, open)| match open {
+            Open::Receipt(charge) => Some(charge),
+            Open::Reply => None,
+        });
+        let refunds = receipts.flat_map(|it| (1..=it.cost).map(move |permits| (it, permits)));
+        let all = returns.chain(refunds);
+        all.map(|(charge, permits)| (state.server, charge, permits)).collect::<Vec<_>>()
+    };
+    states.iter().flat_map(of_state).collect()
+}
+
+/// Returns the key of the script in a state of the model.
+fn key_of(leases: &Leases, server: Server) -> Key {
+    Key::new(leases.quota(), server.debt, server.latest_end)
+}
+
+fn server_of(key: &Key) -> Server {
+    Server { debt: key.debt(), latest_end: key.latest_end() }
+}
+
+/// On a larger key than the model has, because on that one the script, which mostly grants half of what there is, grants no
+/// more than 2 permits.
+#[test]
+fn leases_by_the_script_follow_the_rule() {
+    let leases = Leases { burst: 40, length: 12, horizon: 5, ..RIGHT[0] };
+    let all = (0..=leases.burst + leases.horizon)
+        .flat_map(|debt| (0..=leases.length).map(move |latest_end| Server { debt, latest_end }));
+    let mut granted = BTreeSet::new();
+    for (server, wanted) in all.flat_map(|server| (2..=leases.burst).map(move |it| (server, it))) {
+        let mut key = key_of(&leases, server);
+        let what = format!("{wanted} on {server:?}");
+        let after = match key.lease(wanted, leases.length) {
+            // The script `policy` decides behind reservations.
+            None => {
+                assert!(server.debt > leases.burst, "{what}");
+                server
+            }
+            Some(permits @ 0..=1) => {
+                let charge = leases.charge(server, 1, 0);
+                assert_eq!(charge.is_some(), permits == 1, "{what}");
+                charge.map_or(server, |it| Server { debt: it.mark, ..server })
+            }
+            Some(permits) => {
+                assert!(permits <= wanted.min(leases.room(server)), "{what}");
+                granted.insert(permits);
+                leases.grant(server, permits)
+            }
+        };
+        assert_eq!(server_of(&key), after, "{what}");
+    }
+    assert_eq!(granted, (2..=14).collect());
+}
+
+#[test]
+fn charges_by_the_script_follow_the_rule() {
+    for (leases, explored) in &*EXPLORED {
+        for server in servers(&explored.states) {
+            for (cost, within) in
+                (1..=leases.burst).flat_map(|cost| [(cost, 0), (cost, leases.horizon)])
+            {
+                let mut key = key_of(leases, server);
+                let charge = leases.charge(server, cost, within);
+                let what = format!("{cost} within {within} on {server:?} by {leases:?}");
+                assert_eq!(key.reserve(cost, within), charge.map(|it| (it.at, it.mark)), "{what}");
+                let debt = charge.map_or(server.debt, |charge| charge.mark);
+                assert_eq!(server_of(&key), Server { debt, ..server }, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn refunds_by_the_script_follow_the_rule() {
+    for (leases, explored) in &*EXPLORED {
+        let refunds = refunds(&explored.states);
+        println!("{} refunds by {leases:?}", refunds.len());
+        for (server, charge, permits) in refunds {
+            let mut key = key_of(leases, server);
+            let Charge { at, cost, mark, is_lease } = charge;
+            let length = if is_lease { leases.length } else { 0 };
+            key.refund(&Refund { permits, cost, at, length, mark });
+            let debt = server.debt - leases.back(server, charge, permits);
+            let what = format!("{permits} of {charge:?} on {server:?} by {leases:?}");
+            assert_eq!(server_of(&key), Server { debt, ..server }, "{what}");
+        }
+    }
+}

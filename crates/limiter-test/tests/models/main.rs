@@ -1,0 +1,21 @@
+//! Models of rules: small state spaces in which every schedule is tried.
+//!
+//! A model states a rule in whole units of time, and the [search](search) visits each state that any order of its steps
+//! reaches. The right rule never admits more than the bound. Each wrong rule changes one clause, and the test asserts the
+//! shortest schedule by which it exceeds the bound, so that a clause without a purpose would be noticed.
+//!
+//! A model is of a rule, not of the code. So that the two can't drift apart, each has a module `code`, which compares them
+//! in all the states that the model reaches: with GCRA in memory, and with the twins of the scripts.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a model that fails fails its test"
+)]
+
+mod admissions;
+mod lease;
+mod refund;
+mod search;
+mod server;
