@@ -1,13 +1,13 @@
 //! Leases over GCRA: a process takes permits in bulk, and spends them in memory until the lease ends.
 //!
-//! With a burst of 6 and a permit a unit, a lease of 3 permits for 2 units is charged as if all of it were spent at its end:
+//! With a burst of 5 and a permit a unit, a lease of 3 permits for 2 units is charged as if all of it were spent at its end:
 //! the debt of a fresh key becomes 2 + 3. The process spends nothing after its own clock has counted 1 unit since it asked,
 //! because that clock may be late. Callers who wait for a late reply are served even then, because they count as admitted
 //! when the lease was granted.
 //!
 //! Unused permits come back less what has drained since the grant. A check comes back in part while any lease lasts, because
-//! a lease that was granted since may rely on its debt: a charge drains until the latest end of the key's leases, less the
-//! length of its own if it is a lease.
+//! a lease that was granted since may rely on its debt. So a charge drains until the latest end of the key's leases, less
+//! the length of its own if it is a lease.
 //!
 //! A request arrives when it is sent, because a later arrival only shortens the time in which the permits are spent. A lost
 //! reply, a killed process and permits that are not spent are the same to the key: a lease is forgotten. Callers hold at
@@ -28,9 +28,12 @@ use crate::{
 /// How much earlier a process ends a lease than the server.
 const EARLY: Units = 1;
 
-/// How late the clock of a process can be at the end of a lease. Moments are whole units, so one that is before the end
-/// is a unit before it, and the clock may be late by a unit more than the lease ends early.
+/// How late the clock of a process can be while a lease lasts. It may be late by a unit more than the lease ends early,
+/// because moments are whole units, so the last one before an end is a unit before it.
 const LATE: Units = EARLY + 1;
+
+/// How long after the end of a lease its reply arrives at the latest.
+const LATEST_REPLY: Units = 1;
 
 /// How many states are visited at most.
 const MOST_STATES: usize = 500_000;
@@ -40,8 +43,8 @@ const MOST_STATES: usize = 500_000;
 struct Leases {
     rule: Rule,
     burst: Units,
-    /// How long a lease lasts for the server.
-    length: Units,
+    /// How long leases last for the server, which processes set differently.
+    lengths: &'static [Units],
     /// How far ahead permits are reserved.
     horizon: Units,
     /// How many processes have leases.
@@ -63,8 +66,12 @@ enum Rule {
     AllUnusedComeBack,
     /// A process still spends the permits that it has given back.
     SpendsWhatItGaveBack,
+    /// A lease comes back as if there were no others.
+    ReturnsIgnoreOtherLeases,
     /// A check comes back as if there were no leases.
     ChecksIgnoreLeases,
+    /// A check comes back as if all leases were as long as those of its own process.
+    ChecksKnowOneLength,
 }
 
 /// The numbers of a key on the server.
@@ -83,7 +90,8 @@ struct Charge {
     cost: Units,
     /// When the debt ended with it. It matters only behind a debt of more than a burst.
     mark: Units,
-    is_lease: bool,
+    /// How long it lasts if it is a lease, else 0.
+    length: Units,
 }
 
 impl Leases {
@@ -92,44 +100,46 @@ impl Leases {
     }
 
     /// Returns for how long after it asked, by its own clock, a process spends a lease.
-    fn spent_for(&self) -> Units {
-        if self.rule == Rule::NoAllowanceForClocks { self.length } else { self.length - EARLY }
+    fn spent_for(&self, length: Units) -> Units {
+        if self.rule == Rule::NoAllowanceForClocks { length } else { length - EARLY }
     }
 
     /// Returns the debt on which a lease is charged.
-    fn base(&self, server: Server) -> Units {
+    fn base(&self, server: Server, length: Units) -> Units {
         match self.rule {
             Rule::ChargedForItsStart | Rule::KeptBackByGrantsAlone => server.debt,
-            _ => server.debt.max(self.length),
+            _ => server.debt.max(length),
         }
     }
 
     /// Returns the most permits of a lease.
-    fn room(&self, server: Server) -> Units {
-        let kept = if self.rule == Rule::KeptBackByGrantsAlone { self.length } else { 0 };
-        self.burst - self.base(server) - kept
+    fn room(&self, server: Server, length: Units) -> Units {
+        let kept = if self.rule == Rule::KeptBackByGrantsAlone { length } else { 0 };
+        self.burst - self.base(server, length) - kept
     }
 
     /// Returns the key after a lease of so many permits.
-    fn grant(&self, server: Server, permits: Units) -> Server {
-        let debt = self.base(server) + permits;
-        Server { debt, latest_end: server.latest_end.max(self.length) }
+    fn grant(&self, server: Server, permits: Units, length: Units) -> Server {
+        let debt = self.base(server, length) + permits;
+        Server { debt, latest_end: server.latest_end.max(length) }
     }
 
     /// Charges a cost for the moment at which it fits, if that is soon enough.
     fn charge(&self, server: Server, cost: Units, within: Units) -> Option<Charge> {
         let at = (server.debt + cost - self.burst).max(0);
         let mark = server.debt.max(at) + cost;
-        (cost <= self.burst && at <= within).then_some(Charge { at, cost, mark, is_lease: false })
+        (cost <= self.burst && at <= within).then_some(Charge { at, cost, mark, length: 0 })
     }
 
     /// Returns by how much the debt falls if permits of a charge come back.
     fn back(&self, server: Server, charge: Charge, permits: Units) -> Units {
-        let Charge { at, cost, mark, is_lease } = charge;
+        let Charge { at, cost, mark, length } = charge;
         let drains_until = match self.rule {
-            Rule::AllUnusedComeBack if is_lease => at,
-            Rule::ChecksIgnoreLeases if !is_lease => 0,
-            _ => (server.latest_end - if is_lease { self.length } else { 0 }).max(0),
+            Rule::AllUnusedComeBack if length > 0 => at,
+            Rule::ReturnsIgnoreOtherLeases if length > 0 => 0,
+            Rule::ChecksIgnoreLeases if length == 0 => 0,
+            Rule::ChecksKnowOneLength if length == 0 => self.lengths[0],
+            _ => (server.latest_end - length).max(0),
         };
         let drained = if at > 0 { 0 } else { drains_until - at };
         let mut back = permits.min(cost - drained).min(server.debt);
@@ -143,8 +153,8 @@ impl Leases {
 
 /// Two processes with leases beside checks, and one beside reservations.
 const RIGHT: [Leases; 2] = [
-    Leases { rule: Rule::Right, burst: 6, length: 2, horizon: 0, processes: 2 },
-    Leases { rule: Rule::Right, burst: 5, length: 3, horizon: 2, processes: 1 },
+    Leases { rule: Rule::Right, burst: 5, lengths: &[2, 3], horizon: 0, processes: 2 },
+    Leases { rule: Rule::Right, burst: 5, lengths: &[3], horizon: 2, processes: 1 },
 ];
 
 /// What the right rule reaches. To find it takes seconds, and several tests use it.
@@ -160,32 +170,48 @@ fn the_right_rule_keeps_the_bound() {
 }
 
 /// Each wrong rule, and the shortest schedule by which it exceeds the bound.
-const WRONG: [(Rule, &str); 7] = [
+const WRONG: [(Rule, &str); 9] = [
     (
         Rule::ChargedForItsStart,
-        "grant 2; receive 0 and serve 0; wait, 0 late; check 5; spend 2 of 0",
+        "grant 2 for 2; receive 0 and serve 0; wait, 0 late; check 4; spend 2 of 0",
     ),
     (
         Rule::KeptBackByGrantsAlone,
-        "grant 2; receive 0 and serve 0; wait, 0 late; check 5; spend 2 of 0",
+        "grant 2 for 2; receive 0 and serve 0; wait, 0 late; check 4; spend 2 of 0",
     ),
     (
         Rule::EndsAfterTheReply,
-        "grant 2; wait; receive 0 and serve 0; wait, 0 late; wait, 0 late; check 5; spend 2 of 0",
+        "grant 2 for 2; wait; receive 0 and serve 0; wait, 0 late; wait, 0 late; check 4; \
+         spend 2 of 0",
     ),
     (
         Rule::NoAllowanceForClocks,
-        "grant 2; receive 0 and serve 0; wait; wait, 0 late; wait, 0 late; check 5; spend 2 of 0",
+        "grant 2 for 2; receive 0 and serve 0; wait; wait, 0 late; wait, 0 late; check 4; \
+         spend 2 of 0",
     ),
     (
         Rule::AllUnusedComeBack,
-        "grant 4; receive 0 and serve 0; wait; wait; wait; check 1; return 0; check 6",
+        "grant 2 for 2; receive 0 and serve 0; wait; grant 2 for 2; return 0; \
+         receive 0 and serve 0; wait, 0 late; wait, 0 late; check 4; spend 2 of 0",
     ),
-    (Rule::SpendsWhatItGaveBack, "grant 3; receive 0 and serve 0; return 0; check 4; spend 3 of 0"),
+    (
+        Rule::SpendsWhatItGaveBack,
+        "grant 3 for 2; receive 0 and serve 0; return 0; check 3; spend 3 of 0",
+    ),
+    (
+        Rule::ReturnsIgnoreOtherLeases,
+        "grant 2 for 2; receive 0 and serve 0; wait; grant 2 for 3; return 0; \
+         receive 0 and serve 0; wait; wait, 0 late; wait, 0 late; check 4; spend 2 of 0",
+    ),
     (
         Rule::ChecksIgnoreLeases,
-        "check 1; grant 2; refund 1 of 1 at +0; receive 0 and serve 0; wait, 0 late; \
-         wait, 0 late; check 5; spend 2 of 0",
+        "check 1; grant 2 for 2; refund 1 of 1 at +0; receive 0 and serve 0; wait, 0 late; \
+         wait, 0 late; check 4; spend 2 of 0",
+    ),
+    (
+        Rule::ChecksKnowOneLength,
+        "check 5; wait; wait; grant 2 for 3; refund 1 of 5 at -2; receive 0 and serve 0; \
+         wait; wait, 0 late; wait, 0 late; check 4; spend 2 of 0",
     ),
 ];
 

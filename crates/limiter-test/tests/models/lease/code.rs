@@ -44,14 +44,15 @@ fn server_of(key: &Key) -> Server {
 /// more than 2 permits.
 #[test]
 fn leases_by_the_script_follow_the_rule() {
-    let leases = Leases { burst: 40, length: 12, horizon: 5, ..RIGHT[0] };
+    let leases = Leases { burst: 40, lengths: &[12], horizon: 5, ..RIGHT[0] };
+    let length = leases.lengths[0];
     let all = (0..=leases.burst + leases.horizon)
-        .flat_map(|debt| (0..=leases.length).map(move |latest_end| Server { debt, latest_end }));
+        .flat_map(|debt| (0..=2 * length).map(move |latest_end| Server { debt, latest_end }));
     let mut granted = BTreeSet::new();
     for (server, wanted) in all.flat_map(|server| (2..=leases.burst).map(move |it| (server, it))) {
         let mut key = key_of(&leases, server);
         let what = format!("{wanted} on {server:?}");
-        let after = match key.lease(wanted, leases.length) {
+        let after = match key.lease(wanted, length) {
             // The script `policy` decides behind reservations.
             None => {
                 assert!(server.debt > leases.burst, "{what}");
@@ -63,9 +64,9 @@ fn leases_by_the_script_follow_the_rule() {
                 charge.map_or(server, |it| Server { debt: it.mark, ..server })
             }
             Some(permits) => {
-                assert!(permits <= wanted.min(leases.room(server)), "{what}");
+                assert!(permits <= wanted.min(leases.room(server, length)), "{what}");
                 granted.insert(permits);
-                leases.grant(server, permits)
+                leases.grant(server, permits, length)
             }
         };
         assert_eq!(server_of(&key), after, "{what}");
@@ -98,8 +99,7 @@ fn refunds_by_the_script_follow_the_rule() {
         println!("{} refunds by {leases:?}", refunds.len());
         for (server, charge, permits) in refunds {
             let mut key = key_of(leases, server);
-            let Charge { at, cost, mark, is_lease } = charge;
-            let length = if is_lease { leases.length } else { 0 };
+            let Charge { at, cost, mark, length } = charge;
             key.refund(&Refund { permits, cost, at, length, mark });
             let debt = server.debt - leases.back(server, charge, permits);
             let what = format!("{permits} of {charge:?} on {server:?} by {leases:?}");

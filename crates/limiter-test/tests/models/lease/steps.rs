@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Charge, LATE, Leases, Rule, Server};
+use super::{Charge, LATE, LATEST_REPLY, Leases, Rule, Server};
 use crate::{
     admissions::{Admission, Admissions, Units},
     search::Model,
@@ -52,6 +52,7 @@ pub(super) enum Step {
     },
     Grant {
         permits: Units,
+        length: Units,
     },
     Receive {
         lease: usize,
@@ -82,7 +83,7 @@ impl fmt::Display for Step {
                 write!(f, "refund {permits} of {cost} at {at:+}")
             }
             Self::Use { charge: Charge { cost, at, .. } } => write!(f, "use {cost} at {at:+}"),
-            Self::Grant { permits } => write!(f, "grant {permits}"),
+            Self::Grant { permits, length } => write!(f, "grant {permits} for {length}"),
             Self::Receive { lease, served } => write!(f, "receive {lease} and serve {served}"),
             Self::Spend { lease, permits } => write!(f, "spend {permits} of {lease}"),
             Self::Return { lease } => write!(f, "return {lease}"),
@@ -98,13 +99,8 @@ impl fmt::Display for Step {
 }
 
 impl Leases {
-    /// Returns how old a lease is at most when its reply arrives.
-    fn latest_reply(&self) -> Units {
-        self.length + 1
-    }
-
     fn can_spend(&self, lease: &Lease) -> bool {
-        lease.is_received && lease.counted < self.spent_for()
+        lease.is_received && lease.counted < self.spent_for(lease.charge.length)
     }
 
     /// Returns the next state, where equal futures make equal states.
@@ -114,7 +110,7 @@ impl Leases {
             !lease.is_received || lease.unused > 0 && (self.can_spend(lease) || may_come_back)
         });
         for lease in state.leases.iter_mut().filter(|it| it.is_received && !self.can_spend(it)) {
-            (lease.counted, lease.late) = (self.length, LATE);
+            (lease.counted, lease.late) = (lease.charge.length, LATE);
         }
         state.leases.sort_unstable();
         state.admissions.fold(1);
@@ -170,18 +166,22 @@ impl Leases {
     }
 
     fn grants(&self, state: &State) -> Vec<(Step, State)> {
-        let most = if state.leases.len() < self.processes { self.room(state.server) } else { 0 };
-        let next = |permits| {
+        if state.leases.len() == self.processes {
+            return Vec::new();
+        }
+        let next = |(permits, length)| {
             let mut next = state.clone();
-            next.server = self.grant(state.server, permits);
+            next.server = self.grant(state.server, permits, length);
             let mark = next.server.debt;
-            let charge = self.noted(Charge { at: 0, cost: permits, mark, is_lease: true });
+            let charge = self.noted(Charge { at: 0, cost: permits, mark, length });
             let (unused, is_received) = (permits, false);
             next.leases.push(Lease { charge, is_received, unused, counted: 0, late: 0 });
             next.admissions.add(0, 0, Some(Open::Reply));
-            (Step::Grant { permits }, next)
+            (Step::Grant { permits, length }, next)
         };
-        (2..=most).map(next).collect()
+        let sizes = |length| (2..=self.room(state.server, length)).map(move |it| (it, length));
+        let all = self.lengths.iter().copied().flat_map(sizes);
+        all.map(next).collect()
     }
 
     /// Returns what can happen to a lease whose reply has not arrived.
@@ -240,14 +240,16 @@ impl Leases {
         for (place, is_late) in late.into_iter().enumerate() {
             match next.leases.get_mut(place) {
                 Some(lease) if is_late && lease.late < LATE => lease.late += 1,
-                Some(lease) if !is_late => lease.counted = self.length.min(lease.counted + 1),
+                Some(lease) if !is_late => {
+                    lease.counted = lease.charge.length.min(lease.counted + 1);
+                }
                 None if !is_late => {}
                 _ => return None,
             }
         }
         for lease in &mut next.leases {
             lease.charge = self.aged(lease.charge);
-            if !lease.is_received && lease.charge.at < -self.latest_reply() {
+            if !lease.is_received && lease.charge.at < -LATEST_REPLY - lease.charge.length {
                 return None;
             }
         }
