@@ -16,7 +16,7 @@ pub(crate) struct Admission<T> {
 /// The admissions of a key, as far as they matter to the bound of GCRA: any window admits at most a burst and what drains
 /// within the window.
 ///
-/// That is so if a debt stays within the burst which each admission raises by its permits, and which time drains.
+/// That is so if a debt, which admissions raise by their permits and time drains, stays within the burst.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Admissions<T> {
     /// The debt of earlier admissions at the first one of the list, or now if there is none that is earlier.
@@ -83,4 +83,58 @@ impl<T: Copy + Ord> Admissions<T> {
         }
         largest
     }
+}
+
+/// Replacing old admissions by a debt hides none that exceeds the bound: in all schedules of a few steps, the debt finds the
+/// same as a look at all windows.
+#[test]
+fn the_debt_finds_what_all_windows_find() {
+    const STEPS: u32 = 7;
+    const BURST: Units = 3;
+    let mut exceeding = 0;
+    for schedule in 0..5_usize.pow(STEPS) {
+        let (mut folded, mut all) = (Admissions::new(), Vec::<(Units, Units)>::new());
+        let mut now = 0;
+        for step in 0..STEPS {
+            match schedule / 5_usize.pow(step) % 5 {
+                0 => {
+                    now += 1;
+                    folded.wait(|admission| admission.open);
+                }
+                1 => {
+                    folded.add(0, 2, None);
+                    all.push((now, 2));
+                }
+                2 => {
+                    folded.add(2, 1, None);
+                    all.push((now + 2, 1));
+                }
+                3 => {
+                    folded.add(0, 1, Some(all.len()));
+                    all.push((now, 1));
+                }
+                _ => {
+                    let first = folded.open().next();
+                    if let Some((place, _, index)) = first {
+                        folded.settle(place, 0);
+                        all[index].1 = 0;
+                    }
+                }
+            }
+            folded.fold(1);
+            let within = |from, to| {
+                let within = all.iter().filter(|(at, _)| (from..=to).contains(at));
+                within.map(|(_, permits)| permits).sum::<Units>()
+            };
+            let ends = || all.iter().map(|(at, _)| *at);
+            let mut windows = ends().flat_map(|from| ends().map(move |to| (from, to)));
+            let exceeds = windows.any(|(from, to)| within(from, to) > BURST + (to - from).max(0));
+            assert_eq!(folded.largest_debt(1) > BURST, exceeds, "{schedule}: {all:?}");
+            if exceeds {
+                exceeding += 1;
+                break;
+            }
+        }
+    }
+    assert!(exceeding > 0, "no schedule exceeds the bound");
 }

@@ -14,11 +14,12 @@
 //! most one receipt at a time.
 
 mod code;
+mod state;
 mod steps;
 
 use std::sync::LazyLock;
 
-use self::steps::State;
+use self::state::State;
 use crate::{
     admissions::Units,
     search::{Explored, counterexamples, explore},

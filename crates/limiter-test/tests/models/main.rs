@@ -1,6 +1,6 @@
 //! Models of rules: small state spaces in which every schedule is tried.
 //!
-//! A model states a rule in whole units of time, and the [search](search) visits each state that any order of its steps
+//! A model states a rule in whole units of time, and the search visits each state that any order of its steps
 //! reaches. The right rule never admits more than the bound. Each wrong rule changes one clause, and the test asserts the
 //! shortest schedule by which it exceeds the bound, so that a clause without a purpose would be noticed.
 //!

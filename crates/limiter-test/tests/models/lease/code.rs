@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     Charge, EXPLORED, Leases, RIGHT, Server,
-    steps::{Open, State},
+    state::{Open, State},
 };
 use crate::{
     admissions::Units,

@@ -1,102 +1,13 @@
 //! What callers and processes do: check, reserve, refund, and have leases.
 
-use std::fmt;
-
-use super::{Charge, LATE, LATEST_REPLY, Leases, Rule, Server};
+use super::{
+    Charge, LATE, LATEST_REPLY, Leases, Rule, Server,
+    state::{Lease, Open, State, Step},
+};
 use crate::{
-    admissions::{Admission, Admissions, Units},
+    admissions::{Admission, Admissions},
     search::Model,
 };
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
-    pub(super) server: Server,
-    /// At most one of each process.
-    pub(super) leases: Vec<Lease>,
-    pub(super) admissions: Admissions<Open>,
-}
-
-/// Permits that were granted to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Lease {
-    pub(super) charge: Charge,
-    is_received: bool,
-    pub(super) unused: Units,
-    /// How much time the clock of the process has counted since it asked.
-    counted: Units,
-    /// How late this clock is.
-    late: Units,
-}
-
-/// By what the number of an admission may still change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Open {
-    Receipt(Charge),
-    /// The reply to a request for a lease, by which callers are served who wait.
-    Reply,
-}
-
-/// A lease is named by its place.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    Charge {
-        cost: Units,
-        within: Units,
-    },
-    Refund {
-        permits: Units,
-        charge: Charge,
-    },
-    Use {
-        charge: Charge,
-    },
-    Grant {
-        permits: Units,
-        length: Units,
-    },
-    Receive {
-        lease: usize,
-        served: Units,
-    },
-    Spend {
-        lease: usize,
-        permits: Units,
-    },
-    Return {
-        lease: usize,
-    },
-    Forget {
-        lease: usize,
-    },
-    /// The clocks of some leases' processes do not count the unit.
-    Wait {
-        late: [bool; 2],
-    },
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Charge { cost, within: 0 } => write!(f, "check {cost}"),
-            Self::Charge { cost, within } => write!(f, "reserve {cost} within {within}"),
-            Self::Refund { permits, charge: Charge { cost, at, .. } } => {
-                write!(f, "refund {permits} of {cost} at {at:+}")
-            }
-            Self::Use { charge: Charge { cost, at, .. } } => write!(f, "use {cost} at {at:+}"),
-            Self::Grant { permits, length } => write!(f, "grant {permits} for {length}"),
-            Self::Receive { lease, served } => write!(f, "receive {lease} and serve {served}"),
-            Self::Spend { lease, permits } => write!(f, "spend {permits} of {lease}"),
-            Self::Return { lease } => write!(f, "return {lease}"),
-            Self::Forget { lease } => write!(f, "forget {lease}"),
-            Self::Wait { late } => {
-                let late = (0..).zip(late).filter(|(_, late)| **late);
-                let late: Vec<_> = late.map(|(lease, _): (u8, _)| lease.to_string()).collect();
-                let names = late.join(" and ");
-                if late.is_empty() { write!(f, "wait") } else { write!(f, "wait, {names} late") }
-            }
-        }
-    }
-}
 
 impl Leases {
     fn can_spend(&self, lease: &Lease) -> bool {
