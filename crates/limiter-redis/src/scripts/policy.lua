@@ -35,12 +35,12 @@ if now < 1577836800000000 then
 end
 
 -- Decides on a request whose limits are all by GCRA, with states that their quotas left in whole microseconds, and which is
--- admitted now. Returns its reply, nil for any other. It is for speed alone: `bench redis`, 2 limits.
+-- admitted now. Returns its reply, nil for any other. It is for speed alone: `bench redis`, 2 limits, and `--lists`.
 local function admit_debts(first_key, place)
   local reply, written = { 1 }, {}
   for n = 1, ARGV[place] + 0 do
     local kind, quota, permits, increment, cost = unpack(ARGV, place + 5 * n - 3, place + 5 * n + 1)
-    if kind ~= 'gcra' or cost == '0' or string.find(quota, '.', 1, true) then
+    if kind ~= 'gcra' or cost + 0 < 1 or string.find(quota, '.', 1, true) then
       return nil
     end
     local text = redis.pcall('GET', KEYS[first_key + n])
@@ -57,6 +57,12 @@ local function admit_debts(first_key, place)
   end
   for n, text in ipairs(written) do
     redis.call('SET', KEYS[first_key + n], text, 'PX', math.ceil(reply[2 * n] / 1000) + 1)
+  end
+  if ARGV[place + 1] == '0' then
+    reply[#reply + 1], reply[#reply + 2] = 0, now
+    for n = 1, #written do
+      reply[#reply + 1] = reply[2 * n]
+    end
   end
   return reply
 end
@@ -202,7 +208,7 @@ end
 local replies, key, place, decide = {}, 0, 1, nil
 while ARGV[place] do
   local count, within, limits = ARGV[place] + 0, ARGV[place + 1] + 0, {}
-  local reply = within == -1 and admit_debts(key, place)
+  local reply = (within == -1 or within == 0) and admit_debts(key, place)
   for n = 1, reply and 0 or count do
     local kind, quota, permits, number, cost = unpack(ARGV, place + 5 * n - 3, place + 5 * n + 1)
     limits[n] = { key = KEYS[key + n], kind = kind, quota = quota, permits = permits + 0, number = number + 0 }
