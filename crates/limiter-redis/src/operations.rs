@@ -51,7 +51,23 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        let checked = self.sender.context.keys.with(key, |key| self.check_stored(key, cost));
+        let checked = self.sender.context.keys.with(key, |key| {
+            if let Some(leases) = &self.leases
+                && let Some(leased) = self.check_leased(leases, key, cost)
+            {
+                return leased;
+            }
+            if let Some(denial) = self.cached_denial(key, cost) {
+                return LimiterFuture::ready(Ok(denial));
+            }
+            let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
+            LimiterFuture::pending(async move {
+                match limiter.sender.check(&limiter.handle, &key, cost, 0).await {
+                    Ok(CheckReply { decision, .. }) => Ok(decision),
+                    Err(error) => limiter.check_without_store(&key, cost, error),
+                }
+            })
+        });
         checked.unwrap_or_else(|error| LimiterFuture::ready(Err(error)))
     }
 
@@ -172,25 +188,6 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Checks the store's key of a subject.
-    fn check_stored(&self, key: &[u8], cost: Cost) -> LimiterFuture<Decision> {
-        if let Some(leases) = &self.leases
-            && let Some(leased) = self.check_leased(leases, key, cost)
-        {
-            return leased;
-        }
-        if let Some(denial) = self.cached_denial(key, cost) {
-            return LimiterFuture::ready(Ok(denial));
-        }
-        let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
-        LimiterFuture::pending(async move {
-            match limiter.sender.check(&limiter.handle, &key, cost, 0).await {
-                Ok(CheckReply { decision, .. }) => Ok(decision),
-                Err(error) => limiter.check_without_store(&key, cost, error),
-            }
-        })
-    }
-
     /// Returns a cached denial of `cost`, and counts it.
     pub(crate) fn cached_denial(&self, key: &[u8], cost: Cost) -> Option<Decision> {
         let context = &self.sender.context;

@@ -112,7 +112,7 @@ impl<O: Operation> Request<O> {
 }
 
 /// Returns the call of requests that share one, with their keys.
-pub(crate) fn call<O: Operation>(
+pub(crate) fn call_of<O: Operation>(
     first: &Request<O>,
     all: &[Request<O>],
     keys: &Keys,

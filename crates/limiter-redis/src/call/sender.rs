@@ -16,7 +16,7 @@ use super::{
     deadline::{Deadline, run, timeout},
     outcomes::{Answer, outcomes},
     queue::{Queue, Turn, let_ready_tasks_run},
-    request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call},
+    request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call_of},
 };
 use crate::{
     client::{
@@ -196,7 +196,7 @@ impl<C: ScriptClient> Sender<C> {
                 self.refuse(requests, &key);
                 continue;
             };
-            let call = call(first, &requests, &self.context.keys);
+            let call = call_of(first, &requests, &self.context.keys);
             let result = run(&self.client, call, deadline, self.context.clock()).await;
             if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
                 self.stop_batches(&key);

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use limiter_core::{Cost, Usage};
+use limiter_core::Cost;
 
 use super::{
-    Gcra, Script, ScriptLimit,
+    Script, ScriptLimit,
     argument::{counted, number},
     charge::{Charge, Route},
     plan::Plan,
@@ -67,34 +67,6 @@ impl Plan {
     }
 }
 
-/// What the script of a family replied for a key.
-enum OwnReply {
-    Admitted(Usage),
-    Refused(Usage, Option<Duration>),
-}
-
-impl OwnReply {
-    fn read(limit: &ScriptLimit, numbers: &[i64], cost: Cost) -> Option<Self> {
-        match (&limit.gcra, numbers) {
-            (Some(gcra), &[number]) => Self::of_debt(gcra, number, cost),
-            (None, &[ADMITTED, reset, left]) => Some(Self::Admitted(usage(limit, reset, left)?)),
-            (None, &[REFUSED, reset, left, wait]) => {
-                Some(Self::Refused(usage(limit, reset, left)?, self::wait(wait)?))
-            }
-            _ => None,
-        }
-    }
-
-    /// Reads the debt after a charge, or -1 less the debt that refuses the cost.
-    fn of_debt(gcra: &Gcra, number: i64, cost: Cost) -> Option<Self> {
-        if number > 0 {
-            return Some(Self::Admitted(gcra.usage(number.unsigned_abs())));
-        }
-        let debt = u64::try_from(number.checked_add(1)?.checked_neg()?).ok()?;
-        Some(Self::Refused(gcra.usage(debt), gcra.wait(debt, cost.get())))
-    }
-}
-
 /// Returns the call of a family's script for checks by policies that it can apply.
 fn own_call<'a>(
     script: &Script,
@@ -109,10 +81,23 @@ fn own_call<'a>(
     ScriptCall::of(script, arguments)
 }
 
-/// Returns what the reply for a key means, `None` if it can't be one or contradicts itself.
+/// Returns what the reply of a family's script for a key means, `None` if it can't be one or contradicts itself.
 fn own_reply(limit: &ScriptLimit, numbers: &[i64], cost: Cost) -> Option<CheckReply> {
-    match OwnReply::read(limit, numbers, cost)? {
-        OwnReply::Admitted(usage) => Some(CheckReply::admitted(usage, None)),
-        OwnReply::Refused(usage, wait) => CheckReply::refused(usage, wait),
+    match (&limit.gcra, numbers) {
+        (Some(gcra), &[debt]) if debt > 0 => {
+            Some(CheckReply::admitted(gcra.usage(debt.unsigned_abs()), None))
+        }
+        // -1 less the debt that refuses the cost.
+        (Some(gcra), &[number]) => {
+            let debt = u64::try_from(number.checked_add(1)?.checked_neg()?).ok()?;
+            CheckReply::refused(gcra.usage(debt), gcra.wait(debt, cost.get()))
+        }
+        (None, &[ADMITTED, reset, left]) => {
+            Some(CheckReply::admitted(usage(limit, reset, left)?, None))
+        }
+        (None, &[REFUSED, reset, left, wait]) => {
+            CheckReply::refused(usage(limit, reset, left)?, self::wait(wait)?)
+        }
+        _ => None,
     }
 }

@@ -62,7 +62,9 @@ fn decide(call: &mut Call<'_>, mut demands: Vec<Demand<'_>>, within: i64) -> Rep
     let later = first.map(|at| all_fit(&demands, at));
     let fits_at =
         later.and_then(|fits| fits.into_iter().max_by_key(|at| at.unwrap_or(i64::MAX))?);
-    fits[longest] = fits_at;
+    if let Some(fits) = fits.get_mut(longest) {
+        *fits = fits_at;
+    }
     let promises = demands.iter().all(|demand| demand.limit.promises());
     let is_peek = demands.iter().any(|demand| demand.cost == 0);
     let latest = now + if promises { within.max(0) } else { 0 };
