@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use limiter_core::Timestamp;
 
-/// Decides which outages are logged: the first at once, and then at most one every
-/// [`Damper::INTERVAL`], with the number of those in between.
+/// Decides which outages are logged: the first at once, and then at most one every [`Damper::INTERVAL`].
 ///
 /// Both the begin and the end of an outage are logged, or neither.
 #[derive(Debug, Default)]
@@ -15,34 +14,21 @@ pub(crate) struct Damper {
     failing: bool,
     /// Whether its begin was logged.
     logged: bool,
-    /// Outages that were not logged, since the last one that was.
-    skipped: u64,
 }
 
 impl Damper {
     /// The shortest time between the log lines of two outages.
     pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
-    /// Notes that there is an outage, and returns the end of its log line if it is to be logged now:
-    /// how many outages before it were not. To be called again while the outage lasts.
-    pub(crate) fn begins(&mut self, now: Timestamp) -> Option<String> {
-        let is_new = !std::mem::replace(&mut self.failing, true);
-        if self.logged {
-            return None;
-        }
+    /// Notes that there is an outage, and returns whether to log it now. To be called again while it lasts.
+    pub(crate) fn begins(&mut self, now: Timestamp) -> bool {
+        self.failing = true;
         let is_recent = |at: Timestamp| now.saturating_since(at) < Self::INTERVAL;
-        if self.logged_at.is_some_and(is_recent) {
-            self.skipped += u64::from(is_new);
-            return None;
+        if self.logged || self.logged_at.is_some_and(is_recent) {
+            return false;
         }
-        // A long outage that was counted as skipped is now the one that is logged.
-        let skipped = std::mem::take(&mut self.skipped).saturating_sub(u64::from(!is_new));
         (self.logged, self.logged_at) = (true, Some(now));
-        Some(match skipped {
-            0 => String::new(),
-            1 => " (1 outage before this one was not logged)".to_owned(),
-            number => format!(" ({number} outages before this one were not logged)"),
-        })
+        true
     }
 
     pub(crate) const fn is_failing(&self) -> bool {
@@ -67,8 +53,8 @@ mod tests {
         let mut lines = 0;
         for outage in 0..1_000_u32 {
             let now = start.saturating_add(Duration::from_millis(20) * outage);
-            lines += u32::from(damper.begins(now).is_some());
-            lines += u32::from(damper.begins(now).is_some());
+            lines += u32::from(damper.begins(now));
+            lines += u32::from(damper.begins(now));
             lines += u32::from(damper.ends());
         }
         // Twenty seconds: two begins, two ends.
@@ -79,16 +65,15 @@ mod tests {
     fn a_long_outage_after_a_short_one_is_logged_later() {
         let mut damper = Damper::default();
         let start = Timestamp::ZERO;
-        assert_eq!(damper.begins(start).as_deref(), Some(""));
+        assert!(damper.begins(start));
         assert!(damper.ends());
         let after = |seconds| start.saturating_add(Duration::from_secs(seconds));
-        assert_eq!(damper.begins(after(1)), None);
+        assert!(!damper.begins(after(1)));
         assert!(!damper.ends());
-        assert_eq!(damper.begins(after(2)), None);
-        assert_eq!(damper.begins(after(9)), None);
-        let end = " (1 outage before this one was not logged)";
-        assert_eq!(damper.begins(after(10)).as_deref(), Some(end));
-        assert_eq!(damper.begins(after(11)), None);
+        assert!(!damper.begins(after(2)));
+        assert!(!damper.begins(after(9)));
+        assert!(damper.begins(after(10)));
+        assert!(!damper.begins(after(11)));
         assert!(damper.ends());
         assert!(!damper.ends());
     }

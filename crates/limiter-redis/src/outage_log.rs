@@ -23,19 +23,9 @@ pub(crate) struct OutageLog {
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
 
-/// Why the store did not decide. Each is logged by itself.
-#[derive(Default, PartialEq, Eq, Hash)]
-struct Cause {
-    /// The node of the cluster.
-    node: Option<Arc<str>>,
-    /// `None` if the call was not begun, or if the circuit breaker opened.
-    fault: Option<Fault>,
-    /// The first word of the server's error reply, such as `OOM`.
-    word: String,
-}
-
-/// From so many causes on, the server's words no longer separate them, so that no server can fill the memory.
-const MAX_CAUSES: usize = 256;
+/// Why the store did not decide, each logged by itself: the node of the cluster, and the fault, which is `None` if the
+/// call was not begun, or if the circuit breaker opened.
+type Cause = (Option<Arc<str>>, Option<Fault>);
 
 impl OutageLog {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
@@ -51,37 +41,33 @@ impl OutageLog {
         error: &Error,
     ) {
         let call = CallError::of(error);
-        let word = call.map_or("", CallError::word).to_owned();
         // Without the policy's name, which the line has.
         let why: &dyn Display = call.map_or(error, |call| call);
-        self.log(Cause { node, fault: call.map(CallError::fault), word }, policy, follows, why);
+        self.log((node, call.map(CallError::fault)), policy, follows, why);
     }
 
     /// Notes that the circuit breaker is open, so that checks under `policy` return errors.
     pub(crate) fn breaker_is_open(&self, policy: &str, node: Option<Arc<str>>, why: &str) {
-        self.log(Cause { node, ..Cause::default() }, policy, "checks return errors", &why);
+        self.log((node, None), policy, "checks return errors", &why);
     }
 
-    fn log(&self, mut cause: Cause, policy: &str, follows: &str, why: &dyn Display) {
+    fn log(&self, cause: Cause, policy: &str, follows: &str, why: &dyn Display) {
+        let (node, fault) = cause.clone();
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
-        if dampers.len() >= MAX_CAUSES {
-            cause.word.clear();
-        }
         self.failing.store(true, Relaxed);
         // A call is not sent because others failed, for example while the circuit breaker is open.
         let is_known = |(other, damper): (&Cause, &Damper)| {
-            *other != cause && other.node == cause.node && damper.is_failing()
+            *other != cause && other.0 == node && damper.is_failing()
         };
-        if cause.fault == Some(Fault::NotSent) && dampers.iter().any(is_known) {
+        if fault == Some(Fault::NotSent) && dampers.iter().any(is_known) {
             return;
         }
-        let node = cause.node.clone();
-        let logged = dampers.entry(cause).or_default().begins(self.clock.now());
+        let is_logged = dampers.entry(cause).or_default().begins(self.clock.now());
         // A subscriber may check a limiter itself.
         drop(dampers);
-        if let Some(others) = logged {
+        if is_logged {
             let node = node.as_deref();
-            tracing::warn!(policy, node, "no decision by the store, so {follows}: {why}{others}");
+            tracing::warn!(policy, node, "no decision by the store, so {follows}: {why}");
         }
     }
 
@@ -94,9 +80,9 @@ impl OutageLog {
         let node = node();
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut was_logged, mut is_failing) = (false, false);
-        for (cause, damper) in &mut *dampers {
+        for ((failed, _), damper) in &mut *dampers {
             // A node that was not known has decided as well.
-            if cause.node.is_none() || cause.node == node {
+            if failed.is_none() || *failed == node {
                 was_logged |= damper.ends();
             } else {
                 is_failing |= damper.is_failing();

@@ -122,8 +122,6 @@ pub struct CallError {
     fault: Fault,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-    /// The first word of the server's error reply, or nothing.
-    word: Box<str>,
     /// The address in `MOVED` and `ASK`.
     pub(crate) redirect: Option<Redirect>,
 }
@@ -140,7 +138,7 @@ pub(crate) struct Redirect {
 impl CallError {
     /// Returns the error of a call with `fault`.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { fault, message: message.into(), source: None, word: "".into(), redirect: None }
+        Self { fault, message: message.into(), source: None, redirect: None }
     }
 
     /// Returns the error for a server's error reply, classified by [`Fault::from_error_reply`].
@@ -156,8 +154,7 @@ impl CallError {
             _ => None,
         };
         let fault = Fault::from_error_reply(reply);
-        let word = first_word(reply).into();
-        Self { redirect, word, ..Self::new(fault, format!("{server}: {reply}")) }
+        Self { redirect, ..Self::new(fault, format!("{server}: {reply}")) }
     }
 
     /// Returns the error that a script replies for a key: a command, and what it replied.
@@ -168,8 +165,7 @@ impl CallError {
             _ => Fault::ErrorReply,
         };
         let key = String::from_utf8_lossy(key);
-        let word = first_word(reply).into();
-        Self { word, ..Self::new(fault, format!("{server}: {command} {key:?}: {reply}")) }
+        Self::new(fault, format!("{server}: {command} {key:?}: {reply}"))
     }
 
     /// Returns the error of a reply that no script of this library returns.
@@ -216,11 +212,6 @@ impl CallError {
     #[must_use]
     pub fn of(error: &Error) -> Option<&Self> {
         shared_source(error).map(|error| &**error)
-    }
-
-    /// Returns the first word of the server's error reply, such as `OOM`, or nothing.
-    pub(crate) fn word(&self) -> &str {
-        &self.word
     }
 
     /// Returns the fault.
