@@ -3,198 +3,86 @@
 mod parts;
 mod redact;
 
-use std::iter;
-
-#[cfg(feature = "tls")]
-use fred::types::config::TlsConnector;
-use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::config::Config;
 use limiter_core::{Error, ErrorKind};
-use url::Url;
 
-use self::parts::{Kind, decoded, parameter};
-pub(crate) use self::redact::redacted;
+use self::parts::{Parts, decoded};
+pub(crate) use self::{parts::Servers, redact::redacted};
 use super::options::ConnectOptions;
 
 /// A valid address.
 pub(crate) struct Address {
-    /// The library's settings; for a cluster or with sentinels, those of a server, without its address.
-    pub(crate) config: Config,
     pub(crate) servers: Servers,
+    /// The library's settings of servers, without their address.
+    pub(crate) config: Config,
+    /// Those of sentinels.
+    pub(crate) sentinel_config: Config,
     /// The address without users and passwords, for errors and log lines.
     pub(crate) url: String,
-}
-
-/// How the servers are found.
-pub(crate) enum Servers {
-    /// There is one, in the settings.
-    One,
-    /// By these sentinels, which watch a primary of this name, and take these settings without their address.
-    Sentinels { hosts: Vec<Server>, primary: String, config: Box<Config> },
-    /// By these nodes of a cluster.
-    Cluster(Vec<Server>),
 }
 
 impl Address {
     /// Parses an address such as `redis://user:password@host:6379`.
     pub(crate) fn parse(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
-        let shown = redacted(url);
-        match read(url, options) {
-            Ok((config, servers)) => Ok(Self { config, servers, url: shown }),
-            Err(why) => {
-                let message = format!("invalid server address {shown:?}: {why}");
-                Err(Error::new(ErrorKind::InvalidSetting, message))
+        Self::read(url, options).map_err(|why| {
+            let message = format!("invalid server address {:?}: {why}", redacted(url));
+            Error::new(ErrorKind::InvalidSetting, message)
+        })
+    }
+
+    /// Returns the address, or what is wrong with it or the options and what to do.
+    fn read(address: &str, options: &ConnectOptions) -> Result<Self, String> {
+        let Parts { url, is_encrypted, database, servers } = Parts::of(address)?;
+        options.check()?;
+        if parts::has_user(&url) && (options.server.is_some() || options.provider.is_some()) {
+            return Err("it has a user, and so have the options; remove one of them".to_owned());
+        }
+        if options.sentinel.is_some() && !matches!(servers, Servers::Sentinels { .. }) {
+            return Err(
+                "the options have sentinel credentials; use redis-sentinel:// or remove them"
+                    .to_owned(),
+            );
+        }
+        let mut sentinel_config = Config::default();
+        #[cfg(feature = "tls")]
+        match (&options.tls, is_encrypted) {
+            (Some(tls), true) => sentinel_config.tls = Some((**tls).clone().into()),
+            (None, true) => {
+                let tls = super::tls::trusting_the_system().map_err(|error| error.to_string())?;
+                sentinel_config.tls = Some(tls.into());
             }
-        }
-    }
-}
-
-/// How to write a user or a password.
-const ENCODE: &str = "write redis://user:password@host:6379, and a \"/\", \"?\", \"#\" or \"@\" in a user or password \
-                      as %2F, %3F, %23 or %40";
-
-/// Returns the settings and the servers, or what is wrong with an address and what to do.
-fn read(address: &str, options: &ConnectOptions) -> Result<(Config, Servers), String> {
-    let (encrypted, kind) = Kind::of_scheme(address).ok_or(
-        "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with rediss or \
-         valkey, or redis+unix://",
-    )?;
-    let url = Url::parse(address).map_err(|error| format!("{error}; {ENCODE}"))?;
-    check(&url, kind)?;
-    options.check()?;
-    if parts::has_user(&url) && (options.server.is_some() || options.provider.is_some()) {
-        return Err("it has a user, and so have the options; remove one of them".to_owned());
-    }
-    if options.sentinel.is_some() && kind != Kind::Sentinels {
-        return Err("the options have sentinel credentials; use redis-sentinel:// or remove them"
-            .to_owned());
-    }
-    let mut config = Config {
-        username: decoded(url.username())?,
-        password: decoded(url.password().unwrap_or_default())?,
-        // Keeps trying if the first attempt fails.
-        fail_fast: false,
-        ..Config::default()
-    };
-    encrypt(&mut config, encrypted, options)?;
-    if let Some(credentials) = &options.server {
-        credentials.set(&mut config);
-    }
-    let database = match kind {
-        Kind::Unix => parameter(&url, "db").unwrap_or_default(),
-        _ => url.path().strip_prefix('/').unwrap_or_default().to_owned(),
-    };
-    if !database.is_empty() {
-        let number = database.parse().map_err(|_| "the database is not a number from 0 to 255")?;
-        config.database = Some(number);
-    }
-    let servers = match kind {
-        Kind::Unix => {
-            config.server = socket(&url)?;
-            Servers::One
-        }
-        Kind::One => {
-            config.server = ServerConfig::Centralized { server: parts::server(&url)? };
-            Servers::One
-        }
-        Kind::Cluster => {
-            if config.database.take().is_some_and(|number| number != 0) {
-                return Err("a cluster has only database 0; remove the path".to_owned());
+            (Some(_), false) => {
+                return Err(
+                    "the options have TLS settings; use rediss:// or remove them".to_owned()
+                );
             }
-            Servers::Cluster(hosts(&url)?)
+            (None, false) => {}
         }
-        Kind::Sentinels => {
-            let primary = parameter(&url, "sentinelServiceName")
-                .ok_or("sentinelServiceName is missing; add ?sentinelServiceName=NAME")?;
-            let mut of_sentinels = Config {
-                username: parameter(&url, "sentinelUsername"),
-                password: parameter(&url, "sentinelPassword"),
-                database: None,
-                ..config.clone()
-            };
-            if let Some(credentials) = &options.sentinel {
-                credentials.set(&mut of_sentinels);
-            }
-            Servers::Sentinels { hosts: hosts(&url)?, primary, config: Box::new(of_sentinels) }
+        #[cfg(not(feature = "tls"))]
+        if is_encrypted {
+            return Err("TLS needs the feature `tls` of limiter-redis; enable it".to_owned());
         }
-    };
-    Ok((config, servers))
-}
-
-/// Returns what is wrong with a URL that can be parsed, which the parser does not know.
-fn check(url: &Url, kind: Kind) -> Result<(), String> {
-    if parts::is_misread(url) {
-        return Err(format!("an \"@\" is behind the host; {ENCODE}"));
-    }
-    if url.fragment().is_some() {
-        return Err("it has a fragment; remove \"#\" and what follows".to_owned());
-    }
-    if !url.username().is_empty() && url.password().is_none() {
-        return Err("the user has no password; write redis://user:password@host, or \
-                    redis://:password@host for the default user"
-            .to_owned());
-    }
-    let known = kind.parameters();
-    if url.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
-        return Err(match known {
-            [] => "it has parameters; remove \"?\" and what follows".to_owned(),
-            _ => format!(
-                "a parameter is unknown; expected {}, with an \"&\" in a value as %26",
-                known.join(" or ")
-            ),
-        });
-    }
-    Ok(())
-}
-
-/// Returns the server of the address, and those of its parameters.
-fn hosts(url: &Url) -> Result<Vec<Server>, String> {
-    let nodes = url.query_pairs().filter(|(name, _)| name == "node").map(|(_, value)| {
-        let node = parts::node(&value).filter(|node| !parts::has_user(node));
-        parts::server(&node.ok_or("a node is not of the form host:port")?)
-    });
-    iter::once(parts::server(url)).chain(nodes).collect()
-}
-
-/// Returns the Unix socket at the path of a URL.
-fn socket(url: &Url) -> Result<ServerConfig, String> {
-    if url.has_host() || url.path().is_empty() {
-        return Err(
-            "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set \
-                    the user in the options"
-                .to_owned(),
-        );
-    }
-    #[cfg(feature = "unix-sockets")]
-    return Ok(ServerConfig::Unix { path: decoded(url.path())?.unwrap_or_default().into() });
-    #[cfg(not(feature = "unix-sockets"))]
-    Err("Unix sockets need the feature `unix-sockets` of limiter-redis; enable it".to_owned())
-}
-
-#[cfg(feature = "tls")]
-fn encrypt(config: &mut Config, encrypted: bool, options: &ConnectOptions) -> Result<(), String> {
-    let tls = match (&options.tls, encrypted) {
-        (Some(tls), true) => TlsConnector::clone(tls),
-        (None, true) => super::tls::trusting_the_system().map_err(|error| error.to_string())?,
-        (Some(_), false) => {
-            return Err("the options have TLS settings; use rediss:// or remove them".to_owned());
+        let mut config = Config {
+            username: decoded(url.username())?,
+            password: decoded(url.password().unwrap_or_default())?,
+            database,
+            ..sentinel_config.clone()
+        };
+        if let Some(credentials) = &options.server {
+            credentials.set(&mut config);
         }
-        (None, false) => return Ok(()),
-    };
-    config.tls = Some(tls.into());
-    Ok(())
-}
-
-#[cfg(not(feature = "tls"))]
-fn encrypt(_: &mut Config, encrypted: bool, _: &ConnectOptions) -> Result<(), String> {
-    if encrypted {
-        return Err("TLS needs the feature `tls` of limiter-redis; enable it".to_owned());
+        if let Some(credentials) = &options.sentinel {
+            credentials.set(&mut sentinel_config);
+        }
+        Ok(Self { servers, config, sentinel_config, url: redacted(address) })
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fred::types::config::{Server, ServerConfig};
+
+    use super::{parts::ENCODE, *};
 
     fn parse(url: &str) -> Address {
         Address::parse(url, &ConnectOptions::new()).unwrap()
@@ -207,7 +95,8 @@ mod tests {
         assert_eq!(address.config.username.as_deref(), Some("user"));
         assert_eq!(address.config.password.as_deref(), Some("p@ss"));
         assert_eq!(address.config.database, Some(3));
-        assert!(matches!(address.servers, Servers::One));
+        let expected = ServerConfig::Centralized { server: Server::new("host", 7000) };
+        assert!(matches!(address.servers, Servers::One(server) if server == expected));
     }
 
     #[test]
@@ -235,14 +124,12 @@ mod tests {
         let url = "redis-sentinel://u:p@a:1?sentinelServiceName=main&node=b:2";
         let options = ConnectOptions::new().with_sentinel_credentials("default", "secret");
         let address = Address::parse(url, &options).unwrap();
-        let Servers::Sentinels { hosts, primary, config } = address.servers else {
-            panic!("another kind")
-        };
+        let Servers::Sentinels { hosts, primary } = address.servers else { panic!("another kind") };
         assert_eq!(hosts, [Server::new("a", 1), Server::new("b", 2)]);
         assert_eq!(primary, "main");
         let credentials = |config: &Config| (config.username.clone(), config.password.clone());
         let pair = |user: &str, password: &str| (Some(user.to_owned()), Some(password.to_owned()));
-        assert_eq!(credentials(&config), pair("default", "secret"));
+        assert_eq!(credentials(&address.sentinel_config), pair("default", "secret"));
         assert_eq!(credentials(&address.config), pair("u", "p"));
         assert!(!format!("{options:?}").contains("secret"));
 
@@ -281,14 +168,13 @@ mod tests {
             ),
             (
                 "redis-sentinel://a:1?serviceName=x",
-                "a parameter is unknown; expected node or sentinelServiceName or sentinelUsername or \
-                 sentinelPassword, with an \"&\" in a value as %26",
+                "a parameter is unknown; expected node or sentinelServiceName, with an \"&\" in a value as %26",
             ),
             (
                 "redis-sentinel://a:1",
                 "sentinelServiceName is missing; add ?sentinelServiceName=NAME",
             ),
-            ("redis-cluster://a:1?node=u:secret@b:2", "a node is not of the form host:port"),
+            ("redis-cluster://a:1?node=u:secret%40b:2", "a node is not of the form host:port"),
             ("redis-cluster://a:1?node=b:secret", "a node is not of the form host:port"),
             ("redis://host:0", "the port is 0; use 1 to 65535"),
             ("redis://", "the host is missing; write redis://host:6379"),
@@ -308,6 +194,7 @@ mod tests {
             "redis://host:port",
             "redis://:6379",
             "redis://u:secret@ho st",
+            "redis-cluster://a:1?node=u:secret@b:2",
         ] {
             assert!(fault(url).ends_with(&format!("; {ENCODE}")), "{url}: {}", fault(url));
         }
@@ -332,7 +219,9 @@ mod tests {
     #[test]
     fn a_unix_socket_has_a_path_and_a_database() {
         let address = parse("unix:///run/a b.sock?db=3");
-        let ServerConfig::Unix { path } = address.config.server else { panic!("another kind") };
+        let Servers::One(ServerConfig::Unix { path }) = address.servers else {
+            panic!("another kind")
+        };
         assert_eq!(path.to_str(), Some("/run/a b.sock"));
         assert_eq!(address.config.database, Some(3));
         for (url, expected) in [

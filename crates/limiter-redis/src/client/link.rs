@@ -11,13 +11,10 @@ use super::{
     address::{Address, Servers},
     cluster::routing::Cluster,
     driver::Driver,
-    fred::{
-        node::Node,
-        start::{NodeSettings, Reconnect},
-    },
+    fred::{node::Node, start::NodeSettings},
     last_failure::LastFailure,
     options::ConnectOptions,
-    sentinels::{Sentinels, Watched},
+    sentinels::Sentinels,
 };
 
 /// An address, and the options of the connection to it.
@@ -84,37 +81,34 @@ impl Link {
         target: &Target,
         driver: impl FnOnce() -> Result<Arc<Driver>, Error>,
     ) -> Result<Self, Error> {
-        let Address { config, servers, url } = Address::parse(&target.url, &target.options)?;
+        let Address { servers, config, sentinel_config, url } =
+            Address::parse(&target.url, &target.options)?;
         let driver = driver()?;
-        let runtime = driver.runtime().clone();
         let ConnectOptions { name, provider, .. } = &target.options;
-        let name = name.as_deref().unwrap_or(ConnectOptions::NAME).into();
-        let settings = NodeSettings { config, name, provider: provider.clone() };
+        let mut settings = NodeSettings {
+            runtime: driver.runtime().clone(),
+            config,
+            name: name.as_deref().unwrap_or(ConnectOptions::NAME).into(),
+            provider: provider.clone(),
+            reconnects: true,
+            last_failure: Arc::new(LastFailure::of(url)),
+        };
         let topology = match servers {
-            Servers::One => {
-                let last_failure = Arc::new(LastFailure::of(url));
-                let node = Node::start(
-                    runtime,
-                    settings,
-                    Reconnect::Always,
-                    Node::ONLY.to_owned(),
-                    last_failure,
-                );
-                Topology::Single(Arc::new(node))
+            Servers::One(server) => {
+                settings.config.server = server;
+                Topology::Single(Arc::new(Node::start(settings, Node::ONLY.to_owned())))
             }
-            Servers::Sentinels { hosts, primary, config } => {
+            Servers::Sentinels { hosts, primary } => {
                 let of_sentinels = NodeSettings {
-                    config: *config,
-                    name: Arc::clone(&settings.name),
+                    config: sentinel_config,
                     provider: None,
+                    reconnects: false,
+                    ..settings.clone()
                 };
-                let watched = Watched { name: primary, settings };
-                let sentinels = Sentinels::start(runtime, watched, hosts, &of_sentinels, url);
+                let sentinels = Sentinels::start(primary, settings, hosts, &of_sentinels);
                 Topology::Sentinels(Arc::new(sentinels))
             }
-            Servers::Cluster(seeds) => {
-                Topology::Cluster(Cluster::new(runtime, settings, seeds, url))
-            }
+            Servers::Cluster(seeds) => Topology::Cluster(Cluster::new(settings, seeds)),
         };
         Ok(Self { target: target.clone(), topology, driver })
     }

@@ -1,10 +1,6 @@
 //! The primary that sentinels name, which changes at a failover.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -13,9 +9,8 @@ use fred::{
     types::{RespVersion, Value, config::Server},
 };
 use tokio::{
-    runtime::Handle,
     sync::watch,
-    task::JoinHandle,
+    task::JoinSet,
     time::{sleep, timeout},
 };
 
@@ -24,9 +19,8 @@ use super::{
     fred::{
         node::Node,
         reply::why_unreachable,
-        start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Reconnect},
+        start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
     },
-    last_failure::LastFailure,
 };
 use crate::client::faults::CallError;
 
@@ -50,12 +44,6 @@ const PROMOTED: &str = "+failover-state-wait-promotion";
 /// How long that sentinel may take to name the replica.
 const CONFIRMATION: Duration = Duration::from_secs(3);
 
-/// The primary that sentinels watch: its name, and the settings of a connection to it without the address.
-pub(crate) struct Watched {
-    pub(crate) name: String,
-    pub(crate) settings: NodeSettings,
-}
-
 /// The connection to the primary that sentinels name.
 ///
 /// Each sentinel of the address is listened to, because the one that leads a failover, or another one, may be
@@ -64,19 +52,19 @@ pub(crate) struct Watched {
 /// demoted it: those would be lost.
 pub(crate) struct Sentinels {
     shared: Arc<Shared>,
-    tasks: Vec<JoinHandle<()>>,
+    /// Aborted when they are dropped.
+    _tasks: JoinSet<()>,
 }
 
 struct Shared {
-    runtime: Handle,
-    watched: Watched,
-    last_failure: Arc<LastFailure>,
+    /// The primary's name for the sentinels.
+    name: String,
+    /// Those of a connection to the primary, without the address.
+    settings: NodeSettings,
     /// What each sentinel that is connected reported last.
-    reports: Mutex<Vec<Option<Report>>>,
-    /// The primary of the latest report.
-    named: watch::Sender<Option<Server>>,
+    reports: watch::Sender<Vec<Option<Report>>>,
     /// The connection to the primary, once its role was checked.
-    primary: RwLock<Option<Arc<Node>>>,
+    primary: watch::Sender<Option<Arc<Node>>>,
 }
 
 /// What a sentinel says about the primary.
@@ -88,37 +76,35 @@ struct Report {
 }
 
 impl Sentinels {
-    /// Starts to listen to the sentinels at `hosts`, which take `settings` without an address.
+    /// Starts to listen to the sentinels at `hosts`, which take settings `of_sentinels` without an address, and watch a
+    /// primary of this `name`.
     pub(crate) fn start(
-        runtime: Handle,
-        watched: Watched,
+        name: String,
+        settings: NodeSettings,
         hosts: Vec<Server>,
-        settings: &NodeSettings,
-        url: String,
+        of_sentinels: &NodeSettings,
     ) -> Self {
-        let (named, changes) = watch::channel(None);
         let shared = Arc::new(Shared {
-            runtime: runtime.clone(),
-            watched,
-            last_failure: Arc::new(LastFailure::of(url)),
-            reports: Mutex::new(vec![None; hosts.len()]),
-            named,
-            primary: RwLock::default(),
+            name,
+            settings,
+            reports: watch::Sender::new(vec![None; hosts.len()]),
+            primary: watch::Sender::default(),
         });
-        let listen = |(index, server): (usize, Server)| {
-            let mut settings = settings.at(server);
+        let runtime = &of_sentinels.runtime;
+        let mut tasks = JoinSet::new();
+        for (index, server) in hosts.into_iter().enumerate() {
+            let mut settings = of_sentinels.at(server);
             // In the third version of the protocol a connection that listens can also ask.
             settings.config.version = RespVersion::RESP3;
-            runtime.spawn(Arc::clone(&shared).listen(index, settings))
-        };
-        let mut tasks: Vec<_> = hosts.into_iter().enumerate().map(listen).collect();
-        tasks.push(runtime.spawn(Arc::clone(&shared).follow(changes)));
-        Self { shared, tasks }
+            tasks.spawn_on(Arc::clone(&shared).listen(index, settings), runtime);
+        }
+        tasks.spawn_on(Arc::clone(&shared).follow(), runtime);
+        Self { shared, _tasks: tasks }
     }
 
     /// Returns the connection to the primary, if one was found.
     pub(crate) fn primary(&self) -> Option<Arc<Node>> {
-        self.shared.primary()
+        self.shared.primary.borrow().clone()
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -127,25 +113,13 @@ impl Sentinels {
 
     /// Waits until the primary is found and connected, for `within` at most.
     pub(crate) async fn connected(&self, within: Duration) {
-        let found = async {
-            while self.primary().is_none() {
-                sleep(ROLE_INTERVAL).await;
-            }
-        };
-        drop(timeout(within, found).await);
+        let mut primary = self.shared.primary.subscribe();
+        drop(timeout(within, primary.wait_for(Option::is_some)).await);
     }
 
     /// Returns why there is no primary.
     pub(crate) fn not_found(&self) -> String {
-        self.shared.last_failure.not_connected()
-    }
-}
-
-impl Drop for Sentinels {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.shared.settings.last_failure.not_connected()
     }
 }
 
@@ -153,15 +127,14 @@ impl Shared {
     /// Notes what a sentinel reports. Its connection is made again for ever.
     async fn listen(self: Arc<Self>, index: usize, settings: NodeSettings) {
         loop {
-            let started =
-                start::start(&self.runtime, &settings, Reconnect::Never, &self.last_failure);
+            let started = start::start(&settings);
             let why = self.reports_of(index, &started.client).await;
             drop(started);
             self.note(index, None);
             if !self.is_connected() {
                 let hosts = settings.config.server.hosts();
                 let sentinel = hosts.first().map_or(String::new(), ToString::to_string);
-                self.last_failure.set(&format!("sentinel {sentinel}: {why}"));
+                self.settings.last_failure.set(&format!("sentinel {sentinel}: {why}"));
             }
             sleep(RECONNECT_DELAY).await;
         }
@@ -186,7 +159,7 @@ impl Shared {
                     self.note(index, Some(report));
                     epoch
                 }
-                Ok(None) => return format!("it watches no primary named {:?}", self.watched.name),
+                Ok(None) => return format!("it watches no primary named {:?}", self.name),
                 Err(error) => return error.to_string(),
             };
             // Whatever ends the wait, the sentinel is asked.
@@ -203,7 +176,7 @@ impl Shared {
     /// Asks a sentinel for the primary and its epoch.
     async fn ask(&self, client: &Client) -> Result<Option<Report>, FredError> {
         let ask = async |what: &'static str| {
-            let arguments = vec![what.into(), self.watched.name.as_str().into()];
+            let arguments = vec![what.into(), self.name.as_str().into()];
             let command = Command { name: "SENTINEL", arguments };
             start::send(client, None, command, PATIENCE).await
         };
@@ -223,44 +196,42 @@ impl Shared {
         let text = message.as_str()?;
         let words: Vec<&str> = text.split(' ').collect();
         let [_, _, host, port, "@", name, ..] = words.as_slice() else { return None };
-        (*name == self.watched.name).then_some(Server::new(*host, port.parse().ok()?))
+        (*name == self.name).then_some(Server::new(*host, port.parse().ok()?))
     }
 
-    /// Stores what a sentinel reported last, and names another primary if the latest configuration has one.
+    /// Stores what a sentinel reported last.
     ///
     /// A report ends with the connection to its sentinel, so that a dead one does not keep an old primary.
-    /// Without any report, the primary that was named last stays.
     fn note(&self, index: usize, report: Option<Report>) {
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = reports.get_mut(index) {
-            *last = report;
-        }
-        self.named.send_if_modified(|named| {
-            let latest = latest(&reports, named.as_ref());
-            let is_another = latest.is_some() && latest != *named;
-            if is_another {
-                *named = latest;
+        self.reports.send_modify(|reports| {
+            if let Some(last) = reports.get_mut(index) {
+                *last = report;
             }
-            is_another
         });
     }
 
-    /// Connects to the primary that the sentinels name, and to the next one once they name that.
-    async fn follow(self: Arc<Self>, mut changes: watch::Receiver<Option<Server>>) {
-        while changes.changed().await.is_ok() {
-            let Some(server) = changes.borrow_and_update().clone() else { continue };
-            let (runtime, settings) = (self.runtime.clone(), self.watched.settings.at(server));
-            let (name, last_failure) = (Node::ONLY.to_owned(), Arc::clone(&self.last_failure));
-            let node = Node::start(runtime, settings, Reconnect::Always, name, last_failure);
-            while !changes.has_changed().unwrap_or(true) {
+    /// Connects to the primary that the sentinels name, and to the next one once they name that. Without any report,
+    /// the primary that was named last stays.
+    async fn follow(self: Arc<Self>) {
+        let mut reports = self.reports.subscribe();
+        let mut named = None;
+        loop {
+            let Some(server) = another(&reports.borrow_and_update(), named.as_ref()) else {
+                // Does not end, because this holds the sender.
+                drop(reports.changed().await);
+                continue;
+            };
+            let node = Node::start(self.settings.at(server.clone()), Node::ONLY.to_owned());
+            named = Some(server);
+            while another(&reports.borrow(), named.as_ref()).is_none() {
                 match role(&node).await {
                     Ok(role) if role == "master" => {
-                        let node = Some(Arc::new(node));
-                        *self.primary.write().unwrap_or_else(PoisonError::into_inner) = node;
+                        self.primary.send_replace(Some(Arc::new(node)));
                         break;
                     }
                     Ok(role) if !self.is_connected() => {
-                        self.last_failure
+                        self.settings
+                            .last_failure
                             .set(&format!("the sentinels name a server with the role {role}"));
                     }
                     // A replica that is being promoted; or an error, which the connection logs.
@@ -272,12 +243,7 @@ impl Shared {
     }
 
     fn is_connected(&self) -> bool {
-        self.primary().is_some_and(|primary| primary.is_connected())
-    }
-
-    fn primary(&self) -> Option<Arc<Node>> {
-        // No operation under the lock can leave it half done.
-        self.primary.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.primary.borrow().as_ref().is_some_and(|primary| primary.is_connected())
     }
 }
 
@@ -292,12 +258,12 @@ async fn role(node: &Node) -> Result<String, CallError> {
     .ok_or_else(|| CallError::invalid_reply(&command::quoted(&reply)))
 }
 
-/// Returns the primary of the latest configuration: the one that is `named` if it is among them.
-fn latest(reports: &[Option<Report>], named: Option<&Server>) -> Option<Server> {
+/// Returns the primary of the latest configuration, unless that is the one that is `named` already.
+fn another(reports: &[Option<Report>], named: Option<&Server>) -> Option<Server> {
     let epoch = reports.iter().flatten().map(|report| report.epoch).max()?;
     let mut latest = reports.iter().flatten().filter(|report| report.epoch == epoch);
-    let is_named = |report: &&Report| Some(&report.primary) == named;
-    latest.clone().find(is_named).or_else(|| latest.next()).map(|report| report.primary.clone())
+    let is_named = latest.clone().any(|report| Some(&report.primary) == named);
+    latest.next().filter(|_| !is_named).map(|report| report.primary.clone())
 }
 
 #[cfg(test)]
@@ -312,7 +278,7 @@ mod tests {
     fn the_latest_configuration_counts() {
         let named = |reports: &[Option<Report>], named: Option<&str>| {
             let named = named.map(|host| Server::new(host, 6379));
-            latest(reports, named.as_ref()).map(|server| server.host.to_string())
+            another(reports, named.as_ref()).map(|server| server.host.to_string())
         };
         assert_eq!(named(&[None, None], Some("a")), None);
         assert_eq!(named(&[None, report(1, "a")], None).as_deref(), Some("a"));
@@ -320,7 +286,7 @@ mod tests {
         assert_eq!(named(&partitioned, Some("a")).as_deref(), Some("b"));
         // Sentinels that name one server by its address and by its host name.
         let names = [report(2, "10.0.0.2"), report(2, "b")];
-        assert_eq!(named(&names, Some("b")).as_deref(), Some("b"));
+        assert_eq!(named(&names, Some("b")), None);
         assert_eq!(named(&names, Some("a")).as_deref(), Some("10.0.0.2"));
     }
 }

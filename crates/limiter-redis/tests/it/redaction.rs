@@ -153,8 +153,7 @@ async fn connections_and_limiters_show_no_password() {
             (format!("redis-cluster://hunter2:s3cr3t@127.0.0.1:{port}"), options()),
             (
                 format!(
-                    "redis-sentinel://hunter2:s3cr3t@127.0.0.1:{port}?sentinelServiceName=main\
-                     &sentinelUsername=hunter2&sentinelPassword=s3cr3t"
+                    "redis-sentinel://hunter2:s3cr3t@127.0.0.1:{port}?sentinelServiceName=main"
                 ),
                 options().with_sentinel_credentials("hunter2", "tr0ub4dor"),
             ),

@@ -28,8 +28,8 @@ async fn a_bad_address_is_refused_without_its_password() {
         ),
         (
             "redis-cluster://user:secret@host:1/3?node=host:2",
-            "invalid server address \"redis-cluster://***@host:1/3?node=host:2\": a cluster has only \
-             database 0; remove the path",
+            "invalid server address \"redis-cluster://***@host:1/***\": a cluster has only database 0; \
+             remove the path",
         ),
     ] {
         let error = connect(url).await.unwrap_err();

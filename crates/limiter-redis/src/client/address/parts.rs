@@ -1,12 +1,14 @@
-//! The parts of an address, by the crate `url`.
+//! What an address says apart from its user and password, by the crate `url`.
 
-use fred::types::config::Server;
+use std::iter;
+
+use fred::types::config::{Server, ServerConfig};
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{Position, Url};
 
-/// The parameters that addresses of any kind may have.
-pub(super) const PARAMETERS: [&str; 5] =
-    ["node", "db", "sentinelServiceName", "sentinelUsername", "sentinelPassword"];
+/// How to write a user or a password.
+pub(super) const ENCODE: &str = "write redis://user:password@host:6379, and a \"/\", \"?\", \"#\" or \"@\" in a user \
+                                 or password as %2F, %3F, %23 or %40";
 
 /// How the servers of an address are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,57 +19,115 @@ pub(super) enum Kind {
     Unix,
 }
 
-impl Kind {
-    /// Returns what the scheme of an address means: whether connections are encrypted, and the kind.
-    pub(super) fn of_scheme(address: &str) -> Option<(bool, Self)> {
-        let (scheme, _) = address.split_once("://")?;
-        if scheme == "unix" {
-            return Some((false, Self::Unix));
-        }
-        let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
-        let (encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
-        Some(match kind {
-            "" => (encrypted, Self::One),
-            "-sentinel" => (encrypted, Self::Sentinels),
-            "-cluster" => (encrypted, Self::Cluster),
-            "+unix" if !encrypted => (false, Self::Unix),
-            _ => return None,
-        })
-    }
+/// A valid address, apart from its user and password.
+pub(super) struct Parts {
+    pub(super) url: Url,
+    pub(super) is_encrypted: bool,
+    pub(super) database: Option<u8>,
+    pub(super) servers: Servers,
+}
 
-    /// Returns the parameters that it has.
-    pub(super) const fn parameters(self) -> &'static [&'static str] {
-        match self {
-            Self::One => &[],
-            Self::Sentinels => {
-                &["node", "sentinelServiceName", "sentinelUsername", "sentinelPassword"]
+/// How the servers are found.
+pub(crate) enum Servers {
+    /// There is this one.
+    One(ServerConfig),
+    /// By these sentinels, which watch a primary of this name.
+    Sentinels { hosts: Vec<Server>, primary: String },
+    /// By these nodes of a cluster.
+    Cluster(Vec<Server>),
+}
+
+impl Parts {
+    /// Returns the parts of an address, or what is wrong with it and what to do.
+    pub(super) fn of(address: &str) -> Result<Self, String> {
+        let (is_encrypted, kind) = of_scheme(address).ok_or(
+            "it must begin with redis://, redis-sentinel:// or redis-cluster://, or the same with rediss or \
+             valkey, or redis+unix://",
+        )?;
+        let url = Url::parse(address).map_err(|error| format!("{error}; {ENCODE}"))?;
+        check(&url, kind)?;
+        let database = match kind {
+            Kind::Unix => parameter(&url, "db"),
+            _ => url.path().strip_prefix('/').map(str::to_owned),
+        };
+        let number = database.filter(|text| !text.is_empty()).map(|text| text.parse());
+        let database =
+            number.transpose().map_err(|_| "the database is not a number from 0 to 255")?;
+        // The one of a new connection needs no command.
+        let database = database.filter(|number| *number != 0);
+        let servers = match kind {
+            Kind::Unix => Servers::One(socket(&url)?),
+            Kind::One => Servers::One(ServerConfig::Centralized { server: server(&url)? }),
+            Kind::Cluster if database.is_some() => {
+                return Err("a cluster has only database 0; remove the path".to_owned());
             }
-            Self::Cluster => &["node"],
-            Self::Unix => &["db"],
-        }
+            Kind::Cluster => Servers::Cluster(hosts(&url)?),
+            Kind::Sentinels => {
+                let primary = parameter(&url, "sentinelServiceName")
+                    .ok_or("sentinelServiceName is missing; add ?sentinelServiceName=NAME")?;
+                Servers::Sentinels { hosts: hosts(&url)?, primary }
+            }
+        };
+        Ok(Self { url, is_encrypted, database, servers })
     }
 }
 
-/// Returns the server that a URL names.
-pub(super) fn server(url: &Url) -> Result<Server, String> {
-    let host = url.host_str().filter(|host| !host.is_empty());
-    let host = host.ok_or("the host is missing; write redis://host:6379")?;
-    match url.port() {
-        Some(0) => Err("the port is 0; use 1 to 65535".to_owned()),
-        port => Ok(Server::new(host, port.unwrap_or(6379))),
+/// Returns what the scheme of an address means: whether connections are encrypted, and the kind.
+pub(super) fn of_scheme(address: &str) -> Option<(bool, Kind)> {
+    let (scheme, _) = address.split_once("://")?;
+    if scheme == "unix" {
+        return Some((false, Kind::Unix));
     }
+    let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
+    let (is_encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
+    Some(match kind {
+        "" => (is_encrypted, Kind::One),
+        "-sentinel" => (is_encrypted, Kind::Sentinels),
+        "-cluster" => (is_encrypted, Kind::Cluster),
+        "+unix" if !is_encrypted => (false, Kind::Unix),
+        _ => return None,
+    })
 }
 
-/// Returns the URL of a node in a parameter, which has a host and perhaps a port.
-pub(super) fn node(value: &str) -> Option<Url> {
-    let url = Url::parse(&format!("redis://{value}")).ok()?;
-    let has_host_only = url.has_host() && url.path().is_empty() && url.query().is_none();
-    (has_host_only && url.fragment().is_none()).then_some(url)
+/// Returns what is wrong with a URL that can be parsed, which the parser does not know.
+fn check(url: &Url, kind: Kind) -> Result<(), String> {
+    if is_misread(url) {
+        return Err(format!("an \"@\" is behind the host; {ENCODE}"));
+    }
+    if url.fragment().is_some() {
+        return Err("it has a fragment; remove \"#\" and what follows".to_owned());
+    }
+    if !url.username().is_empty() && url.password().is_none() {
+        return Err("the user has no password; write redis://user:password@host, or \
+                    redis://:password@host for the default user"
+            .to_owned());
+    }
+    let known: &[&str] = match kind {
+        Kind::One => &[],
+        Kind::Sentinels => &["node", "sentinelServiceName"],
+        Kind::Cluster => &["node"],
+        Kind::Unix => &["db"],
+    };
+    if url.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
+        return Err(match known {
+            [] => "it has parameters; remove \"?\" and what follows".to_owned(),
+            _ => format!(
+                "a parameter is unknown; expected {}, with an \"&\" in a value as %26",
+                known.join(" or ")
+            ),
+        });
+    }
+    Ok(())
 }
 
-/// Returns the value of a parameter.
-pub(super) fn parameter(url: &Url, name: &str) -> Option<String> {
-    url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
+/// Returns whether an `@` is where none belongs, because a user or password has a character that must be
+/// percent-encoded. The host is then a part of them.
+pub(super) fn is_misread(url: &Url) -> bool {
+    url[Position::BeforePath..].contains('@')
+}
+
+pub(super) fn has_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 /// Returns a part without its percent encoding, or `None` if it is empty.
@@ -77,18 +137,42 @@ pub(super) fn decoded(part: &str) -> Result<Option<String>, String> {
     Ok((!decoded.is_empty()).then(|| decoded.into_owned()))
 }
 
-pub(super) fn has_user(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
+/// Returns the value of a parameter.
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
-/// Returns whether an `@` is where none belongs, because a user or password has a character that must be
-/// percent-encoded. The host is then a part of them.
-pub(super) fn is_misread(url: &Url) -> bool {
-    let is_unknown = |name: &str| !PARAMETERS.contains(&name);
-    let has_at = |part: &str| part.contains('@');
-    has_at(url.path())
-        || url.fragment().is_some_and(has_at)
-        || url
-            .query_pairs()
-            .any(|(name, value)| is_unknown(&name) && (has_at(&name) || has_at(&value)))
+/// Returns the server of the address, and those of its parameters.
+fn hosts(url: &Url) -> Result<Vec<Server>, String> {
+    let nodes = url.query_pairs().filter(|(name, _)| name == "node").map(|(_, value)| {
+        let node = Url::parse(&format!("redis://{value}")).ok();
+        let is_host = |node: &Url| !has_user(node) && node[Position::AfterPort..].is_empty();
+        server(&node.filter(is_host).ok_or("a node is not of the form host:port")?)
+    });
+    iter::once(server(url)).chain(nodes).collect()
+}
+
+/// Returns the server that a URL names.
+fn server(url: &Url) -> Result<Server, String> {
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or("the host is missing; write redis://host:6379")?;
+    match url.port() {
+        Some(0) => Err("the port is 0; use 1 to 65535".to_owned()),
+        port => Ok(Server::new(host, port.unwrap_or(6379))),
+    }
+}
+
+/// Returns the Unix socket at the path of a URL.
+fn socket(url: &Url) -> Result<ServerConfig, String> {
+    if url.has_host() || url.path().is_empty() {
+        return Err(
+            "a Unix socket has no host or user; write redis+unix:///run/redis.sock, and set \
+                    the user in the options"
+                .to_owned(),
+        );
+    }
+    #[cfg(feature = "unix-sockets")]
+    return Ok(ServerConfig::Unix { path: decoded(url.path())?.unwrap_or_default().into() });
+    #[cfg(not(feature = "unix-sockets"))]
+    Err("Unix sockets need the feature `unix-sockets` of limiter-redis; enable it".to_owned())
 }

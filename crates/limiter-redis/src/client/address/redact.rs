@@ -1,59 +1,31 @@
 //! Addresses for errors and log lines, without any value that may be secret.
 
-use url::Url;
+use url::{Position, Url};
 
-use super::parts::{Kind, has_user, is_misread, node};
+use super::parts::{self, Parts};
 
 /// What is shown in place of a value that may be secret.
 const HIDDEN: &str = "***";
 
-/// Returns an address with the parts that are known to be harmless: its scheme, its hosts and ports, its
-/// database, the names of its parameters, and the path of a socket. All else may be a user or a password that was
-/// written in the wrong place, and is hidden. Of an address that is no URL, only the scheme is shown.
+/// Returns a valid address without its user and password. Of an invalid one, the scheme, the host and the port are
+/// shown: all else may be a user or a password that was written in the wrong place. If these may be, too, only the
+/// scheme is shown.
 pub(crate) fn redacted(address: &str) -> String {
-    let (Some((scheme, _)), Some((_, kind))) =
-        (address.split_once("://"), Kind::of_scheme(address))
-    else {
+    let is_known = parts::of_scheme(address).is_some();
+    let Some((scheme, _)) = address.split_once("://").filter(|_| is_known) else {
         return HIDDEN.to_owned();
     };
-    let Ok(url) = Url::parse(address) else { return format!("{scheme}://{HIDDEN}") };
-    let is_misread = is_misread(&url);
-    let path = match url.path() {
-        path if kind == Kind::Unix && !is_misread && !url.has_host() => path,
-        path if path.len() <= 4 && path.bytes().skip(1).all(|byte| byte.is_ascii_digit()) => path,
-        _ => "/***",
-    };
-    let server = if is_misread { HIDDEN.to_owned() } else { server(&url) };
-    let mut shown = format!("{scheme}://{server}{path}");
-    for (index, (name, value)) in url.query_pairs().enumerate() {
-        shown.push(if index == 0 { '?' } else { '&' });
-        shown += &parameter(&name, &value);
+    let scheme_only = format!("{scheme}://{HIDDEN}");
+    let Ok(mut url) = Url::parse(address) else { return scheme_only };
+    let has_user = parts::has_user(&url);
+    let is_shown = !has_user || url.set_password(None).and(url.set_username(HIDDEN)).is_ok();
+    if !is_shown || parts::is_misread(&url) {
+        return scheme_only;
     }
-    if url.fragment().is_some() {
-        shown += "#***";
+    if Parts::of(address).is_ok() || url[Position::AfterPort..].is_empty() {
+        return url.into();
     }
-    shown
-}
-
-/// Returns a parameter, of which only known names and harmless values are shown: a name may be a part of a secret
-/// that has an `&`.
-fn parameter(name: &str, value: &str) -> String {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let shown = match name {
-        "node" => node(value).map(|url| server(&url)),
-        "db" => value.parse::<u8>().ok().map(|number| number.to_string()),
-        "sentinelServiceName" => value.bytes().all(is_word).then(|| value.to_owned()),
-        "sentinelUsername" | "sentinelPassword" => None,
-        _ => return HIDDEN.to_owned(),
-    };
-    format!("{name}={}", shown.as_deref().unwrap_or(HIDDEN))
-}
-
-/// Returns the host and the port of a URL, and whether it has a user.
-fn server(url: &Url) -> String {
-    let user = if has_user(url) { "***@" } else { "" };
-    let port = url.port().map_or(String::new(), |port| format!(":{port}"));
-    format!("{user}{}{port}", url.host_str().unwrap_or_default())
+    format!("{}/{HIDDEN}", &url[..Position::AfterPort])
 }
 
 #[cfg(test)]
@@ -80,23 +52,22 @@ mod tests {
             ("redis://u:secret@host:1/3", "redis://***@host:1/3"),
             ("redis://u:sec@secret@host", "redis://***@host"),
             ("redis://u:secret", "redis://***"),
-            ("redis://u:12/secret@host", "redis://***/***"),
-            ("redis://u:12?x=secret@host", "redis://***?***"),
-            ("redis://u:12#secret@host", "redis://***#***"),
+            ("redis://u:12/secret@host", "redis://***"),
+            ("redis://u:12?x=secret@host", "redis://***"),
+            ("redis://u:12#secret@host", "redis://***"),
             ("redis://host/secret", "redis://host/***"),
-            ("redis://host?secret", "redis://host?***"),
-            ("redis://host?pasword=secret", "redis://host?***"),
-            ("redis://host?password=a&secret=b", "redis://host?***&***"),
+            ("redis://host?secret", "redis://host/***"),
+            ("redis://host?pasword=secret", "redis://host/***"),
+            ("redis://host?password=a&secret=b", "redis://host/***"),
             (
-                "redis-sentinel://host?sentinelPassword=a@secret&sentinelUsername=secret",
-                "redis-sentinel://host?sentinelPassword=***&sentinelUsername=***",
+                "redis-sentinel://u:secret@host?sentinelServiceName=main&sentinelPassword=secret",
+                "redis-sentinel://***@host/***",
             ),
-            (
-                "redis-cluster://a?node=u:secret@b:2&node=b:secret",
-                "redis-cluster://a?node=***@b:2&node=***",
-            ),
+            ("redis-cluster://a?node=u:secret@b:2", "redis-cluster://***"),
+            ("redis-cluster://a:1?node=u:secret%40b:2", "redis-cluster://a:1/***"),
+            ("redis-cluster://a:1?node=b:secret", "redis-cluster://a:1/***"),
             ("redis+unix://u:secret@host/path", "redis+unix://***@host/***"),
-            ("redis+unix:///path?password=secret", "redis+unix:///path?***"),
+            ("redis+unix:///path?password=secret", "redis+unix:///***"),
             ("redis://u:sec/ret", "redis://***"),
             ("u:secret@host", "***"),
             ("redis:/u:secret@host", "***"),

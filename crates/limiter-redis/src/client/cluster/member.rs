@@ -6,17 +6,13 @@ use std::{
 };
 
 use fred::types::{Value, config::Server};
-use tokio::runtime::Handle;
 
 use super::ranges::{self, Slots};
 use crate::client::{
     command,
     command::Command,
     faults::{CallError, Fault},
-    fred::{
-        node::Node,
-        start::{NodeSettings, Reconnect},
-    },
+    fred::{node::Node, start::NodeSettings},
     last_failure::LastFailure,
 };
 
@@ -27,8 +23,6 @@ pub(crate) struct Member {
     /// The host and the port.
     pub(crate) name: Arc<str>,
     server: Server,
-    runtime: Handle,
-    settings: NodeSettings,
     pub(crate) node: Arc<Node>,
     /// The connection for commands that need `ASKING`, made for the first of them. The library does not make
     /// it again, because it would then send the pairs of commands that waited, after their callers have left.
@@ -37,7 +31,6 @@ pub(crate) struct Member {
 
 /// All nodes in use, so that each has one connection.
 pub(crate) struct Members {
-    runtime: Handle,
     /// The settings of all nodes, without the address.
     settings: NodeSettings,
     /// The nodes of the address, whose connections are kept even if they serve no slot.
@@ -46,8 +39,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    pub(crate) fn new(runtime: Handle, settings: NodeSettings, seeds: Vec<Server>) -> Self {
-        Self { runtime, settings, seeds, known: Mutex::default() }
+    pub(crate) fn new(settings: NodeSettings, seeds: Vec<Server>) -> Self {
+        Self { settings, seeds, known: Mutex::default() }
     }
 
     /// Returns the nodes of the address. Each is connected when it is returned.
@@ -63,8 +56,7 @@ impl Members {
         }
         let is_free = |number: &usize| known.iter().all(|member| member.number != *number);
         let number = (0..).find(is_free).unwrap_or_default();
-        let (runtime, settings) = (self.runtime.clone(), self.settings.clone());
-        let member = Arc::new(Member::new(number, server.clone(), runtime, settings));
+        let member = Arc::new(Member::new(number, server.clone(), &self.settings));
         known.push(Arc::clone(&member));
         member
     }
@@ -88,18 +80,17 @@ impl Members {
 }
 
 impl Member {
-    fn new(number: usize, server: Server, runtime: Handle, settings: NodeSettings) -> Self {
-        let settings = settings.at(server.clone());
-        let name: Arc<str> = format!("{}:{}", server.host, server.port).into();
-        let node = Arc::new(start(runtime.clone(), &name, settings.clone(), Reconnect::Always));
-        Self { number, name, server, runtime, settings, node, asking: OnceLock::new() }
+    fn new(number: usize, server: Server, settings: &NodeSettings) -> Self {
+        let name = format!("{}:{}", server.host, server.port);
+        let last_failure = Arc::new(LastFailure::of(name.clone()));
+        let settings = NodeSettings { last_failure, ..settings.at(server.clone()) };
+        let node = Arc::new(Node::start(settings, format!("Redis at {name}")));
+        Self { number, name: name.into(), server, node, asking: OnceLock::new() }
     }
 
     /// Returns the connection for the commands that need `ASKING`.
     pub(crate) fn asking(&self) -> &Node {
-        self.asking.get_or_init(|| {
-            start(self.runtime.clone(), &self.name, self.settings.clone(), Reconnect::Never)
-        })
+        self.asking.get_or_init(|| self.node.without_reconnecting())
     }
 
     /// Returns which nodes serve which slots, or why this node does not say. Each of two commands has a reply
@@ -124,9 +115,4 @@ impl Member {
         let arguments = vec![Value::from_static_str(what)];
         self.node.send(None, Command { name: "CLUSTER", arguments }, within).await
     }
-}
-
-fn start(runtime: Handle, name: &str, settings: NodeSettings, reconnect: Reconnect) -> Node {
-    let last_failure = Arc::new(LastFailure::of(name.to_owned()));
-    Node::start(runtime, settings, reconnect, format!("Redis at {name}"), last_failure)
 }

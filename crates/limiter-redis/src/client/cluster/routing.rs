@@ -39,7 +39,7 @@ pub(crate) struct Cluster {
     runtime: Handle,
     members: Members,
     map: RwLock<Map>,
-    last_failure: LastFailure,
+    last_failure: Arc<LastFailure>,
     /// Whether a refresh of the slots is under way.
     is_refreshing: AtomicBool,
     refreshed_at: Mutex<Option<Instant>>,
@@ -48,16 +48,11 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(
-        runtime: Handle,
-        settings: NodeSettings,
-        seeds: Vec<Server>,
-        url: String,
-    ) -> Arc<Self> {
+    pub(crate) fn new(settings: NodeSettings, seeds: Vec<Server>) -> Arc<Self> {
         Arc::new(Self {
-            last_failure: LastFailure::of(url),
-            members: Members::new(runtime.clone(), settings, seeds),
-            runtime,
+            runtime: settings.runtime.clone(),
+            last_failure: Arc::clone(&settings.last_failure),
+            members: Members::new(settings, seeds),
             map: RwLock::default(),
             is_refreshing: AtomicBool::new(false),
             refreshed_at: Mutex::default(),
@@ -67,23 +62,16 @@ impl Cluster {
 
     /// Waits until the slots are known and their nodes are connected, for `within` at most.
     pub(crate) async fn connected(&self, within: Duration) {
-        let mut trouble = None;
         let connected = async {
-            while let Err(why) = self.refresh().await {
-                trouble = Some(why);
+            while !self.refresh().await {
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
-            trouble = None;
-            self.last_failure.clear();
             // Waits as long for a node that is unreachable.
             for member in self.primaries() {
                 member.node.connected(within).await;
             }
         };
         drop(tokio::time::timeout(within, connected).await);
-        if let Some(why) = trouble {
-            self.last_failure.set(&why);
-        }
     }
 
     pub(crate) async fn run(
@@ -95,7 +83,7 @@ impl Cluster {
         let slot = slot(call.keys.first().map_or(&[][..], |key| key));
         let command = Command::from(call);
         let Some(mut member) = self.read().primary(slot) else {
-            self.refresh_unless_done(RECONNECT_DELAY);
+            self.start_refresh();
             let why = self.last_failure.not_connected();
             let message = format!("no known node serves the slot of the key: {why}");
             return Err(CallError::new(Fault::NotSent, message));
@@ -119,7 +107,7 @@ impl Cluster {
             };
             let named = self.members.named(&redirect.to, &member);
             if !redirect.is_asking {
-                self.refresh_unless_done(RECONNECT_DELAY);
+                self.start_refresh();
                 self.write().moved(slot, &named);
             }
             (member, is_asking, last) = (named, redirect.is_asking, Some(error));
@@ -148,34 +136,31 @@ impl Cluster {
     fn refresh_after(self: &Arc<Self>, error: &CallError) {
         use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
         if matches!(error.fault(), NoReply | NotSent | NotPrimary | InvalidReply) {
-            self.refresh_unless_done(RECONNECT_DELAY);
+            self.start_refresh();
         }
     }
 
-    /// Refreshes the slots in a task, unless one is under way or ended less than `ago` ago.
-    fn refresh_unless_done(self: &Arc<Self>, ago: Duration) {
+    /// Refreshes the slots in a task, unless one is under way or has just ended.
+    fn start_refresh(self: &Arc<Self>) {
         let last = *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| last.elapsed() < ago)
+        if last.is_some_and(|last| last.elapsed() < RECONNECT_DELAY)
             || self.is_refreshing.swap(true, Ordering::AcqRel)
         {
             return;
         }
         let cluster = Arc::clone(self);
         drop(self.runtime.spawn(async move {
-            match cluster.refresh().await {
-                Ok(()) => cluster.last_failure.clear(),
-                Err(why) => cluster.last_failure.set(&why),
-            }
+            cluster.refresh().await;
             cluster.is_refreshing.store(false, Ordering::Release);
         }));
     }
 
-    /// Asks the nodes one after the other until one returns slots that are not older than those in use, or
-    /// returns the last error.
+    /// Asks the nodes one after the other until one returns slots that are not older than those in use, and returns
+    /// whether any did.
     ///
     /// Older ones, such as those of a partitioned node, count if all other nodes return older ones too or
     /// fail: the epochs of a cluster that is created again begin anew.
-    async fn refresh(&self) -> Result<(), String> {
+    async fn refresh(&self) -> bool {
         let mut known = self.primaries();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
         known.rotate_left(first);
@@ -184,7 +169,6 @@ impl Cluster {
         let seeds = self.members.seeds().filter(|seed| !is_known(seed));
         let epoch = self.read().epoch;
         let mut newest: Option<Slots> = None;
-        let mut trouble = "no node of the cluster is known".to_owned();
         for member in known.iter().cloned().chain(seeds) {
             match member.slots(SLOTS_TIMEOUT).await {
                 Ok(slots) => {
@@ -196,14 +180,17 @@ impl Cluster {
                         break;
                     }
                 }
-                Err(why) => trouble = why,
+                Err(why) => self.last_failure.set(&why),
             }
         }
         // So that a node that serves no slot any more is not in use.
         drop(known);
-        let result = newest.map(|slots| self.replace(epoch, &slots)).ok_or(trouble);
+        if let Some(slots) = &newest {
+            self.replace(epoch, slots);
+            self.last_failure.clear();
+        }
         *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        result
+        newest.is_some()
     }
 
     /// Replaces the map of `epoch`, unless another refresh has replaced it by a newer one than `slots`.

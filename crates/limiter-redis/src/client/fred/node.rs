@@ -11,17 +11,16 @@ use fred::{
     interfaces::ClientLike,
     types::{ClientState, Value},
 };
-use tokio::{runtime::Handle, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     reply::classify,
-    start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Reconnect, Started},
+    start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Started},
 };
 use crate::client::{
     ScriptReply, command,
     command::Command,
     faults::{CallError, Fault},
-    last_failure::LastFailure,
 };
 
 /// How often the state of a new client is read while calls wait for it.
@@ -34,11 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) struct Node {
     /// The server's name in errors.
     name: String,
-    /// Runs the library's tasks.
-    runtime: Handle,
     settings: NodeSettings,
-    reconnect: Reconnect,
-    last_failure: Arc<LastFailure>,
     current: Arc<Mutex<Current>>,
 }
 
@@ -63,22 +58,15 @@ impl Node {
     pub(crate) const ONLY: &str = "Redis";
 
     /// Starts to connect. Errors contain `name`.
-    pub(crate) fn start(
-        runtime: Handle,
-        settings: NodeSettings,
-        reconnect: Reconnect,
-        name: String,
-        last_failure: Arc<LastFailure>,
-    ) -> Self {
-        let current = Current::start(&runtime, &settings, reconnect, &last_failure, 0);
-        Self {
-            name,
-            runtime,
-            settings,
-            reconnect,
-            last_failure,
-            current: Arc::new(Mutex::new(current)),
-        }
+    pub(crate) fn start(settings: NodeSettings, name: String) -> Self {
+        let current = Arc::new(Mutex::new(Current::start(&settings, 0)));
+        Self { name, settings, current }
+    }
+
+    /// Returns another connection to the server, which is not made again when it is closed.
+    pub(crate) fn without_reconnecting(&self) -> Self {
+        let settings = NodeSettings { reconnects: false, ..self.settings.clone() };
+        Self::start(settings, self.name.clone())
     }
 
     /// Waits for the connection, for `within` at most.
@@ -143,7 +131,7 @@ impl Node {
     }
 
     fn not_connected(&self) -> CallError {
-        CallError::new(Fault::NotSent, self.last_failure.not_connected())
+        CallError::new(Fault::NotSent, self.settings.last_failure.not_connected())
     }
 
     /// Returns the current client, its number, and until when calls may wait for its connection. Returns
@@ -156,14 +144,11 @@ impl Node {
             self.ping(&current);
         }
         if is_silent {
-            self.last_failure.set("no reply for a second");
+            self.settings.last_failure.set("no reply for a second");
         }
         let must_be_replaced = current.must_be_replaced || current.started.connection.is_finished();
         if is_silent || (must_be_replaced && current.since.elapsed() >= RECONNECT_DELAY) {
-            let number = current.number + 1;
-            let (runtime, settings) = (&self.runtime, &self.settings);
-            *current =
-                Current::start(runtime, settings, self.reconnect, &self.last_failure, number);
+            *current = Current::start(&self.settings, current.number + 1);
         }
         // Its state may still be `Connected`.
         if current.started.connection.is_finished() {
@@ -180,7 +165,7 @@ impl Node {
     fn ping(&self, current: &Current) {
         let (client, number) = (current.started.client.clone(), current.number);
         let current = Arc::clone(&self.current);
-        drop(self.runtime.spawn(async move {
+        drop(self.settings.runtime.spawn(async move {
             let ping = Command { name: "PING", arguments: Vec::new() };
             let reply = start::send(&client, None, ping, PATIENCE / 2).await;
             // An error reply is a reply.
@@ -208,7 +193,7 @@ impl Node {
         }
         current.has_replied();
         if !current.must_be_replaced {
-            self.last_failure.clear();
+            self.settings.last_failure.clear();
         }
     }
 
@@ -223,16 +208,10 @@ fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
 }
 
 impl Current {
-    fn start(
-        runtime: &Handle,
-        settings: &NodeSettings,
-        reconnect: Reconnect,
-        last_failure: &Arc<LastFailure>,
-        number: u64,
-    ) -> Self {
+    fn start(settings: &NodeSettings, number: u64) -> Self {
         let now = Instant::now();
         Self {
-            started: start::start(runtime, settings, reconnect, last_failure),
+            started: start::start(settings),
             number,
             since: now,
             lost_at: Some(now),

@@ -42,24 +42,22 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 /// How many commands may wait to be written. Others fail at once.
 const MAX_QUEUE: usize = 4_096;
 
-/// Whether the library makes a connection again when it is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reconnect {
-    Always,
-    Never,
-}
-
 /// Sent right before another command, so that a node of a cluster executes that for a slot that it imports.
 pub(crate) const ASKING: &str = "ASKING";
 
-/// The settings of the connections to servers.
+/// What the connections to servers are made with.
 #[derive(Clone)]
 pub(crate) struct NodeSettings {
+    /// Runs the library's tasks.
+    pub(crate) runtime: Handle,
     /// Those of the library.
     pub(crate) config: Config,
     /// The name of each connection on the server.
     pub(crate) name: Arc<str>,
     pub(crate) provider: Option<Arc<Provider>>,
+    /// Whether the library makes a connection again when it is closed.
+    pub(crate) reconnects: bool,
+    pub(crate) last_failure: Arc<LastFailure>,
 }
 
 impl NodeSettings {
@@ -86,13 +84,8 @@ impl Drop for Started {
 }
 
 /// Starts to connect.
-pub(crate) fn start(
-    runtime: &Handle,
-    settings: &NodeSettings,
-    reconnect: Reconnect,
-    last_failure: &Arc<LastFailure>,
-) -> Started {
-    let _context = runtime.enter();
+pub(crate) fn start(settings: &NodeSettings) -> Started {
+    let _context = settings.runtime.enter();
     let mut config = settings.config.clone();
     config.credential_provider =
         settings.provider.clone().map(|provider| provider as Arc<dyn CredentialProvider>);
@@ -108,19 +101,19 @@ pub(crate) fn start(
         tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
         ..ConnectionConfig::default()
     };
-    let policy = (reconnect == Reconnect::Always).then(reconnect_policy);
-    config.fail_fast = policy.is_none();
+    let policy = settings.reconnects.then(reconnect_policy);
+    // Keeps trying if the first attempt fails.
+    config.fail_fast = !settings.reconnects;
     let client = Client::new(config, Some(performance), Some(connection), policy);
-    if reconnect == Reconnect::Always {
-        let last_failure = Arc::clone(last_failure);
+    if settings.reconnects {
+        let last_failure = Arc::clone(&settings.last_failure);
         drop(client.on_error(move |(error, _)| {
             last_failure.set(&why_unreachable(&error, encrypted));
             async { Ok(()) }
         }));
     }
-    let connected = client.reconnect_rx();
-    let attendance = attend(client.clone(), connected, settings.clone(), Arc::clone(last_failure));
-    let attendance = runtime.spawn(attendance);
+    let attendance = attend(client.clone(), client.reconnect_rx(), settings.clone());
+    let attendance = settings.runtime.spawn(attendance);
     let connection = client.connect();
     Started { client, connection, attendance }
 }
@@ -129,13 +122,8 @@ pub(crate) fn start(
 ///
 /// The library would renew credentials in a task that keeps the client for ever (`fred` 10.1.0,
 /// `spawn_credential_refresh`).
-async fn attend(
-    client: Client,
-    mut connected: Receiver<Server>,
-    settings: NodeSettings,
-    last_failure: Arc<LastFailure>,
-) {
-    let NodeSettings { name, provider, .. } = settings;
+async fn attend(client: Client, mut connected: Receiver<Server>, settings: NodeSettings) {
+    let NodeSettings { name, provider, last_failure, .. } = settings;
     let renewal = provider.as_ref().map_or(Duration::MAX, |provider| provider.renewal);
     let run = async |name: &'static str, arguments: Vec<Value>| {
         send(&client, None, Command { name, arguments }, PATIENCE).await
