@@ -63,24 +63,10 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub fn builder(policy: Policy) -> Builder {
-        Builder::new(policy)
-    }
-}
-
-impl Builder {
-    /// The default deadline.
-    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
-
-    /// The default prefix.
-    pub const DEFAULT_PREFIX: &str = "limiter";
-
-    const MAX_DEADLINE: Duration = Duration::from_secs(60);
-
-    fn new(policy: Policy) -> Self {
         let settings = Settings {
-            prefix: Self::DEFAULT_PREFIX.to_owned(),
+            prefix: Builder::DEFAULT_PREFIX.to_owned(),
             key_secret: None,
-            deadline: Self::DEFAULT_DEADLINE,
+            deadline: Builder::DEFAULT_DEADLINE,
             failure_policy: FailurePolicy::default(),
             denials: 10_000,
             batching: true,
@@ -93,8 +79,18 @@ impl Builder {
             clock: Hidden(Arc::new(SystemClock::new())),
             seed: RandomState::new().hash_one(()),
         };
-        Self { policy, settings }
+        Builder { policy, settings }
     }
+}
+
+impl Builder {
+    /// The default deadline.
+    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
+
+    /// The default prefix.
+    pub const DEFAULT_PREFIX: &str = "limiter";
+
+    const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
     /// Sets how long an answer may take: from 1 ms to 60 s, 50 ms by default.
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -247,7 +243,7 @@ impl Builder {
     /// another [`ScriptClient`]. Nothing is sent until the first operation.
     ///
     /// If another limiter in this process has the same store and prefix, and other quotas for limits of the same names,
-    /// both charge the same states. This is logged once, at WARN: give the policies different names, or use
+    /// both charge the same states. This is logged at WARN: give the policies different names, or use
     /// [`RedisLimiter::with_policy`].
     ///
     /// # Errors

@@ -92,7 +92,6 @@ mod call;
 mod client;
 mod context;
 mod counters;
-mod damper;
 mod events;
 mod fallbacks;
 #[cfg(any(doc, doctest))]

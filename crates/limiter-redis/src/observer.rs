@@ -19,31 +19,28 @@ pub(crate) const MAX_WAITING: usize = 1_024;
 pub(crate) struct ObserverQueue<E> {
     observer: Arc<Observer<E>>,
     spawn: Box<Spawn>,
-    waiting: Mutex<Waiting<E>>,
+    /// `None` while there is no task.
+    waiting: Mutex<Option<VecDeque<E>>>,
 }
 
 /// Runs the task on a thread for work that may block.
 pub(crate) type Spawn = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
 
-struct Waiting<E> {
-    events: VecDeque<E>,
-    has_task: bool,
-}
-
 impl<E: Send + 'static> ObserverQueue<E> {
     pub(crate) fn new(observer: Arc<Observer<E>>, spawn: Box<Spawn>) -> Arc<Self> {
-        let waiting = Mutex::new(Waiting { events: VecDeque::new(), has_task: false });
-        Arc::new(Self { observer, spawn, waiting })
+        Arc::new(Self { observer, spawn, waiting: Mutex::new(None) })
     }
 
     /// Adds an event, and returns whether there was room for it.
     pub(crate) fn push(self: &Arc<Self>, event: E) -> bool {
         let mut waiting = self.lock();
-        if waiting.events.len() >= MAX_WAITING {
+        let has_task = waiting.is_some();
+        let events = waiting.get_or_insert_default();
+        if events.len() >= MAX_WAITING {
             return false;
         }
-        waiting.events.push_back(event);
-        if !std::mem::replace(&mut waiting.has_task, true) {
+        events.push_back(event);
+        if !has_task {
             let queue = Arc::clone(self);
             (self.spawn)(Box::new(move || queue.call_observer()));
         }
@@ -62,12 +59,14 @@ impl<E: Send + 'static> ObserverQueue<E> {
 
     fn next(&self) -> Option<E> {
         let mut waiting = self.lock();
-        let event = waiting.events.pop_front();
-        waiting.has_task = event.is_some();
+        let event = waiting.as_mut()?.pop_front();
+        if event.is_none() {
+            *waiting = None;
+        }
         event
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<E>> {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<E>>> {
         // No operation under the lock can leave it half done.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! A limiter's settings from a configuration file.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,8 +22,7 @@ use crate::{
 /// ```
 /// let settings: limiter_redis::RedisSettings = toml::from_str(r#"
 ///     url = "rediss://10.0.0.1:6379"
-///     username = "limiter"          # "default" if there is only a password
-///     password = "secret"           # none
+///     credentials = { username = "limiter", password = "secret" }   # none
 ///     name = "limiter"
 ///     required_connection_ms = 5_000                # none
 ///     root_certificates = "/etc/redis/ca.pem"      # those of the system
@@ -40,10 +39,9 @@ use crate::{
 /// ```
 ///
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
-/// range. With `redis-sentinel://`, `sentinel_username` and `sentinel_password` are for the sentinels.
+/// range. With `redis-sentinel://`, `sentinel_credentials` are for the sentinels.
 /// `root_certificates` is a PEM file, for the feature `tls`.
-/// [`Builder::key_secret`] is `key_secret`, the text of the file `key_secret_file` without a line break at
-/// its end, or the value of the environment variable `key_secret_variable`.
+/// [`Builder::key_secret`] is `key_secret`, or the text of the file `key_secret_file` without a line break at its end.
 ///
 /// # Errors
 ///
@@ -54,17 +52,15 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
     url: Hidden<String>,
-    username: Option<String>,
-    password: Option<Hidden<String>>,
-    sentinel_username: Option<String>,
-    sentinel_password: Option<Hidden<String>>,
+    credentials: Option<Credentials>,
+    sentinel_credentials: Option<Credentials>,
     name: Option<String>,
     required_connection_ms: Option<u64>,
+    #[cfg(feature = "tls")]
     root_certificates: Option<PathBuf>,
     prefix: Option<String>,
     key_secret: Option<Hidden<String>>,
     key_secret_file: Option<PathBuf>,
-    key_secret_variable: Option<String>,
     deadline_ms: Option<u64>,
     #[serde(default)]
     failure_policy: FailurePolicy,
@@ -101,48 +97,31 @@ impl RedisSettings {
         let options = ConnectOptions {
             name: self.name.clone(),
             required_within: self.required_connection_ms.map(Duration::from_millis),
-            server: credentials(&self.username, &self.password),
-            sentinel: credentials(&self.sentinel_username, &self.sentinel_password),
+            server: self.credentials.clone(),
+            sentinel: self.sentinel_credentials.clone(),
             ..ConnectOptions::new()
         };
-        connect_with(&self.url.0, &self.trusting(options)?).await
-    }
-
-    #[cfg(feature = "tls")]
-    fn trusting(&self, options: ConnectOptions) -> Result<ConnectOptions, Error> {
-        match &self.root_certificates {
-            Some(path) => options.with_root_certificates(&read("root_certificates", path)?),
-            None => Ok(options),
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn trusting(&self, options: ConnectOptions) -> Result<ConnectOptions, Error> {
-        match self.root_certificates {
-            Some(_) => Err(invalid("root_certificates: they need the feature `tls`".to_owned())),
-            None => Ok(options),
-        }
+        #[cfg(feature = "tls")]
+        let options = match &self.root_certificates {
+            Some(path) => options.with_root_certificates(&read("root_certificates", path)?)?,
+            None => options,
+        };
+        connect_with(&self.url.0, &options).await
     }
 
     /// Returns the secret for keys from where the settings say, if they do.
     fn secret(&self) -> Result<Option<Vec<u8>>, Error> {
-        match (&self.key_secret, &self.key_secret_file, &self.key_secret_variable) {
-            (None, None, None) => Ok(None),
-            (Some(secret), None, None) => Ok(Some(secret.0.clone().into_bytes())),
-            (None, Some(path), None) => {
+        match (&self.key_secret, &self.key_secret_file) {
+            (None, None) => Ok(None),
+            (Some(secret), None) => Ok(Some(secret.0.clone().into_bytes())),
+            (None, Some(path)) => {
                 let mut secret = read("key_secret_file", path)?;
-                while secret.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+                while matches!(secret.last(), Some(b'\n' | b'\r')) {
                     secret.pop();
                 }
                 Ok(Some(secret))
             }
-            (None, None, Some(name)) => match env::var(name) {
-                Ok(secret) => Ok(Some(secret.into_bytes())),
-                Err(why) => Err(invalid(format!("key_secret_variable {name:?}: {why}"))),
-            },
-            _ => Err(invalid(
-                "key_secret, key_secret_file and key_secret_variable: use one of them".to_owned(),
-            )),
+            _ => Err(invalid("key_secret and key_secret_file: use one of them".to_owned())),
         }
     }
 
@@ -177,16 +156,4 @@ fn read(setting: &str, path: &Path) -> Result<Vec<u8>, Error> {
 
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidSetting, message)
-}
-
-/// Returns a user and a password if there is one of them.
-fn credentials(
-    username: &Option<String>,
-    password: &Option<Hidden<String>>,
-) -> Option<Credentials> {
-    let given = username.is_some() || password.is_some();
-    given.then(|| {
-        let password = password.as_ref().map_or("", |password| &password.0);
-        Credentials::new(username.as_deref().unwrap_or("default"), password)
-    })
 }

@@ -34,8 +34,11 @@ impl Address {
     fn read(address: &str, options: &ConnectOptions) -> Result<Self, String> {
         let Parts { url, is_encrypted, database, servers } = Parts::of(address)?;
         options.check()?;
-        if parts::has_user(&url) && (options.server.is_some() || options.provider.is_some()) {
-            return Err("it has a user, and so have the options; remove one of them".to_owned());
+        let users = [parts::has_user(&url), options.server.is_some(), options.provider.is_some()];
+        if users.into_iter().filter(|is_given| *is_given).count() > 1 {
+            return Err("several of the address, the credentials and the provider of credentials have a user; keep \
+                        one of them"
+                .to_owned());
         }
         if options.sentinel.is_some() && !matches!(servers, Servers::Sentinels { .. }) {
             return Err(
@@ -45,18 +48,12 @@ impl Address {
         }
         let mut sentinel_config = Config::default();
         #[cfg(feature = "tls")]
-        match (&options.tls, is_encrypted) {
-            (Some(tls), true) => sentinel_config.tls = Some((**tls).clone().into()),
-            (None, true) => {
-                let tls = super::tls::trusting_the_system().map_err(|error| error.to_string())?;
-                sentinel_config.tls = Some(tls.into());
-            }
-            (Some(_), false) => {
-                return Err(
-                    "the options have TLS settings; use rediss:// or remove them".to_owned()
-                );
-            }
-            (None, false) => {}
+        if is_encrypted {
+            let tls = options.tls.as_deref().cloned();
+            let tls = tls.map_or_else(super::tls::trusting_the_system, Ok);
+            sentinel_config.tls = Some(tls.map_err(|error| error.to_string())?.into());
+        } else if options.tls.is_some() {
+            return Err("the options have TLS settings; use rediss:// or remove them".to_owned());
         }
         #[cfg(not(feature = "tls"))]
         if is_encrypted {
@@ -209,7 +206,7 @@ mod tests {
         assert_eq!(address.config.password.as_deref(), Some("secret"));
         assert!(!format!("{options:?}").contains("secret"));
         let both = Address::parse("redis://u:p@host", &options).err().unwrap().to_string();
-        assert!(both.ends_with("it has a user, and so have the options; remove one of them"));
+        assert!(both.ends_with(" of credentials have a user; keep one of them"), "{both}");
         let address = parse("redis://:only%2Fword@[::1]:7000/2");
         assert_eq!(address.config.username, None);
         assert_eq!(address.config.password.as_deref(), Some("only/word"));

@@ -9,6 +9,7 @@ use fred::{
 
 /// A user and a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
 pub(crate) struct Credentials {
     pub(crate) username: Hidden<String>,
     pub(crate) password: Hidden<String>,
@@ -36,13 +37,13 @@ impl<T> fmt::Debug for Hidden<T> {
     }
 }
 
-type Fetched = Result<(String, String), Box<dyn Error + Send + Sync>>;
-type Fetch = dyn Fn() -> Pin<Box<dyn Future<Output = Fetched> + Send>> + Send + Sync;
+type Fetched<'a> =
+    Pin<Box<dyn Future<Output = Result<(Option<String>, Option<String>), FredError>> + Send + 'a>>;
 
 /// A function that returns the current user and password.
 #[derive(Debug)]
 pub(crate) struct Provider {
-    fetch: Hidden<Box<Fetch>>,
+    fetch: Hidden<Box<dyn Fn() -> Fetched<'static> + Send + Sync>>,
     /// How often connections get new credentials.
     pub(crate) renewal: Duration,
 }
@@ -53,30 +54,28 @@ impl Provider {
 
     pub(crate) fn new<F>(renewal: Duration, fetch: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Fetched> + Send + 'static,
+        F: Future<Output = Result<(String, String), Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        Self { fetch: Hidden(Box::new(move || Box::pin(fetch()))), renewal }
+        let fetch = move || -> Fetched<'static> {
+            let fetched = fetch();
+            Box::pin(async {
+                let (username, password) = fetched.await.map_err(|error| {
+                    FredError::new(ErrorKind::Auth, format!("no credentials: {error}"))
+                })?;
+                Ok((Some(username), Some(password)))
+            })
+        };
+        Self { fetch: Hidden(Box::new(fetch)), renewal }
     }
 }
 
 /// As the library asks for credentials when it connects. Without the macro `async_trait`.
 impl CredentialProvider for Provider {
-    fn fetch<'a, 'b, 'c>(
-        &'a self,
-        _: Option<&'b Server>,
-    ) -> Pin<
-        Box<dyn Future<Output = Result<(Option<String>, Option<String>), FredError>> + Send + 'c>,
-    >
+    fn fetch<'a, 'b, 'c>(&'a self, _: Option<&'b Server>) -> Fetched<'c>
     where
         'a: 'c,
         'b: 'c,
     {
-        let fetched = (self.fetch.0)();
-        Box::pin(async move {
-            let (username, password) = fetched.await.map_err(|error| {
-                FredError::new(ErrorKind::Auth, format!("no credentials: {error}"))
-            })?;
-            Ok((Some(username), Some(password)))
-        })
+        (self.fetch.0)()
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use limiter_core::Error;
+use tokio::time::timeout;
 
 use super::{
     address::{Address, Servers},
@@ -39,14 +40,8 @@ pub(crate) enum Topology {
     Cluster(Arc<Cluster>),
 }
 
-/// The thread and the links of the process, which are shared while a connection uses them.
-static SHARED: Mutex<(Weak<Driver>, Vec<Weak<Link>>)> = Mutex::new((Weak::new(), Vec::new()));
-
-impl Target {
-    fn is_same(&self, other: &Self) -> bool {
-        self.url == other.url && self.options.is_same(&other.options)
-    }
-}
+/// The links of the process on the thread that they share, while a connection uses them.
+static SHARED: Mutex<Vec<Weak<Link>>> = Mutex::new(Vec::new());
 
 impl Link {
     /// Returns a link to `target`: on the runtime of its options, or the one that connections share.
@@ -62,17 +57,18 @@ impl Link {
         // Dropped after the lock is released.
         let mut running = Vec::new();
         // No operation under the lock can leave it half done.
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let (driver, links) = &mut *shared;
+        let mut links = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
         running.extend(links.iter().filter_map(Weak::upgrade));
-        let same = |link: &&Arc<Self>| link.target.is_same(target) && !link.driver.has_ended();
-        if let Some(link) = running.iter().find(same) {
+        let mut usable = running.iter().filter(|link| !link.has_ended());
+        let is_same = |link: &&Arc<Self>| {
+            link.target.url == target.url && link.target.options.is_same(&target.options)
+        };
+        if let Some(link) = usable.clone().find(is_same) {
             return Ok(Arc::clone(link));
         }
-        let thread = driver.upgrade().filter(|driver| !driver.has_ended());
+        let thread = usable.next().map(|link| Arc::clone(&link.driver));
         let link = Arc::new(Self::start(target, || thread.map_or_else(Driver::start, Ok))?);
-        *driver = Arc::downgrade(&link.driver);
         links.push(Arc::downgrade(&link));
         Ok(link)
     }
@@ -121,13 +117,13 @@ impl Link {
     pub(crate) async fn connected(&self, within: Duration) {
         let topology = self.topology.clone();
         // The runtime of the link drives the wait, so the caller needs none.
-        let wait = self.driver.runtime().spawn(async move {
+        let connected = async move {
             match topology {
-                Topology::Single(node) => node.connected(within).await,
-                Topology::Sentinels(sentinels) => sentinels.connected(within).await,
-                Topology::Cluster(cluster) => cluster.connected(within).await,
+                Topology::Single(node) => node.connected().await,
+                Topology::Sentinels(sentinels) => sentinels.connected().await,
+                Topology::Cluster(cluster) => cluster.connected().await,
             }
-        });
-        drop(wait.await);
+        };
+        drop(self.driver.runtime().spawn(async move { timeout(within, connected).await }).await);
     }
 }

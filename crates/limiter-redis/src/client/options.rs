@@ -2,17 +2,9 @@
 
 use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
-#[cfg(feature = "tls")]
-use fred::types::config::TlsConnector;
-#[cfg(feature = "tls")]
-use limiter_core::Error;
-#[cfg(feature = "tls")]
-use rustls::ClientConfig;
 use tokio::runtime::Handle;
 
 use super::credentials::{Credentials, Provider};
-#[cfg(feature = "tls")]
-use super::tls;
 
 /// Options for [`connect_with`](crate::connect_with). All are optional.
 ///
@@ -32,7 +24,7 @@ pub struct ConnectOptions {
     pub(crate) required_within: Option<Duration>,
     /// Configurations can't be compared, but clones of these options have the same one.
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<TlsConnector>>,
+    pub(crate) tls: Option<Arc<fred::types::config::TlsConnector>>,
 }
 
 impl ConnectOptions {
@@ -140,26 +132,6 @@ impl ConnectOptions {
         self
     }
 
-    /// Trusts the certificates in `pem`, and those that they signed, instead of the system's.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if there is no
-    /// certificate, or an invalid one.
-    #[cfg(feature = "tls")]
-    pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
-        self.tls = Some(Arc::new(tls::trusting(pem)?));
-        Ok(self)
-    }
-
-    /// Sets the whole TLS configuration, for example with a client certificate.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn with_tls(mut self, config: ClientConfig) -> Self {
-        self.tls = Some(Arc::new(config.into()));
-        self
-    }
-
     /// Returns what is wrong with options that fit no address.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(name) = &self.name
@@ -176,9 +148,6 @@ impl ConnectOptions {
                 "the renewal of credentials in the options is {renewal:?}; use 1 ms or more"
             ));
         }
-        if self.server.is_some() && self.provider.is_some() {
-            return Err("the options have a user and a provider; remove one of them".to_owned());
-        }
         Ok(())
     }
 
@@ -186,12 +155,11 @@ impl ConnectOptions {
     /// connections that nothing shares have, and whether a connection is required.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         #[cfg(feature = "tls")]
-        let is_same_tls = self.tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr);
-        #[cfg(not(feature = "tls"))]
-        let is_same_tls = true;
+        if self.tls.as_ref().map(Arc::as_ptr) != other.tls.as_ref().map(Arc::as_ptr) {
+            return false;
+        }
         let provider = |options: &Self| options.provider.as_ref().map(Arc::as_ptr);
-        is_same_tls
-            && provider(self) == provider(other)
+        provider(self) == provider(other)
             && self.name == other.name
             && self.server == other.server
             && self.sentinel == other.sentinel

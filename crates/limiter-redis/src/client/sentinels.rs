@@ -1,10 +1,10 @@
 //! The primary that sentinels name, which changes at a failover.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
-    error::Error as FredError,
+    error::{Error as FredError, ErrorKind},
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::{RespVersion, Value, config::Server},
 };
@@ -15,14 +15,13 @@ use tokio::{
 };
 
 use super::{
-    command::{self, Command},
+    command::Command,
     fred::{
         node::Node,
         reply::why_unreachable,
         start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
     },
 };
-use crate::client::faults::CallError;
 
 /// How often a sentinel is asked if it reports nothing.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -93,10 +92,10 @@ impl Sentinels {
         let runtime = &of_sentinels.runtime;
         let mut tasks = JoinSet::new();
         for (index, server) in hosts.into_iter().enumerate() {
-            let mut settings = of_sentinels.at(server);
+            let mut settings = of_sentinels.at(server.clone());
             // In the third version of the protocol a connection that listens can also ask.
             settings.config.version = RespVersion::RESP3;
-            tasks.spawn_on(Arc::clone(&shared).listen(index, settings), runtime);
+            tasks.spawn_on(Arc::clone(&shared).listen(index, server, settings), runtime);
         }
         tasks.spawn_on(Arc::clone(&shared).follow(), runtime);
         Self { shared, _tasks: tasks }
@@ -111,10 +110,9 @@ impl Sentinels {
         self.shared.is_connected()
     }
 
-    /// Waits until the primary is found and connected, for `within` at most.
-    pub(crate) async fn connected(&self, within: Duration) {
-        let mut primary = self.shared.primary.subscribe();
-        drop(timeout(within, primary.wait_for(Option::is_some)).await);
+    /// Waits until the primary is found and connected.
+    pub(crate) async fn connected(&self) {
+        drop(self.shared.primary.subscribe().wait_for(Option::is_some).await);
     }
 
     /// Returns why there is no primary.
@@ -125,43 +123,33 @@ impl Sentinels {
 
 impl Shared {
     /// Notes what a sentinel reports. Its connection is made again for ever.
-    async fn listen(self: Arc<Self>, index: usize, settings: NodeSettings) {
+    async fn listen(self: Arc<Self>, index: usize, sentinel: Server, settings: NodeSettings) {
         loop {
             let started = start::start(&settings);
-            let why = self.reports_of(index, &started.client).await;
+            let Err(error) = self.reports_of(index, &started.client).await;
             drop(started);
             self.note(index, None);
             if !self.is_connected() {
-                let hosts = settings.config.server.hosts();
-                let sentinel = hosts.first().map_or(String::new(), ToString::to_string);
+                let why = why_unreachable(&error, settings.config.uses_tls());
                 self.settings.last_failure.set(&format!("sentinel {sentinel}: {why}"));
             }
             sleep(RECONNECT_DELAY).await;
         }
     }
 
-    /// Notes what a sentinel reports until the connection to it fails, and returns why that was.
-    async fn reports_of(&self, index: usize, client: &Client) -> String {
+    /// Notes what a sentinel reports until the connection to it fails.
+    async fn reports_of(&self, index: usize, client: &Client) -> Result<Infallible, FredError> {
         let connected = async {
             client.wait_for_connect().await?;
             client.subscribe(vec![SWITCHED, PROMOTED]).await
         };
-        match timeout(PATIENCE, connected).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return why_unreachable(&error, client.client_config().uses_tls()),
-            Err(_) => return "it does not reply".to_owned(),
-        }
+        let silent = |_| FredError::new(ErrorKind::Unknown, "it does not reply");
+        timeout(PATIENCE, connected).await.map_err(silent)??;
         let mut messages = client.message_rx();
         loop {
-            let epoch = match self.ask(client).await {
-                Ok(Some(report)) => {
-                    let epoch = report.epoch;
-                    self.note(index, Some(report));
-                    epoch
-                }
-                Ok(None) => return format!("it watches no primary named {:?}", self.name),
-                Err(error) => return error.to_string(),
-            };
+            let report = self.ask(client).await?;
+            let epoch = report.epoch;
+            self.note(index, Some(report));
             // Whatever ends the wait, the sentinel is asked.
             if let Ok(Ok(message)) = timeout(ASK_INTERVAL, messages.recv()).await
                 && message.channel == PROMOTED
@@ -174,7 +162,7 @@ impl Shared {
     }
 
     /// Asks a sentinel for the primary and its epoch.
-    async fn ask(&self, client: &Client) -> Result<Option<Report>, FredError> {
+    async fn ask(&self, client: &Client) -> Result<Report, FredError> {
         let ask = async |what: &'static str| {
             let arguments = vec![what.into(), self.name.as_str().into()];
             let command = Command { name: "SENTINEL", arguments };
@@ -183,12 +171,13 @@ impl Shared {
         // During a failover the sentinel that leads it returns the new primary by this command first.
         let address = ask("GET-MASTER-ADDR-BY-NAME").await?;
         if address.is_null() {
-            return Ok(None);
+            let why = format!("it watches no primary named {:?}", self.name);
+            return Err(FredError::new(ErrorKind::NotFound, why));
         }
         let (host, port): (String, u16) = address.convert()?;
         let fields: HashMap<String, Value> = ask("MASTER").await?.convert()?;
         let epoch = fields.get("config-epoch").and_then(Value::as_u64).unwrap_or_default();
-        Ok(Some(Report { epoch, primary: Server::new(host, port) }))
+        Ok(Report { epoch, primary: Server::new(host, port) })
     }
 
     /// Reads which replica was promoted, unless that is another primary's.
@@ -225,17 +214,17 @@ impl Shared {
             named = Some(server);
             while another(&reports.borrow(), named.as_ref()).is_none() {
                 match role(&node).await {
-                    Ok(role) if role == "master" => {
+                    Some(role) if role == "master" => {
                         self.primary.send_replace(Some(Arc::new(node)));
                         break;
                     }
-                    Ok(role) if !self.is_connected() => {
+                    Some(role) if !self.is_connected() => {
                         self.settings
                             .last_failure
                             .set(&format!("the sentinels name a server with the role {role}"));
                     }
-                    // A replica that is being promoted; or an error, which the connection logs.
-                    Ok(_) | Err(_) => {}
+                    // A replica that is being promoted, or a server that can't be reached.
+                    Some(_) | None => {}
                 }
                 sleep(ROLE_INTERVAL).await;
             }
@@ -247,15 +236,11 @@ impl Shared {
     }
 }
 
-/// Returns the role of a server, such as `master` or `slave`.
-async fn role(node: &Node) -> Result<String, CallError> {
+/// Returns the role of a server, such as `master` or `slave`, if it says.
+async fn role(node: &Node) -> Option<String> {
     let command = Command { name: "ROLE", arguments: Vec::new() };
-    let reply = node.send(None, command, PATIENCE).await?;
-    match &reply {
-        Value::Array(parts) => parts.first().and_then(Value::as_string),
-        _ => None,
-    }
-    .ok_or_else(|| CallError::invalid_reply(&command::quoted(&reply)))
+    let reply = node.send(None, command, PATIENCE).await.ok()?;
+    reply.into_array().first()?.as_string()
 }
 
 /// Returns the primary of the latest configuration, unless that is the one that is `named` already.

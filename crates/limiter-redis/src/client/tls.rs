@@ -1,4 +1,4 @@
-//! The certificates that an encrypted connection trusts.
+//! The options of encrypted connections, and the certificates that these trust.
 
 use std::sync::Arc;
 
@@ -10,31 +10,49 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
+use super::options::ConnectOptions;
+
+impl ConnectOptions {
+    /// Trusts the certificates in `pem`, and those that they signed, instead of the system's.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if there is no certificate, or an invalid one.
+    pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
+        self.tls = Some(Arc::new(trusting(pem)?));
+        Ok(self)
+    }
+
+    /// Sets the whole TLS configuration, for example with a client certificate.
+    #[must_use]
+    pub fn with_tls(mut self, config: ClientConfig) -> Self {
+        self.tls = Some(Arc::new(config.into()));
+        self
+    }
+}
+
 /// Returns the settings that trust the system's certificates.
 pub(crate) fn trusting_the_system() -> Result<TlsConnector, Error> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(invalid(format!("the system has none ({:?}); pass some", found.errors)));
-    }
-    settings(roots)
+    settings(roots, format!("the system has none ({:?}); pass some", found.errors))
 }
 
 /// Returns the settings that trust the certificates in `pem`.
-pub(crate) fn trusting(pem: &[u8]) -> Result<TlsConnector, Error> {
+fn trusting(pem: &[u8]) -> Result<TlsConnector, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
         roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
     }
-    if roots.is_empty() {
-        return Err(invalid("the PEM text contains none".to_owned()));
-    }
-    settings(roots)
+    settings(roots, "the PEM text contains none".to_owned())
 }
 
-fn settings(roots: RootCertStore) -> Result<TlsConnector, Error> {
+fn settings(roots: RootCertStore, why_empty: String) -> Result<TlsConnector, Error> {
+    if roots.is_empty() {
+        return Err(invalid(why_empty));
+    }
     // Explicit, because there is no default if a program links several providers.
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -14,8 +14,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
     server.command(&["ACL", "SETUSER", "alice", "on", ">p@ss/word", "~*", "+@all"]).unwrap();
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
     let text = r#"
-        username = "alice"
-        password = "p@ss/word"
+        credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
         deadline_ms = 5_000
         failure_policy = { local = { processes = 4 } }
@@ -65,6 +64,7 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         (&*format!("{url}failure_policy = \"explode\""), "unknown variant `explode`"),
         (&*format!("{url}failure_policy = {{ local = {{ processes = 0 }} }}"), "line 2, column 42"),
         (&*format!("{url}breaker = {{ opened = 5 }}"), "unknown field `opened`"),
+        (&*format!("{url}credentials = {{ password = \"a\" }}"), "missing field `username`"),
         ("url = 5", "invalid type: integer `5`, expected a string"),
     ] {
         let error = read(text).unwrap_err();
@@ -79,7 +79,7 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ("prefix = \"\"", "invalid key prefix \"\": use 1 to 64 bytes"),
         ("breaker = { open_ms = 900 }", "invalid breaker that opens for 900ms: use 1ms to 200ms"),
         (
-            "sentinel_password = \"a\"",
+            "sentinel_credentials = { username = \"default\", password = \"a\" }",
             "invalid server address \"redis://127.0.0.1:1\": the options have sentinel credentials; use \
              redis-sentinel:// or remove them",
         ),
@@ -96,18 +96,13 @@ async fn an_error_of_a_file_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn the_secret_for_keys_is_a_text_a_file_or_a_variable() {
+async fn the_secret_for_keys_is_a_text_or_a_file() {
     let url = server::shared_url();
     let file = std::env::temp_dir().join(format!("limiter-secret-{}", std::process::id()));
-    // A variable that is always set, and a secret of its length.
-    let secret = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    let secret = "a secret for keys";
     std::fs::write(&file, format!("{secret}\n")).unwrap();
     let mut keys = Vec::new();
-    for setting in [
-        format!("key_secret = {secret:?}"),
-        format!("key_secret_file = {file:?}"),
-        "key_secret_variable = \"CARGO_MANIFEST_DIR\"".to_owned(),
-    ] {
+    for setting in [format!("key_secret = {secret:?}"), format!("key_secret_file = {file:?}")] {
         let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
         assert!(!format!("{settings:?}").contains(&format!("key_secret: Some({secret:?})")));
         let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
@@ -118,8 +113,8 @@ async fn the_secret_for_keys_is_a_text_a_file_or_a_variable() {
 
     for (setting, message) in [
         (&*format!("key_secret_file = {file:?}"), "No such file"),
-        ("key_secret_variable = \"LIMITER_NOT_SET\"", "key_secret_variable \"LIMITER_NOT_SET\": "),
-        ("key_secret = \"a\"\nkey_secret_variable = \"A\"", "use one of them"),
+        ("key_secret = \"\"", "invalid key secret of 0 bytes"),
+        ("key_secret = \"a\"\nkey_secret_file = \"A\"", "use one of them"),
         (
             "root_certificates = \"/nowhere.pem\"",
             "root_certificates \"/nowhere.pem\": No such file",
@@ -139,7 +134,9 @@ async fn a_server_behind_a_unix_socket_is_served() {
     let socket = socket.to_str().unwrap();
     let server = Server::start_with(&["--unixsocket", socket]);
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
-    let text = format!("url = \"redis+unix://{socket}?db=3\"\npassword = \"secret\"");
+    let text = format!(
+        "url = \"redis+unix://{socket}?db=3\"\ncredentials = {{ username = \"default\", password = \"secret\" }}"
+    );
     let settings = read(&text).unwrap();
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
     assert_eq!(crate::faults::recover(&limiter).await.0.remaining(), 2);

@@ -75,9 +75,7 @@ impl Parts {
 /// Returns what the scheme of an address means: whether connections are encrypted, and the kind.
 pub(super) fn of_scheme(address: &str) -> Option<(bool, Kind)> {
     let (scheme, _) = address.split_once("://")?;
-    if scheme == "unix" {
-        return Some((false, Kind::Unix));
-    }
+    let scheme = if scheme == "unix" { "redis+unix" } else { scheme };
     let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
     let (is_encrypted, kind) = rest.strip_prefix('s').map_or((false, rest), |kind| (true, kind));
     Some(match kind {

@@ -31,8 +31,8 @@ pub(crate) struct Member {
 
 /// All nodes in use, so that each has one connection.
 pub(crate) struct Members {
-    /// The settings of all nodes, without the address.
-    settings: NodeSettings,
+    /// The settings of all nodes, without the address, and why the cluster can't be reached.
+    pub(super) settings: NodeSettings,
     /// The nodes of the address, whose connections are kept even if they serve no slot.
     seeds: Vec<Server>,
     known: Mutex<Vec<Arc<Member>>>,
@@ -95,15 +95,19 @@ impl Member {
 
     /// Returns which nodes serve which slots, or why this node does not say. Each of two commands has a reply
     /// `within` that time.
-    pub(crate) async fn slots(&self, within: Duration) -> Result<Slots, String> {
-        let reply = self.cluster("SLOTS", within).await.map_err(|error| error.to_string())?;
+    pub(crate) async fn slots(&self, within: Duration) -> Result<Slots, CallError> {
+        let reply = self.cluster("SLOTS", within).await?;
         let ranges = ranges::read(&reply, &self.server.host).ok_or_else(|| {
-            format!("{} returned no slots: {}", self.name, command::quoted(&reply))
+            let quoted = command::quoted(&reply);
+            CallError::new(
+                Fault::InvalidReply,
+                format!("{} returned no slots: {quoted}", self.name),
+            )
         })?;
         let epoch = match self.cluster("NODES", within).await {
             Ok(reply) => ranges::epoch(&reply),
             Err(error) if matches!(error.fault(), Fault::NoReply | Fault::NotSent) => {
-                return Err(error.to_string());
+                return Err(error);
             }
             // The user may not call it.
             Err(_) => 0,

@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use fred::types::config::Server;
-use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 use super::{
     map::Map,
@@ -36,42 +36,34 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The nodes of a cluster, and which slots they serve.
 pub(crate) struct Cluster {
-    runtime: Handle,
     members: Members,
     map: RwLock<Map>,
-    last_failure: Arc<LastFailure>,
-    /// Whether a refresh of the slots is under way.
-    is_refreshing: AtomicBool,
-    refreshed_at: Mutex<Option<Instant>>,
-    /// Selects the next node, round robin.
+    /// When the last refresh of the slots in a task ended. Locked while one is under way.
+    refreshed_at: Arc<Mutex<Option<Instant>>>,
+    /// Selects the node that is asked first, round robin: one that is partitioned must not always be the first, because
+    /// its map may be as new as the one in use, and older than that of the others.
     turn: AtomicUsize,
 }
 
 impl Cluster {
     pub(crate) fn new(settings: NodeSettings, seeds: Vec<Server>) -> Arc<Self> {
+        let members = Members::new(settings, seeds);
         Arc::new(Self {
-            runtime: settings.runtime.clone(),
-            last_failure: Arc::clone(&settings.last_failure),
-            members: Members::new(settings, seeds),
+            members,
             map: RwLock::default(),
-            is_refreshing: AtomicBool::new(false),
-            refreshed_at: Mutex::default(),
+            refreshed_at: Arc::default(),
             turn: AtomicUsize::new(0),
         })
     }
 
-    /// Waits until the slots are known and their nodes are connected, for `within` at most.
-    pub(crate) async fn connected(&self, within: Duration) {
-        let connected = async {
-            while !self.refresh().await {
-                tokio::time::sleep(AGAIN_AFTER).await;
-            }
-            // Waits as long for a node that is unreachable.
-            for member in self.primaries() {
-                member.node.connected(within).await;
-            }
-        };
-        drop(tokio::time::timeout(within, connected).await);
+    /// Waits until the slots are known and their nodes are connected.
+    pub(crate) async fn connected(&self) {
+        while !self.refresh().await {
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        for member in self.primaries() {
+            member.node.connected().await;
+        }
     }
 
     pub(crate) async fn run(
@@ -84,7 +76,7 @@ impl Cluster {
         let command = Command::from(call);
         let Some(mut member) = self.read().primary(slot) else {
             self.start_refresh();
-            let why = self.last_failure.not_connected();
+            let why = self.not_connected();
             let message = format!("no known node serves the slot of the key: {why}");
             return Err(CallError::new(Fault::NotSent, message));
         };
@@ -102,7 +94,11 @@ impl Cluster {
                 Err(error) => error,
             };
             let Some(redirect) = error.redirect.clone() else {
-                self.refresh_after(&error);
+                use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
+                // The node may have been replaced by another one.
+                if matches!(error.fault(), NoReply | NotSent | NotPrimary | InvalidReply) {
+                    self.start_refresh();
+                }
                 return Err(error);
             };
             let named = self.members.named(&redirect.to, &member);
@@ -124,7 +120,11 @@ impl Cluster {
 
     /// Returns why no node is known.
     pub(crate) fn not_connected(&self) -> String {
-        self.last_failure.not_connected()
+        self.last_failure().not_connected()
+    }
+
+    fn last_failure(&self) -> &LastFailure {
+        &self.members.settings.last_failure
     }
 
     /// Returns the nodes that serve slots.
@@ -132,26 +132,16 @@ impl Cluster {
         self.read().primaries()
     }
 
-    /// Refreshes the slots if a node may have been replaced by another one.
-    fn refresh_after(self: &Arc<Self>, error: &CallError) {
-        use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
-        if matches!(error.fault(), NoReply | NotSent | NotPrimary | InvalidReply) {
-            self.start_refresh();
-        }
-    }
-
     /// Refreshes the slots in a task, unless one is under way or has just ended.
     fn start_refresh(self: &Arc<Self>) {
-        let last = *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| last.elapsed() < RECONNECT_DELAY)
-            || self.is_refreshing.swap(true, Ordering::AcqRel)
-        {
+        let Ok(mut refreshed_at) = Arc::clone(&self.refreshed_at).try_lock_owned() else { return };
+        if refreshed_at.is_some_and(|at| at.elapsed() < RECONNECT_DELAY) {
             return;
         }
         let cluster = Arc::clone(self);
-        drop(self.runtime.spawn(async move {
+        drop(self.members.settings.runtime.spawn(async move {
             cluster.refresh().await;
-            cluster.is_refreshing.store(false, Ordering::Release);
+            *refreshed_at = Some(Instant::now());
         }));
     }
 
@@ -173,23 +163,20 @@ impl Cluster {
             match member.slots(SLOTS_TIMEOUT).await {
                 Ok(slots) => {
                     let is_older = slots.epoch < epoch;
-                    if newest.as_ref().is_none_or(|newest| newest.epoch < slots.epoch) {
-                        newest = Some(slots);
-                    }
+                    newest = newest.into_iter().chain([slots]).max_by_key(|slots| slots.epoch);
                     if !is_older {
                         break;
                     }
                 }
-                Err(why) => self.last_failure.set(&why),
+                Err(error) => self.last_failure().set(&error.to_string()),
             }
         }
         // So that a node that serves no slot any more is not in use.
         drop(known);
         if let Some(slots) = &newest {
             self.replace(epoch, slots);
-            self.last_failure.clear();
+            self.last_failure().clear();
         }
-        *self.refreshed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         newest.is_some()
     }
 

@@ -26,10 +26,11 @@ use crate::client::{
 /// How often the state of a new client is read while calls wait for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A server and the connection to it.
+/// A server and the connection to it, which clones share.
 ///
 /// The library reconnects when a connection is closed. It does not notice a connection that hangs while
 /// there is traffic, and its task may end if its queue is full at that moment. Both are handled here.
+#[derive(Clone)]
 pub(crate) struct Node {
     /// The server's name in errors.
     name: String,
@@ -69,10 +70,10 @@ impl Node {
         Self::start(settings, self.name.clone())
     }
 
-    /// Waits for the connection, for `within` at most.
-    pub(crate) async fn connected(&self, within: Duration) {
+    /// Waits for the connection.
+    pub(crate) async fn connected(&self) {
         let client = self.lock().started.client.clone();
-        drop(timeout(within, client.wait_for_connect()).await);
+        drop(client.wait_for_connect().await);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -164,13 +165,13 @@ impl Node {
     /// Asks whether anything comes back at all, before a connection whose replies are late is replaced.
     fn ping(&self, current: &Current) {
         let (client, number) = (current.started.client.clone(), current.number);
-        let current = Arc::clone(&self.current);
+        let node = self.clone();
         drop(self.settings.runtime.spawn(async move {
             let ping = Command { name: "PING", arguments: Vec::new() };
             let reply = start::send(&client, None, ping, PATIENCE / 2).await;
             // An error reply is a reply.
             let fault = reply.err().map(|error| classify(error, "").fault());
-            let mut current = lock(&current);
+            let mut current = node.lock();
             if current.number == number && !matches!(fault, Some(Fault::NoReply | Fault::NotSent)) {
                 current.has_replied();
             }
@@ -198,13 +199,9 @@ impl Node {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        lock(&self.current)
+        // No operation under the lock can leave it half done.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
-    // No operation under the lock can leave it half done.
-    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Current {
