@@ -2,7 +2,6 @@
 
 mod address;
 mod cluster;
-pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod driver;

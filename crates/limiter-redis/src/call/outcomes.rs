@@ -5,7 +5,6 @@ use std::{slice, sync::Arc};
 use super::request::{Operation, Request};
 use crate::client::{
     ScriptReply,
-    command::quoted,
     faults::{CallError, Outcome},
 };
 
@@ -27,7 +26,7 @@ pub(crate) fn outcomes<O: Operation>(
                 let outcomes = elements.iter().zip(requests).map(|(element, it)| read(element, it));
                 return outcomes.map(|outcome| outcome.map_err(Arc::new)).collect();
             }
-            None => CallError::invalid_reply(&quoted(&reply)),
+            None => CallError::invalid_reply(&reply),
         },
         Err(error) => error,
     };
@@ -56,5 +55,5 @@ fn read<O: Operation>(
         _ => {}
     }
     let output = element.integers().and_then(|numbers| operation.read(&handle.plan, &numbers));
-    output.map(Answer::Output).ok_or_else(|| CallError::invalid_reply(&quoted(element)))
+    output.map(Answer::Output).ok_or_else(|| CallError::invalid_reply(element))
 }

@@ -15,8 +15,11 @@ use tokio::{task::JoinError, time::sleep};
 use super::{
     address::redacted,
     cluster::member::Member,
-    command::{self, Command},
-    fred::{node::Node, start::PATIENCE},
+    fred::{
+        command::{self, Command},
+        node::Node,
+        start::PATIENCE,
+    },
     last_failure::TARGET,
     link::{Link, Target, Topology},
     options::ConnectOptions,
@@ -277,7 +280,7 @@ impl Server {
     ) -> Result<ScriptReply, CallError> {
         let bytes = |argument: &_| Value::Bytes(Bytes::copy_from_slice(AsRef::as_ref(argument)));
         let arguments = arguments.iter().map(bytes).collect();
-        command::reply(self.node.send(None, Command { name, arguments }, within).await?)
+        self.node.run(None, Command { name, arguments }, within, command::reply).await
     }
 }
 
@@ -296,7 +299,7 @@ impl ScriptClient for Connection {
                 .ok_or_else(|| CallError::new(Fault::NotSent, sentinels.not_found()))?,
             Topology::Cluster(cluster) => return cluster.run(call, within).await,
         };
-        node.run(None, Command::from(call), within).await.map_err(|error| {
+        node.run(None, Command::from(call), within, command::reply).await.map_err(|error| {
             if error.redirect.is_none() {
                 return error;
             }

@@ -1,6 +1,11 @@
 //! The table of faults: what a call without a usable reply says about its execution, and what to do.
 
-use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    error::Error as StdError,
+    fmt::{self, Debug, Write as _},
+    sync::Arc,
+};
 
 use limiter_core::{Error, ErrorKind};
 
@@ -169,8 +174,8 @@ impl CallError {
     }
 
     /// Returns the error of a reply that no script of this library returns.
-    pub(crate) fn invalid_reply(quoted: &str) -> Self {
-        let message = format!("the script replied {quoted}, which is not a decision");
+    pub(crate) fn invalid_reply(reply: &impl Debug) -> Self {
+        let message = format!("the script replied {}, which is not a decision", quoted(reply));
         Self::new(Fault::InvalidReply, message)
     }
 
@@ -265,6 +270,34 @@ pub(crate) fn without_arguments(reply: &str) -> &str {
 /// Returns the first word of a server's error reply.
 pub(crate) fn first_word(reply: &str) -> &str {
     reply.split_whitespace().next().unwrap_or_default()
+}
+
+/// How many characters of a reply an error quotes.
+const MAX_QUOTED: usize = 100;
+
+/// Returns a reply for a message, cut after [`MAX_QUOTED`] characters.
+pub(crate) fn quoted(reply: &impl Debug) -> String {
+    let mut excerpt = Excerpt { text: String::new(), left: MAX_QUOTED };
+    if write!(excerpt, "{reply:?}").is_err() {
+        excerpt.text.push_str("...");
+    }
+    excerpt.text
+}
+
+/// Ends the formatting of a reply that is long, or nested deeply.
+struct Excerpt {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for Excerpt {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.text.push(character);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "fred-client")]
 pub(crate) mod brought;
+pub(crate) mod command;
 pub(crate) mod node;
 pub(crate) mod reply;
 pub(crate) mod start;

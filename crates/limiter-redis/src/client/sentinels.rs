@@ -14,13 +14,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    command::Command,
-    fred::{
-        node::Node,
-        reply::why_unreachable,
-        start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
-    },
+use super::fred::{
+    command::{self, Command},
+    node::Node,
+    reply::why_unreachable,
+    start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
 };
 
 /// How often a sentinel is asked if it reports nothing.
@@ -47,8 +45,8 @@ const CONFIRMATION: Duration = Duration::from_secs(3);
 ///
 /// Each sentinel of the address is listened to, because the one that leads a failover, or another one, may be
 /// the first to report it. The latest configuration counts, so a sentinel that was partitioned does not lead
-/// back to an old primary while one with a later configuration is connected. The old one is left at once, although it takes writes until the sentinels have
-/// demoted it: those would be lost.
+/// back to an old primary while one with a later configuration is connected. The old one is left at once,
+/// although it takes writes until the sentinels have demoted it: those would be lost.
 pub(crate) struct Sentinels {
     shared: Arc<Shared>,
     /// Aborted when they are dropped.
@@ -166,7 +164,7 @@ impl Shared {
         let ask = async |what: &'static str| {
             let arguments = vec![what.into(), self.name.as_str().into()];
             let command = Command { name: "SENTINEL", arguments };
-            start::send(client, None, command, PATIENCE).await
+            command::send(client, None, command, PATIENCE).await
         };
         // During a failover the sentinel that leads it returns the new primary by this command first.
         let address = ask("GET-MASTER-ADDR-BY-NAME").await?;
@@ -239,7 +237,7 @@ impl Shared {
 /// Returns the role of a server, such as `master` or `slave`, if it says.
 async fn role(node: &Node) -> Option<String> {
     let command = Command { name: "ROLE", arguments: Vec::new() };
-    let reply = node.send(None, command, PATIENCE).await.ok()?;
+    let reply = node.run(None, command, PATIENCE, Ok).await.ok()?;
     reply.into_array().first()?.as_string()
 }
 

@@ -9,10 +9,8 @@ use fred::types::{Value, config::Server};
 
 use super::ranges::{self, Slots};
 use crate::client::{
-    command,
-    command::Command,
-    faults::{CallError, Fault},
-    fred::{node::Node, start::NodeSettings},
+    faults::{CallError, Fault, quoted},
+    fred::{command::Command, node::Node, start::NodeSettings},
     last_failure::LastFailure,
 };
 
@@ -98,7 +96,7 @@ impl Member {
     pub(crate) async fn slots(&self, within: Duration) -> Result<Slots, CallError> {
         let reply = self.cluster("SLOTS", within).await?;
         let ranges = ranges::read(&reply, &self.server.host).ok_or_else(|| {
-            let quoted = command::quoted(&reply);
+            let quoted = quoted(&reply);
             CallError::new(
                 Fault::InvalidReply,
                 format!("{} returned no slots: {quoted}", self.name),
@@ -117,6 +115,6 @@ impl Member {
 
     async fn cluster(&self, what: &'static str, within: Duration) -> Result<Value, CallError> {
         let arguments = vec![Value::from_static_str(what)];
-        self.node.send(None, Command { name: "CLUSTER", arguments }, within).await
+        self.node.run(None, Command { name: "CLUSTER", arguments }, within, Ok).await
     }
 }

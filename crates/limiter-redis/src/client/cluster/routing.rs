@@ -18,9 +18,11 @@ use super::{
 };
 use crate::client::{
     ScriptCall, ScriptReply,
-    command::Command,
     faults::{CallError, Fault},
-    fred::start::{ASKING, NodeSettings, RECONNECT_DELAY},
+    fred::{
+        command::{self, Command},
+        start::{ASKING, NodeSettings, RECONNECT_DELAY},
+    },
     last_failure::LastFailure,
     slot,
 };
@@ -89,7 +91,7 @@ impl Cluster {
             }
             let (node, first) =
                 if is_asking { (member.asking(), Some(ASKING)) } else { (&*member.node, None) };
-            let error = match node.run(first, command.clone(), left).await {
+            let error = match node.run(first, command.clone(), left, command::reply).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

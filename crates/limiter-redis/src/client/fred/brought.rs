@@ -10,10 +10,12 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
-use super::{reply::classify, start};
+use super::{
+    command::{self, Command},
+    reply::classify,
+};
 use crate::client::{
-    ScriptCall, ScriptClient, ScriptReply, command,
-    command::Command,
+    ScriptCall, ScriptClient, ScriptReply,
     faults::{CallError, Fault},
     timers,
 };
@@ -84,7 +86,7 @@ impl ScriptClient for FredClient {
             // The library would queue the command, and might send it after its caller has left.
             return Err(CallError::new(Fault::NotSent, "the fred client is not connected"));
         }
-        let reply = start::send(client, None, Command::from(call), within).await;
+        let reply = command::send(client, None, Command::from(call), within).await;
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 

@@ -14,14 +14,11 @@ use fred::{
 use tokio::time::timeout;
 
 use super::{
+    command::{self, Command},
     reply::classify,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Started},
 };
-use crate::client::{
-    ScriptReply, command,
-    command::Command,
-    faults::{CallError, Fault},
-};
+use crate::client::faults::{CallError, Fault};
 
 /// How often the state of a new client is read while calls wait for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -80,28 +77,9 @@ impl Node {
         self.lock().is_connected()
     }
 
-    /// Sends a command once, right after `first` if that is given, and returns its reply.
-    pub(crate) async fn send(
-        &self,
-        first: Option<&'static str>,
-        command: Command,
-        within: Duration,
-    ) -> Result<Value, CallError> {
-        self.exchange(first, command, within, Ok).await
-    }
-
-    /// Sends a script call once, and returns its reply. A reply of a wrong type replaces the connection.
-    pub(crate) async fn run(
-        &self,
-        first: Option<&'static str>,
-        call: Command,
-        within: Duration,
-    ) -> Result<ScriptReply, CallError> {
-        self.exchange(first, call, within, command::reply).await
-    }
-
-    /// Sends a command once, and notes the outcome for the connection that it was sent by.
-    async fn exchange<T>(
+    /// Sends a command once, right after `first` if that is given, and returns what is `read` of its reply. An invalid
+    /// one replaces the connection.
+    pub(crate) async fn run<T>(
         &self,
         first: Option<&'static str>,
         command: Command,
@@ -124,7 +102,7 @@ impl Node {
             // The library would queue the command, and might send it after its caller has left.
             drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
         };
-        let result = start::send(&client, first, command, left).await;
+        let result = command::send(&client, first, command, left).await;
         let result = result.map_err(|error| classify(error, &self.name)).and_then(read);
         let fault = result.as_ref().err().map(CallError::fault);
         self.note(number, start, fault);
@@ -168,7 +146,7 @@ impl Node {
         let node = self.clone();
         drop(self.settings.runtime.spawn(async move {
             let ping = Command { name: "PING", arguments: Vec::new() };
-            let reply = start::send(&client, None, ping, PATIENCE / 2).await;
+            let reply = command::send(&client, None, ping, PATIENCE / 2).await;
             // An error reply is a reply.
             let fault = reply.err().map(|error| classify(error, "").fault());
             let mut current = node.lock();

@@ -7,10 +7,10 @@ use fred::{
     error::Error as FredError,
     interfaces::{ClientLike, EventInterface},
     types::{
-        ClientState, ClusterHash, CustomCommand, Value,
+        ClientState, Value,
         config::{
-            Config, ConnectionConfig, CredentialProvider, Options, PerformanceConfig,
-            ReconnectPolicy, Server, ServerConfig, TcpConfig,
+            Config, ConnectionConfig, CredentialProvider, PerformanceConfig, ReconnectPolicy,
+            Server, ServerConfig, TcpConfig,
         },
     },
 };
@@ -21,8 +21,11 @@ use tokio::{
     time::timeout,
 };
 
-use super::reply::{hide_arguments, why_unreachable};
-use crate::client::{command::Command, credentials::Provider, last_failure::LastFailure};
+use super::{
+    command::{Command, send},
+    reply::why_unreachable,
+};
+use crate::client::{credentials::Provider, last_failure::LastFailure};
 
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -157,26 +160,4 @@ fn reconnect_policy() -> ReconnectPolicy {
     let mut policy = ReconnectPolicy::new_exponential(0, 1, longest, 5);
     policy.set_jitter(0);
     policy
-}
-
-/// Sends a command once, right after `first` on the same connection, and returns its reply.
-pub(crate) async fn send(
-    client: &Client,
-    first: Option<&'static str>,
-    Command { name, arguments }: Command,
-    within: Duration,
-) -> Result<Value, FredError> {
-    // The library's own time-out, because it does not send a command any more whose time is over.
-    let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
-    // Custom commands, because the library ignores the options for its own EVALSHA. The slot does not
-    // matter, because each client has one server.
-    let custom = |name| CustomCommand::new_static(name, ClusterHash::Random, false);
-    let Some(first) = first else {
-        let reply = client.with_options(&options).custom(custom(name), arguments).await;
-        return reply.map_err(hide_arguments);
-    };
-    let pipeline = client.pipeline().with_options(&options);
-    let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;
-    let _: Value = pipeline.custom(custom(name), arguments).await?;
-    pipeline.last().await
 }

@@ -1,11 +1,19 @@
-//! A script call as arguments of a command, and its reply.
+//! A command as the library sends it, and its reply.
 
-use std::fmt::{self, Debug, Write};
+use std::{fmt::Debug, time::Duration};
 
-use fred::types::Value;
+use fred::{
+    clients::Client,
+    error::Error as FredError,
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand, Value, config::Options},
+};
 
-use super::{ScriptCall, ScriptReply};
-use crate::client::faults::{CallError, Fault};
+use super::reply::hide_arguments;
+use crate::client::{
+    ScriptCall, ScriptReply,
+    faults::{CallError, Fault, quoted},
+};
 
 /// A command and its arguments. A clone shares their bytes.
 #[derive(Clone, Debug)]
@@ -17,14 +25,33 @@ pub(crate) struct Command {
 /// How deeply a reply may be nested. Those of the scripts are nested twice.
 const MAX_DEPTH: usize = 4;
 
-/// How many characters of a reply an error quotes.
-const MAX_QUOTED: usize = 100;
-
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
         let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
         Self { name: call.form.name(), arguments: arguments.collect() }
     }
+}
+
+/// Sends a command once, right after `first` on the same connection, and returns its reply.
+pub(crate) async fn send(
+    client: &Client,
+    first: Option<&'static str>,
+    Command { name, arguments }: Command,
+    within: Duration,
+) -> Result<Value, FredError> {
+    // The library's own time-out, because it does not send a command any more whose time is over.
+    let options = Options { max_attempts: Some(1), timeout: Some(within), ..Options::default() };
+    // Custom commands, because the library ignores the options for its own EVALSHA. The slot does not
+    // matter, because each client has one server.
+    let custom = |name| CustomCommand::new_static(name, ClusterHash::Random, false);
+    let Some(first) = first else {
+        let reply = client.with_options(&options).custom(custom(name), arguments).await;
+        return reply.map_err(hide_arguments);
+    };
+    let pipeline = client.pipeline().with_options(&options);
+    let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;
+    let _: Value = pipeline.custom(custom(name), arguments).await?;
+    pipeline.last().await
 }
 
 /// Returns a reply of integers, texts, null, and arrays of them.
@@ -54,31 +81,6 @@ pub(crate) fn wrong_type(reply: &impl Debug) -> CallError {
     CallError::new(Fault::InvalidReply, message)
 }
 
-/// Returns a reply for a message, cut after [`MAX_QUOTED`] characters.
-pub(crate) fn quoted(reply: &impl Debug) -> String {
-    let mut excerpt = Excerpt { text: String::new(), left: MAX_QUOTED };
-    if write!(excerpt, "{reply:?}").is_err() {
-        excerpt.text.push_str("...");
-    }
-    excerpt.text
-}
-
-/// Ends the formatting of a reply that is long, or nested deeply.
-struct Excerpt {
-    text: String,
-    left: usize,
-}
-
-impl Write for Excerpt {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for character in text.chars() {
-            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
-            self.text.push(character);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -104,6 +106,5 @@ mod tests {
         let message =
             "the script replied Double(0.5): expected integers, texts, null or arrays of them";
         assert_eq!(error.to_string(), message);
-        assert!(quoted(&"\u{e9}".repeat(1_000)).len() < 300);
     }
 }
