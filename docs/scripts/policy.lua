@@ -454,11 +454,6 @@ local function general()
         return nil, log
       end
       log.key, log.older, log.length = key, {}, redis.call('LLEN', key) - 1
-      -- The total of an only entry is its count. With older entries the total is believed, because adding these up would read
-      -- the whole list.
-      if log.length == 0 and log.total ~= log.newest.count then
-        return nil
-      end
       -- How many have ended is found by doubling a step, and then by bisection.
       local low, step = 0, 1
       while low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now do
