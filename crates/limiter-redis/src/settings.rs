@@ -46,7 +46,7 @@ use crate::{
 /// # Errors
 ///
 /// An unknown field, a missing one, and a value of the wrong type are errors of the format, which names the
-/// field or its place. A value out of its range, and a file or a variable that can't be read, are errors of
+/// field or its place. A value out of its range, and a file that can't be read, are errors of
 /// [`RedisSettings::connect`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
