@@ -2,7 +2,11 @@
 
 mod manual;
 
-use std::{pin::Pin, sync::LazyLock, time::SystemTime};
+use std::{
+    pin::Pin,
+    sync::{Arc, LazyLock},
+    time::SystemTime,
+};
 
 pub use manual::ManualClock;
 
@@ -35,6 +39,21 @@ pub trait Clock: Send + Sync {
             Some(moment) => std::thread::park_timeout(moment.saturating_since(self.now())),
             None => std::thread::park(),
         }
+    }
+}
+
+/// A clock that is shared, for example as an `Arc<dyn Clock>`.
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn unix_time(&self) -> Timestamp {
+        (**self).unix_time()
+    }
+
+    fn park_until(&self, moment: Option<Timestamp>) {
+        (**self).park_until(moment);
     }
 }
 

@@ -87,7 +87,7 @@ impl Context {
             denials: Denials::new(settings.denials, settings.hasher()),
             events: Events::new(policy.name(), observer, breaker_log),
             outage_log,
-            local: settings.failure_policy.local(&policy)?,
+            local: settings.failure_policy.local(&policy, &settings.clock.0)?,
             settings,
             policy,
         })

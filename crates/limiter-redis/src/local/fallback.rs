@@ -10,7 +10,7 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Error, Key, MemoryLimiter, Policy, Receipt, Reservation, Source, Usage,
+    Clock, Cost, Decision, Error, Key, MemoryLimiter, Policy, Receipt, Reservation, Source, Usage,
 };
 
 use super::share::share;
@@ -51,10 +51,14 @@ pub enum FailurePolicy {
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl FailurePolicy {
-    /// Returns the fallback in memory for `policy`, if there is one.
-    pub(crate) fn local(self, policy: &Policy) -> Result<Option<Local>, Error> {
+    /// Returns the fallback in memory for `policy`, by the clock of the process, if there is one.
+    pub(crate) fn local(
+        self,
+        policy: &Policy,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Local>, Error> {
         let Self::Local { processes } = self else { return Ok(None) };
-        Local::new(processes, policy).map(Some)
+        Local::new(processes, policy, Arc::clone(clock)).map(Some)
     }
 
     /// Returns the decision that is the same for all requests, if there is one.
@@ -69,6 +73,9 @@ impl FailurePolicy {
     }
 }
 
+/// A limiter in memory by the clock of the process.
+type InMemory = MemoryLimiter<Arc<dyn Clock>>;
+
 /// The limiter in memory for the time without a store, under a handle's policy. Those of all handles
 /// share their states.
 #[derive(Debug)]
@@ -77,13 +84,14 @@ pub(crate) struct Local {
     /// The whole policy, of which the limiter enforces the share.
     policy: Policy,
     /// The limiter, and for how many processes its share was made.
-    current: RwLock<(u32, MemoryLimiter)>,
+    current: RwLock<(u32, InMemory)>,
 }
 
 impl Local {
-    fn new(processes: NonZeroU32, policy: &Policy) -> Result<Self, Error> {
+    fn new(processes: NonZeroU32, policy: &Policy, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         // Wide states, because the number of quotas that take turns on a key is not limited here.
-        let limiter = MemoryLimiter::builder(share(policy, processes)?).wide_states().build()?;
+        let limiter = MemoryLimiter::builder(share(policy, processes)?);
+        let limiter = limiter.wide_states().clock(clock).build()?;
         let processes = processes.get();
         Ok(Self {
             processes: Arc::new(AtomicU32::new(processes)),
@@ -147,7 +155,7 @@ impl Local {
     }
 
     /// Asks the limiter of this process's share, which is made anew if the number of processes changed.
-    fn ask<T>(&self, ask: impl FnOnce(&MemoryLimiter) -> T) -> T {
+    fn ask<T>(&self, ask: impl FnOnce(&InMemory) -> T) -> T {
         let processes = self.processes.load(Relaxed);
         {
             let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -164,11 +172,34 @@ impl Local {
     }
 }
 
-fn with_share(
-    limiter: &MemoryLimiter,
-    policy: &Policy,
-    processes: u32,
-) -> Result<MemoryLimiter, Error> {
+fn with_share(limiter: &InMemory, policy: &Policy, processes: u32) -> Result<InMemory, Error> {
     let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
     limiter.with_policy(&share(policy, processes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_core::{ManualClock, Quota};
+
+    use super::*;
+
+    #[test]
+    fn permits_recover_by_the_clock_of_the_process() {
+        let clock = ManualClock::new();
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        for policy in [
+            Policy::gcra("api", Quota::per_hour(2)),
+            Policy::aligned_window("api", Quota::per_hour(2)),
+        ] {
+            let processes = NonZeroU32::new(2).unwrap();
+            let local = FailurePolicy::Local { processes }.local(&policy, &shared).unwrap();
+            let local = local.unwrap();
+            for _ in 0..3 {
+                assert!(local.decide(b"alice", Cost::ONE).is_admitted(), "{policy:?}");
+                let refusal = local.decide(b"alice", Cost::ONE);
+                assert_eq!(refusal.retry_after(), Some(Duration::from_secs(3_600)), "{policy:?}");
+                clock.advance(Duration::from_secs(3_600));
+            }
+        }
+    }
 }
