@@ -1,0 +1,208 @@
+//! Checks what the limiters did, without their code.
+//!
+//! What is checked at each step:
+//!
+//! - **Bounds.** Each admission by the store or by a lease counts at one moment between its earliest and its latest:
+//!   those of the question and the answer, of a reservation later by its delay. In no stretch of time are there more
+//!   permits than the algorithm's published bound. Times are those that have passed by the server's clock, without its
+//!   steps. Permits that a refund may give back don't count until its outcome shows that they stayed charged.
+//! - **Nothing was charged.** An operation whose error is `Unavailable` has changed no state at the server: checked if
+//!   no other operation of the same process on the same key was under way.
+//!
+//! What faults excuse:
+//!
+//! - *Keys lost or reset, lost writes, a step of the server's clock* start an incarnation of the keys. The permits that
+//!   may have been charged in each incarnation have a bound of their own, so a stretch of time with `n` starts has
+//!   `n + 1` bounds.
+//! - *A suspended process* may spend what it held when it was suspended. Such an admission counts from that moment on.
+//! - Decisions by a failure policy are not the store's, and are not checked against its bound.
+//!
+//! Nothing else is excused: lost, late and held messages, cuts, partitions, errors, stopped and killed processes, slewed
+//! clocks, callers that leave and late refunds never exceed a bound.
+
+mod balance;
+mod bound;
+mod charges;
+mod history;
+
+use std::{collections::BTreeMap, fmt};
+
+use limiter_core::Policy;
+
+pub(crate) use self::{balance::Tally, charges::Begun, history::AdmissionId};
+use self::{bound::Bound, charges::Charges, history::History};
+use crate::{
+    executor::{Micros, ProcessId},
+    log::Subject,
+};
+
+/// A moment: the simulated time, and the time that has passed by the server's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Micros,
+    pub(crate) passed: Micros,
+}
+
+/// A check that failed.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The simulated time.
+    pub time: Micros,
+    /// What is wrong, with which key.
+    pub message: String,
+    /// The last events of the key, in words.
+    pub events: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "at {} us: {}", self.time, self.message)?;
+        self.events.iter().try_for_each(|event| writeln!(f, "  {event}"))
+    }
+}
+
+/// The auditor of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Auditor {
+    histories: Vec<History>,
+    charges: Charges,
+    suspensions: BTreeMap<ProcessId, Suspension>,
+    /// What was found, until it is reported.
+    found: Vec<(Subject, String)>,
+}
+
+/// When a process was suspended, and until when it may hold a lease from before that.
+#[derive(Clone, Copy, Debug)]
+struct Suspension {
+    since: Micros,
+    until: Micros,
+}
+
+impl Auditor {
+    /// Adds a key under a policy of one limit. Its permits are charged up to `ahead` before they count.
+    pub(crate) fn add(&mut self, policy: &Policy, ahead: Micros) {
+        if let Some(bound) = Bound::of(policy) {
+            self.histories.push(History::new(bound, ahead));
+        }
+    }
+
+    /// Notes permits that were admitted, and may count from `earliest` to `latest`.
+    pub(crate) fn admitted(
+        &mut self,
+        subject: Subject,
+        permits: u64,
+        earliest: Micros,
+        latest: Micros,
+    ) -> Option<AdmissionId> {
+        let history = self.histories.get_mut(subject.0)?;
+        let id = history.add(permits, earliest, latest);
+        self.check(subject, id);
+        // After the check, because reservations count later.
+        self.histories.get_mut(subject.0)?.forget(earliest.min(latest));
+        Some(id)
+    }
+
+    /// Subtracts permits that a refund may give back, and returns how many.
+    pub(crate) fn refunds(&mut self, subject: Subject, id: AdmissionId, permits: u64) -> u64 {
+        let history = self.histories.get_mut(subject.0);
+        history.map_or(0, |history| history.subtract(id, permits))
+    }
+
+    /// Counts permits again that a refund did not give back.
+    pub(crate) fn stay_charged(&mut self, subject: Subject, id: AdmissionId, permits: u64) {
+        if permits == 0 {
+            return;
+        }
+        if let Some(history) = self.histories.get_mut(subject.0) {
+            history.add_again(id, permits);
+        }
+        self.check(subject, id);
+    }
+
+    fn check(&mut self, subject: Subject, id: AdmissionId) {
+        let over = self.histories.get(subject.0).and_then(|history| history.over(id));
+        if let Some(over) = over {
+            let message = format!(
+                "{} permits were admitted in {} us, but at most {} may be (from {} us to {} us by the server's clock)",
+                over.permits,
+                over.to - over.from,
+                over.bound,
+                over.from,
+                over.to,
+            );
+            self.found.push((subject, message));
+        }
+    }
+
+    /// Notes that a key, or all keys, may have become fresh or older without a recovery.
+    pub(crate) fn starts_incarnation(&mut self, subject: Option<Subject>, at: Micros) {
+        match subject {
+            Some(Subject(index)) => {
+                self.histories.get_mut(index).into_iter().for_each(|it| it.starts_incarnation(at));
+            }
+            None => self.histories.iter_mut().for_each(|it| it.starts_incarnation(at)),
+        }
+    }
+
+    /// Notes that a process is suspended.
+    pub(crate) fn suspended(&mut self, process: ProcessId, at: Micros) {
+        let known = self.suspensions.get(&process).filter(|known| at < known.until);
+        let since = known.map_or(at, |known| known.since);
+        self.suspensions.insert(process, Suspension { since, until: Micros::MAX });
+    }
+
+    /// Notes that a process goes on, which may hold leases for `lasts`.
+    pub(crate) fn resumed(&mut self, process: ProcessId, at: Micros, lasts: Micros) {
+        if let Some(suspension) = self.suspensions.get_mut(&process) {
+            suspension.until = at + lasts;
+        }
+    }
+
+    /// Returns the earliest moment at which permits count that a process spends of a lease.
+    pub(crate) fn earliest_of_lease(&self, process: ProcessId, at: Micros) -> Micros {
+        let suspension = self.suspensions.get(&process).filter(|known| at < known.until);
+        suspension.map_or(at, |known| known.since.min(at))
+    }
+
+    /// Notes that an operation begins.
+    pub(crate) fn begins(&mut self, process: ProcessId, subject: Subject, now: Micros) -> Begun {
+        self.charges.begins(process, subject, now)
+    }
+
+    /// Notes that an operation has ended. `charged_nothing` if its outcome says so.
+    pub(crate) fn ends(&mut self, begun: Begun, now: Micros, charged_nothing: bool) {
+        self.charges.ends(begun);
+        if charged_nothing && self.charges.is_charged(begun, now) {
+            self.found_charge(begun.subject);
+        }
+    }
+
+    /// Notes that a caller has left, and what was begun for it may go on.
+    pub(crate) fn leaves(&mut self, begun: Begun, now: Micros) {
+        self.charges.ends(begun);
+        self.charges.disturbed(begun, now);
+    }
+
+    /// Notes that a call has changed a key at the server.
+    pub(crate) fn changed(
+        &mut self,
+        process: ProcessId,
+        subject: Subject,
+        sent: Micros,
+        now: Micros,
+    ) {
+        if self.charges.changed(process, subject, sent, now) {
+            self.found_charge(subject);
+        }
+    }
+
+    fn found_charge(&mut self, subject: Subject) {
+        let message = "an operation was `Unavailable`, but the server has charged it".to_owned();
+        self.found.push((subject, message));
+    }
+
+    /// Takes what was found since the last time.
+    pub(crate) fn take_found(&mut self) -> Vec<(Subject, String)> {
+        std::mem::take(&mut self.found)
+    }
+}

@@ -1,0 +1,196 @@
+//! The admissions of one key, and whether they were too many.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::bound::Bound;
+use crate::executor::Micros;
+
+/// Permits that were admitted together. All times are those that have passed by the server's clock.
+#[derive(Clone, Copy, Debug)]
+struct Admission {
+    latest: Micros,
+    permits: u64,
+}
+
+/// An admission: the earliest moment at which it can count, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AdmissionId {
+    earliest: Micros,
+    number: u64,
+}
+
+/// Too many permits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Over {
+    pub(crate) permits: u64,
+    pub(crate) bound: u64,
+    pub(crate) from: Micros,
+    pub(crate) to: Micros,
+}
+
+/// The admissions of one key that can still count.
+///
+/// The stretches of time that are checked begin at the earliest moment of an admission, and end at the latest moment of
+/// one. An admission is in such a stretch if all moments at which it can count are. So a key that is over by this
+/// history was over whenever each admission did count; and one that was over by a few permits may not be found.
+#[derive(Debug)]
+pub(crate) struct History {
+    bound: Bound,
+    /// How long before it counts an admission may have been charged: as a lease, or as a reservation.
+    ahead: Micros,
+    admissions: BTreeMap<AdmissionId, Admission>,
+    added: u64,
+    /// When the key may have become fresh, or older, without a recovery: each time starts an incarnation, which has a
+    /// bound of its own.
+    incarnations: VecDeque<Micros>,
+}
+
+impl History {
+    pub(crate) fn new(bound: Bound, ahead: Micros) -> Self {
+        let (admissions, incarnations) = (BTreeMap::new(), VecDeque::new());
+        Self { bound, ahead, admissions, added: 0, incarnations }
+    }
+
+    /// Adds permits that count from `earliest` to `latest`.
+    pub(crate) fn add(&mut self, permits: u64, earliest: Micros, latest: Micros) -> AdmissionId {
+        self.added += 1;
+        let id = AdmissionId { earliest, number: self.added };
+        self.admissions.insert(id, Admission { latest, permits });
+        id
+    }
+
+    /// Subtracts permits that come back, or may come back. Returns how many it were.
+    pub(crate) fn subtract(&mut self, id: AdmissionId, permits: u64) -> u64 {
+        let Some(admission) = self.admissions.get_mut(&id) else { return 0 };
+        let less = permits.min(admission.permits);
+        admission.permits -= less;
+        less
+    }
+
+    /// Counts permits again that did not come back.
+    pub(crate) fn add_again(&mut self, id: AdmissionId, permits: u64) {
+        if let Some(admission) = self.admissions.get_mut(&id) {
+            admission.permits += permits;
+        }
+    }
+
+    pub(crate) fn starts_incarnation(&mut self, at: Micros) {
+        self.incarnations.push_back(at);
+    }
+
+    /// Forgets what can't be in a stretch with an admission from `now` on.
+    pub(crate) fn forget(&mut self, now: Micros) {
+        let oldest = now.saturating_sub(3 * self.bound.window() + 5_000_000);
+        while let Some(first) = self.admissions.first_entry() {
+            if first.get().latest >= oldest {
+                break;
+            }
+            first.remove();
+        }
+        while self.incarnations.front().is_some_and(|at| at + self.ahead < oldest) {
+            self.incarnations.pop_front();
+        }
+    }
+
+    /// Returns a stretch of time with an admission and with more than the bound.
+    pub(crate) fn over(&self, id: AdmissionId) -> Option<Over> {
+        let admission = self.admissions.get(&id)?;
+        let later = self.admissions.values().map(|other| other.latest);
+        let mut ends: Vec<Micros> = later.filter(|latest| *latest > admission.latest).collect();
+        ends.push(admission.latest);
+        ends.sort_unstable();
+        ends.dedup();
+        ends.into_iter().find_map(|to| self.over_until(id, to))
+    }
+
+    /// Returns such a stretch that ends at `to`.
+    fn over_until(&self, id: AdmissionId, to: Micros) -> Option<Over> {
+        let mut permits = 0;
+        for (other, admission) in self.admissions.iter().rev() {
+            let from = other.earliest;
+            if admission.latest > to {
+                continue;
+            }
+            permits += admission.permits;
+            let bound = self.bound.within(to.saturating_sub(from))?;
+            let bound = bound * (1 + self.incarnations_within(from, to));
+            // Without this admission, the stretch was checked before.
+            if from <= id.earliest && permits > bound {
+                return Some(Over { permits, bound, from, to });
+            }
+        }
+        None
+    }
+
+    fn incarnations_within(&self, from: Micros, to: Micros) -> u64 {
+        let from = from.saturating_sub(self.ahead);
+        self.incarnations.iter().filter(|at| (from..=to).contains(at)).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Micros = 1_000_000;
+
+    fn log(permits: u64) -> History {
+        History::new(Bound::Window { permits, window: WINDOW }, 0)
+    }
+
+    #[test]
+    fn more_than_the_limit_in_a_window_is_found() {
+        let mut history = log(2);
+        for at in [0, WINDOW / 2, WINDOW] {
+            let id = history.add(1, at, at);
+            assert!(history.over(id).is_none(), "{at}");
+        }
+        let id = history.add(1, WINDOW + 1, WINDOW + 1);
+        let over = history.over(id).unwrap();
+        assert_eq!((over.permits, over.bound, over.from), (3, 2, WINDOW / 2));
+    }
+
+    #[test]
+    fn more_than_the_burst_and_the_rate_is_found() {
+        let bound = Bound::Rate { burst: 2, permits: 10, window: WINDOW };
+        let mut history = History::new(bound, 0);
+        for at in [0, 0, 100_000, 200_000] {
+            let id = history.add(1, at, at);
+            assert!(history.over(id).is_none(), "{at}");
+        }
+        let id = history.add(1, 299_000, 299_000);
+        assert!(history.over(id).is_some());
+    }
+
+    #[test]
+    fn an_admission_counts_where_all_its_moments_are() {
+        let mut history = log(1);
+        history.add(1, 0, 0);
+        let late = history.add(1, 500_000, 2_000_000);
+        assert!(history.over(late).is_none(), "it may count a window later");
+        let id = history.add(1, 600_000, 600_000);
+        assert!(history.over(id).is_some());
+    }
+
+    #[test]
+    fn what_came_back_was_never_admitted() {
+        let mut history = log(1);
+        let first = history.add(1, 0, 0);
+        assert_eq!(history.subtract(first, 5), 1);
+        let second = history.add(1, 10, 10);
+        assert!(history.over(second).is_none());
+        history.add_again(first, 1);
+        assert!(history.over(first).is_some());
+    }
+
+    #[test]
+    fn an_incarnation_has_a_bound_of_its_own() {
+        let mut history = log(1);
+        history.add(1, 0, 0);
+        history.starts_incarnation(5);
+        let id = history.add(1, 10, 10);
+        assert!(history.over(id).is_none());
+        let id = history.add(1, 20, 20);
+        assert!(history.over(id).is_some());
+    }
+}

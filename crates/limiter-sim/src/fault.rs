@@ -1,0 +1,160 @@
+//! The faults of a run, and how often each of them happens.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{executor::Micros, random::Random};
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A request is lost.
+    RequestLost,
+    /// A reply is lost.
+    ReplyLost,
+    /// A request or a reply takes up to three deadlines.
+    Delayed,
+    /// A request or a reply takes longer than a lease.
+    Held,
+    /// A caller leaves before it has its answer.
+    CallerLeaves,
+    /// A receipt is kept for long before it is refunded.
+    LateRefund,
+    /// No task of a process runs for a time. Its clock goes on.
+    Stopped,
+    /// No task of a process runs for a time, and its clock stands still.
+    Suspended,
+    /// A process is killed, and a new one is started in its place.
+    Killed,
+    /// Calls of a process that are under way fail, and it has no connection for a time.
+    Cut,
+    /// Nothing passes between a process and the server for a time.
+    Partitioned,
+    /// Each call takes longer for a time.
+    Slow,
+    /// The server replies with an error to each call for a time.
+    ErrorReplies,
+    /// The server loses its scripts.
+    ScriptsFlushed,
+    /// The server loses its keys and scripts, and the connections.
+    Restarted,
+    /// A replica that lacks the last writes takes the server's place.
+    FailedOver,
+    /// The server's clock steps forward or back.
+    Stepped,
+    /// The server's clock runs faster or slower.
+    Slewed,
+}
+
+impl Fault {
+    /// Faults of single messages and calls, with their chances in a million.
+    pub(crate) const OF_MESSAGES: [(Self, u32); 6] = [
+        (Self::RequestLost, 10_000),
+        (Self::ReplyLost, 10_000),
+        (Self::Delayed, 20_000),
+        (Self::Held, 2_000),
+        (Self::CallerLeaves, 20_000),
+        (Self::LateRefund, 100_000),
+    ];
+
+    /// Faults of processes, their network and the server, with their shares.
+    const OF_THE_WORLD: [(Self, u64); 12] = [
+        (Self::Stopped, 10),
+        (Self::Suspended, 4),
+        (Self::Killed, 8),
+        (Self::Cut, 10),
+        (Self::Partitioned, 8),
+        (Self::Slow, 8),
+        (Self::ErrorReplies, 10),
+        (Self::ScriptsFlushed, 8),
+        (Self::Restarted, 2),
+        (Self::FailedOver, 2),
+        (Self::Stepped, 2),
+        (Self::Slewed, 8),
+    ];
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RequestLost => "request lost",
+            Self::ReplyLost => "reply lost",
+            Self::Delayed => "message delayed",
+            Self::Held => "message held past a lease",
+            Self::CallerLeaves => "caller leaves",
+            Self::LateRefund => "receipt refunded late",
+            Self::Stopped => "process stopped",
+            Self::Suspended => "process suspended",
+            Self::Killed => "process killed",
+            Self::Cut => "connection cut",
+            Self::Partitioned => "network partitioned",
+            Self::Slow => "server slow",
+            Self::ErrorReplies => "server replies errors",
+            Self::ScriptsFlushed => "script cache flushed",
+            Self::Restarted => "server restarted empty",
+            Self::FailedOver => "failover that loses writes",
+            Self::Stepped => "server clock stepped",
+            Self::Slewed => "server clock slewed",
+        })
+    }
+}
+
+/// The faults of one run. Each run has a part of all kinds, so that rare ones happen also without those that excuse
+/// much.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    random: Random,
+    of_messages: Vec<(Fault, u32)>,
+    of_the_world: Vec<(Fault, u64)>,
+    are_over: bool,
+    /// How often each fault happened.
+    pub(crate) counts: BTreeMap<Fault, u64>,
+}
+
+/// The mean time between two faults of the world.
+const MEAN_GAP: Micros = 250_000;
+
+impl Faults {
+    /// Returns the faults of a seed.
+    #[must_use]
+    pub(crate) fn new(mut random: Random) -> Self {
+        let mut is_chosen = || random.below(2) == 0;
+        let of_messages = Fault::OF_MESSAGES.into_iter().filter(|_| is_chosen()).collect();
+        let of_the_world = Fault::OF_THE_WORLD.into_iter().filter(|_| is_chosen()).collect();
+        Self { random, of_messages, of_the_world, are_over: false, counts: BTreeMap::new() }
+    }
+
+    /// Returns whether a fault of a message happens now.
+    pub(crate) fn happens(&mut self, fault: Fault) -> bool {
+        let chance = self.of_messages.iter().find(|(kind, _)| *kind == fault);
+        let chance = chance.map_or(0, |(_, chance)| *chance);
+        let happens = !self.are_over && self.random.happens(chance);
+        if happens {
+            self.count(fault);
+        }
+        happens
+    }
+
+    /// Returns the next fault of the world, and the time until then.
+    pub(crate) fn next(&mut self) -> (Option<Fault>, Micros) {
+        let gap = self.random.between(1_000, 2 * MEAN_GAP);
+        let all: u64 = self.of_the_world.iter().map(|(_, share)| share).sum();
+        let mut place = self.random.below(all);
+        for (fault, share) in &self.of_the_world {
+            if place < *share {
+                return (Some(*fault), gap);
+            }
+            place -= share;
+        }
+        (None, gap)
+    }
+
+    /// Counts a fault.
+    pub(crate) fn count(&mut self, fault: Fault) {
+        *self.counts.entry(fault).or_default() += 1;
+    }
+
+    /// Ends all faults of messages.
+    pub(crate) const fn end(&mut self) {
+        self.are_over = true;
+    }
+}

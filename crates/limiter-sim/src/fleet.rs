@@ -1,0 +1,177 @@
+//! The policies of a run, and the limiters of each process.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use limiter_core::{Algorithm, Error, Policy, Quota, Slots};
+use limiter_redis::{FailurePolicy, RedisLimiter};
+
+use crate::{
+    auditor::Auditor,
+    clock::ProcessClock,
+    executor::Micros,
+    log::Subject,
+    network::{DEADLINE, SimClient},
+    random::Random,
+};
+
+/// The keys of each limiter.
+pub(crate) const KEYS: [&str; 2] = ["alice", "bob"];
+
+/// Limiters with the same settings, which are siblings: lists of demands on them are one call.
+#[derive(Clone, Debug)]
+struct Group {
+    failure: FailurePolicy,
+    lease: bool,
+    batching: bool,
+    policies: Vec<Policy>,
+}
+
+/// The limiters that each process has.
+#[derive(Clone, Debug)]
+pub(crate) struct Fleet {
+    groups: Vec<Group>,
+}
+
+/// How far ahead permits may be reserved.
+const HORIZON: Duration = Duration::from_secs(1);
+
+impl Fleet {
+    /// Returns the fleet of a seed: two of five groups, with random quotas.
+    pub(crate) fn new(random: &mut Random, processes: u32) -> Result<Self, Error> {
+        let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
+        let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
+        let kinds = [
+            (
+                FailurePolicy::ReturnError,
+                false,
+                vec![Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog],
+            ),
+            (
+                FailurePolicy::Allow,
+                false,
+                vec![Algorithm::SlidingCounter, Algorithm::SubWindows(slots)],
+            ),
+            (FailurePolicy::Local { processes }, true, vec![Algorithm::Gcra]),
+            (FailurePolicy::Deny, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
+            (FailurePolicy::ReturnError, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
+        ];
+        let first = random.below(5);
+        let second = (first + random.between(1, 4)) % 5;
+        let mut groups = Vec::new();
+        for (number, (failure, lease, algorithms)) in (0_u64..).zip(kinds) {
+            if number != first && number != second {
+                continue;
+            }
+            let policies = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
+                policy(random, &format!("limit-{number}-{index}"), algorithm, lease)
+            });
+            let policies = policies.collect::<Result<_, _>>()?;
+            groups.push(Group { failure, lease, batching: random.below(4) > 0, policies });
+        }
+        Ok(Self { groups })
+    }
+
+    /// Returns the limiters of a process, in the order of the policies.
+    pub(crate) fn limiters(
+        &self,
+        client: &SimClient,
+        clock: &ProcessClock,
+        random: &mut Random,
+    ) -> Result<Vec<RedisLimiter<SimClient>>, Error> {
+        let mut limiters = Vec::new();
+        for Group { failure, lease, batching, policies } in &self.groups {
+            let Some((first, others)) = policies.split_first() else { continue };
+            let first = RedisLimiter::builder(first.clone())
+                .deadline(Duration::from_micros(DEADLINE))
+                .failure_policy(*failure)
+                .lease(*lease)
+                .batching(*batching)
+                .clock(clock.clone())
+                .seed(random.next())
+                .build_on(client.clone())?;
+            let others = others.iter().map(|policy| first.sibling(policy));
+            let others = others.collect::<Result<Vec<_>, _>>()?;
+            limiters.push(first);
+            limiters.extend(others);
+        }
+        Ok(limiters)
+    }
+
+    /// Returns all policies.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.groups.iter().flat_map(|group| &group.policies)
+    }
+
+    /// Returns an auditor of all keys, and their names.
+    pub(crate) fn auditor(&self) -> (Auditor, Vec<String>) {
+        let (mut auditor, mut names) = (Auditor::default(), Vec::new());
+        for policy in self.policies() {
+            for key in KEYS {
+                auditor.add(policy, micros(HORIZON) + window(policy) + DEADLINE);
+                names.push(name(policy, key));
+            }
+        }
+        (auditor, names)
+    }
+
+    /// Returns whether a limiter leases permits.
+    pub(crate) fn leases(&self, limiter: usize) -> bool {
+        let leases = |group: &Group| vec![group.lease; group.policies.len()];
+        self.groups.iter().flat_map(leases).nth(limiter).unwrap_or(false)
+    }
+
+    /// Returns the longest time after which each key has recovered from any debt, also after a clock that stepped back.
+    pub(crate) fn recovery(&self) -> Micros {
+        let recovery = |policy: &Policy| {
+            let bursts = policy.limits().iter().map(|limit| {
+                let quota = limit.quota();
+                window(policy) * (quota.burst().div_ceil(quota.permits()) + 1)
+            });
+            bursts.max().unwrap_or(0) + micros(HORIZON)
+        };
+        self.policies().map(recovery).max().unwrap_or(0)
+    }
+
+    /// Returns the longest time for which a process may hold a lease.
+    pub(crate) fn longest_lease(&self) -> Micros {
+        self.policies().map(window).max().unwrap_or(0).max(1_000_000)
+    }
+}
+
+/// Returns the subject of a key of a limiter.
+pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
+    Subject(limiter * KEYS.len() + key)
+}
+
+/// Returns a name of a key for messages.
+fn name(policy: &Policy, key: &str) -> String {
+    let limits = policy.limits().iter().map(|it| format!("{} by {:?}", it.quota(), it.algorithm()));
+    format!("{key} of {}, {}", policy.name(), limits.collect::<String>())
+}
+
+/// Returns the window of a policy's limit.
+pub(crate) fn window(policy: &Policy) -> Micros {
+    policy.limits().first().map_or(0, |limit| micros(limit.quota().window()))
+}
+
+pub(crate) fn micros(time: Duration) -> Micros {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns a policy with a random quota, of which permits are leased if so wished.
+fn policy(
+    random: &mut Random,
+    name: &str,
+    algorithm: Algorithm,
+    lease: bool,
+) -> Result<Policy, Error> {
+    let permits = if lease { random.between(64, 200) } else { random.between(2, 30) };
+    let millis = if lease { random.between(500, 1_500) } else { random.between(200, 1_500) };
+    let quota = Quota::new(permits, Duration::from_millis(millis))?;
+    let quota = match algorithm {
+        Algorithm::Gcra if lease => quota.try_with_burst(random.between(64, 200))?,
+        Algorithm::Gcra => quota.try_with_burst(random.between(1, 30))?,
+        _ => quota,
+    };
+    Policy::new(name, algorithm, quota)?.with_horizon(HORIZON)
+}

@@ -1,0 +1,43 @@
+//! A fleet of processes, its network and its server in one thread, by a simulated clock.
+//!
+//! The processes run the limiters of `limiter-redis` as they are: their queues, batches, circuit breakers, cached denials,
+//! fallbacks, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
+//! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
+//!
+//! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
+//! with the limiters, checks the bounds at each step. Then the faults stop, and each key has to be admitted at its limit
+//! again. The same seed gives the same run; its [report](Report) has a hash over every event.
+//!
+//! ```
+//! use limiter_sim::{Settings, run};
+//!
+//! let report = run(&Settings { seed: 7, ..Settings::default() });
+//! assert!(report.violations.is_empty(), "{report}");
+//! assert_eq!(report.hash, run(&Settings { seed: 7, ..Settings::default() }).hash);
+//! ```
+
+mod auditor;
+mod clock;
+mod executor;
+mod fault;
+mod fleet;
+mod log;
+mod network;
+mod probe;
+mod random;
+mod records;
+mod report;
+mod server;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod traffic;
+mod world;
+mod wrong;
+
+pub use auditor::Violation;
+pub use executor::Micros;
+pub use fault::Fault;
+pub use report::Report;
+pub use world::{Settings, run};
+pub use wrong::Wrong;

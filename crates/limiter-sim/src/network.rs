@@ -1,0 +1,236 @@
+//! The network between the processes and the server.
+
+mod client;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use limiter_redis::{CallError, Fault as CallFault, ScriptReply};
+use limiter_twins::Reply;
+use tokio::sync::oneshot;
+
+pub(crate) use self::client::SimClient;
+use crate::{
+    auditor::Moment,
+    executor::{Executor, Micros, ProcessId},
+    fault::{Fault, Faults},
+    random::Random,
+    records::Records,
+    server::Server,
+    sync::lock,
+    wrong::Wrong,
+};
+
+/// The deadline of all limiters.
+pub(crate) const DEADLINE: Micros = 50_000;
+
+/// What a call ends with.
+type Outcome = Result<ScriptReply, CallError>;
+
+/// The network, with the server behind it. A clone is the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Network(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    executor: Executor,
+    server: Mutex<Server>,
+    faults: Mutex<Faults>,
+    records: Mutex<Records>,
+    state: Mutex<State>,
+    wrong: Option<Wrong>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    /// How many calls were sent.
+    sent: u64,
+    /// The calls without a reply.
+    under_way: BTreeMap<u64, Waiting>,
+    /// Until when processes have no connection, and until when nothing passes.
+    cut: BTreeMap<ProcessId, Micros>,
+    partitioned: BTreeMap<ProcessId, Micros>,
+    /// Until when the server is slow, and by how much.
+    slow: (Micros, Micros),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    process: ProcessId,
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// A call on its way.
+#[derive(Debug)]
+struct Call {
+    number: u64,
+    process: ProcessId,
+    sent: Micros,
+    words: Vec<Vec<u8>>,
+}
+
+impl Network {
+    pub(crate) fn new(
+        executor: &Executor,
+        random: Random,
+        faults: Faults,
+        records: Records,
+        wrong: Option<Wrong>,
+    ) -> Self {
+        let state = State {
+            random,
+            sent: 0,
+            under_way: BTreeMap::new(),
+            cut: BTreeMap::new(),
+            partitioned: BTreeMap::new(),
+            slow: (0, 0),
+        };
+        Self(Arc::new(Parts {
+            executor: executor.clone(),
+            server: Mutex::new(Server::new(wrong)),
+            faults: Mutex::new(faults),
+            records: Mutex::new(records),
+            state: Mutex::new(state),
+            wrong,
+        }))
+    }
+
+    /// Returns the present moment.
+    pub(crate) fn moment(&self) -> Moment {
+        let now = self.0.executor.now();
+        Moment { now, passed: lock(&self.0.server).clock.passed(now) }
+    }
+
+    pub(crate) fn with_server<T>(&self, work: impl FnOnce(&mut Server) -> T) -> T {
+        work(&mut lock(&self.0.server))
+    }
+
+    pub(crate) fn with_faults<T>(&self, work: impl FnOnce(&mut Faults) -> T) -> T {
+        work(&mut lock(&self.0.faults))
+    }
+
+    pub(crate) fn with_records<T>(&self, work: impl FnOnce(&mut Records, Moment) -> T) -> T {
+        let moment = self.moment();
+        work(&mut lock(&self.0.records), moment)
+    }
+
+    /// Lets the calls of a process fail that are under way, and new ones until a time.
+    pub(crate) fn cut(&self, process: ProcessId, until: Micros) {
+        let mut state = lock(&self.0.state);
+        state.cut.insert(process, until);
+        let cut = state.under_way.extract_if(.., |_, waiting| waiting.process == process);
+        let cut: Vec<Waiting> = cut.map(|(_, waiting)| waiting).collect();
+        drop(state);
+        for waiting in cut {
+            let error = CallError::new(CallFault::NoReply, "the connection was lost");
+            drop(waiting.reply.send(Err(error)));
+        }
+    }
+
+    /// Lets nothing pass between a process and the server until a time.
+    pub(crate) fn partition(&self, process: ProcessId, until: Micros) {
+        lock(&self.0.state).partitioned.insert(process, until);
+    }
+
+    /// Lets each call take so much longer until a time.
+    pub(crate) fn slow_down(&self, by: Micros, until: Micros) {
+        lock(&self.0.state).slow = (until, by);
+    }
+
+    /// Ends cuts, partitions and slowness.
+    pub(crate) fn heal(&self) {
+        let mut state = lock(&self.0.state);
+        state.cut.clear();
+        state.partitioned.clear();
+        state.slow = (0, 0);
+    }
+
+    /// Sends a call, and returns its number and its reply.
+    fn send(
+        &self,
+        process: ProcessId,
+        words: Vec<Vec<u8>>,
+    ) -> Result<(u64, oneshot::Receiver<Outcome>), CallError> {
+        let sent = self.0.executor.now();
+        let (send, receive) = oneshot::channel();
+        let mut state = lock(&self.0.state);
+        if state.cut.get(&process).is_some_and(|until| sent < *until) {
+            return Err(CallError::new(CallFault::NotSent, "there is no connection"));
+        }
+        state.sent += 1;
+        let number = state.sent;
+        state.under_way.insert(number, Waiting { process, reply: send });
+        drop(state);
+        self.with_records(|records, moment| records.sent(moment, process, number, &words));
+        let call = Call { number, process, sent, words };
+        if !self.is_lost(process, Fault::RequestLost) {
+            let network = self.clone();
+            self.0.executor.after(self.delay(), move || network.arrive(&call));
+        }
+        Ok((number, receive))
+    }
+
+    /// Lets the server execute a call, and sends the reply.
+    fn arrive(&self, call: &Call) {
+        let now = self.0.executor.now();
+        let executed = lock(&self.0.server).execute(&call.words, now);
+        self.with_records(|records, moment| {
+            let what = (call.process, call.number, call.sent);
+            records.executed(moment, what, executed.script, &executed.keys);
+        });
+        let (network, number) = (self.clone(), call.number);
+        if !self.is_lost(call.process, Fault::ReplyLost) {
+            let reply = outcome(executed.reply);
+            self.0.executor.after(self.delay(), move || network.deliver(number, reply));
+        } else if self.0.wrong == Some(Wrong::SendsAgain) {
+            lock(&self.0.server).execute(&call.words, now);
+        }
+    }
+
+    fn deliver(&self, number: u64, outcome: Outcome) {
+        let waiting = lock(&self.0.state).under_way.remove(&number);
+        if let Some(waiting) = waiting {
+            drop(waiting.reply.send(outcome));
+        }
+    }
+
+    /// Forgets a call for which nobody waits.
+    fn forget(&self, number: u64) {
+        lock(&self.0.state).under_way.remove(&number);
+    }
+
+    fn is_lost(&self, process: ProcessId, fault: Fault) -> bool {
+        let until = lock(&self.0.state).partitioned.get(&process).copied();
+        let is_partitioned = until.is_some_and(|until| self.0.executor.now() < until);
+        is_partitioned || self.with_faults(|faults| faults.happens(fault))
+    }
+
+    /// Returns how long a message takes.
+    fn delay(&self) -> Micros {
+        let (is_late, is_held) = self
+            .with_faults(|faults| (faults.happens(Fault::Delayed), faults.happens(Fault::Held)));
+        let state = &mut *lock(&self.0.state);
+        let random = &mut state.random;
+        let (until, by) = state.slow;
+        let slow = if self.0.executor.now() < until { by } else { 0 };
+        let late = if is_late { random.below(3 * DEADLINE) } else { 0 };
+        let held = if is_held { random.between(200_000, 2_500_000) } else { 0 };
+        random.between(20, 400) + slow + late + held
+    }
+}
+
+/// Returns what a reply means to a client.
+fn outcome(reply: Reply) -> Outcome {
+    Ok(match reply {
+        Reply::Integer(number) => ScriptReply::Integer(number),
+        Reply::Text(text) => ScriptReply::Text(String::from_utf8_lossy(&text).into_owned()),
+        Reply::Nil => ScriptReply::Nil,
+        Reply::Array(replies) => {
+            ScriptReply::Array(replies.into_iter().map(outcome).collect::<Result<_, _>>()?)
+        }
+        Reply::Error(text) => return Err(CallError::from_error_reply("the server", &text)),
+    })
+}

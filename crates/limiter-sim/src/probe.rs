@@ -1,0 +1,126 @@
+//! Whether each key is admitted at its limit again after the faults have stopped.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use limiter_core::{Algorithm, Policy};
+
+use crate::{
+    executor::{Executor, Micros},
+    fleet::{Fleet, KEYS, micros, subject, window},
+    log::Subject,
+    random::Random,
+    sync::lock,
+    traffic::Member,
+    world::Processes,
+};
+
+/// The probes of all keys.
+pub(crate) struct Probes {
+    /// How many permits of each key were admitted while they were counted.
+    admitted: Arc<Mutex<BTreeMap<(usize, usize), u64>>>,
+    measured: Micros,
+    pub(crate) until: Micros,
+}
+
+/// How many percent of its limit a key has to be admitted at.
+const LEAST: u64 = 95;
+
+/// Starts a probe of each key in each process.
+///
+/// A probe checks its key again as soon as the key's wait is over. The first windows are not counted, because bursts
+/// and leases make them differ.
+pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Random) -> Probes {
+    let longest = processes.fleet.policies().map(window).max().unwrap_or(0);
+    let (warm_up, measured) = (3 * longest, 8 * longest);
+    let from = executor.now() + warm_up;
+    let probes = Probes { admitted: Arc::default(), measured, until: from + measured };
+    for member in processes.members() {
+        for (limiter, policy) in processes.fleet.policies().enumerate() {
+            for key in 0..KEYS.len() {
+                let (member, admitted) = (Arc::clone(member), Arc::clone(&probes.admitted));
+                let (executor, until) = (executor.clone(), probes.until);
+                let (mut random, window) = (random.fork(), window(policy));
+                executor.clone().spawn(member.process, async move {
+                    while executor.now() < until {
+                        let (is_admitted, wait) = ask(&member, limiter, key).await;
+                        if is_admitted && executor.now() >= from {
+                            *lock(&admitted).entry((limiter, key)).or_default() += 1;
+                        }
+                        let wait = wait.min(window / 4).max(100);
+                        member.sleep(wait + random.below(200)).await;
+                    }
+                });
+            }
+        }
+    }
+    probes
+}
+
+/// Checks a key, and returns how long to wait for the next check.
+async fn ask(member: &Member, limiter: usize, key: usize) -> (bool, Micros) {
+    let (Some(it), Some(name)) = (member.limiter(limiter), KEYS.get(key)) else {
+        return (false, Micros::MAX);
+    };
+    let what = ((member.process, limiter), subject(limiter, key), ("probe", 1));
+    let operation =
+        member.with_records(|records, moment| records.asks(moment, what.0, what.1, what.2));
+    let answer = it.check(*name).await;
+    member.with_records(|records, moment| match answer {
+        Ok(decision) => {
+            let permits = decision.is_admitted().then_some(1);
+            records.decides(moment, &operation, (decision.source(), permits, 0));
+            records.ends(moment, &operation, crate::records::End::Answered);
+            let wait = decision.retry_after().unwrap_or(Duration::ZERO);
+            (decision.is_admitted(), micros(wait))
+        }
+        Err(error) => {
+            let is_direct = !member.leases(limiter);
+            let end = crate::records::End::Failed { error: &error, is_direct };
+            records.ends(moment, &operation, end);
+            (false, 10_000)
+        }
+    })
+}
+
+impl Probes {
+    /// Returns the keys that were admitted too seldom.
+    pub(crate) fn failures(&self, fleet: &Fleet) -> Vec<(Subject, String)> {
+        let admitted = lock(&self.admitted);
+        let mut failures = Vec::new();
+        for (limiter, policy) in fleet.policies().enumerate() {
+            for key in 0..KEYS.len() {
+                let seen = admitted.get(&(limiter, key)).copied().unwrap_or(0);
+                let least = expected(policy, self.measured) * LEAST / 100;
+                if seen < least {
+                    let message = format!(
+                        "{seen} permits were admitted in {} us after the faults had stopped, but {least} at least \
+                         should have been",
+                        self.measured
+                    );
+                    failures.push((subject(limiter, key), message));
+                }
+            }
+        }
+        failures
+    }
+}
+
+/// Returns how many permits a key admits in a time, under more requests than that.
+fn expected(policy: &Policy, time: Micros) -> u64 {
+    let Some(limit) = policy.limits().first() else { return 0 };
+    let (permits, window) = (limit.quota().permits(), window(policy));
+    match limit.algorithm() {
+        Algorithm::Gcra | Algorithm::LeakyQueue { .. } => permits * time / window,
+        // An entry counts until its whole slot is out of the window.
+        Algorithm::SubWindows(slots) => {
+            permits * (time / (window + window.div_ceil(slots.number().into())))
+        }
+        // The last permit of a window fits when the window ends.
+        Algorithm::SlidingCounter => (permits - 1) * (time / window),
+        _ => permits * (time / window),
+    }
+}

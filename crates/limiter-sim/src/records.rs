@@ -1,0 +1,234 @@
+//! What is known of a run: its log, its auditor and its figures.
+
+use std::collections::BTreeMap;
+
+use limiter_core::{Error, ErrorKind, Source};
+
+use crate::{
+    auditor::{AdmissionId, Auditor, Begun, Moment, Tally, Violation},
+    executor::ProcessId,
+    fault::Fault,
+    log::{Event, Log, Subject},
+};
+
+/// The records of a run.
+#[derive(Debug)]
+pub(crate) struct Records {
+    log: Log,
+    pub(crate) auditor: Auditor,
+    /// The names of all keys, for messages.
+    names: Vec<String>,
+    /// The keys as the server has them.
+    stored: BTreeMap<Vec<u8>, Subject>,
+    /// By process, and by the index of the limiter.
+    pub(crate) tallies: BTreeMap<(ProcessId, usize), Tally>,
+    pub(crate) decisions: u64,
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// An operation under way: its key, and the index of its limiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) begun: Begun,
+    pub(crate) asked: Moment,
+    limiter: usize,
+}
+
+/// How an operation has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'a> {
+    /// With a decision, or another answer.
+    Answered,
+    /// With an error. `is_direct` if no other operation is behind it, and no lease.
+    Failed { error: &'a Error, is_direct: bool },
+    /// Its caller has left.
+    Left,
+}
+
+impl Records {
+    pub(crate) fn new(names: Vec<String>, auditor: Auditor) -> Self {
+        Self {
+            log: Log::new(names.len()),
+            auditor,
+            names,
+            stored: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+            decisions: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Notes which keys the server has for a subject.
+    pub(crate) fn is_stored_at(&mut self, subject: Subject, keys: Vec<Vec<u8>>) {
+        self.stored.extend(keys.into_iter().map(|key| (key, subject)));
+    }
+
+    /// Notes that a caller asks for something.
+    pub(crate) fn asks(
+        &mut self,
+        moment: Moment,
+        (process, limiter): (ProcessId, usize),
+        subject: Subject,
+        (operation, permits): (&'static str, u64),
+    ) -> Operation {
+        self.log.add(moment.now, Some(process), Some(subject), Event::Asked { operation, permits });
+        self.tally(process, limiter).begun += 1;
+        let begun = self.auditor.begins(process, subject, moment.now);
+        Operation { begun, asked: moment, limiter }
+    }
+
+    /// Notes how an operation has ended.
+    pub(crate) fn ends(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
+        let Operation { begun, limiter, .. } = *operation;
+        let event = match end {
+            End::Answered => Event::Ended,
+            End::Failed { error, .. } => Event::Failed { kind: error.kind() },
+            End::Left => Event::Left,
+        };
+        self.log.add(moment.now, Some(begun.process), Some(begun.subject), event);
+        let tally = self.tally(begun.process, limiter);
+        tally.ended += 1;
+        tally.uncertain += u64::from(!matches!(end, End::Answered));
+        match end {
+            End::Answered => self.auditor.ends(begun, moment.now, false),
+            End::Failed { error, is_direct } => {
+                let charged_nothing = is_direct && error.kind() == ErrorKind::Unavailable;
+                self.auditor.ends(begun, moment.now, charged_nothing);
+            }
+            End::Left => self.auditor.leaves(begun, moment.now),
+        }
+        self.report(moment);
+    }
+
+    /// Notes a decision, whose permits are charged for `delay` later. Returns the admission, if the auditor counts it.
+    pub(crate) fn decides(
+        &mut self,
+        moment: Moment,
+        operation: &Operation,
+        (source, permits, delay): (Source, Option<u64>, u64),
+    ) -> Option<AdmissionId> {
+        let Operation { begun: Begun { process, subject, .. }, asked, limiter } = *operation;
+        self.decisions += 1;
+        let event = match permits {
+            Some(permits) => Event::Admitted { permits, source, delay },
+            None => Event::Refused { source },
+        };
+        self.log.add(moment.now, Some(process), Some(subject), event);
+        let tally = self.tally(process, limiter);
+        if matches!(source, Source::Local | Source::Failure) {
+            tally.fell_back += 1;
+            tally.uncertain += 1;
+            return None;
+        }
+        tally.decided += 1;
+        let earliest = match source {
+            Source::Lease => self.auditor.earliest_of_lease(process, asked.passed),
+            _ => asked.passed,
+        };
+        let (earliest, latest) = (earliest + delay, moment.passed + delay);
+        let id = self.auditor.admitted(subject, permits?, earliest, latest);
+        self.report(moment);
+        id
+    }
+
+    /// Notes that permits are refunded, and returns how many of them don't count meanwhile.
+    pub(crate) fn refunds(
+        &mut self,
+        moment: Moment,
+        operation: &Operation,
+        id: AdmissionId,
+        permits: u64,
+    ) -> u64 {
+        let Begun { process, subject, .. } = operation.begun;
+        self.log.add(moment.now, Some(process), Some(subject), Event::Refunds { permits });
+        self.auditor.refunds(subject, id, permits)
+    }
+
+    /// Notes how many of these permits came back, `None` if that is not known.
+    pub(crate) fn refunded(
+        &mut self,
+        moment: Moment,
+        operation: &Operation,
+        (id, permits): (AdmissionId, u64),
+        returned: Option<u64>,
+    ) {
+        let Begun { process, subject, .. } = operation.begun;
+        let Some(returned) = returned else { return };
+        let event = Event::Refunded { permits: returned };
+        self.log.add(moment.now, Some(process), Some(subject), event);
+        self.auditor.stay_charged(subject, id, permits.saturating_sub(returned));
+        self.report(moment);
+    }
+
+    /// Notes that a call is sent.
+    pub(crate) fn sent(
+        &mut self,
+        moment: Moment,
+        process: ProcessId,
+        call: u64,
+        words: &[Vec<u8>],
+    ) {
+        for word in words {
+            if let Some(subject) = self.stored.get(word).copied() {
+                self.log.add(moment.now, Some(process), Some(subject), Event::Sent { call });
+            }
+        }
+    }
+
+    /// Notes that a call was executed.
+    pub(crate) fn executed(
+        &mut self,
+        moment: Moment,
+        (process, call, sent): (ProcessId, u64, u64),
+        script: &'static str,
+        keys: &[(Vec<u8>, bool)],
+    ) {
+        for (key, is_changed) in keys {
+            let Some(subject) = self.stored.get(key).copied() else { continue };
+            let event = Event::Executed { call, script, is_changed: *is_changed };
+            self.log.add(moment.now, Some(process), Some(subject), event);
+            if script == "reset" {
+                self.auditor.starts_incarnation(Some(subject), moment.passed);
+            }
+            if *is_changed {
+                self.auditor.changed(process, subject, sent, moment.now);
+            }
+        }
+        self.report(moment);
+    }
+
+    /// Notes a fault, which lasts until a time.
+    pub(crate) fn fault(
+        &mut self,
+        moment: Moment,
+        process: Option<ProcessId>,
+        fault: Fault,
+        until: u64,
+    ) {
+        self.log.add(moment.now, process, None, Event::Fault { fault, until });
+    }
+
+    /// Returns what the callers of a limiter saw.
+    pub(crate) fn tally(&mut self, process: ProcessId, limiter: usize) -> &mut Tally {
+        self.tallies.entry((process, limiter)).or_default()
+    }
+
+    /// Reports what the auditor has found.
+    fn report(&mut self, moment: Moment) {
+        for (subject, message) in self.auditor.take_found() {
+            self.violated(moment, subject, &message);
+        }
+    }
+
+    /// Reports a violation.
+    pub(crate) fn violated(&mut self, moment: Moment, subject: Subject, message: &str) {
+        let name = self.names.get(subject.0).map_or("all keys", String::as_str);
+        let message = format!("{name}: {message}");
+        let events = self.log.last(subject);
+        self.violations.push(Violation { time: moment.now, message, events });
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.log.hash()
+    }
+}

@@ -1,0 +1,31 @@
+//! What a run has found.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{auditor::Violation, executor::Micros, fault::Fault};
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed, which repeats the run.
+    pub seed: u64,
+    /// How many processes there were.
+    pub processes: u32,
+    /// The simulated time.
+    pub simulated: Micros,
+    /// How many decisions callers got.
+    pub decisions: u64,
+    /// How often each fault happened.
+    pub faults: BTreeMap<Fault, u64>,
+    /// The checks that failed. The run ends with the first moment at which there is one.
+    pub violations: Vec<Violation>,
+    /// A hash over every event.
+    pub hash: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {} processes, hash {:016x}", self.seed, self.processes, self.hash)?;
+        self.violations.iter().try_for_each(|violation| write!(f, "VIOLATION {violation}"))
+    }
+}

@@ -1,0 +1,183 @@
+//! The server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use limiter_redis::scripts;
+use limiter_twins::{Reply, Server as Twins};
+
+use crate::{executor::Micros, wrong::Wrong};
+
+/// When the simulation begins by the server's clock: in microseconds of Unix time.
+const EPOCH: i64 = 1_767_225_600_000_000;
+
+/// The server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    twins: Twins,
+    /// The keyspace as it was a while ago.
+    replica: Twins,
+    pub(crate) clock: ServerClock,
+    /// The error that it replies instead of executing a call, and until when.
+    pub(crate) refuses: Option<(&'static str, Micros)>,
+    /// The names of the scripts, by their digests.
+    names: BTreeMap<String, &'static str>,
+    wrong: Option<Wrong>,
+    executed: u64,
+}
+
+/// What the server did with a call.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) reply: Reply,
+    pub(crate) script: &'static str,
+    /// The keys, and whether the value of each was changed.
+    pub(crate) keys: Vec<(Vec<u8>, bool)>,
+}
+
+impl Server {
+    /// Returns a server without keys and scripts.
+    #[must_use]
+    pub(crate) fn new(wrong: Option<Wrong>) -> Self {
+        let names = scripts::all().map(|(name, text)| (scripts::digest(text), name)).collect();
+        let (twins, replica) = (empty(), empty());
+        Self { twins, replica, clock: ServerClock::new(), refuses: None, names, wrong, executed: 0 }
+    }
+
+    /// Executes a call, unless the server refuses to.
+    pub(crate) fn execute(&mut self, words: &[Vec<u8>], now: Micros) -> Executed {
+        let script = self.name(words);
+        if let Some((error, _)) = self.refuses.filter(|(_, until)| now < *until) {
+            let reply = Reply::Error(error.to_owned());
+            return Executed { reply, script, keys: Vec::new() };
+        }
+        let keys = keys(words);
+        let values: Vec<_> = keys.iter().map(|key| self.twins.stored(key).cloned()).collect();
+        let reply = self.run(words, script, now);
+        let keys = keys.into_iter().zip(values).map(|(key, before)| {
+            let is_changed = self.twins.stored(&key) != before.as_ref();
+            (key, is_changed)
+        });
+        Executed { keys: keys.collect(), reply, script }
+    }
+
+    /// Runs a call by its twin, rightly or wrongly.
+    fn run(&mut self, words: &[Vec<u8>], script: &str, now: Micros) -> Reply {
+        let now = self.clock.unix_micros(now);
+        let is_decision = !matches!(script, "refund" | "reset" | "");
+        self.executed += u64::from(is_decision);
+        match self.wrong {
+            Some(Wrong::ExecutesTwice) if is_decision => {
+                self.twins.execute(words, now);
+            }
+            Some(Wrong::RefundsTwice) if script == "refund" => {
+                self.twins.execute(words, now);
+            }
+            Some(Wrong::DecidesWrongly) if is_decision && self.executed.is_multiple_of(20) => {
+                let mut fresh = self.twins.clone();
+                fresh.execute(&["FLUSHALL"], now);
+                return fresh.execute(words, now);
+            }
+            Some(Wrong::FailsAfterExecution) if is_decision && self.executed.is_multiple_of(20) => {
+                self.twins.execute(words, now);
+                return Reply::Error("OOM command not allowed".to_owned());
+            }
+            Some(Wrong::LosesKeys) if self.executed.is_multiple_of(200) => {
+                self.twins.execute(&["FLUSHALL"], now);
+            }
+            Some(Wrong::ChargesLeasesForTheirStart) if script == "lease" => {
+                return self.twins.execute(&without_length(words), now);
+            }
+            _ => {}
+        }
+        self.twins.execute(words, now)
+    }
+
+    /// Loses all keys and scripts.
+    pub(crate) fn restart(&mut self) {
+        self.twins = empty();
+    }
+
+    /// Loses all scripts.
+    pub(crate) fn flush_scripts(&mut self, now: Micros) {
+        self.twins.execute(&["SCRIPT", "FLUSH"], self.clock.unix_micros(now));
+    }
+
+    /// Brings the replica up to date.
+    pub(crate) fn replicate(&mut self) {
+        self.replica = self.twins.clone();
+    }
+
+    /// Puts the replica in the place of the server.
+    pub(crate) fn fail_over(&mut self) {
+        self.twins = self.replica.clone();
+    }
+
+    fn name(&self, words: &[Vec<u8>]) -> &'static str {
+        let [command, script, ..] = words else { return "" };
+        let name = match command.as_slice() {
+            b"EVALSHA" => self.names.get(&*String::from_utf8_lossy(script)),
+            b"EVAL" => self.names.get(&scripts::digest(&String::from_utf8_lossy(script))),
+            _ => None,
+        };
+        name.copied().unwrap_or("")
+    }
+}
+
+fn empty() -> Twins {
+    Twins::new(scripts::all())
+}
+
+/// Returns the keys of a script call.
+fn keys(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let number = words.get(2).and_then(|number| str::from_utf8(number).ok()?.parse().ok());
+    words.iter().skip(3).take(number.unwrap_or(0)).cloned().collect()
+}
+
+/// Replaces the length of the last lease of a call, which is its last word, by the shortest one.
+fn without_length(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut words = words.to_vec();
+    if words.iter().any(|word| word == b"gcra")
+        && let Some(length) = words.last_mut()
+    {
+        *length = b"1".to_vec();
+    }
+    words
+}
+
+/// The server's clock. It steps and slews; the time that has passed does not step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerClock {
+    since: Micros,
+    passed: Micros,
+    offset: i64,
+    ppm: i64,
+}
+
+impl ServerClock {
+    const fn new() -> Self {
+        Self { since: 0, passed: 0, offset: EPOCH, ppm: 0 }
+    }
+
+    /// Returns how much time has passed by this clock, without its steps.
+    pub(crate) const fn passed(&self, now: Micros) -> Micros {
+        let micros = (now - self.since) as u128 * (1_000_000_i64 + self.ppm).unsigned_abs() as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "simulations last hours")]
+        let micros = (micros / 1_000_000) as u64;
+        self.passed + micros
+    }
+
+    fn unix_micros(&self, now: Micros) -> i64 {
+        self.offset.saturating_add_unsigned(self.passed(now))
+    }
+
+    /// Moves the clock forward or back.
+    pub(crate) const fn step(&mut self, micros: i64) {
+        self.offset += micros;
+    }
+
+    /// Lets the clock run faster by so many parts per million.
+    pub(crate) const fn slew(&mut self, now: Micros, ppm: i64) {
+        (self.passed, self.since) = (self.passed(now), now);
+        self.ppm = ppm;
+    }
+}

@@ -1,0 +1,152 @@
+//! The faults that happen to processes, their network and the server, and how they end.
+
+use limiter_core::Error;
+
+use super::World;
+use crate::{
+    executor::{Micros, ProcessId},
+    fault::Fault,
+    wrong::Wrong,
+};
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// A fault, and the plan of the next one.
+    NextFault,
+    Fault(Fault),
+    /// The replica catches up.
+    Replicate,
+    /// The process that was stopped or suspended goes on.
+    Resume(ProcessId),
+    /// A process is started in a place.
+    Start(usize),
+}
+
+/// What servers reply while they can't execute a call.
+const ERRORS: [&str; 5] = [
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "READONLY You can't write against a read only replica.",
+    "LOADING Redis is loading the dataset in memory",
+    "BUSY Redis is busy running a script.",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+];
+
+impl World {
+    /// Takes a step. Those after the faults have ended only undo what they did.
+    pub(super) fn take(&mut self, step: Step) -> Result<(), Error> {
+        let is_over = self.executor.now() >= self.faults_until;
+        match step {
+            Step::Resume(process) => self.processes.resume(process),
+            Step::Start(place) => self.processes.start(place)?,
+            Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
+            Step::NextFault => {
+                let (fault, gap) = self.network.with_faults(crate::fault::Faults::next);
+                if let Some(fault) = fault {
+                    self.plan(gap, Step::Fault(fault));
+                }
+                self.plan(gap, Step::NextFault);
+            }
+            Step::Fault(fault) => self.happens(fault),
+            Step::Replicate => {
+                self.network.with_server(crate::server::Server::replicate);
+                let lag = self.random.between(10_000, 300_000);
+                self.plan(lag, Step::Replicate);
+            }
+        }
+        Ok(())
+    }
+
+    fn happens(&mut self, fault: Fault) {
+        let now = self.executor.now();
+        let process = self.processes.any_that_runs(&mut self.random);
+        let time = self.random.between(10_000, 1_500_000);
+        let until = now + time;
+        match fault {
+            Fault::Stopped | Fault::Suspended | Fault::Killed | Fault::Cut | Fault::Partitioned => {
+                let Some(process) = process else { return };
+                self.happens_to(fault, process, time);
+                return;
+            }
+            Fault::Slow => {
+                let by = self.random.between(1_000, 80_000);
+                self.network.slow_down(by, until);
+            }
+            Fault::ErrorReplies => {
+                let error = self.random.pick(&ERRORS).copied().unwrap_or_default();
+                self.network.with_server(|server| server.refuses = Some((error, until)));
+            }
+            Fault::ScriptsFlushed => {
+                self.network.with_server(|server| server.flush_scripts(now));
+            }
+            Fault::Restarted => {
+                self.network.with_server(crate::server::Server::restart);
+                self.starts_incarnation();
+                self.cut_all();
+            }
+            Fault::FailedOver => {
+                self.network.with_server(crate::server::Server::fail_over);
+                self.starts_incarnation();
+                self.cut_all();
+            }
+            Fault::Stepped => {
+                let micros = self.random.around_zero(5_000_000);
+                self.network.with_server(|server| server.clock.step(micros));
+                self.starts_incarnation();
+            }
+            Fault::Slewed => {
+                let ppm = self.random.around_zero(300);
+                self.network.with_server(|server| server.clock.slew(now, ppm));
+            }
+            Fault::RequestLost
+            | Fault::ReplyLost
+            | Fault::Delayed
+            | Fault::Held
+            | Fault::CallerLeaves
+            | Fault::LateRefund => return,
+        }
+        self.note(None, fault, 0);
+    }
+
+    fn happens_to(&mut self, fault: Fault, process: ProcessId, time: Micros) {
+        let until = self.executor.now() + time;
+        match fault {
+            Fault::Stopped | Fault::Suspended => {
+                let stands_still =
+                    fault == Fault::Suspended || self.wrong == Some(Wrong::ClockStandsStill);
+                self.processes.stop(process, stands_still, fault == Fault::Suspended);
+                self.plan(time, Step::Resume(process));
+            }
+            Fault::Killed => {
+                let disagreement = self.processes.disagrees(process);
+                if let Some(message) = disagreement {
+                    self.violated(crate::log::Subject(usize::MAX), &message);
+                }
+                if let Some(place) = self.processes.kill(process) {
+                    self.plan(time, Step::Start(place));
+                }
+            }
+            Fault::Cut => self.network.cut(process, self.executor.now() + time / 10),
+            _ => self.network.partition(process, until),
+        }
+        self.note(Some(process), fault, until);
+    }
+
+    fn starts_incarnation(&self) {
+        self.network.with_records(|records, moment| {
+            records.auditor.starts_incarnation(None, moment.passed);
+        });
+    }
+
+    fn cut_all(&mut self) {
+        let until = self.executor.now() + self.random.between(1_000, 100_000);
+        for process in self.processes.ids() {
+            self.network.cut(process, until);
+        }
+    }
+
+    fn note(&self, process: Option<ProcessId>, fault: Fault, until: Micros) {
+        self.network.with_faults(|faults| faults.count(fault));
+        self.network.with_records(|records, moment| records.fault(moment, process, fault, until));
+    }
+}

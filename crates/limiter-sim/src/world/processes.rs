@@ -1,0 +1,200 @@
+//! The processes of a fleet: started, stopped, suspended, resumed and killed.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use limiter_core::Error;
+
+use crate::{
+    clock::ProcessClock,
+    executor::{Executor, ProcessId},
+    fleet::{Fleet, KEYS, subject},
+    network::{Network, SimClient},
+    random::Random,
+    traffic::{Caller, Member},
+};
+
+/// The processes, each in a place of its own.
+pub(crate) struct Processes {
+    executor: Executor,
+    network: Network,
+    pub(crate) fleet: Arc<Fleet>,
+    is_over: Arc<AtomicBool>,
+    random: Random,
+    places: Vec<Option<Process>>,
+    /// How many were started.
+    started: u32,
+}
+
+struct Process {
+    member: Arc<Member>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// `is_known` if the auditor knows that its clock stands still.
+    Stopped {
+        is_known: bool,
+    },
+}
+
+impl Processes {
+    pub(crate) fn new(
+        executor: &Executor,
+        network: &Network,
+        fleet: &Arc<Fleet>,
+        is_over: &Arc<AtomicBool>,
+        random: Random,
+        number: u32,
+    ) -> Result<Self, Error> {
+        let mut processes = Self {
+            executor: executor.clone(),
+            network: network.clone(),
+            fleet: Arc::clone(fleet),
+            is_over: Arc::clone(is_over),
+            random,
+            places: Vec::new(),
+            started: 0,
+        };
+        for place in 0..number as usize {
+            processes.places.push(None);
+            processes.start(place)?;
+        }
+        Ok(processes)
+    }
+
+    /// Starts a process and its callers in a place.
+    pub(crate) fn start(&mut self, place: usize) -> Result<(), Error> {
+        self.started += 1;
+        let process = ProcessId(self.started);
+        self.executor.start(process);
+        let random = &mut self.random;
+        let (since, ppm) = (random.below(1 << 60), random.around_zero(100));
+        let clock = ProcessClock::new(&self.executor, since, ppm);
+        let client = SimClient::new(&self.network, process, &clock);
+        let limiters = self.fleet.limiters(&client, &clock, random)?;
+        self.network.with_records(|records, _| {
+            for (index, limiter) in limiters.iter().enumerate() {
+                for (key, name) in KEYS.iter().enumerate() {
+                    records.is_stored_at(subject(index, key), limiter.stored_keys(*name)?);
+                }
+            }
+            Ok::<(), Error>(())
+        })?;
+        let member = Arc::new(Member {
+            process,
+            clock,
+            limiters,
+            fleet: Arc::clone(&self.fleet),
+            network: self.network.clone(),
+            is_over: Arc::clone(&self.is_over),
+        });
+        for _ in 0..random.between(2, 8) {
+            let member = Arc::clone(&member);
+            let caller = Caller { member, random: random.fork(), receipts: Vec::new() };
+            self.executor.spawn(process, caller.run());
+        }
+        if let Some(place) = self.places.get_mut(place) {
+            *place = Some(Process { member, state: State::Running });
+        }
+        Ok(())
+    }
+
+    /// Stops a process, and its clock too if that `stands_still`.
+    pub(crate) fn stop(&mut self, process: ProcessId, stands_still: bool, is_known: bool) {
+        self.executor.stop(process);
+        let Some(stopped) = self.find(process) else { return };
+        stopped.state = State::Stopped { is_known };
+        if stands_still {
+            stopped.member.clock.stand_still();
+        }
+        if is_known {
+            self.network.with_records(|records, moment| {
+                records.auditor.suspended(process, moment.passed);
+            });
+        }
+    }
+
+    /// Lets a process go on, unless it was killed.
+    pub(crate) fn resume(&mut self, process: ProcessId) {
+        let lasts = self.fleet.longest_lease();
+        let Some(resumed) = self.find(process) else { return };
+        let was = std::mem::replace(&mut resumed.state, State::Running);
+        resumed.member.clock.go_on();
+        if was == (State::Stopped { is_known: true }) {
+            self.network.with_records(|records, moment| {
+                records.auditor.resumed(process, moment.passed, lasts);
+            });
+        }
+        self.executor.resume(process);
+    }
+
+    /// Kills a process, and returns its place.
+    pub(crate) fn kill(&mut self, process: ProcessId) -> Option<usize> {
+        self.executor.kill(process);
+        let is_killed =
+            |it: &Option<Process>| it.as_ref().is_some_and(|it| it.member.process == process);
+        let place = self.places.iter().position(is_killed)?;
+        drop(self.places.get_mut(place)?.take());
+        Some(place)
+    }
+
+    /// Starts and resumes all processes.
+    pub(crate) fn heal(&mut self) -> Result<(), Error> {
+        for process in self.ids() {
+            self.resume(process);
+        }
+        for place in 0..self.places.len() {
+            if self.places.get(place).is_some_and(Option::is_none) {
+                self.start(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a process that is neither stopped nor killed.
+    pub(crate) fn any_that_runs(&self, random: &mut Random) -> Option<ProcessId> {
+        let running = self.places.iter().flatten().filter(|it| it.state == State::Running);
+        let running: Vec<_> = running.map(|it| it.member.process).collect();
+        random.pick(&running).copied()
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ProcessId> {
+        self.members().map(|member| member.process).collect()
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.places.iter().flatten().map(|process| &process.member)
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how the counters of a process disagree with what its callers saw.
+    pub(crate) fn disagrees(&self, process: ProcessId) -> Option<String> {
+        let member = self.members().find(|member| member.process == process)?;
+        member.limiters.iter().enumerate().find_map(|(index, limiter)| {
+            let counters = limiter.counters();
+            let disagreement = self
+                .network
+                .with_records(|records, _| records.tally(process, index).disagrees(&counters))?;
+            Some(format!("{} in {process}: {disagreement}", limiter.policy().name()))
+        })
+    }
+
+    /// Returns what should be over by now, and is not.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let tasks = self.ids().into_iter().filter_map(|process| {
+            let tasks = self.executor.tasks(process);
+            (tasks > 0).then(|| format!("{tasks} tasks of {process} have not ended"))
+        });
+        let counters = self.ids().into_iter().filter_map(|process| self.disagrees(process));
+        tasks.chain(counters).collect()
+    }
+
+    fn find(&mut self, process: ProcessId) -> Option<&mut Process> {
+        self.places.iter_mut().flatten().find(|it| it.member.process == process)
+    }
+}
