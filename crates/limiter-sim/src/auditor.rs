@@ -6,8 +6,13 @@
 //!   those of the question and the answer, of a reservation later by its delay. In no stretch of time are there more
 //!   permits than the algorithm's published bound. Times are those that have passed by the server's clock, without its
 //!   steps. Permits that a refund may give back don't count until its outcome shows that they stayed charged.
-//! - **Nothing was charged.** An operation whose error is `Unavailable` has changed no state at the server: checked if
-//!   no other operation of the same process on the same key was under way.
+//! - **Charges.** An operation whose error is `Unavailable` has changed no state at the server, and any other one has
+//!   changed it once at most. That is checked for operations on one key, without leases, if the same process had no other
+//!   one under way on it.
+//! - **Counters.** When a process ends, the decisions that a limiter has counted are those that its callers saw, apart from
+//!   those whose callers saw an error or left.
+//! - **Liveness.** After the faults have stopped, each key is admitted at 95 % of its limit: see [`probe`](crate::probe).
+//!   Then all tasks have ended.
 //!
 //! What faults excuse:
 //!
@@ -169,10 +174,12 @@ impl Auditor {
         self.charges.begins(process, subject, now)
     }
 
-    /// Notes that an operation has ended. `charged_nothing` if its outcome says so.
-    pub(crate) fn ends(&mut self, begun: Begun, now: Micros, charged_nothing: bool) {
+    /// Notes that an operation has ended, for which the key may be changed so many times, if that is known.
+    pub(crate) fn ends(&mut self, begun: Begun, now: Micros, changes: Option<usize>) {
         self.charges.ends(begun);
-        if charged_nothing && self.charges.is_charged(begun, now) {
+        if let Some(changes) = changes
+            && self.charges.allow(begun, now, changes)
+        {
             self.found_charge(begun.subject);
         }
     }
@@ -197,8 +204,9 @@ impl Auditor {
     }
 
     fn found_charge(&mut self, subject: Subject) {
-        let message = "an operation was `Unavailable`, but the server has charged it".to_owned();
-        self.found.push((subject, message));
+        let message =
+            "the server has charged an operation that was `Unavailable`, or one operation twice";
+        self.found.push((subject, message.to_owned()));
     }
 
     /// Takes what was found since the last time.

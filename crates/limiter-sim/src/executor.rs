@@ -110,7 +110,11 @@ impl Executor {
     }
 
     /// Spawns a task of a process. Drops it if the process was killed.
-    pub(crate) fn spawn(&self, process: ProcessId, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(
+        &self,
+        process: ProcessId,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
         let refused = lock(&self.0.tasks).spawn(process, Box::pin(task));
         drop(refused);
     }

@@ -30,6 +30,11 @@ struct Group {
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     groups: Vec<Group>,
+    /// For how long all callers ask, and then none does, so that keys recover and are then used up at once.
+    busy: Micros,
+    quiet: Micros,
+    /// The longest pause of a caller.
+    pub(crate) longest_pause: Micros,
 }
 
 /// How far ahead permits may be reserved.
@@ -68,7 +73,8 @@ impl Fleet {
             let policies = policies.collect::<Result<_, _>>()?;
             groups.push(Group { failure, lease, batching: random.below(4) > 0, policies });
         }
-        Ok(Self { groups })
+        let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
+        Ok(Self { groups, busy, quiet, longest_pause: random.between(2_000, 100_000) })
     }
 
     /// Returns the limiters of a process, in the order of the policies.
@@ -112,6 +118,13 @@ impl Fleet {
             }
         }
         (auditor, names)
+    }
+
+    /// Returns for how long no caller asks, from `now` on.
+    pub(crate) fn quiet_for(&self, now: Micros) -> Micros {
+        let all = self.busy + self.quiet;
+        let left = all - now % all;
+        if left <= self.quiet { left } else { 0 }
     }
 
     /// Returns whether a limiter leases permits.

@@ -168,13 +168,13 @@ impl Network {
         let call = Call { number, process, sent, words };
         if !self.is_lost(process, Fault::RequestLost) {
             let network = self.clone();
-            self.0.executor.after(self.delay(), move || network.arrive(&call));
+            self.0.executor.after(self.delay(), move || network.arrive(call));
         }
         Ok((number, receive))
     }
 
     /// Lets the server execute a call, and sends the reply.
-    fn arrive(&self, call: &Call) {
+    fn arrive(&self, call: Call) {
         let now = self.0.executor.now();
         let executed = lock(&self.0.server).execute(&call.words, now);
         self.with_records(|records, moment| {
@@ -186,7 +186,7 @@ impl Network {
             let reply = outcome(executed.reply);
             self.0.executor.after(self.delay(), move || network.deliver(number, reply));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
-            lock(&self.0.server).execute(&call.words, now);
+            self.0.executor.after(1_000, move || network.arrive(call));
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Operation {
     pub(crate) begun: Begun,
     pub(crate) asked: Moment,
     limiter: usize,
+    /// Whether each of its calls is its own, and for one key: not with leases, nor for a list of demands.
+    is_direct: bool,
 }
 
 /// How an operation has ended.
@@ -39,8 +41,8 @@ pub(crate) struct Operation {
 pub(crate) enum End<'a> {
     /// With a decision, or another answer.
     Answered,
-    /// With an error. `is_direct` if no other operation is behind it, and no lease.
-    Failed { error: &'a Error, is_direct: bool },
+    /// With an error.
+    Failed(&'a Error),
     /// Its caller has left.
     Left,
 }
@@ -69,34 +71,32 @@ impl Records {
         moment: Moment,
         (process, limiter): (ProcessId, usize),
         subject: Subject,
-        (operation, permits): (&'static str, u64),
+        (operation, permits, is_direct): (&'static str, u64, bool),
     ) -> Operation {
         self.log.add(moment.now, Some(process), Some(subject), Event::Asked { operation, permits });
         self.tally(process, limiter).begun += 1;
         let begun = self.auditor.begins(process, subject, moment.now);
-        Operation { begun, asked: moment, limiter }
+        Operation { begun, asked: moment, limiter, is_direct }
     }
 
     /// Notes how an operation has ended.
     pub(crate) fn ends(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
-        let Operation { begun, limiter, .. } = *operation;
+        let Operation { begun, limiter, is_direct, .. } = *operation;
         let event = match end {
             End::Answered => Event::Ended,
-            End::Failed { error, .. } => Event::Failed { kind: error.kind() },
+            End::Failed(error) => Event::Failed { kind: error.kind() },
             End::Left => Event::Left,
         };
         self.log.add(moment.now, Some(begun.process), Some(begun.subject), event);
         let tally = self.tally(begun.process, limiter);
         tally.ended += 1;
         tally.uncertain += u64::from(!matches!(end, End::Answered));
-        match end {
-            End::Answered => self.auditor.ends(begun, moment.now, false),
-            End::Failed { error, is_direct } => {
-                let charged_nothing = is_direct && error.kind() == ErrorKind::Unavailable;
-                self.auditor.ends(begun, moment.now, charged_nothing);
-            }
-            End::Left => self.auditor.leaves(begun, moment.now),
-        }
+        let changes = match end {
+            End::Left => return self.auditor.leaves(begun, moment.now),
+            End::Failed(error) if error.kind() == ErrorKind::Unavailable => 0,
+            End::Failed(_) | End::Answered => 1,
+        };
+        self.auditor.ends(begun, moment.now, is_direct.then_some(changes));
         self.report(moment);
     }
 
@@ -107,7 +107,7 @@ impl Records {
         operation: &Operation,
         (source, permits, delay): (Source, Option<u64>, u64),
     ) -> Option<AdmissionId> {
-        let Operation { begun: Begun { process, subject, .. }, asked, limiter } = *operation;
+        let Operation { begun: Begun { process, subject, .. }, asked, limiter, .. } = *operation;
         self.decisions += 1;
         let event = match permits {
             Some(permits) => Event::Admitted { permits, source, delay },

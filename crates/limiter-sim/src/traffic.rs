@@ -33,8 +33,9 @@ impl Caller {
     /// Asks until the traffic is over.
     pub(crate) async fn run(mut self) {
         while !self.member.is_over() {
-            let gap = self.random.below(30_000);
-            self.member.sleep(gap).await;
+            let quiet = self.member.fleet.quiet_for(self.member.now());
+            let pause = self.random.below(self.member.fleet.longest_pause);
+            self.member.sleep(quiet + pause).await;
             let limiter = self.member.pick_limiter(&mut self.random);
             // Leases are for keys that are checked often.
             let number = match self.member.leases(limiter) {

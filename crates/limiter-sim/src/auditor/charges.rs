@@ -1,4 +1,4 @@
-//! Whether what charged nothing, by its outcome, has charged nothing at the server.
+//! Whether operations have charged at the server what their outcomes say: nothing, or once at most.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,21 +30,30 @@ struct Operations {
     disturbed_until: Micros,
 }
 
-/// The sending of a call that changed a key, or the time in which none may have been sent.
+/// A call that has changed a key.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct Change {
+    process: ProcessId,
+    subject: Subject,
+    sent: Micros,
+}
+
+/// An operation that was alone, and how many more calls for it may change its key.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
     process: ProcessId,
     subject: Subject,
     from: Micros,
     to: Micros,
+    left: usize,
 }
 
-/// The operations under way, the calls that changed something, and the operations that have charged nothing.
+/// The operations under way, those that have ended, and the calls that changed something.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     operations: BTreeMap<(ProcessId, Subject), Operations>,
-    changes: VecDeque<Sent>,
-    uncharged: VecDeque<Sent>,
+    changes: VecDeque<Change>,
+    allowances: VecDeque<Allowance>,
 }
 
 impl Charges {
@@ -70,22 +79,25 @@ impl Charges {
         }
     }
 
-    /// Returns whether a call for an operation, which has charged nothing, has changed its key. Calls that are executed
-    /// later are found by [`changed`](Self::changed).
-    pub(crate) fn is_charged(&mut self, begun: Begun, now: Micros) -> bool {
+    /// Notes that calls for an operation that has ended may change its key so many times. Returns whether they did so more
+    /// often. Calls that are executed later are found by [`changed`](Self::changed).
+    pub(crate) fn allow(&mut self, begun: Begun, now: Micros, times: usize) -> bool {
         let Begun { process, subject, at, number, is_alone } = begun;
         let operations = self.operations.get(&(process, subject)).copied().unwrap_or_default();
         if !is_alone || operations.begun != number {
             return false;
         }
-        let uncharged = Sent { process, subject, from: at, to: now };
-        let is_charged = self.changes.iter().any(|change| change.is_within(&uncharged));
-        self.uncharged.retain(|other| other.to + LONGEST > now);
-        self.uncharged.push_back(uncharged);
-        is_charged
+        let allowance = Allowance { process, subject, from: at, to: now, left: 0 };
+        let changes = self.changes.iter().filter(|change| allowance.covers(change)).count();
+        while self.allowances.front().is_some_and(|first| first.to + LONGEST < now) {
+            self.allowances.pop_front();
+        }
+        let left = times.saturating_sub(changes);
+        self.allowances.push_back(Allowance { left, ..allowance });
+        changes > times
     }
 
-    /// Notes that a call has changed a key, and returns whether it was sent for an operation that has charged nothing.
+    /// Notes that a call has changed a key, and returns whether no operation allows that which has ended.
     pub(crate) fn changed(
         &mut self,
         process: ProcessId,
@@ -93,19 +105,25 @@ impl Charges {
         sent: Micros,
         now: Micros,
     ) -> bool {
-        while self.changes.front().is_some_and(|change| change.to + 1_000_000 < now) {
+        while self.changes.front().is_some_and(|first| first.sent + LONGEST < now) {
             self.changes.pop_front();
         }
-        let change = Sent { process, subject, from: sent, to: sent };
+        let change = Change { process, subject, sent };
         self.changes.push_back(change);
-        self.uncharged.iter().any(|uncharged| change.is_within(uncharged))
+        let mut allowances = self.allowances.iter_mut();
+        let Some(allowance) = allowances.find(|allowance| allowance.covers(&change)) else {
+            return false;
+        };
+        let is_allowed = allowance.left > 0;
+        allowance.left = allowance.left.saturating_sub(1);
+        !is_allowed
     }
 }
 
-impl Sent {
-    fn is_within(&self, time: &Self) -> bool {
-        let is_same = (self.process, self.subject) == (time.process, time.subject);
-        is_same && (time.from..=time.to).contains(&self.from)
+impl Allowance {
+    fn covers(&self, change: &Change) -> bool {
+        let is_same = (self.process, self.subject) == (change.process, change.subject);
+        is_same && (self.from..self.to).contains(&change.sent)
     }
 }
 
@@ -122,14 +140,24 @@ mod tests {
         let begun = charges.begins(PROCESS, KEY, 10);
         assert!(!charges.changed(PROCESS, KEY, 11, 12));
         charges.ends(begun);
-        assert!(charges.is_charged(begun, 20));
+        assert!(charges.allow(begun, 20, 0));
 
         let begun = charges.begins(PROCESS, KEY, 30);
         charges.ends(begun);
-        assert!(!charges.is_charged(begun, 40));
+        assert!(!charges.allow(begun, 40, 0));
         assert!(!charges.changed(ProcessId(2), KEY, 35, 50));
         assert!(!charges.changed(PROCESS, KEY, 41, 50));
         assert!(charges.changed(PROCESS, KEY, 35, 50));
+    }
+
+    #[test]
+    fn a_call_that_is_executed_twice_is_found() {
+        let mut charges = Charges::default();
+        let begun = charges.begins(PROCESS, KEY, 10);
+        charges.changed(PROCESS, KEY, 11, 12);
+        charges.ends(begun);
+        assert!(!charges.allow(begun, 20, 1));
+        assert!(charges.changed(PROCESS, KEY, 11, 30));
     }
 
     #[test]
@@ -139,7 +167,7 @@ mod tests {
         charges.changed(PROCESS, KEY, 16, 18);
         for begun in [first, second] {
             charges.ends(begun);
-            assert!(!charges.is_charged(begun, 20));
+            assert!(!charges.allow(begun, 20, 0));
         }
         let left = charges.begins(PROCESS, KEY, 30);
         charges.ends(left);
@@ -147,6 +175,6 @@ mod tests {
         let begun = charges.begins(PROCESS, KEY, 40);
         charges.changed(PROCESS, KEY, 41, 42);
         charges.ends(begun);
-        assert!(!charges.is_charged(begun, 50));
+        assert!(!charges.allow(begun, 50, 0));
     }
 }

@@ -8,10 +8,25 @@ fn main() {
     let (mut sim, mut dec, mut bad) = (0, 0, 0);
     for seed in seed..seed + n {
         let r = limiter_sim::run(&limiter_sim::Settings { seed, wrong, ..Default::default() });
-        sim += r.simulated; dec += r.decisions;
-        if !r.violations.is_empty() { bad += 1; println!("{r}"); if n > 1 && bad > 3 { break; } }
-        if n == 1 { println!("{r:?}"); }
+        sim += r.simulated;
+        dec += r.decisions;
+        if !r.violations.is_empty() {
+            bad += 1;
+            println!("{r}");
+            if n > 1 && bad > 3 {
+                break;
+            }
+        }
+        if n == 1 {
+            println!("{r:?}");
+        }
     }
     let s = begin.elapsed().as_secs_f64();
-    println!("{bad} bad; {} decisions {} sim s; {} dec/s {} sim/s", dec, sim / 1_000_000, dec as f64 / s, sim as f64 / 1e6 / s);
+    println!(
+        "{bad} bad; {} decisions {} sim s; {} dec/s {} sim/s",
+        dec,
+        sim / 1_000_000,
+        dec as f64 / s,
+        sim as f64 / 1e6 / s
+    );
 }

@@ -40,6 +40,10 @@ impl Member {
         self.is_over.load(Relaxed)
     }
 
+    pub(crate) fn now(&self) -> Micros {
+        self.network.moment().now
+    }
+
     pub(crate) fn leases(&self, limiter: usize) -> bool {
         self.fleet.leases(limiter)
     }

@@ -80,7 +80,7 @@ impl Caller {
         let joint = match answer {
             Some(Ok(joint)) => joint,
             Some(Err(error)) => {
-                let end = End::Failed { error: &error, is_direct: false };
+                let end = End::Failed(&error);
                 operations.iter().for_each(|operation| self.end(operation, end));
                 return;
             }
@@ -130,7 +130,7 @@ impl Caller {
             Some(Ok(returned)) => (Some(*returned), End::Answered),
             Some(Err(error)) => {
                 let is_uncharged = error.kind() == ErrorKind::Unavailable;
-                (is_uncharged.then_some(0), End::Failed { error, is_direct: false })
+                (is_uncharged.then_some(0), End::Failed(error))
             }
             None => (None, End::Left),
         };
@@ -160,8 +160,7 @@ impl Caller {
         let end = match self.wait(answer).await {
             Some(Ok(answer)) => return Some((operation, answer)),
             Some(Err(error)) => {
-                let is_direct = !self.member.leases(limiter);
-                self.end(&operation, End::Failed { error: &error, is_direct });
+                self.end(&operation, End::Failed(&error));
                 return None;
             }
             None => End::Left,
@@ -184,6 +183,8 @@ impl Caller {
 
     fn asks(&self, (limiter, key): (usize, usize), what: (&'static str, u64)) -> Operation {
         let process = self.member.process;
+        let is_direct = what.0 != "decide" && !self.member.leases(limiter);
+        let what = (what.0, what.1, is_direct);
         self.member.with_records(|records, moment| {
             records.asks(moment, (process, limiter), subject(limiter, key), what)
         })
