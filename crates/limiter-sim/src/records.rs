@@ -125,7 +125,9 @@ impl Records {
             Source::Lease => self.auditor.earliest_of_lease(process, asked.passed),
             _ => asked.passed,
         };
-        let (earliest, latest) = (earliest + delay, moment.passed + delay);
+        // A waiter sleeps by its own clock until the server's moment, and may be early by the difference of their rates.
+        let early = (moment.passed - asked.passed) / 1_000;
+        let (earliest, latest) = (earliest + delay, moment.passed + early + delay);
         let id = self.auditor.admitted(subject, permits?, earliest, latest);
         self.report(moment);
         id

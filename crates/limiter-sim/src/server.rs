@@ -51,6 +51,8 @@ impl Server {
             return Executed { reply, script, keys: Vec::new() };
         }
         let keys = keys(words);
+        // So that a key that has expired since the last command is absent before this one, too.
+        self.twins.execute(&["PTTL", ""], self.clock.unix_micros(now));
         let values: Vec<_> = keys.iter().map(|key| self.twins.stored(key).cloned()).collect();
         let reply = self.run(words, script, now);
         let keys = keys.into_iter().zip(values).map(|(key, before)| {
