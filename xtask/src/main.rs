@@ -18,6 +18,7 @@ mod plots;
 mod rust_version;
 mod scripts;
 mod servers;
+mod simulate;
 mod steps;
 mod test;
 mod tidy;
@@ -68,6 +69,12 @@ const TASKS: &[Task] = &[
         options: "",
         purpose: "compare each script with its twin by 100,000 random calls on a real server",
         run: twins::run,
+    },
+    Task {
+        name: "simulate",
+        options: simulate::OPTIONS,
+        purpose: "run fleets and their server in one thread, with seeded faults; new seeds for a minute, or one seed",
+        run: simulate::run,
     },
     Task {
         name: "scripts",

@@ -33,4 +33,19 @@ impl Wrong {
         Self::ClockStandsStill,
         Self::SendsAgain,
     ];
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ExecutesTwice => "executes-twice",
+            Self::RefundsTwice => "refunds-twice",
+            Self::DecidesWrongly => "decides-wrongly",
+            Self::FailsAfterExecution => "fails-after-execution",
+            Self::LosesKeys => "loses-keys",
+            Self::ChargesLeasesForTheirStart => "charges-leases-for-their-start",
+            Self::ClockStandsStill => "clock-stands-still",
+            Self::SendsAgain => "sends-again",
+        }
+    }
 }
