@@ -36,17 +36,7 @@ use limiter_core::Policy;
 
 pub(crate) use self::{balance::Tally, charges::Begun, history::AdmissionId};
 use self::{bound::Bound, charges::Charges, history::History};
-use crate::{
-    executor::{Micros, ProcessId},
-    log::Subject,
-};
-
-/// A moment: the simulated time, and the time that has passed by the server's clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) now: Micros,
-    pub(crate) passed: Micros,
-}
+use crate::vocabulary::{Micros, ProcessId, Subject};
 
 /// A check that failed.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@ mod queue;
 mod tasks;
 
 use std::{
-    fmt,
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
@@ -21,20 +20,10 @@ use self::{
     queue::Queue,
     tasks::{Ready, Tasks},
 };
-use crate::sync::lock;
-
-/// Microseconds since the simulation began.
-pub type Micros = u64;
-
-/// A process. One that is started anew has a new number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ProcessId(pub(crate) u32);
-
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {}", self.0)
-    }
-}
+use crate::{
+    sync::lock,
+    vocabulary::{Micros, ProcessId},
+};
 
 /// The executor. A clone is the same one.
 #[derive(Clone, Debug)]
@@ -52,7 +41,6 @@ struct Core {
 
 impl Executor {
     /// Returns an executor at time 0, without processes.
-    #[expect(clippy::new_without_default, reason = "each one is different")]
     #[must_use]
     pub(crate) fn new() -> Self {
         let ready = Arc::new(Ready::default());

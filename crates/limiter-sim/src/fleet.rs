@@ -8,10 +8,9 @@ use limiter_redis::{FailurePolicy, RedisLimiter};
 use crate::{
     auditor::Auditor,
     clock::ProcessClock,
-    executor::Micros,
-    log::Subject,
     network::{DEADLINE, SimClient},
     random::Random,
+    vocabulary::{Micros, Subject},
 };
 
 /// The keys of each limiter.
@@ -90,7 +89,9 @@ impl Fleet {
             let first = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(DEADLINE))
                 .failure_policy(*failure)
-                .lease(*lease)
+                // Some processes share keys with those that lease, and don't lease themselves: they charge up to the
+                // whole capacity, of which leases keep something back.
+                .lease(*lease && random.below(3) > 0)
                 .batching(*batching)
                 .clock(clock.clone())
                 .seed(random.next())

@@ -17,6 +17,7 @@
 //! ```
 
 mod auditor;
+mod calamity;
 mod clock;
 mod executor;
 mod fault;
@@ -24,20 +25,26 @@ mod fleet;
 mod log;
 mod network;
 mod probe;
+mod processes;
 mod random;
 mod records;
 mod report;
+mod run;
 mod server;
+mod settings;
+mod step;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod vocabulary;
 mod world;
 mod wrong;
 
 pub use auditor::Violation;
-pub use executor::Micros;
 pub use fault::Fault;
 pub use report::Report;
-pub use world::{Settings, run};
+pub use run::run;
+pub use settings::Settings;
+pub use vocabulary::Micros;
 pub use wrong::Wrong;

@@ -9,13 +9,9 @@ use std::{
 use limiter_core::{ErrorKind, Source};
 
 use crate::{
-    executor::{Micros, ProcessId},
     fault::Fault,
+    vocabulary::{Micros, ProcessId, Subject},
 };
-
-/// A key of a limiter: the index of its history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Subject(pub(crate) usize);
 
 /// How many events of a key are kept.
 const KEPT: usize = 50;

@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
 use crate::{
-    auditor::Moment,
-    executor::{Executor, Micros, ProcessId},
+    executor::Executor,
     fault::{Fault, Faults},
     random::Random,
     records::Records,
     server::Server,
     sync::lock,
+    vocabulary::{Micros, Moment, ProcessId},
     wrong::Wrong,
 };
 
@@ -121,8 +121,10 @@ impl Network {
     pub(crate) fn cut(&self, process: ProcessId, until: Micros) {
         let mut state = lock(&self.0.state);
         state.cut.insert(process, until);
-        let cut = state.under_way.extract_if(.., |_, waiting| waiting.process == process);
-        let cut: Vec<Waiting> = cut.map(|(_, waiting)| waiting).collect();
+        let cut = state.under_way.iter().filter(|(_, waiting)| waiting.process == process);
+        let cut: Vec<u64> = cut.map(|(number, _)| *number).collect();
+        let cut = cut.into_iter().map(|number| state.under_way.remove(&number));
+        let cut: Vec<Waiting> = cut.flatten().collect();
         drop(state);
         for waiting in cut {
             let error = CallError::new(CallFault::NoReply, "the connection was lost");

@@ -9,14 +9,14 @@ use std::{
 use limiter_core::{Algorithm, Limit, Policy};
 
 use crate::{
-    executor::{Executor, Micros},
+    executor::Executor,
     fleet::{Fleet, KEYS, micros, subject, window},
-    log::Subject,
+    processes::Processes,
     random::Random,
     records::End,
     sync::lock,
     traffic::Member,
-    world::Processes,
+    vocabulary::{Micros, Subject},
 };
 
 /// The probes of all keys.
@@ -40,7 +40,7 @@ const LEAST_OF_LEASED_COUNTERS: u64 = 90;
 /// and leases make them differ.
 pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Random) -> Probes {
     let longest = processes.fleet.policies().map(window).max().unwrap_or(0);
-    let (warm_up, measured) = (3 * longest, 8 * longest);
+    let (warm_up, measured) = (2 * longest, 6 * longest);
     let from = executor.now() + warm_up;
     let probes = Probes { admitted: Arc::default(), measured, until: from + measured };
     for member in processes.members() {

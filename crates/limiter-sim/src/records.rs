@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use limiter_core::{Error, ErrorKind, Source};
 
 use crate::{
-    auditor::{AdmissionId, Auditor, Begun, Moment, Tally, Violation},
-    executor::ProcessId,
+    auditor::{AdmissionId, Auditor, Begun, Tally, Violation},
     fault::Fault,
-    log::{Event, Log, Subject},
+    log::{Event, Log},
+    vocabulary::{Moment, ProcessId, Subject},
 };
 
 /// The records of a run.

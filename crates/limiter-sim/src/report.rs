@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{auditor::Violation, executor::Micros, fault::Fault};
+use crate::{auditor::Violation, fault::Fault, vocabulary::Micros};
 
 /// The result of a run.
 #[derive(Clone, Debug)]

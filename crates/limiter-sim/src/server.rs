@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use limiter_redis::scripts;
 use limiter_twins::{Reply, Server as Twins};
 
-use crate::{executor::Micros, wrong::Wrong};
+use crate::{vocabulary::Micros, wrong::Wrong};
 
 /// When the simulation begins by the server's clock: in microseconds of Unix time.
 const EPOCH: i64 = 1_767_225_600_000_000;

@@ -1,85 +1,45 @@
-//! A run: the processes of a fleet, the faults that happen to them, and what has to hold when the faults have stopped.
-
-mod calamity;
-mod processes;
-
-pub(crate) use self::processes::Processes;
+//! All that is simulated, and what is to happen next.
 
 use std::{
+    cmp::Reverse,
     collections::BinaryHeap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use limiter_core::Error;
 
-use self::calamity::Step;
 use crate::{
-    executor::{Executor, Micros},
+    executor::Executor,
     fault::Faults,
     fleet::Fleet,
-    log::Subject,
     network::Network,
-    probe,
+    processes::Processes,
     random::Random,
     records::Records,
-    report::Report,
+    settings::Settings,
+    step::Step,
+    vocabulary::{Micros, Subject},
     wrong::Wrong,
 };
 
-/// What to simulate.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// From which all random numbers are drawn.
-    pub seed: u64,
-    /// How many processes there are. The default is drawn from the seed: 1 to 6.
-    pub processes: Option<u32>,
-    /// For how long there are faults, 15 s by default.
-    pub faults_for: Micros,
-    /// What is wrong in the world on purpose.
-    pub wrong: Option<Wrong>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { seed: 1, processes: None, faults_for: 15_000_000, wrong: None }
-    }
-}
-
-/// Runs a simulation.
-///
-/// # Panics
-///
-/// If a policy of the fleet is not valid.
-#[expect(clippy::panic, reason = "documented: the fleet is at fault")]
-#[must_use]
-pub fn run(settings: &Settings) -> Report {
-    World::new(settings).and_then(World::run).unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// All that is simulated.
-struct World {
-    seed: u64,
-    executor: Executor,
-    network: Network,
-    processes: Processes,
-    random: Random,
-    wrong: Option<Wrong>,
-    faults_until: Micros,
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) executor: Executor,
+    pub(crate) network: Network,
+    pub(crate) processes: Processes,
+    pub(crate) random: Random,
+    pub(crate) wrong: Option<Wrong>,
+    pub(crate) faults_until: Micros,
     /// What is to happen, the next step first.
-    agenda: BinaryHeap<(std::cmp::Reverse<(Micros, u64)>, Step)>,
+    pub(crate) agenda: BinaryHeap<(Reverse<(Micros, u64)>, Step)>,
     planned: u64,
     /// Tells the callers to end.
-    is_over: Arc<AtomicBool>,
+    pub(crate) is_over: Arc<AtomicBool>,
 }
 
-/// How long callers and messages may take to end.
-const SETTLES_IN: Micros = 6_000_000;
-
 impl World {
-    fn new(settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
         let mut random = Random::new(settings.seed);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
@@ -106,75 +66,18 @@ impl World {
         })
     }
 
-    fn run(mut self) -> Result<Report, Error> {
-        self.plan(0, Step::NextFault);
-        self.plan(0, Step::Replicate);
-        while let Some((std::cmp::Reverse((time, _)), step)) = self.agenda.pop() {
-            self.executor.run_until(time);
-            if self.is_violated() {
-                break;
-            }
-            self.take(step)?;
-        }
-        if !self.is_violated() {
-            self.recover()?;
-        }
-        let report = self.report();
-        self.executor.clear();
-        Ok(report)
-    }
-
     /// Adds a step in a while.
-    fn plan(&mut self, after: Micros, step: Step) {
+    pub(crate) fn plan(&mut self, after: Micros, step: Step) {
         self.planned += 1;
         let time = self.executor.now().saturating_add(after);
-        self.agenda.push((std::cmp::Reverse((time, self.planned)), step));
+        self.agenda.push((Reverse((time, self.planned)), step));
     }
 
-    /// Stops the faults, and checks that everything works again.
-    fn recover(&mut self) -> Result<(), Error> {
-        self.network.with_faults(Faults::end);
-        self.network.heal();
-        self.network.with_server(|server| server.refuses = None);
-        self.processes.heal()?;
-        self.is_over.store(true, Relaxed);
-        let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
-        self.executor.run_until(settled);
-        if self.is_violated() {
-            return Ok(());
-        }
-        let probes = probe::start(&self.processes, &self.executor, &mut self.random);
-        self.executor.run_until(probes.until);
-        for (subject, message) in probes.failures(&self.processes.fleet) {
-            self.violated(subject, &message);
-        }
-        self.executor.run_until(self.executor.now() + SETTLES_IN);
-        for message in self.processes.leftovers() {
-            self.violated(Subject(usize::MAX), &message);
-        }
-        Ok(())
-    }
-
-    fn violated(&self, subject: Subject, message: &str) {
+    pub(crate) fn violated(&self, subject: Subject, message: &str) {
         self.network.with_records(|records, moment| records.violated(moment, subject, message));
     }
 
-    fn is_violated(&self) -> bool {
+    pub(crate) fn is_violated(&self) -> bool {
         self.network.with_records(|records, _| !records.violations.is_empty())
-    }
-
-    fn report(&self) -> Report {
-        let faults = self.network.with_faults(|faults| faults.counts.clone());
-        let simulated = self.executor.now();
-        let hash = self.executor.hash();
-        self.network.with_records(|records, _| Report {
-            seed: self.seed,
-            processes: self.processes.number(),
-            simulated,
-            decisions: records.decisions,
-            faults,
-            violations: std::mem::take(&mut records.violations),
-            hash: hash ^ records.hash().rotate_left(1),
-        })
     }
 }

@@ -1,5 +1,7 @@
 //! The program `simulate`: the same seed in two processes, and what it says about its options.
 
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use std::process::{Command, Output};
 
 fn simulate(arguments: &[&str]) -> Output {

@@ -1,8 +1,7 @@
 //! The bounds that the algorithms publish, written anew: the most permits that count within a stretch of time.
 
+use crate::vocabulary::Micros;
 use limiter_core::{Algorithm, Policy};
-
-use crate::executor::Micros;
 
 /// The bound of a policy of one limit.
 #[derive(Clone, Copy, Debug)]

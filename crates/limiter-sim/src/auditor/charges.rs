@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{
-    executor::{Micros, ProcessId},
-    log::Subject,
-};
+use crate::vocabulary::{Micros, ProcessId, Subject};
 
 /// For how long messages may be under way.
 const LONGEST: Micros = 10_000_000;

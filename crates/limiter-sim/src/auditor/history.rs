@@ -1,9 +1,9 @@
 //! The admissions of one key, and whether they were too many.
 
+use crate::vocabulary::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bound::Bound;
-use crate::executor::Micros;
 
 /// Permits that were admitted together. All times are those that have passed by the server's clock.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap, fmt};
 
-use super::Micros;
+use crate::vocabulary::Micros;
 
 /// What happens at an event.
 pub(super) type Action = Box<dyn FnOnce() + Send>;

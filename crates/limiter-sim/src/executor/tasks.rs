@@ -13,8 +13,7 @@ use std::{
     task::Wake,
 };
 
-use super::ProcessId;
-use crate::sync::lock;
+use crate::{sync::lock, vocabulary::ProcessId};
 
 pub(super) type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -103,8 +102,9 @@ impl Tasks {
     /// Returns the tasks of the process, to be dropped without a lock.
     pub(super) fn kill(&mut self, process: ProcessId) -> Vec<BoxFuture> {
         self.processes.remove(&process);
-        let killed = self.tasks.extract_if(.., |_, task| task.process == process);
-        killed.filter_map(|(_, task)| task.future).collect()
+        let killed = self.tasks.iter().filter(|(_, task)| task.process == process);
+        let killed: Vec<u64> = killed.map(|(id, _)| *id).collect();
+        killed.into_iter().filter_map(|id| self.tasks.remove(&id)?.future).collect()
     }
 
     /// Returns all tasks, to be dropped without a lock.

@@ -1,13 +1,13 @@
-use std::time::Duration;
-
 use super::*;
-use crate::clock::ProcessClock;
 
 const ONE: ProcessId = ProcessId(1);
 const TWO: ProcessId = ProcessId(2);
 
+/// What happened, and when.
+type Seen = Arc<Mutex<Vec<(&'static str, Micros)>>>;
+
 /// Returns an executor with two processes, and a list of what happened.
-fn world() -> (Executor, Arc<Mutex<Vec<(&'static str, Micros)>>>) {
+fn world() -> (Executor, Seen) {
     let executor = Executor::new();
     executor.start(ONE);
     executor.start(TWO);
@@ -26,57 +26,6 @@ fn events_happen_by_time_and_then_in_their_order() {
     executor.run_until(30);
     assert_eq!(lock(&seen).last(), Some(&("c", 20)));
     assert_eq!(executor.now(), 30);
-}
-
-/// Lets a process sleep for 10 ms, and returns when it woke up.
-fn sleeper(executor: &Executor, ppm: i64) -> (ProcessClock, Arc<Mutex<Option<Micros>>>) {
-    let clock = ProcessClock::new(executor, 7, ppm);
-    let (sleep, woken) = (clock.sleep(Duration::from_millis(10)), Arc::default());
-    let (seen, now) = (Arc::clone(&woken), executor.clone());
-    executor.spawn(ONE, async move {
-        sleep.await;
-        *lock(&seen) = Some(now.now());
-    });
-    (clock, woken)
-}
-
-#[test]
-fn a_sleep_of_a_process_that_runs_ends_by_its_clock() {
-    for (ppm, end) in [(0, 10_000), (1_000, 9_991), (-1_000, 10_011)] {
-        let (executor, _) = world();
-        let (_, woken) = sleeper(&executor, ppm);
-        executor.run_until(20_000);
-        assert_eq!(*lock(&woken), Some(end), "{ppm}");
-    }
-}
-
-#[test]
-fn a_sleep_of_a_stopped_process_ends_when_it_is_resumed() {
-    let (executor, _) = world();
-    let (_, woken) = sleeper(&executor, 0);
-    executor.run_until(1_000);
-    executor.stop(ONE);
-    executor.run_until(50_000);
-    assert_eq!(*lock(&woken), None);
-    executor.resume(ONE);
-    executor.run_until(50_000);
-    assert_eq!(*lock(&woken), Some(50_000));
-}
-
-#[test]
-fn a_sleep_of_a_suspended_process_goes_on_when_it_is_resumed() {
-    let (executor, _) = world();
-    let (clock, woken) = sleeper(&executor, 0);
-    executor.run_until(1_000);
-    executor.stop(ONE);
-    clock.stand_still();
-    executor.run_until(50_000);
-    clock.go_on();
-    executor.resume(ONE);
-    executor.run_until(58_999);
-    assert_eq!(*lock(&woken), None);
-    executor.run_until(59_000);
-    assert_eq!(*lock(&woken), Some(59_000));
 }
 
 #[test]

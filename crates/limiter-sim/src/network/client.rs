@@ -6,10 +6,7 @@ use futures::future::{Either, select};
 use limiter_redis::{CallError, Fault, ScriptCall, ScriptClient, ScriptReply};
 
 use super::Network;
-use crate::{
-    clock::ProcessClock,
-    executor::{Executor, ProcessId},
-};
+use crate::{clock::ProcessClock, executor::Executor, vocabulary::ProcessId};
 
 /// The client library of a process.
 #[derive(Clone, Debug)]

@@ -14,14 +14,13 @@ use futures::future::{Either, select};
 use limiter_redis::RedisLimiter;
 
 use crate::{
-    auditor::Moment,
     clock::ProcessClock,
-    executor::{Micros, ProcessId},
     fault::Fault,
     fleet::{Fleet, KEYS},
     network::{Network, SimClient},
     random::Random,
     records::Records,
+    vocabulary::{Micros, Moment, ProcessId},
 };
 
 /// A process: its limiters, its clock and its network.

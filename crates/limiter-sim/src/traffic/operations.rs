@@ -33,7 +33,8 @@ impl Caller {
     }
 
     pub(super) async fn take_up_to(&mut self, limiter: usize, key: usize) {
-        let most = Cost::new(self.random.between(1, 10)).unwrap_or(Cost::ONE);
+        let most = if self.member.leases(limiter) { 100 } else { 10 };
+        let most = Cost::new(self.random.between(1, most)).unwrap_or(Cost::ONE);
         let take = move |it: &RedisLimiter<SimClient>, key| it.take_up_to(key, most);
         let asked = self.ask_one((limiter, key), ("take up to", most.get()), take).await;
         self.note_reservation((limiter, key), asked);

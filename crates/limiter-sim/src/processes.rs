@@ -6,11 +6,12 @@ use limiter_core::Error;
 
 use crate::{
     clock::ProcessClock,
-    executor::{Executor, ProcessId},
+    executor::Executor,
     fleet::{Fleet, KEYS, subject},
     network::{Network, SimClient},
     random::Random,
     traffic::{Caller, Member},
+    vocabulary::ProcessId,
 };
 
 /// The processes, each in a place of its own.

@@ -2,26 +2,14 @@
 
 use limiter_core::Error;
 
-use super::World;
 use crate::{
-    executor::{Micros, ProcessId},
-    fault::Fault,
+    fault::{Fault, Faults},
+    server::Server,
+    step::Step,
+    vocabulary::{Micros, ProcessId, Subject},
+    world::World,
     wrong::Wrong,
 };
-
-/// What happens at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
-    /// A fault, and the plan of the next one.
-    NextFault,
-    Fault(Fault),
-    /// The replica catches up.
-    Replicate,
-    /// The process that was stopped or suspended goes on.
-    Resume(ProcessId),
-    /// A process is started in a place.
-    Start(usize),
-}
 
 /// What servers reply while they can't execute a call.
 const ERRORS: [&str; 5] = [
@@ -34,14 +22,14 @@ const ERRORS: [&str; 5] = [
 
 impl World {
     /// Takes a step. Those after the faults have ended only undo what they did.
-    pub(super) fn take(&mut self, step: Step) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, step: Step) -> Result<(), Error> {
         let is_over = self.executor.now() >= self.faults_until;
         match step {
             Step::Resume(process) => self.processes.resume(process),
             Step::Start(place) => self.processes.start(place)?,
             Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
             Step::NextFault => {
-                let (fault, gap) = self.network.with_faults(crate::fault::Faults::next);
+                let (fault, gap) = self.network.with_faults(Faults::next);
                 if let Some(fault) = fault {
                     self.plan(gap, Step::Fault(fault));
                 }
@@ -49,7 +37,7 @@ impl World {
             }
             Step::Fault(fault) => self.happens(fault),
             Step::Replicate => {
-                self.network.with_server(crate::server::Server::replicate);
+                self.network.with_server(Server::replicate);
                 let lag = self.random.between(10_000, 300_000);
                 self.plan(lag, Step::Replicate);
             }
@@ -80,12 +68,12 @@ impl World {
                 self.network.with_server(|server| server.flush_scripts(now));
             }
             Fault::Restarted => {
-                self.network.with_server(crate::server::Server::restart);
+                self.network.with_server(Server::restart);
                 self.starts_incarnation();
                 self.cut_all();
             }
             Fault::FailedOver => {
-                self.network.with_server(crate::server::Server::fail_over);
+                self.network.with_server(Server::fail_over);
                 self.starts_incarnation();
                 self.cut_all();
             }
@@ -120,7 +108,7 @@ impl World {
             Fault::Killed => {
                 let disagreement = self.processes.disagrees(process);
                 if let Some(message) = disagreement {
-                    self.violated(crate::log::Subject(usize::MAX), &message);
+                    self.violated(Subject::ALL, &message);
                 }
                 if let Some(place) = self.processes.kill(process) {
                     self.plan(time, Step::Start(place));

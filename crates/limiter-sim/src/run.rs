@@ -1,0 +1,88 @@
+//! A run from its first fault to its report.
+
+use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
+
+use limiter_core::Error;
+
+use crate::{
+    fault::Faults,
+    probe,
+    report::Report,
+    settings::Settings,
+    step::Step,
+    vocabulary::{Micros, Subject},
+    world::World,
+};
+
+/// Runs a simulation.
+///
+/// # Panics
+///
+/// If a policy of the fleet is not valid.
+#[expect(clippy::panic, reason = "documented: the fleet is at fault")]
+#[must_use]
+pub fn run(settings: &Settings) -> Report {
+    World::new(settings).and_then(World::run).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// How long callers and messages may take to end.
+const SETTLES_IN: Micros = 6_000_000;
+
+impl World {
+    fn run(mut self) -> Result<Report, Error> {
+        self.plan(0, Step::NextFault);
+        self.plan(0, Step::Replicate);
+        while let Some((Reverse((time, _)), step)) = self.agenda.pop() {
+            self.executor.run_until(time);
+            if self.is_violated() {
+                break;
+            }
+            self.take(step)?;
+        }
+        if !self.is_violated() {
+            self.recover()?;
+        }
+        let report = self.report();
+        self.executor.clear();
+        Ok(report)
+    }
+
+    /// Stops the faults, and checks that everything works again.
+    fn recover(&mut self) -> Result<(), Error> {
+        self.network.with_faults(Faults::end);
+        self.network.heal();
+        self.network.with_server(|server| server.refuses = None);
+        self.processes.heal()?;
+        self.is_over.store(true, Relaxed);
+        let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
+        self.executor.run_until(settled);
+        if self.is_violated() {
+            return Ok(());
+        }
+        let probes = probe::start(&self.processes, &self.executor, &mut self.random);
+        self.executor.run_until(probes.until);
+        for (subject, message) in probes.failures(&self.processes.fleet) {
+            self.violated(subject, &message);
+        }
+        self.executor.run_until(self.executor.now() + SETTLES_IN);
+        for message in self.processes.leftovers() {
+            self.violated(Subject::ALL, &message);
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Report {
+        let faults = self.network.with_faults(|faults| faults.counts.clone());
+        let simulated = self.executor.now();
+        let hash = self.executor.hash();
+        self.network.with_records(|records, _| Report {
+            seed: self.seed,
+            processes: self.processes.number(),
+            simulated,
+            decisions: records.decisions,
+            faults,
+            violations: std::mem::take(&mut records.violations),
+            hash: hash ^ records.hash().rotate_left(1),
+        })
+    }
+}

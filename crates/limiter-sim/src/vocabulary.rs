@@ -1,0 +1,32 @@
+//! Times, processes and keys, as all parts of a simulation name them.
+
+use std::fmt;
+
+/// Microseconds since the simulation began.
+pub type Micros = u64;
+
+/// A process. One that is started anew has a new number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ProcessId(pub(crate) u32);
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.0)
+    }
+}
+
+/// A key of a limiter: the index of its history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Subject(pub(crate) usize);
+
+impl Subject {
+    /// All keys, or none of them.
+    pub(crate) const ALL: Self = Self(usize::MAX);
+}
+
+/// A moment: the simulated time, and the time that has passed by the server's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Micros,
+    pub(crate) passed: Micros,
+}
