@@ -18,7 +18,7 @@
 //!
 //! - *Keys lost or reset, lost writes, a step of the server's clock* start an incarnation of the keys. The permits that
 //!   may have been charged in each incarnation have a bound of their own, so a stretch of time with `n` starts has
-//!   `n + 1` bounds.
+//!   `n + 1` bounds. *A stale server that answers some processes* has an incarnation of its own as long as it answers.
 //! - *A suspended process* may spend what it held when it was suspended. Such an admission counts from that moment on.
 //! - Decisions by a failure policy are not the store's, and are not checked against its bound.
 //!
@@ -129,14 +129,15 @@ impl Auditor {
         }
     }
 
-    /// Notes that a key, or all keys, may have become fresh or older without a recovery.
-    pub(crate) fn starts_incarnation(&mut self, subject: Option<Subject>, at: Micros) {
-        match subject {
-            Some(Subject(index)) => {
-                self.histories.get_mut(index).into_iter().for_each(|it| it.starts_incarnation(at));
-            }
-            None => self.histories.iter_mut().for_each(|it| it.starts_incarnation(at)),
-        }
+    /// Notes that a key has become fresh.
+    pub(crate) fn was_reset(&mut self, Subject(index): Subject, at: Micros) {
+        self.histories.get_mut(index).into_iter().for_each(|it| it.has_incarnation(at, at));
+    }
+
+    /// Notes that all keys have other incarnations from one time to another: because they became fresh or older without
+    /// a recovery, or because two servers answer.
+    pub(crate) fn have_incarnation(&mut self, from: Micros, to: Micros) {
+        self.histories.iter_mut().for_each(|it| it.has_incarnation(from, to));
     }
 
     /// Notes that a process is suspended.

@@ -56,6 +56,19 @@ impl World {
                 self.happens_to(fault, process, time);
                 return;
             }
+            Fault::Stale => {
+                let Some(process) = process else { return };
+                self.network.with_server(|server| server.answers_stale(process, until));
+                self.network.with_records(|records, moment| {
+                    // The server's clock may be slewed meanwhile.
+                    let end = moment.passed + time + time / 1_000 + 1;
+                    records.auditor.have_incarnation(moment.passed, end);
+                });
+            }
+            Fault::Flooded => {
+                let Some(process) = process else { return };
+                self.processes.flood(process);
+            }
             Fault::Slow => {
                 let by = self.random.between(1_000, 80_000);
                 self.network.slow_down(by, until);
@@ -122,7 +135,7 @@ impl World {
 
     fn starts_incarnation(&self) {
         self.network.with_records(|records, moment| {
-            records.auditor.starts_incarnation(None, moment.passed);
+            records.auditor.have_incarnation(moment.passed, moment.passed);
         });
     }
 

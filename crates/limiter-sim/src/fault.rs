@@ -39,6 +39,10 @@ pub enum Fault {
     Restarted,
     /// A replica that lacks the last writes takes the server's place.
     FailedOver,
+    /// The replica, with its writes of its own, answers a process for a time.
+    Stale,
+    /// A process checks many fresh keys, which displace others in its tables.
+    Flooded,
     /// The server's clock steps forward or back.
     Stepped,
     /// The server's clock runs faster or slower.
@@ -57,7 +61,7 @@ impl Fault {
     ];
 
     /// Faults of processes, their network and the server, with their shares.
-    const OF_THE_WORLD: [(Self, u64); 12] = [
+    const OF_THE_WORLD: [(Self, u64); 14] = [
         (Self::Stopped, 10),
         (Self::Suspended, 4),
         (Self::Killed, 8),
@@ -68,6 +72,8 @@ impl Fault {
         (Self::ScriptsFlushed, 8),
         (Self::Restarted, 2),
         (Self::FailedOver, 2),
+        (Self::Stale, 2),
+        (Self::Flooded, 6),
         (Self::Stepped, 2),
         (Self::Slewed, 8),
     ];
@@ -92,6 +98,8 @@ impl fmt::Display for Fault {
             Self::ScriptsFlushed => "script cache flushed",
             Self::Restarted => "server restarted empty",
             Self::FailedOver => "failover that loses writes",
+            Self::Stale => "stale server answers",
+            Self::Flooded => "flood of fresh keys",
             Self::Stepped => "server clock stepped",
             Self::Slewed => "server clock slewed",
         })

@@ -22,6 +22,8 @@ struct Group {
     failure: FailurePolicy,
     lease: bool,
     batching: bool,
+    /// How many denials are cached, and of how many keys permits are leased.
+    tables: (usize, usize),
     policies: Vec<Policy>,
 }
 
@@ -35,6 +37,9 @@ pub(crate) struct Fleet {
     /// The longest pause of a caller.
     pub(crate) longest_pause: Micros,
 }
+
+/// Sizes of tables: large ones, tiny ones, and no cache of denials.
+const TABLES: [(usize, usize); 3] = [(10_000, 10_000), (2, 1), (0, 10_000)];
 
 /// How far ahead permits may be reserved.
 const HORIZON: Duration = Duration::from_secs(1);
@@ -70,7 +75,9 @@ impl Fleet {
                 policy(random, &format!("limit-{number}-{index}"), algorithm, lease)
             });
             let policies = policies.collect::<Result<_, _>>()?;
-            groups.push(Group { failure, lease, batching: random.below(4) > 0, policies });
+            let batching = random.below(4) > 0;
+            let tables = *random.pick(&TABLES).unwrap_or(&TABLES[0]);
+            groups.push(Group { failure, lease, batching, tables, policies });
         }
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         Ok(Self { groups, busy, quiet, longest_pause: random.between(2_000, 100_000) })
@@ -84,7 +91,9 @@ impl Fleet {
         random: &mut Random,
     ) -> Result<Vec<RedisLimiter<SimClient>>, Error> {
         let mut limiters = Vec::new();
-        for Group { failure, lease, batching, policies } in &self.groups {
+        for Group { failure, lease, batching, tables: (denials, lease_keys), policies } in
+            &self.groups
+        {
             let Some((first, others)) = policies.split_first() else { continue };
             let first = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(DEADLINE))
@@ -93,6 +102,8 @@ impl Fleet {
                 // whole capacity, of which leases keep something back.
                 .lease(*lease && random.below(3) > 0)
                 .batching(*batching)
+                .denial_cache(*denials)
+                .lease_keys(*lease_keys)
                 .clock(clock.clone())
                 .seed(random.next())
                 .build_on(client.clone())?;

@@ -178,7 +178,7 @@ impl Network {
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
         let now = self.0.executor.now();
-        let executed = lock(&self.0.server).execute(&call.words, now);
+        let executed = lock(&self.0.server).execute(call.process, &call.words, now);
         self.with_records(|records, moment| {
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);

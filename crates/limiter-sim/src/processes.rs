@@ -24,7 +24,11 @@ pub(crate) struct Processes {
     places: Vec<Option<Process>>,
     /// How many were started.
     started: u32,
+    floods: u64,
 }
+
+/// How many fresh keys a flood has for each limiter.
+const FLOOD: u64 = 40;
 
 struct Process {
     member: Arc<Member>,
@@ -57,6 +61,7 @@ impl Processes {
             random,
             places: Vec::new(),
             started: 0,
+            floods: 0,
         };
         for place in 0..number as usize {
             processes.places.push(None);
@@ -129,6 +134,20 @@ impl Processes {
             });
         }
         self.executor.resume(process);
+    }
+
+    /// Lets a process check many fresh keys.
+    pub(crate) fn flood(&mut self, process: ProcessId) {
+        self.floods += 1;
+        let Some(flooded) = self.find(process) else { return };
+        let member = Arc::clone(&flooded.member);
+        for (index, limiter) in member.limiters.iter().enumerate() {
+            for number in 0..FLOOD {
+                let checked = limiter.check(format!("{}-{number}", self.floods));
+                self.executor.spawn(process, async move { drop(checked.await) });
+            }
+            member.with_records(|records, _| records.tally(process, index).uncertain += FLOOD);
+        }
     }
 
     /// Kills a process, and returns its place.

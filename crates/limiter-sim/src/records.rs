@@ -190,7 +190,7 @@ impl Records {
             let event = Event::Executed { call, script, is_changed: *is_changed };
             self.log.add(moment.now, Some(process), Some(subject), event);
             if script == "reset" {
-                self.auditor.starts_incarnation(Some(subject), moment.passed);
+                self.auditor.was_reset(subject, moment.passed);
             }
             if *is_changed {
                 self.auditor.changed(process, subject, sent, moment.now);

@@ -8,6 +8,7 @@ use crate::{
     fault::Faults,
     probe,
     report::Report,
+    server::Server,
     settings::Settings,
     step::Step,
     vocabulary::{Micros, Subject},
@@ -51,7 +52,7 @@ impl World {
     fn recover(&mut self) -> Result<(), Error> {
         self.network.with_faults(Faults::end);
         self.network.heal();
-        self.network.with_server(|server| server.refuses = None);
+        self.network.with_server(Server::heal);
         self.processes.heal()?;
         self.is_over.store(true, Relaxed);
         let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();

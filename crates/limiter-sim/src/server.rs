@@ -1,11 +1,14 @@
 //! The server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use limiter_redis::scripts;
 use limiter_twins::{Reply, Server as Twins};
 
-use crate::{vocabulary::Micros, wrong::Wrong};
+use crate::{
+    vocabulary::{Micros, ProcessId},
+    wrong::Wrong,
+};
 
 /// When the simulation begins by the server's clock: in microseconds of Unix time.
 const EPOCH: i64 = 1_767_225_600_000_000;
@@ -16,6 +19,8 @@ pub(crate) struct Server {
     twins: Twins,
     /// The keyspace as it was a while ago.
     replica: Twins,
+    /// A stale server, the process that it answers, and until when.
+    stale: Option<(Twins, ProcessId, Micros)>,
     pub(crate) clock: ServerClock,
     /// The error that it replies instead of executing a call, and until when.
     pub(crate) refuses: Option<(&'static str, Micros)>,
@@ -39,12 +44,41 @@ impl Server {
     #[must_use]
     pub(crate) fn new(wrong: Option<Wrong>) -> Self {
         let names = scripts::all().map(|(name, text)| (scripts::digest(text), name)).collect();
-        let (twins, replica) = (empty(), empty());
-        Self { twins, replica, clock: ServerClock::new(), refuses: None, names, wrong, executed: 0 }
+        let (twins, replica, stale) = (empty(), empty(), None);
+        Self {
+            twins,
+            replica,
+            stale,
+            clock: ServerClock::new(),
+            refuses: None,
+            names,
+            wrong,
+            executed: 0,
+        }
     }
 
-    /// Executes a call, unless the server refuses to.
-    pub(crate) fn execute(&mut self, words: &[Vec<u8>], now: Micros) -> Executed {
+    /// Executes a call of a process, unless the server refuses to.
+    pub(crate) fn execute(
+        &mut self,
+        process: ProcessId,
+        words: &[Vec<u8>],
+        now: Micros,
+    ) -> Executed {
+        let is_stale =
+            |(_, other, until): &(Twins, ProcessId, Micros)| process == *other && now < *until;
+        let Some((stale, ..)) = self.stale.as_mut().filter(|stale| is_stale(stale)) else {
+            return self.execute_fresh(words, now);
+        };
+        // Its changes are those of the stale server, as long as it answers.
+        mem::swap(&mut self.twins, stale);
+        let executed = self.execute_fresh(words, now);
+        if let Some((stale, ..)) = &mut self.stale {
+            mem::swap(&mut self.twins, stale);
+        }
+        executed
+    }
+
+    fn execute_fresh(&mut self, words: &[Vec<u8>], now: Micros) -> Executed {
         let script = self.name(words);
         if let Some((error, _)) = self.refuses.filter(|(_, until)| now < *until) {
             let reply = Reply::Error(error.to_owned());
@@ -94,6 +128,11 @@ impl Server {
         self.twins.execute(words, now)
     }
 
+    /// Executes all calls, and answers all processes.
+    pub(crate) fn heal(&mut self) {
+        (self.refuses, self.stale) = (None, None);
+    }
+
     /// Loses all keys and scripts.
     pub(crate) fn restart(&mut self) {
         self.twins = empty();
@@ -107,6 +146,11 @@ impl Server {
     /// Brings the replica up to date.
     pub(crate) fn replicate(&mut self) {
         self.replica = self.twins.clone();
+    }
+
+    /// Lets the replica answer a process for a time, and execute its calls.
+    pub(crate) fn answers_stale(&mut self, process: ProcessId, until: Micros) {
+        self.stale = Some((self.replica.clone(), process, until));
     }
 
     /// Puts the replica in the place of the server.

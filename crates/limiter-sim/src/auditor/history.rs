@@ -1,7 +1,7 @@
 //! The admissions of one key, and whether they were too many.
 
 use crate::vocabulary::Micros;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::bound::Bound;
 
@@ -40,15 +40,17 @@ pub(crate) struct History {
     ahead: Micros,
     admissions: BTreeMap<AdmissionId, Admission>,
     added: u64,
-    /// When the key may have become fresh, or older, without a recovery: each time starts an incarnation, which has a
-    /// bound of its own.
-    incarnations: VecDeque<Micros>,
+    /// Admissions before this are forgotten.
+    oldest: Micros,
+    /// From when to when the key had another incarnation, beside the one that goes on: each has a bound of its own. Where
+    /// the key became fresh or older without a recovery, both are one moment.
+    incarnations: Vec<(Micros, Micros)>,
 }
 
 impl History {
     pub(crate) fn new(bound: Bound, ahead: Micros) -> Self {
-        let (admissions, incarnations) = (BTreeMap::new(), VecDeque::new());
-        Self { bound, ahead, admissions, added: 0, incarnations }
+        let (admissions, incarnations) = (BTreeMap::new(), Vec::new());
+        Self { bound, ahead, admissions, added: 0, oldest: 0, incarnations }
     }
 
     /// Adds permits that count from `earliest` to `latest`.
@@ -74,21 +76,17 @@ impl History {
         }
     }
 
-    pub(crate) fn starts_incarnation(&mut self, at: Micros) {
-        self.incarnations.push_back(at);
+    /// Notes that the key had another incarnation.
+    pub(crate) fn has_incarnation(&mut self, from: Micros, to: Micros) {
+        self.incarnations.push((from, to));
     }
 
-    /// Forgets what can't be in a stretch with an admission from `now` on.
+    /// Forgets admissions that can't be in a stretch with one from `now` on. Incarnations are few, and are kept.
     pub(crate) fn forget(&mut self, now: Micros) {
         let oldest = now.saturating_sub(3 * self.bound.window() + 5_000_000);
-        while let Some(first) = self.admissions.first_entry() {
-            if first.get().latest >= oldest {
-                break;
-            }
-            first.remove();
-        }
-        while self.incarnations.front().is_some_and(|at| at + self.ahead < oldest) {
-            self.incarnations.pop_front();
+        if oldest > self.oldest + 1_000_000 {
+            self.oldest = oldest;
+            self.admissions.retain(|_, admission| admission.latest >= oldest);
         }
     }
 
@@ -124,7 +122,8 @@ impl History {
 
     fn incarnations_within(&self, from: Micros, to: Micros) -> u64 {
         let from = from.saturating_sub(self.ahead);
-        self.incarnations.iter().filter(|at| (from..=to).contains(at)).count() as u64
+        let overlaps = |other: &&(Micros, Micros)| other.0 <= to && from <= other.1;
+        self.incarnations.iter().filter(overlaps).count() as u64
     }
 }
 
@@ -184,10 +183,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forgotten_is_neither_counted_nor_checked() {
+        let mut history = log(1);
+        let first = history.add(1, 0, 0);
+        history.subtract(first, 1);
+        // It began before the others, and may count for long.
+        history.add(1, 0, 30_000_000);
+        history.forget(20_000_000);
+        history.add_again(first, 1);
+        assert!(history.over(first).is_none());
+        assert_eq!(history.admissions.len(), 1);
+    }
+
+    #[test]
     fn an_incarnation_has_a_bound_of_its_own() {
         let mut history = log(1);
         history.add(1, 0, 0);
-        history.starts_incarnation(5);
+        history.has_incarnation(5, 5);
         let id = history.add(1, 10, 10);
         assert!(history.over(id).is_none());
         let id = history.add(1, 20, 20);
