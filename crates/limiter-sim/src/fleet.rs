@@ -8,9 +8,9 @@ use limiter_redis::{FailurePolicy, RedisLimiter};
 use crate::{
     auditor::Auditor,
     clock::ProcessClock,
-    network::{DEADLINE, SimClient},
+    network::SimClient,
     random::Random,
-    vocabulary::{Micros, Subject},
+    vocabulary::{DEADLINE, Micros, Subject},
 };
 
 /// The keys of each limiter.

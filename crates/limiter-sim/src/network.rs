@@ -1,17 +1,19 @@
 //! The network between the processes and the server.
 
 mod client;
+mod reply;
+mod state;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
-use limiter_redis::{CallError, Fault as CallFault, ScriptReply};
-use limiter_twins::Reply;
+use limiter_redis::{CallError, Fault as CallFault};
 use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
+use self::{
+    reply::{Outcome, outcome},
+    state::{State, Waiting},
+};
 use crate::{
     executor::Executor,
     fault::{Fault, Faults},
@@ -22,12 +24,6 @@ use crate::{
     vocabulary::{Micros, Moment, ProcessId},
     wrong::Wrong,
 };
-
-/// The deadline of all limiters.
-pub(crate) const DEADLINE: Micros = 50_000;
-
-/// What a call ends with.
-type Outcome = Result<ScriptReply, CallError>;
 
 /// The network, with the server behind it. A clone is the same one.
 #[derive(Clone, Debug)]
@@ -41,26 +37,6 @@ struct Parts {
     records: Mutex<Records>,
     state: Mutex<State>,
     wrong: Option<Wrong>,
-}
-
-#[derive(Debug)]
-struct State {
-    random: Random,
-    /// How many calls were sent.
-    sent: u64,
-    /// The calls without a reply.
-    under_way: BTreeMap<u64, Waiting>,
-    /// Until when processes have no connection, and until when nothing passes.
-    cut: BTreeMap<ProcessId, Micros>,
-    partitioned: BTreeMap<ProcessId, Micros>,
-    /// Until when the server is slow, and by how much.
-    slow: (Micros, Micros),
-}
-
-#[derive(Debug)]
-struct Waiting {
-    process: ProcessId,
-    reply: oneshot::Sender<Outcome>,
 }
 
 /// A call on its way.
@@ -80,20 +56,12 @@ impl Network {
         records: Records,
         wrong: Option<Wrong>,
     ) -> Self {
-        let state = State {
-            random,
-            sent: 0,
-            under_way: BTreeMap::new(),
-            cut: BTreeMap::new(),
-            partitioned: BTreeMap::new(),
-            slow: (0, 0),
-        };
         Self(Arc::new(Parts {
             executor: executor.clone(),
             server: Mutex::new(Server::new(wrong)),
             faults: Mutex::new(faults),
             records: Mutex::new(records),
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(random)),
             wrong,
         }))
     }
@@ -119,13 +87,7 @@ impl Network {
 
     /// Lets the calls of a process fail that are under way, and new ones until a time.
     pub(crate) fn cut(&self, process: ProcessId, until: Micros) {
-        let mut state = lock(&self.0.state);
-        state.cut.insert(process, until);
-        let cut = state.under_way.iter().filter(|(_, waiting)| waiting.process == process);
-        let cut: Vec<u64> = cut.map(|(number, _)| *number).collect();
-        let cut = cut.into_iter().map(|number| state.under_way.remove(&number));
-        let cut: Vec<Waiting> = cut.flatten().collect();
-        drop(state);
+        let cut = lock(&self.0.state).cut(process, until);
         for waiting in cut {
             let error = CallError::new(CallFault::NoReply, "the connection was lost");
             drop(waiting.reply.send(Err(error)));
@@ -134,7 +96,7 @@ impl Network {
 
     /// Lets nothing pass between a process and the server until a time.
     pub(crate) fn partition(&self, process: ProcessId, until: Micros) {
-        lock(&self.0.state).partitioned.insert(process, until);
+        lock(&self.0.state).partitioned_until.insert(process, until);
     }
 
     /// Lets each call take so much longer until a time.
@@ -144,10 +106,7 @@ impl Network {
 
     /// Ends cuts, partitions and slowness.
     pub(crate) fn heal(&self) {
-        let mut state = lock(&self.0.state);
-        state.cut.clear();
-        state.partitioned.clear();
-        state.slow = (0, 0);
+        lock(&self.0.state).heal();
     }
 
     /// Sends a call, and returns its number and its reply.
@@ -159,7 +118,7 @@ impl Network {
         let sent = self.0.executor.now();
         let (send, receive) = oneshot::channel();
         let mut state = lock(&self.0.state);
-        if state.cut.get(&process).is_some_and(|until| sent < *until) {
+        if state.is_cut(process, sent) {
             return Err(CallError::new(CallFault::NotSent, "there is no connection"));
         }
         state.sent += 1;
@@ -185,8 +144,8 @@ impl Network {
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost(call.process, Fault::ReplyLost) {
-            let reply = outcome(executed.reply);
-            self.0.executor.after(self.delay(), move || network.deliver(number, reply));
+            let outcome = outcome(executed.reply);
+            self.0.executor.after(self.delay(), move || network.deliver(number, outcome));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
             self.0.executor.after(1_000, move || network.arrive(call));
         }
@@ -205,8 +164,7 @@ impl Network {
     }
 
     fn is_lost(&self, process: ProcessId, fault: Fault) -> bool {
-        let until = lock(&self.0.state).partitioned.get(&process).copied();
-        let is_partitioned = until.is_some_and(|until| self.0.executor.now() < until);
+        let is_partitioned = lock(&self.0.state).is_partitioned(process, self.0.executor.now());
         is_partitioned || self.with_faults(|faults| faults.happens(fault))
     }
 
@@ -214,25 +172,6 @@ impl Network {
     fn delay(&self) -> Micros {
         let (is_late, is_held) = self
             .with_faults(|faults| (faults.happens(Fault::Delayed), faults.happens(Fault::Held)));
-        let state = &mut *lock(&self.0.state);
-        let random = &mut state.random;
-        let (until, by) = state.slow;
-        let slow = if self.0.executor.now() < until { by } else { 0 };
-        let late = if is_late { random.below(3 * DEADLINE) } else { 0 };
-        let held = if is_held { random.between(200_000, 2_500_000) } else { 0 };
-        random.between(20, 400) + slow + late + held
+        lock(&self.0.state).delay(self.0.executor.now(), is_late, is_held)
     }
-}
-
-/// Returns what a reply means to a client.
-fn outcome(reply: Reply) -> Outcome {
-    Ok(match reply {
-        Reply::Integer(number) => ScriptReply::Integer(number),
-        Reply::Text(text) => ScriptReply::Text(String::from_utf8_lossy(&text).into_owned()),
-        Reply::Nil => ScriptReply::Nil,
-        Reply::Array(replies) => {
-            ScriptReply::Array(replies.into_iter().map(outcome).collect::<Result<_, _>>()?)
-        }
-        Reply::Error(text) => return Err(CallError::from_error_reply("the server", &text)),
-    })
 }

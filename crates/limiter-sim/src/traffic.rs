@@ -1,33 +1,13 @@
 //! The callers of a process: what they ask of its limiters, and what they see.
 
+mod caller;
+mod lists;
 mod member;
 mod operations;
+mod refunds;
 
-use limiter_core::Receipt;
-
-pub(crate) use self::member::Member;
-use crate::{auditor::AdmissionId, fault::Fault, random::Random};
-
-/// A caller, which makes one operation after the other.
-#[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) member: std::sync::Arc<Member>,
-    pub(crate) random: Random,
-    /// The receipts of what it may refund.
-    pub(crate) receipts: Vec<Kept>,
-}
-
-/// A receipt, and the admission as the auditor knows it.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    limiter: usize,
-    key: usize,
-    receipt: Receipt,
-    admission: Option<AdmissionId>,
-}
-
-/// The most receipts that a caller keeps.
-const MAX_RECEIPTS: usize = 8;
+pub(crate) use self::{caller::Caller, member::Member};
+use crate::fault::Fault;
 
 impl Caller {
     /// Asks until the traffic is over.
@@ -72,21 +52,5 @@ impl Caller {
             self.member.sleep(time).await;
             self.refund().await;
         }
-    }
-
-    /// Keeps a receipt, in the place of another one if there are many.
-    fn keep(&mut self, kept: Kept) {
-        if self.receipts.len() < MAX_RECEIPTS {
-            self.receipts.push(kept);
-        } else if let Some(place) = self.receipts.get_mut(0) {
-            *place = kept;
-        }
-    }
-
-    /// Takes one of the receipts.
-    fn take(&mut self) -> Option<Kept> {
-        let index = self.random.below(self.receipts.len() as u64);
-        let index = usize::try_from(index).ok().filter(|index| *index < self.receipts.len())?;
-        Some(self.receipts.swap_remove(index))
     }
 }

@@ -30,3 +30,6 @@ pub(crate) struct Moment {
     pub(crate) now: Micros,
     pub(crate) passed: Micros,
 }
+
+/// The deadline of all limiters.
+pub(crate) const DEADLINE: Micros = 50_000;

@@ -1,0 +1,78 @@
+//! What is on its way through the network, and what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::oneshot;
+
+use super::reply::Outcome;
+use crate::{
+    random::Random,
+    vocabulary::{DEADLINE, Micros, ProcessId},
+};
+
+/// Calls under way, and what is wrong with the network.
+#[derive(Debug)]
+pub(super) struct State {
+    random: Random,
+    /// How many calls were sent.
+    pub(super) sent: u64,
+    /// The calls without a reply.
+    pub(super) under_way: BTreeMap<u64, Waiting>,
+    /// Until when processes have no connection, and until when nothing passes.
+    cut_until: BTreeMap<ProcessId, Micros>,
+    pub(super) partitioned_until: BTreeMap<ProcessId, Micros>,
+    /// Until when the server is slow, and by how much.
+    pub(super) slow: (Micros, Micros),
+}
+
+/// A call that waits for its reply.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) process: ProcessId,
+    pub(super) reply: oneshot::Sender<Outcome>,
+}
+
+impl State {
+    pub(super) const fn new(random: Random) -> Self {
+        Self {
+            random,
+            sent: 0,
+            under_way: BTreeMap::new(),
+            cut_until: BTreeMap::new(),
+            partitioned_until: BTreeMap::new(),
+            slow: (0, 0),
+        }
+    }
+
+    /// Cuts a process off, and returns its calls under way.
+    pub(super) fn cut(&mut self, process: ProcessId, until: Micros) -> Vec<Waiting> {
+        self.cut_until.insert(process, until);
+        let cut = self.under_way.iter().filter(|(_, waiting)| waiting.process == process);
+        let cut: Vec<u64> = cut.map(|(number, _)| *number).collect();
+        cut.into_iter().filter_map(|number| self.under_way.remove(&number)).collect()
+    }
+
+    pub(super) fn is_cut(&self, process: ProcessId, now: Micros) -> bool {
+        self.cut_until.get(&process).is_some_and(|until| now < *until)
+    }
+
+    pub(super) fn is_partitioned(&self, process: ProcessId, now: Micros) -> bool {
+        self.partitioned_until.get(&process).is_some_and(|until| now < *until)
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.cut_until.clear();
+        self.partitioned_until.clear();
+        self.slow = (0, 0);
+    }
+
+    /// Returns how long a message takes.
+    pub(super) fn delay(&mut self, now: Micros, is_late: bool, is_held: bool) -> Micros {
+        let random = &mut self.random;
+        let (until, by) = self.slow;
+        let slow = if now < until { by } else { 0 };
+        let late = if is_late { random.below(3 * DEADLINE) } else { 0 };
+        let held = if is_held { random.between(200_000, 2_500_000) } else { 0 };
+        random.between(20, 400) + slow + late + held
+    }
+}

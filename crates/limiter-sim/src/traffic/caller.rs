@@ -1,0 +1,143 @@
+//! A caller: how it asks a limiter, and what it notes of the answer.
+
+use std::{sync::Arc, time::Duration};
+
+use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation};
+use limiter_redis::RedisLimiter;
+
+use super::member::Member;
+use crate::{
+    auditor::AdmissionId,
+    fault::Fault,
+    fleet::{KEYS, micros, subject},
+    network::SimClient,
+    random::Random,
+    records::{End, Operation},
+};
+
+/// A caller, which makes one operation after the other.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) member: Arc<Member>,
+    pub(crate) random: Random,
+    /// The receipts of what it may refund.
+    pub(crate) receipts: Vec<Kept>,
+}
+
+/// A receipt, and the admission as the auditor knows it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(super) limiter: usize,
+    pub(super) key: usize,
+    pub(super) receipt: Receipt,
+    pub(super) admission: Option<AdmissionId>,
+}
+
+/// The most receipts that a caller keeps.
+const MAX_RECEIPTS: usize = 8;
+
+impl Caller {
+    pub(super) fn cost(&mut self) -> Cost {
+        let cost = if self.random.below(4) == 0 { self.random.between(1, 5) } else { 1 };
+        Cost::new(cost).unwrap_or(Cost::ONE)
+    }
+
+    /// Makes an operation on one key, and returns the answer unless there is none.
+    pub(super) async fn ask_one<T>(
+        &mut self,
+        (limiter, key): (usize, usize),
+        what: (&'static str, u64),
+        ask: impl FnOnce(&RedisLimiter<SimClient>, &'static str) -> LimiterFuture<T>,
+    ) -> Option<(Operation, T)> {
+        let operation = self.asks((limiter, key), what);
+        let name = KEYS.get(key).copied().unwrap_or_default();
+        let answer = ask(self.member.limiter(limiter)?, name);
+        let end = match self.wait(answer).await {
+            Some(Ok(answer)) => return Some((operation, answer)),
+            Some(Err(error)) => {
+                self.end(&operation, End::Failed(&error));
+                return None;
+            }
+            None => End::Left,
+        };
+        self.end(&operation, end);
+        None
+    }
+
+    /// Waits for an answer, or leaves.
+    pub(super) async fn wait<T>(&mut self, answer: LimiterFuture<T>) -> Option<Result<T, Error>> {
+        if self.member.happens(Fault::CallerLeaves) {
+            let patience = self.random.below(20_000);
+            return self.member.wait(answer, patience).await;
+        }
+        Some(answer.await)
+    }
+
+    pub(super) fn asks(
+        &self,
+        (limiter, key): (usize, usize),
+        what: (&'static str, u64),
+    ) -> Operation {
+        let process = self.member.process;
+        let is_direct = what.0 != "decide" && !self.member.leases(limiter);
+        let what = (what.0, what.1, is_direct);
+        self.member.with_records(|records, moment| {
+            records.asks(moment, (process, limiter), subject(limiter, key), what)
+        })
+    }
+
+    pub(super) fn note_decision(
+        &self,
+        operation: &Operation,
+        decision: Decision,
+        permits: u64,
+        delay: Duration,
+    ) -> Option<AdmissionId> {
+        let permits = decision.is_admitted().then_some(permits);
+        let decided = (decision.source(), permits, micros(delay));
+        self.member.with_records(|records, moment| records.decides(moment, operation, decided))
+    }
+
+    pub(super) fn note_reservation(
+        &mut self,
+        (limiter, key): (usize, usize),
+        asked: Option<(Operation, Reservation)>,
+    ) {
+        let Some((operation, reservation)) = asked else { return };
+        let (permits, delay) = (reservation.permits(), reservation.delay().unwrap_or_default());
+        let admission = self.note_decision(&operation, reservation.decision(), permits, delay);
+        self.answered(&operation);
+        if let Some(receipt) = reservation.into_receipt() {
+            self.keep(Kept { limiter, key, receipt, admission });
+        }
+    }
+
+    pub(super) fn is_uncertain(&self, limiter: usize) {
+        let process = self.member.process;
+        self.member.with_records(|records, _| records.tally(process, limiter).uncertain += 1);
+    }
+
+    pub(super) fn answered(&self, operation: &Operation) {
+        self.end(operation, End::Answered);
+    }
+
+    pub(super) fn end(&self, operation: &Operation, end: End<'_>) {
+        self.member.with_records(|records, moment| records.ends(moment, operation, end));
+    }
+
+    /// Keeps a receipt, in the place of another one if there are many.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        if self.receipts.len() < MAX_RECEIPTS {
+            self.receipts.push(kept);
+        } else if let Some(place) = self.receipts.get_mut(0) {
+            *place = kept;
+        }
+    }
+
+    /// Takes one of the receipts.
+    pub(super) fn take(&mut self) -> Option<Kept> {
+        let index = self.random.below(self.receipts.len() as u64);
+        let index = usize::try_from(index).ok().filter(|index| *index < self.receipts.len())?;
+        Some(self.receipts.swap_remove(index))
+    }
+}
