@@ -20,7 +20,8 @@
 //!   may have been charged in each incarnation have a bound of their own, so a stretch of time with `n` starts has
 //!   `n + 1` bounds. *A stale server that answers some processes* has an incarnation of its own as long as it answers.
 //! - *A suspended process* may spend what it held when it was suspended. Such an admission counts from that moment on.
-//! - Decisions by a failure policy are not the store's, and are not checked against its bound.
+//! - Decisions by a failure policy are not the store's, and are not checked against its bound. Those of a process's share
+//!   are checked against the bound of the share.
 //!
 //! Nothing else is excused: lost, late and held messages, cuts, partitions, errors, stopped and killed processes, slewed
 //! clocks, callers that leave and late refunds never exceed a bound.
@@ -34,8 +35,12 @@ use std::{collections::BTreeMap, fmt};
 
 use limiter_core::Policy;
 
-pub(crate) use self::{balance::Tally, charges::Begun, history::AdmissionId};
-use self::{bound::Bound, charges::Charges, history::History};
+pub(crate) use self::{balance::Tally, charges::Begun};
+use self::{
+    bound::Bound,
+    charges::Charges,
+    history::{AdmissionId, History},
+};
 use crate::vocabulary::{Micros, ProcessId, Subject};
 
 /// A check that failed.
@@ -60,10 +65,27 @@ impl fmt::Display for Violation {
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     histories: Vec<History>,
+    /// The bound of a process's share of each key, if there are shares, and their histories.
+    shares: Vec<Option<Bound>>,
+    of_shares: BTreeMap<(ProcessId, Subject), History>,
     charges: Charges,
     suspensions: BTreeMap<ProcessId, Suspension>,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
+}
+
+/// Where permits are counted: at the store, or in a process that decides without it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) subject: Subject,
+    pub(crate) share_of: Option<ProcessId>,
+}
+
+/// An admission that is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    account: Account,
+    id: AdmissionId,
 }
 
 /// When a process was suspended, and until when it may hold a lease from before that.
@@ -74,58 +96,76 @@ struct Suspension {
 }
 
 impl Auditor {
-    /// Adds a key under a policy of one limit. Its permits are charged up to `ahead` before they count.
-    pub(crate) fn add(&mut self, policy: &Policy, ahead: Micros) {
+    /// Adds a key under a policy of one limit. Its permits are charged up to `ahead` before they count. Processes that
+    /// decide without the store have a share of this policy each, if there is one.
+    pub(crate) fn add(&mut self, policy: &Policy, ahead: Micros, processes: Option<u64>) {
         if let Some(bound) = Bound::of(policy) {
             self.histories.push(History::new(bound, ahead));
+            self.shares.push(processes.and_then(|processes| bound.share(processes)));
         }
     }
 
     /// Notes permits that were admitted, and may count from `earliest` to `latest`.
     pub(crate) fn admitted(
         &mut self,
-        subject: Subject,
+        account: Account,
         permits: u64,
         earliest: Micros,
         latest: Micros,
-    ) -> Option<AdmissionId> {
-        let history = self.histories.get_mut(subject.0)?;
-        let id = history.add(permits, earliest, latest);
-        self.check(subject, id);
+    ) -> Option<Admission> {
+        let history = self.history(account)?;
+        let admission = Admission { account, id: history.add(permits, earliest, latest) };
+        self.check(admission);
         // After the check, because reservations count later.
-        self.histories.get_mut(subject.0)?.forget(earliest.min(latest));
-        Some(id)
+        self.history(account)?.forget(earliest.min(latest));
+        Some(admission)
     }
 
     /// Subtracts permits that a refund may give back, and returns how many.
-    pub(crate) fn refunds(&mut self, subject: Subject, id: AdmissionId, permits: u64) -> u64 {
-        let history = self.histories.get_mut(subject.0);
-        history.map_or(0, |history| history.subtract(id, permits))
+    pub(crate) fn refunds(&mut self, admission: Admission, permits: u64) -> u64 {
+        let history = self.history(admission.account);
+        history.map_or(0, |history| history.subtract(admission.id, permits))
     }
 
     /// Counts permits again that a refund did not give back.
-    pub(crate) fn stay_charged(&mut self, subject: Subject, id: AdmissionId, permits: u64) {
+    pub(crate) fn stay_charged(&mut self, admission: Admission, permits: u64) {
         if permits == 0 {
             return;
         }
-        if let Some(history) = self.histories.get_mut(subject.0) {
-            history.add_again(id, permits);
+        if let Some(history) = self.history(admission.account) {
+            history.add_again(admission.id, permits);
         }
-        self.check(subject, id);
+        self.check(admission);
     }
 
-    fn check(&mut self, subject: Subject, id: AdmissionId) {
-        let over = self.histories.get(subject.0).and_then(|history| history.over(id));
+    fn check(&mut self, Admission { account, id }: Admission) {
+        let over = self.history(account).and_then(|history| history.over(id));
         if let Some(over) = over {
+            let of = account.share_of.map_or(String::new(), |it| format!(" to the share of {it}"));
             let message = format!(
-                "{} permits were admitted in {} us, but at most {} may be (from {} us to {} us by the server's clock)",
+                "{} permits were admitted{of} in {} us, but at most {} may be (from {} us to {} us by the server's clock)",
                 over.permits,
                 over.to - over.from,
                 over.bound,
                 over.from,
                 over.to,
             );
-            self.found.push((subject, message));
+            self.found.push((account.subject, message));
+        }
+    }
+
+    /// Returns the history of a key at the store, or of a process's share of it.
+    fn history(&mut self, Account { subject, share_of }: Account) -> Option<&mut History> {
+        let Some(process) = share_of else { return self.histories.get_mut(subject.0) };
+        let bound = (*self.shares.get(subject.0)?)?;
+        let new = || History::new(bound, 0);
+        Some(self.of_shares.entry((process, subject)).or_insert_with(new))
+    }
+
+    /// Notes that a process makes its share of a key fresh. Receipts from before that may give back later charges.
+    pub(crate) fn resets_share(&mut self, process: ProcessId, subject: Subject, at: Micros) {
+        if let Some(history) = self.history(Account { subject, share_of: Some(process) }) {
+            history.has_incarnation(at, Micros::MAX);
         }
     }
 

@@ -123,10 +123,16 @@ impl Fleet {
     /// Returns an auditor of all keys, and their names.
     pub(crate) fn auditor(&self) -> (Auditor, Vec<String>) {
         let (mut auditor, mut names) = (Auditor::default(), Vec::new());
-        for policy in self.policies() {
-            for key in KEYS {
-                auditor.add(policy, micros(HORIZON) + window(policy) + DEADLINE);
-                names.push(name(policy, key));
+        for group in &self.groups {
+            let processes = match group.failure {
+                FailurePolicy::Local { processes } => Some(processes.get().into()),
+                _ => None,
+            };
+            for policy in &group.policies {
+                for key in KEYS {
+                    auditor.add(policy, micros(HORIZON) + window(policy) + DEADLINE, processes);
+                    names.push(name(policy, key));
+                }
             }
         }
         (auditor, names)

@@ -1,6 +1,9 @@
 //! The processes of a fleet: started, stopped, suspended, resumed and killed.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use limiter_core::Error;
 
@@ -11,7 +14,7 @@ use crate::{
     network::{Network, SimClient},
     random::Random,
     traffic::{Caller, Member},
-    vocabulary::ProcessId,
+    vocabulary::{ProcessId, Subject},
 };
 
 /// The processes, each in a place of its own.
@@ -26,6 +29,9 @@ pub(crate) struct Processes {
     started: u32,
     floods: u64,
 }
+
+/// How long a limiter may take to end what is under way, when there are no faults.
+const DRAINS_IN: Duration = Duration::from_secs(1);
 
 /// How many fresh keys a flood has for each limiter.
 const FLOOD: u64 = 40;
@@ -202,6 +208,22 @@ impl Processes {
                 .with_records(|records, _| records.tally(process, index).disagrees(&counters))?;
             Some(format!("{} in {process}: {disagreement}", limiter.policy().name()))
         })
+    }
+
+    /// Gives all leases back, and lets all limiters wait until nothing is under way.
+    pub(crate) fn drain(&self) {
+        for member in self.members() {
+            for limiter in &member.limiters {
+                let (limiter, network) = (limiter.clone(), self.network.clone());
+                self.executor.spawn(member.process, async move {
+                    if let Err(error) = limiter.drain(DRAINS_IN).await {
+                        network.with_records(|records, moment| {
+                            records.violated(moment, Subject::ALL, &error.to_string());
+                        });
+                    }
+                });
+            }
+        }
     }
 
     /// Returns what should be over by now, and is not.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use limiter_core::{Error, ErrorKind, Source};
 
 use crate::{
-    auditor::{AdmissionId, Auditor, Begun, Tally, Violation},
+    auditor::{Account, Admission, Auditor, Begun, Tally, Violation},
     fault::Fault,
     log::{Event, Log},
     vocabulary::{Moment, ProcessId, Subject},
@@ -75,6 +75,9 @@ impl Records {
     ) -> Operation {
         self.log.add(moment.now, Some(process), Some(subject), Event::Asked { operation, permits });
         self.tally(process, limiter).begun += 1;
+        if operation == "reset" {
+            self.auditor.resets_share(process, subject, moment.passed);
+        }
         let begun = self.auditor.begins(process, subject, moment.now);
         Operation { begun, asked: moment, limiter, is_direct }
     }
@@ -106,7 +109,7 @@ impl Records {
         moment: Moment,
         operation: &Operation,
         (source, permits, delay): (Source, Option<u64>, u64),
-    ) -> Option<AdmissionId> {
+    ) -> Option<Admission> {
         let Operation { begun: Begun { process, subject, .. }, asked, limiter, .. } = *operation;
         self.decisions += 1;
         let event = match permits {
@@ -115,12 +118,20 @@ impl Records {
         };
         self.log.add(moment.now, Some(process), Some(subject), event);
         let tally = self.tally(process, limiter);
-        if matches!(source, Source::Local | Source::Failure) {
-            tally.fell_back += 1;
-            tally.uncertain += 1;
-            return None;
+        let mut account = Account { subject, share_of: None };
+        match source {
+            Source::Local | Source::Failure => {
+                tally.fell_back += 1;
+                tally.uncertain += 1;
+            }
+            _ => tally.decided += 1,
         }
-        tally.decided += 1;
+        match source {
+            Source::Local => account.share_of = Some(process),
+            // It is counted nowhere.
+            Source::Failure => return None,
+            _ => {}
+        }
         let earliest = match source {
             Source::Lease => self.auditor.earliest_of_lease(process, asked.passed),
             _ => asked.passed,
@@ -128,7 +139,7 @@ impl Records {
         // A waiter sleeps by its own clock until the server's moment, and may be early by the difference of their rates.
         let early = (moment.passed - asked.passed) / 1_000;
         let (earliest, latest) = (earliest + delay, moment.passed + early + delay);
-        let id = self.auditor.admitted(subject, permits?, earliest, latest);
+        let id = self.auditor.admitted(account, permits?, earliest, latest);
         self.report(moment);
         id
     }
@@ -138,12 +149,12 @@ impl Records {
         &mut self,
         moment: Moment,
         operation: &Operation,
-        id: AdmissionId,
+        admission: Admission,
         permits: u64,
     ) -> u64 {
         let Begun { process, subject, .. } = operation.begun;
         self.log.add(moment.now, Some(process), Some(subject), Event::Refunds { permits });
-        self.auditor.refunds(subject, id, permits)
+        self.auditor.refunds(admission, permits)
     }
 
     /// Notes how many of these permits came back, `None` if that is not known.
@@ -151,14 +162,14 @@ impl Records {
         &mut self,
         moment: Moment,
         operation: &Operation,
-        (id, permits): (AdmissionId, u64),
+        (admission, permits): (Admission, u64),
         returned: Option<u64>,
     ) {
         let Begun { process, subject, .. } = operation.begun;
         let Some(returned) = returned else { return };
         let event = Event::Refunded { permits: returned };
         self.log.add(moment.now, Some(process), Some(subject), event);
-        self.auditor.stay_charged(subject, id, permits.saturating_sub(returned));
+        self.auditor.stay_charged(admission, permits.saturating_sub(returned));
         self.report(moment);
     }
 

@@ -66,6 +66,8 @@ impl World {
             self.violated(subject, &message);
         }
         self.executor.run_until(self.executor.now() + SETTLES_IN);
+        self.processes.drain();
+        self.executor.run_until(self.executor.now() + SETTLES_IN);
         for message in self.processes.leftovers() {
             self.violated(Subject::ALL, &message);
         }

@@ -15,6 +15,21 @@ fn seeds_have_no_violation() {
     }
 }
 
+/// Violations that are not explained yet. When one of them is mended, or the traffic changes, its seed leaves this list.
+///
+/// Seed 100561: after the server's clock has stepped back, under an aligned window with leases, the store gives back a
+/// permit by a receipt for a reservation from before the step. Then two windows admit 213 permits instead of 212.
+const OPEN: [(u64, &str); 1] = [(100_561, "213 permits were admitted in 950951 us")];
+
+#[test]
+fn open_violations_are_still_there() {
+    for (seed, message) in OPEN {
+        let report = run(&Settings { seed, ..Settings::default() });
+        let seen = report.violations.iter().any(|it| it.message.contains(message));
+        assert!(seen, "seed {seed} has no such violation any more: {report}");
+    }
+}
+
 #[test]
 fn a_seed_repeats_each_event() {
     let (once, again) = (simulate(1, None), simulate(1, None));

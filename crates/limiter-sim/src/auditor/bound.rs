@@ -31,6 +31,18 @@ impl Bound {
         Some(Self::Window { permits, window })
     }
 
+    /// Returns the bound of the share that each of so many processes has, `None` if that is less than a permit. By clocks
+    /// of processes, which differ in rate from the server's, there may be one permit more.
+    pub(crate) fn share(self, processes: u64) -> Option<Self> {
+        let of = |permits: u64| (permits / processes).max(1);
+        match self {
+            Self::Rate { burst, permits, window } if permits >= processes => {
+                Some(Self::Rate { burst: of(burst) + 1, permits: of(permits), window })
+            }
+            Self::Rate { .. } | Self::Window { .. } => None,
+        }
+    }
+
     pub(crate) const fn window(self) -> Micros {
         match self {
             Self::Rate { window, .. } | Self::Window { window, .. } => window,

@@ -7,7 +7,7 @@ use limiter_redis::RedisLimiter;
 
 use super::member::Member;
 use crate::{
-    auditor::AdmissionId,
+    auditor::Admission,
     fault::Fault,
     fleet::{KEYS, micros, subject},
     network::SimClient,
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
     pub(super) limiter: usize,
     pub(super) key: usize,
     pub(super) receipt: Receipt,
-    pub(super) admission: Option<AdmissionId>,
+    pub(super) admission: Option<Admission>,
 }
 
 /// The most receipts that a caller keeps.
@@ -92,7 +92,7 @@ impl Caller {
         decision: Decision,
         permits: u64,
         delay: Duration,
-    ) -> Option<AdmissionId> {
+    ) -> Option<Admission> {
         let permits = decision.is_admitted().then_some(permits);
         let decided = (decision.source(), permits, micros(delay));
         self.member.with_records(|records, moment| records.decides(moment, operation, decided))
