@@ -4,6 +4,9 @@
 //! fallbacks, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
 //! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
 //!
+//! Not simulated yet: quotas, tiers and lease settings that change, several nodes of a cluster, policies of several
+//! limits, `charge`, and the waits of refusals.
+//!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds at each step. Then the faults stop, and each key has to be admitted at its limit
 //! again. The same seed gives the same run; its [report](Report) has a hash over every event.

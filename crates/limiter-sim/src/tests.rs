@@ -15,10 +15,13 @@ fn seeds_have_no_violation() {
     }
 }
 
-/// Violations that are not explained yet. When one of them is mended, or the traffic changes, its seed leaves this list.
+/// Violations of which the cause is known and not mended. When one is mended, or the traffic changes, its seed leaves
+/// this list.
 ///
-/// Seed 100561: after the server's clock has stepped back, under an aligned window with leases, the store gives back a
-/// permit by a receipt for a reservation from before the step. Then two windows admit 213 permits instead of 212.
+/// Seed 100561: a permit is reserved under an aligned window. The server's clock then steps back by 2.8 s, to before the
+/// reservation, and the state is replaced. When the clock has passed that time again, others reserve permits in the
+/// window of the same end. A refund by the receipt from before the step takes one of theirs for its own, so that two
+/// windows admit 213 permits instead of 212.
 const OPEN: [(u64, &str); 1] = [(100_561, "213 permits were admitted in 950951 us")];
 
 #[test]
