@@ -141,8 +141,9 @@ pub trait Limiter: Send + Sync {
     /// - In memory, nothing comes back of charges from before a step back of the clock by which the debt of
     ///   some key became longer than its quota allows: a full debt then replaces that of the key, and
     ///   counts for what was charged before.
-    /// - No key is lifted above a fresh one. After a reset, or when its quota charges again after another
-    ///   one, a receipt may give back later charges of the key, at most its own permits.
+    /// - No key is lifted above a fresh one. A receipt may give back later charges of the key, at most its own permits,
+    ///   after a reset, when its quota charges again after another one, and after a store has lost the key or its clock
+    ///   has stepped back.
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
 
     /// Makes `key` fresh.

@@ -21,8 +21,14 @@ struct Place<C: ScriptClient> {
     part: Part,
 }
 
-/// Charges all demands by one call, or none. Returns `None` if permits are leased. Other demands of the list are decided
-/// elsewhere if this is a part of it.
+/// Demands that are decided together, and what is decided by now.
+struct List<C: ScriptClient> {
+    places: Vec<Place<C>>,
+    decided: Vec<Option<Reservation>>,
+}
+
+/// Charges all demands or none, by one call and by leases. Other demands of the list are decided elsewhere if this is a
+/// part of it.
 pub(crate) fn decide<C: ScriptClient>(
     demands: &[Demand<'_>],
     is_part: bool,
@@ -35,7 +41,8 @@ pub(crate) fn decide<C: ScriptClient>(
             // What other processes charge may be given back at once.
             context.denials.shorten(context.settings.deadline);
         }
-        if limiter.lease().is_some() || charge.is_some_and(|charge| charge != demand.cost()) {
+        // A demand that asks for more than it charges.
+        if charge.is_some_and(|charge| charge != demand.cost()) {
             return None;
         }
         let key = match context.keys.of(demand.key()) {
@@ -49,13 +56,13 @@ pub(crate) fn decide<C: ScriptClient>(
     if let Some(error) = twice(&places) {
         return Some(LimiterFuture::ready(Err(error)));
     }
-    let denied = |place: &Place<C>| place.limiter.cached_denial(&place.part.key, place.part.cost);
-    let denied: Vec<_> = places.iter().map(denied).collect();
+    let denied: Vec<_> = places.iter().map(Place::denial).collect();
     if denied.iter().any(Option::is_some) {
         let decided = denied.into_iter().map(|denied| denied.map(Reservation::refused));
         return Some(LimiterFuture::ready(Ok(decided.collect())));
     }
-    Some(LimiterFuture::pending(call(places)))
+    let decided = places.iter().map(|_| None).collect();
+    Some(LimiterFuture::pending(List { places, decided }.decide()))
 }
 
 /// Returns the error of two limiters with the same states.
@@ -78,55 +85,95 @@ fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
     None
 }
 
-async fn call<C: ScriptClient>(places: Vec<Place<C>>) -> Result<JointDecision, Error> {
-    let parts = places.iter().map(|place| place.part.clone()).collect();
-    let Some(Place { limiter: first, part: Part { key, .. } }) = places.first() else {
-        return Ok(JointDecision::default());
-    };
-    let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
-    match first.sender.operate(&first.handle, key, decide).await {
-        Ok(replies) => {
-            let decided = places.into_iter().zip(replies);
-            let reserved = |(place, it): (Place<C>, _)| place.limiter.reserved(place.part.key, it);
-            Ok(decided.map(reserved).map(Some).collect())
+impl<C: ScriptClient> List<C> {
+    /// Charges all demands, or none.
+    async fn decide(mut self) -> Result<JointDecision, Error> {
+        let is_admitted = self.charge().await;
+        if !matches!(is_admitted, Ok(true)) {
+            self.give_back().await;
         }
-        Err(error) => {
-            if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
-                first.sender.stop_batches(key);
-            }
-            without_store(&places, error)
-        }
+        is_admitted.map(|_| self.decided.into_iter().collect())
     }
-}
 
-/// Returns the fallbacks' decision: all of them admit, or what they charged is given back.
-fn without_store<C: ScriptClient>(
-    places: &[Place<C>],
-    error: Error,
-) -> Result<JointDecision, Error> {
-    let mut decided = Vec::with_capacity(places.len());
-    for place in places {
-        let reservation = place.fallback(&error);
-        let is_admitted = reservation.as_ref().is_some_and(Reservation::is_admitted);
-        let has_fallback = reservation.is_some();
-        decided.push(reservation);
-        if is_admitted {
-            continue;
+    /// Charges demands until one refuses, and returns whether all were admitted. Leased permits are spent first, because
+    /// that takes no call.
+    async fn charge(&mut self) -> Result<bool, Error> {
+        for (place, decided) in self.places.iter().zip(&mut self.decided) {
+            if let Some(leased) = place.spend_lease().await {
+                let leased = decided.insert(leased?);
+                if !leased.is_admitted() {
+                    return Ok(false);
+                }
+            }
         }
-        for (place, reservation) in places.iter().zip(&mut decided) {
-            *reservation = reservation.take().map(|it| place.give_back(it));
+        let places = self.places.iter().zip(&mut self.decided);
+        let others: Vec<_> = places.filter(|(_, decided)| decided.is_none()).collect();
+        let Some((Place { limiter: first, part: Part { key, .. } }, _)) = others.first() else {
+            return Ok(true);
+        };
+        let parts = others.iter().map(|(place, _)| place.part.clone()).collect();
+        let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
+        match first.sender.operate(&first.handle, key, decide).await {
+            Ok(replies) => {
+                let mut is_admitted = true;
+                for ((Place { limiter, part }, decided), reply) in others.into_iter().zip(replies) {
+                    let reserved = decided.insert(limiter.reserved(part.key.clone(), reply));
+                    is_admitted &= reserved.is_admitted();
+                }
+                Ok(is_admitted)
+            }
+            Err(error) => {
+                if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
+                    first.sender.stop_batches(key);
+                }
+                self.fall_back(error)
+            }
         }
-        if !has_fallback {
-            return Err(error);
-        }
-        // The others are not asked.
-        decided.resize_with(places.len(), || None);
-        break;
     }
-    Ok(decided.into_iter().collect())
+
+    /// Asks the fallbacks for what is not decided, until one refuses, and returns whether all have admitted.
+    fn fall_back(&mut self, error: Error) -> Result<bool, Error> {
+        for (place, decided) in self.places.iter().zip(&mut self.decided) {
+            if decided.is_none() {
+                let Some(reservation) = place.fallback(&error) else { return Err(error) };
+                if !decided.insert(reservation).is_admitted() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives back what was charged: to leases and fallbacks, because the store charges all or none.
+    async fn give_back(&mut self) {
+        for (place, decided) in self.places.iter().zip(&mut self.decided) {
+            let Some(charged) = decided.take() else { continue };
+            let (decision, is_admitted) = (charged.decision(), charged.is_admitted());
+            if let Some(receipt) = charged.into_receipt() {
+                drop(place.limiter.refund(receipt).await);
+            }
+            *decided = Some(match is_admitted {
+                true => Reservation::uncounted(decision, 0),
+                false => Reservation::refused(decision),
+            });
+        }
+    }
 }
 
 impl<C: ScriptClient> Place<C> {
+    /// Spends permits of a lease, `None` if the store has to decide.
+    async fn spend_lease(&self) -> Option<Result<Reservation, Error>> {
+        let Self { limiter, part: Part { key, cost, only_asks, .. } } = self;
+        let leases = limiter.leases.as_ref().filter(|_| !only_asks)?;
+        limiter.reserve_leased(leases, key, *cost, Duration::ZERO).await
+    }
+
+    /// Returns a cached denial. Leased permits may be there all the same.
+    fn denial(&self) -> Option<Decision> {
+        let Self { limiter, part: Part { key, cost, .. } } = self;
+        limiter.lease().is_none().then(|| limiter.cached_denial(key, *cost))?
+    }
+
     /// Returns the decision of the fallback, if there is one.
     fn fallback(&self, error: &Error) -> Option<Reservation> {
         let Self { limiter, part: Part { key, cost, only_asks, .. } } = self;
@@ -144,20 +191,5 @@ impl<C: ScriptClient> Place<C> {
             true => Reservation::uncounted(decision, 0),
             false => Reservation::refused(decision),
         })
-    }
-
-    /// Gives back what the fallback in memory has charged, and returns the decision without it.
-    fn give_back(&self, reservation: Reservation) -> Reservation {
-        let (decision, is_admitted) = (reservation.decision(), reservation.is_admitted());
-        if let (Some(local), Some(receipt)) =
-            (&self.limiter.handle.local, reservation.into_receipt())
-        {
-            local.refund(receipt);
-        }
-        if is_admitted {
-            Reservation::uncounted(decision, 0)
-        } else {
-            Reservation::refused(decision)
-        }
     }
 }

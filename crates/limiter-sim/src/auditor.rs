@@ -19,6 +19,7 @@
 //! - *Keys lost or reset, lost writes, a step of the server's clock* start an incarnation of the keys. The permits that
 //!   may have been charged in each incarnation have a bound of their own, so a stretch of time with `n` starts has
 //!   `n + 1` bounds. *A stale server that answers some processes* has an incarnation of its own as long as it answers.
+//! - *A refund by a receipt from before an incarnation* may give back later charges of the key, at most its own permits.
 //! - *A suspended process* may spend what it held when it was suspended. Such an admission counts from that moment on.
 //! - Decisions by a failure policy are not the store's, and are not checked against its bound. Those of a process's share
 //!   are checked against the bound of the share.
@@ -121,10 +122,10 @@ impl Auditor {
         Some(admission)
     }
 
-    /// Subtracts permits that a refund may give back, and returns how many.
-    pub(crate) fn refunds(&mut self, admission: Admission, permits: u64) -> u64 {
+    /// Subtracts permits that a refund may give back from now on, and returns how many.
+    pub(crate) fn refunds(&mut self, admission: Admission, permits: u64, now: Micros) -> u64 {
         let history = self.history(admission.account);
-        history.map_or(0, |history| history.subtract(admission.id, permits))
+        history.map_or(0, |history| history.subtract(admission.id, permits, now))
     }
 
     /// Counts permits again that a refund did not give back.

@@ -154,7 +154,7 @@ impl Records {
     ) -> u64 {
         let Begun { process, subject, .. } = operation.begun;
         self.log.add(moment.now, Some(process), Some(subject), Event::Refunds { permits });
-        self.auditor.refunds(admission, permits)
+        self.auditor.refunds(admission, permits, moment.passed)
     }
 
     /// Notes how many of these permits came back, `None` if that is not known.

@@ -15,24 +15,6 @@ fn seeds_have_no_violation() {
     }
 }
 
-/// Violations of which the cause is known and not mended. When one is mended, or the traffic changes, its seed leaves
-/// this list.
-///
-/// Seed 100561: a permit is reserved under an aligned window. The server's clock then steps back by 2.8 s, to before the
-/// reservation, and the state is replaced. When the clock has passed that time again, others reserve permits in the
-/// window of the same end. A refund by the receipt from before the step takes one of theirs for its own, so that two
-/// windows admit 213 permits instead of 212.
-const OPEN: [(u64, &str); 1] = [(100_561, "213 permits were admitted in 950951 us")];
-
-#[test]
-fn open_violations_are_still_there() {
-    for (seed, message) in OPEN {
-        let report = run(&Settings { seed, ..Settings::default() });
-        let seen = report.violations.iter().any(|it| it.message.contains(message));
-        assert!(seen, "seed {seed} has no such violation any more: {report}");
-    }
-}
-
 #[test]
 fn a_seed_repeats_each_event() {
     let (once, again) = (simulate(1, None), simulate(1, None));

@@ -264,6 +264,40 @@ fn demands_of_one_slot_are_one_call() {
 }
 
 #[test]
+fn leased_permits_are_spent_first_and_come_back() {
+    let (store, calls) = counting(true);
+    let policy = |name, text| Policy::parse(name, text).unwrap();
+    let users = policy("users", "1000/s burst 1000");
+    let users = store.limiter_with(&unique(), &users, |builder| builder.lease(true));
+    let tenants = users.sibling(&policy("tenants", "10/h by sliding-log")).unwrap();
+    assert_eq!((users.lease().is_some(), tenants.lease()), (true, None));
+    store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
+    let is_admitted = |tenant: u64| {
+        let [one, cost] = [Cost::ONE, Cost::of(tenant)];
+        let list = [Demand::new(&tenants, "acme", cost), Demand::new(&users, "alice", one)];
+        store.wait_for(decide(&list)).unwrap().is_admitted()
+    };
+    let check = || store.wait_for(users.check("alice")).unwrap();
+    for _ in 0..100 {
+        assert!(check().is_admitted());
+    }
+    assert!(is_admitted(9));
+    let before = check();
+    assert_eq!(before.source(), Source::Lease);
+    for _ in 0..3 {
+        assert!(!is_admitted(5));
+    }
+    // Of this check alone.
+    assert_eq!(check().remaining(), before.remaining() - 1);
+
+    while check().is_admitted() {}
+    let before = calls.load(Relaxed);
+    assert!(!is_admitted(1));
+    assert_eq!(calls.load(Relaxed), before);
+    assert_eq!(store.wait_for(tenants.peek("acme")).unwrap().remaining(), 1);
+}
+
+#[test]
 fn limiters_with_the_same_states_are_no_list() {
     let store = Store::new();
     let first = store.limiter_of(&unique(), &Policy::gcra("first", Quota::per_second(1)), 0);

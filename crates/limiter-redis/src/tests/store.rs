@@ -174,14 +174,22 @@ impl<C: ScriptClient> Store<C> {
         policy: &Policy,
         denials: usize,
     ) -> RedisLimiter<C> {
-        RedisLimiter::builder(policy.clone())
+        self.limiter_with(prefix, policy, |builder| builder.denial_cache(denials))
+    }
+
+    /// Returns a limiter with more settings.
+    pub(super) fn limiter_with(
+        &self,
+        prefix: &str,
+        policy: &Policy,
+        settings: impl FnOnce(crate::Builder) -> crate::Builder,
+    ) -> RedisLimiter<C> {
+        let builder = RedisLimiter::builder(policy.clone())
             .prefix(prefix)
             .server_clock(&self.clock_of_scripts())
             .clock(self.process.clone())
-            .deadline(Duration::from_secs(10))
-            .denial_cache(denials)
-            .build_on(self.client.clone())
-            .unwrap()
+            .deadline(Duration::from_secs(10));
+        settings(builder).build_on(self.client.clone()).unwrap()
     }
 
     pub(super) fn wait_for<T>(&self, future: LimiterFuture<T>) -> Result<T, Error> {

@@ -45,12 +45,17 @@ pub(crate) struct History {
     /// From when to when the key had another incarnation, beside the one that goes on: each has a bound of its own. Where
     /// the key became fresh or older without a recovery, both are one moment.
     incarnations: Vec<(Micros, Micros)>,
+    /// When refunds began by receipts from before an incarnation, and of how many permits.
+    late_refunds: Vec<(Micros, u64)>,
 }
+
+/// How long a call may be under way.
+const UNDER_WAY: Micros = 5_000_000;
 
 impl History {
     pub(crate) fn new(bound: Bound, ahead: Micros) -> Self {
-        let (admissions, incarnations) = (BTreeMap::new(), Vec::new());
-        Self { bound, ahead, admissions, added: 0, oldest: 0, incarnations }
+        let (admissions, incarnations, late_refunds) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { bound, ahead, admissions, added: 0, oldest: 0, incarnations, late_refunds }
     }
 
     /// Adds permits that count from `earliest` to `latest`.
@@ -61,8 +66,12 @@ impl History {
         id
     }
 
-    /// Subtracts permits that come back, or may come back. Returns how many it were.
-    pub(crate) fn subtract(&mut self, id: AdmissionId, permits: u64) -> u64 {
+    /// Subtracts permits that come back from a moment on, or may come back. Returns how many it were.
+    pub(crate) fn subtract(&mut self, id: AdmissionId, permits: u64, now: Micros) -> u64 {
+        let is_late = self.incarnations.iter().any(|(_, to)| id.earliest <= *to);
+        if is_late {
+            self.late_refunds.push((now, permits));
+        }
         let Some(admission) = self.admissions.get_mut(&id) else { return 0 };
         let less = permits.min(admission.permits);
         admission.permits -= less;
@@ -112,6 +121,7 @@ impl History {
             permits += admission.permits;
             let bound = self.bound.within(to.saturating_sub(from))?;
             let bound = bound * (1 + self.incarnations_within(from, to));
+            let bound = bound + self.late_refunds_within(from, to);
             // Without this admission, the stretch was checked before.
             if from <= id.earliest && permits > bound {
                 return Some(Over { permits, bound, from, to });
@@ -124,6 +134,12 @@ impl History {
         let from = from.saturating_sub(self.ahead);
         let overlaps = |other: &&(Micros, Micros)| other.0 <= to && from <= other.1;
         self.incarnations.iter().filter(overlaps).count() as u64
+    }
+
+    /// Returns how many permits refunds may have given back that were charged by others.
+    fn late_refunds_within(&self, from: Micros, to: Micros) -> u64 {
+        let overlaps = |(at, _): &&(Micros, u64)| *at <= to && from <= at + UNDER_WAY;
+        self.late_refunds.iter().filter(overlaps).map(|(_, permits)| permits).sum()
     }
 }
 
@@ -175,7 +191,7 @@ mod tests {
     fn what_came_back_was_never_admitted() {
         let mut history = log(1);
         let first = history.add(1, 0, 0);
-        assert_eq!(history.subtract(first, 5), 1);
+        assert_eq!(history.subtract(first, 5, 5), 1);
         let second = history.add(1, 10, 10);
         assert!(history.over(second).is_none());
         history.add_again(first, 1);
@@ -186,13 +202,26 @@ mod tests {
     fn what_is_forgotten_is_neither_counted_nor_checked() {
         let mut history = log(1);
         let first = history.add(1, 0, 0);
-        history.subtract(first, 1);
+        history.subtract(first, 1, 0);
         // It began before the others, and may count for long.
         history.add(1, 0, 30_000_000);
         history.forget(20_000_000);
         history.add_again(first, 1);
         assert!(history.over(first).is_none());
         assert_eq!(history.admissions.len(), 1);
+    }
+
+    #[test]
+    fn a_receipt_from_before_an_incarnation_may_give_back_what_others_were_charged() {
+        let mut history = log(1);
+        let old = history.add(1, 0, 0);
+        history.has_incarnation(5, 5);
+        history.add(1, 2 * WINDOW, 2 * WINDOW);
+        history.subtract(old, 1, 2 * WINDOW + 1);
+        let id = history.add(1, 2 * WINDOW + 2, 2 * WINDOW + 2);
+        assert!(history.over(id).is_none());
+        let id = history.add(1, 2 * WINDOW + 3, 2 * WINDOW + 3);
+        assert!(history.over(id).is_some());
     }
 
     #[test]
