@@ -87,6 +87,7 @@ impl Network {
 
     /// Lets the calls of a process fail that are under way, and new ones until a time.
     pub(crate) fn cut(&self, process: ProcessId, until: Micros) {
+        let until = if self.0.wrong == Some(Wrong::NeverReconnects) { Micros::MAX } else { until };
         let cut = lock(&self.0.state).cut(process, until);
         for waiting in cut {
             let error = CallError::new(CallFault::NoReply, "the connection was lost");
@@ -106,7 +107,14 @@ impl Network {
 
     /// Ends cuts, partitions and slowness.
     pub(crate) fn heal(&self) {
-        lock(&self.0.state).heal();
+        if self.0.wrong != Some(Wrong::NeverReconnects) {
+            lock(&self.0.state).heal();
+        }
+    }
+
+    /// Returns whether a sleep never ends, because the world is wrong.
+    fn forgets_sleep(&self) -> bool {
+        self.0.wrong == Some(Wrong::ForgetsSleeps) && lock(&self.0.state).is_fiftieth_sleep()
     }
 
     /// Sends a call, and returns its number and its reply.

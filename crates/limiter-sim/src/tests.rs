@@ -48,6 +48,10 @@ fn wrong_worlds_are_found() {
         (Wrong::FailsAfterExecution, "the server has charged"),
         (Wrong::LosesKeys, over),
         (Wrong::SendsAgain, "the server has charged"),
+        (Wrong::LosesWrites, over),
+        (Wrong::ClockRunsFast, over),
+        (Wrong::NeverReconnects, "after the faults had stopped"),
+        (Wrong::ForgetsSleeps, "still under way"),
     ] {
         let seen = found(wrong, 1..=12);
         assert!(seen.contains(message), "{wrong:?}: {seen}");

@@ -19,11 +19,19 @@ pub enum Wrong {
     ClockStandsStill,
     /// The client sends a call again after it was lost, although it may have been executed.
     SendsAgain,
+    /// The server forgets what every tenth call has written.
+    LosesWrites,
+    /// The server's clock runs a tenth faster, and nobody knows.
+    ClockRunsFast,
+    /// A process that has lost its connection gets no other one.
+    NeverReconnects,
+    /// Every fiftieth sleep of a limiter never ends, so that a waiter is forgotten.
+    ForgetsSleeps,
 }
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -32,6 +40,10 @@ impl Wrong {
         Self::ChargesLeasesForTheirStart,
         Self::ClockStandsStill,
         Self::SendsAgain,
+        Self::LosesWrites,
+        Self::ClockRunsFast,
+        Self::NeverReconnects,
+        Self::ForgetsSleeps,
     ];
 
     /// Returns its name.
@@ -46,6 +58,10 @@ impl Wrong {
             Self::ChargesLeasesForTheirStart => "charges-leases-for-their-start",
             Self::ClockStandsStill => "clock-stands-still",
             Self::SendsAgain => "sends-again",
+            Self::LosesWrites => "loses-writes",
+            Self::ClockRunsFast => "clock-runs-fast",
+            Self::NeverReconnects => "never-reconnects",
+            Self::ForgetsSleeps => "forgets-sleeps",
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The client of a process: its calls, tasks and sleeps.
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    time::Duration,
+};
 
 use futures::future::{Either, select};
 use limiter_redis::{CallError, Fault, ScriptCall, ScriptClient, ScriptReply};
@@ -48,7 +52,13 @@ impl ScriptClient for SimClient {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        self.clock.sleep(time)
+        let (sleep, ends) = (self.clock.sleep(time), !self.network.forgets_sleep());
+        async move {
+            sleep.await;
+            if !ends {
+                pending::<()>().await;
+            }
+        }
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {

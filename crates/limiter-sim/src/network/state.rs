@@ -16,6 +16,7 @@ pub(super) struct State {
     random: Random,
     /// How many calls were sent.
     pub(super) sent: u64,
+    sleeps: u64,
     /// The calls without a reply.
     pub(super) under_way: BTreeMap<u64, Waiting>,
     /// Until when processes have no connection, and until when nothing passes.
@@ -37,6 +38,7 @@ impl State {
         Self {
             random,
             sent: 0,
+            sleeps: 0,
             under_way: BTreeMap::new(),
             cut_until: BTreeMap::new(),
             partitioned_until: BTreeMap::new(),
@@ -64,6 +66,12 @@ impl State {
         self.cut_until.clear();
         self.partitioned_until.clear();
         self.slow = (0, 0);
+    }
+
+    /// Counts a sleep, and returns whether it is the fiftieth.
+    pub(super) const fn is_fiftieth_sleep(&mut self) -> bool {
+        self.sleeps += 1;
+        self.sleeps.is_multiple_of(50)
     }
 
     /// Returns how long a message takes.
