@@ -146,7 +146,7 @@ impl Pair {
             }
         } else {
             let wait = decision.retry_after().map_or(-1, micros);
-            expected = [vec![0], expected, vec![wait, 1]].concat();
+            expected = [vec![0], expected, vec![wait]].concat();
         }
         prop_assert_eq!(reply, expected, "take {} within {:?} by {}", cost, within, place);
         Ok(())
@@ -180,7 +180,7 @@ impl Pair {
             self.charges.extend(charge.map(|charge| (place, charge)));
         } else {
             let wait = decision.retry_after().map_or(-1, micros);
-            expected = [vec![0], expected, vec![wait, 1]].concat();
+            expected = [vec![0], expected, vec![wait]].concat();
         }
         prop_assert_eq!(reply, expected, "take {} ({}) by {}", cost, in_any_case, place);
         Ok(())
