@@ -50,10 +50,9 @@ use crate::{
 /// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
 /// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores or
-/// shards,
-/// limiters in memory are read first, and a refusal by them costs no call. Then the stores are called in the order of
-/// the list, and limiters in memory are charged last. If one of them refuses or fails, the receipts of those before
-/// are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
+/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Then the stores
+/// are called in the order of the list, and limiters in memory are charged last. If one of them refuses or fails, the
+/// receipts of those before are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
 /// refused itself. Put the client's own key first, and what it can choose or shares with others last. If the future is
 /// dropped before it is ready, stores that were called may keep what they have charged.
 ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     limiter::RedisLimiter,
     scripts::Ask,
 };
-use bytes::Bytes;
 
 /// A demand, and the limiter that it is for.
 struct Place<C: ScriptClient> {
@@ -144,7 +144,7 @@ impl<C: ScriptClient> List<C> {
         Ok(true)
     }
 
-    /// Gives back what was charged: to leases and fallbacks, because the store charges all or none.
+    /// Gives back what leases and fallbacks have charged. The call of the list itself charges all or none.
     async fn give_back(&mut self) {
         for (place, decided) in self.places.iter().zip(&mut self.decided) {
             let Some(charged) = decided.take() else { continue };

@@ -19,7 +19,7 @@ pub(crate) const MAX_WAITING: usize = 1_024;
 pub(crate) struct ObserverQueue<E> {
     observer: Arc<Observer<E>>,
     spawn: Box<Spawn>,
-    /// `None` while there is no task.
+    /// The events that wait for the task which calls the observer, `None` while no task runs.
     waiting: Mutex<Option<VecDeque<E>>>,
 }
 

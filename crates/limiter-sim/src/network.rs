@@ -127,7 +127,7 @@ impl Network {
         let (send, receive) = oneshot::channel();
         let mut state = lock(&self.0.state);
         if state.is_cut(process, sent) {
-            return Err(CallError::new(CallFault::NotSent, "there is no connection"));
+            return Err(CallError::new(CallFault::NotSent, "the process is not connected"));
         }
         state.sent += 1;
         let number = state.sent;

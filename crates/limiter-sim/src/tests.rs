@@ -37,7 +37,7 @@ fn found(wrong: Wrong, seeds: std::ops::RangeInclusive<u64>) -> String {
     violations.next().unwrap_or_else(|| panic!("{wrong:?} was not found")).message
 }
 
-/// `cargo xtask simulate --wrong all` also finds the two that are about leases, which take some dozens of seeds each.
+/// `cargo xtask simulate --wrong all` also finds the two that are about leases, which take up to hundreds of seeds.
 #[test]
 fn wrong_worlds_are_found() {
     let over = "permits were admitted in";

@@ -34,7 +34,7 @@ pub(crate) struct World {
     /// What is to happen, the next step first.
     pub(crate) agenda: BinaryHeap<(Reverse<(Micros, u64)>, Step)>,
     planned: u64,
-    /// Tells the callers to end.
+    /// Set when the callers are to end.
     pub(crate) is_over: Arc<AtomicBool>,
 }
 

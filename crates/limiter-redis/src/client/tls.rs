@@ -17,7 +17,7 @@ impl ConnectOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if there is no certificate, or an invalid one.
+    /// [`ErrorKind::InvalidSetting`] if `pem` contains no certificate, or an invalid one.
     pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
         self.tls = Some(Arc::new(trusting(pem)?));
         Ok(self)

@@ -50,7 +50,7 @@ impl Bound {
     }
 
     /// Returns the most permits that count in a stretch from the first of them to the last, both included, of so many
-    /// microseconds. `None` if there is no bound: the stretch is longer than a window, or two are checked instead.
+    /// microseconds. `None` for a stretch longer than a window, or than two by GCRA: shorter ones are checked instead.
     ///
     /// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
     pub(crate) const fn within(self, stretch: Micros) -> Option<u64> {

@@ -42,7 +42,7 @@ impl Caller {
         Cost::new(cost).unwrap_or(Cost::ONE)
     }
 
-    /// Makes an operation on one key, and returns the answer unless there is none.
+    /// Makes an operation on one key, and returns its answer, `None` if it failed or the caller has left.
     pub(super) async fn ask_one<T>(
         &mut self,
         (limiter, key): (usize, usize),

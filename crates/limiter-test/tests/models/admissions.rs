@@ -19,7 +19,7 @@ pub(crate) struct Admission<T> {
 /// That is so if a debt, which admissions raise by their permits and time drains, stays within the burst.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Admissions<T> {
-    /// The debt of earlier admissions at the first one of the list, or now if there is none that is earlier.
+    /// The debt of earlier admissions at the first one of the list, or now without earlier ones.
     before: Units,
     /// By time.
     list: Vec<Admission<T>>,

@@ -73,7 +73,7 @@ fn schedule<S: Copy + Display>(origins: &[Option<(usize, S)>], mut state: usize)
     steps.join("; ")
 }
 
-/// Returns the shortest schedule by which each model exceeds the bound, `None` if there is none.
+/// Returns the shortest schedule by which each model exceeds the bound, `None` if no schedule does.
 pub(crate) fn counterexamples<M: Model + Debug>(
     models: impl IntoIterator<Item = M>,
     most: usize,
