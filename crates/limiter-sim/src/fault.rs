@@ -131,6 +131,13 @@ impl Faults {
         Self { random, of_messages, of_the_world, are_over: false, counts: BTreeMap::new() }
     }
 
+    /// Returns faults that never happen.
+    #[must_use]
+    pub(crate) fn none(random: Random) -> Self {
+        let (of_messages, of_the_world, counts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { random, of_messages, of_the_world, are_over: true, counts }
+    }
+
     /// Returns whether a fault of a message happens now.
     pub(crate) fn happens(&mut self, fault: Fault) -> bool {
         let chance = self.of_messages.iter().find(|(kind, _)| *kind == fault);

@@ -22,6 +22,7 @@
 mod auditor;
 mod calamity;
 mod clock;
+mod compare;
 mod executor;
 mod fault;
 mod fleet;
@@ -45,6 +46,7 @@ mod world;
 mod wrong;
 
 pub use auditor::Violation;
+pub use compare::{Comparison, compare};
 pub use fault::Fault;
 pub use report::Report;
 pub use run::run;

@@ -105,6 +105,11 @@ impl Network {
         lock(&self.0.state).slow = (until, by);
     }
 
+    /// Returns how many calls were sent.
+    pub(crate) fn calls(&self) -> u64 {
+        lock(&self.0.state).sent
+    }
+
     /// Ends cuts, partitions and slowness.
     pub(crate) fn heal(&self) {
         if self.0.wrong != Some(Wrong::NeverReconnects) {
