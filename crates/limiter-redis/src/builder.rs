@@ -161,13 +161,12 @@ impl Builder {
     ///
     /// For keys that a process checks hundreds of times a second. All processes together stay within the limit;
     /// the price is that permits are idle for a while in a process that does not need them. A lease by GCRA lasts
-    /// for a quarter of the time in which the burst recovers, a second at most. A lease of a fixed window, an aligned
-    /// window or a sliding counter lasts until the window ends, and is taken for a quarter of the window ahead, a
-    /// second at most. What a process does not spend in that time is lost to the others for as long, and under windows
-    /// for as long as the window lasts.
+    /// for a quarter of the time in which the burst recovers, a second at most; one of a fixed window, an aligned window or
+    /// a sliding counter for a quarter of the window, a second at most. What a process does not spend in that time is
+    /// lost to the others for as long.
     ///
     /// [`RedisLimiter::lease`] returns the length in use. A policy has no leases, and each of its checks is a call, if
-    /// the length is below 5 ms, if half of it brings fewer than 8 permits, by another algorithm, and with several
+    /// the length is below 25 ms, if half of it brings fewer than 8 permits, by another algorithm, and with several
     /// limits. This is not an error. Keys that are seldom checked are also checked by calls.
     pub fn lease(mut self, lease: bool) -> Self {
         self.settings.lease = lease;

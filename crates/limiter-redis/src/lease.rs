@@ -3,6 +3,9 @@
 //! The store charges a lease for its end, and this process spends none of its permits after that, so that all
 //! processes together stay within the limit: `docs/decisions/leases.md`.
 
+mod backoff;
+mod callers;
+mod demand;
 mod grant;
 mod leased_key;
 mod table;
@@ -12,11 +15,13 @@ use std::sync::{Arc, Mutex};
 use limiter_core::{Cost, Decision, Timestamp};
 
 pub(crate) use self::{
+    callers::{Answered, Awaited, Permits},
     grant::Grant,
-    leased_key::{Answered, Found, Permits},
+    leased_key::Found,
 };
 use self::{
-    leased_key::{LeasedKey, retire},
+    demand::Recent,
+    leased_key::{LeasedKey, Unspent},
     table::Table,
 };
 use crate::{
@@ -36,6 +41,7 @@ use crate::{
 pub(crate) struct Leases<C: ScriptClient> {
     sender: Arc<Sender<C>>,
     table: Table,
+    recent: Recent,
 }
 
 impl<C: ScriptClient> Leases<C> {
@@ -43,6 +49,7 @@ impl<C: ScriptClient> Leases<C> {
         Self {
             sender: Arc::clone(sender),
             table: Table::new(keys, sender.context.settings.hasher()),
+            recent: Recent::new(keys),
         }
     }
 
@@ -69,27 +76,34 @@ impl<C: ScriptClient> Leases<C> {
             self.sender.context.events.tally.admitted.add();
             Ok(spend(grant.admitted(left, now), grant))
         });
+        let busy = || self.recent.is_busy(hash, now, terms.length);
         let leased = match spent {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
-            _ if cost.get() > self.largest_cost(handle) => return None,
+            // The store tells why.
+            _ if cost.get() > self.largest_cost(handle) || !self.sender.may_pass(key) => {
+                return None;
+            }
             Some(Err(Some(leased))) => leased,
             None => {
-                let new = Arc::new(LeasedKey::new(hash, key, handle, terms));
-                let (leased, replaced) = self.table.add(new, now)?;
+                let terms = (terms, self.sender.context.settings.deadline);
+                let new = LeasedKey::new((hash, key, handle), terms, (busy()?, now));
+                let (leased, replaced) = self.table.add(Arc::new(new), now)?;
                 if let Some(replaced) = replaced {
                     self.give_back_of(&replaced, true);
                 }
                 leased
             }
         };
-        let (context, operating) = (&self.sender.context, self.sender.under_way.begin()?);
+        let context = &self.sender.context;
         let denied = || context.denials.find(key, &handle.policy, cost, now);
-        let found = leased.find(cost, now, operating, &context.events.tally, denied);
-        if let Found::Awaited { must_ask: true, .. } = found {
-            self.start(leased);
+        let operating = || self.sender.under_way.begin();
+        let found = leased.find((cost, now), &context.events.tally, busy, denied, operating);
+        match found {
+            Found::Awaited { must_ask: true, .. } => self.start(leased),
+            _ => self.send_unspent(&leased),
         }
-        Some(Err(found))
+        (!matches!(found, Found::Store)).then_some(Err(found))
     }
 
     /// Returns the largest cost that can ever fit.
@@ -101,9 +115,11 @@ impl<C: ScriptClient> Leases<C> {
     fn start(self: &Arc<Self>, leased: Arc<LeasedKey>) {
         let leases = Arc::clone(self);
         let request = InFlight { leased: Arc::clone(&leased), is_over: false };
+        self.sweep_some();
         self.sender.client.spawn(async move {
             let context = &leases.sender.context;
             loop {
+                leases.send_unspent(&leased);
                 let ask = leased.ask(context.now());
                 let (handle, key) = (&leased.handle, &leased.key);
                 let result = leases.sender.check(handle, key, ask.cost, ask.wanted).await;
@@ -114,6 +130,7 @@ impl<C: ScriptClient> Leases<C> {
                 let jitter = leases.table.fraction(ask.at);
                 let tally = &context.events.tally;
                 if !leased.settle(ask, outcome, (context.now(), jitter), tally) {
+                    leases.send_unspent(&leased);
                     return request.ends();
                 }
             }
@@ -123,7 +140,7 @@ impl<C: ScriptClient> Leases<C> {
     /// Gives up the leases of a key, which was reset.
     pub(crate) fn forget(&self, key: &[u8]) {
         for grant in self.table.remove(key).iter().flat_map(|leased| leased.forget(true)) {
-            retire(&grant, &self.sender.context.events.tally);
+            grant.forfeit(&self.sender.context.events.tally);
         }
     }
 
@@ -133,10 +150,19 @@ impl<C: ScriptClient> Leases<C> {
         self.table.all().any(|leased| leased.is_asking())
     }
 
-    /// Counts the leases that have ended.
+    /// Ends the leases whose time is over, and gives back what is left of them.
     pub(crate) fn sweep(&self) {
-        let now = self.sender.context.now();
-        self.table.all().for_each(|leased| leased.sweep(now, &self.sender.context.events.tally));
+        self.table.all().for_each(|leased| self.sweep_key(&leased));
+    }
+
+    /// The same for a few keys, so that what is left of a key that nobody checks goes back with requests for others.
+    fn sweep_some(&self) {
+        self.table.next_line().for_each(|leased| self.sweep_key(&leased));
+    }
+
+    fn sweep_key(&self, leased: &LeasedKey) {
+        leased.sweep(self.sender.context.now(), &self.sender.context.events.tally);
+        self.send_unspent(leased);
     }
 
     /// Gives back what was not spent of all leases.
@@ -146,23 +172,31 @@ impl<C: ScriptClient> Leases<C> {
 
     /// Gives back what was not spent of the leases of a key, which may have been removed from the table.
     fn give_back_of(&self, leased: &LeasedKey, is_removed: bool) {
+        self.send_unspent(leased);
         let tally = &self.sender.context.events.tally;
         for grant in leased.forget(is_removed) {
-            let Some(unused) = grant.close() else { continue };
-            tally.leased.add_many(grant.permits - unused);
-            if unused > 0 {
-                self.send_back(leased, &grant, unused);
+            let Some(permits) = grant.close() else { continue };
+            tally.leased.add_many(grant.permits - permits);
+            if permits > 0 {
+                self.send_back(leased, Unspent { charged: grant.charged.clone(), permits });
             }
         }
     }
 
-    fn send_back(&self, leased: &LeasedKey, grant: &Grant, permits: u64) {
+    /// Gives back what nobody has spent of leases that have ended.
+    fn send_unspent(&self, leased: &LeasedKey) {
+        for unspent in leased.take_unspent() {
+            self.send_back(leased, unspent);
+        }
+    }
+
+    fn send_back(&self, leased: &LeasedKey, Unspent { charged, permits }: Unspent) {
         let (sender, handle, key) =
             (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.clone());
         let token = Arc::new(Token {
             limiter: sender.context.id,
             key: key.clone(),
-            charged: grant.charged.clone(),
+            charged,
             handle: Arc::clone(&handle),
             local: Mutex::new(None),
         });

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation, Source};
-use tokio::sync::oneshot;
 
 use crate::{
     call::{
@@ -13,9 +12,10 @@ use crate::{
     },
     client::{
         ScriptClient,
-        faults::{CallError, Fault, Outcome, named},
+        faults::{CallError, Fault, named, reported},
     },
-    lease::{Answered, Found, Grant, Leases, Permits},
+    events::EventKind,
+    lease::{Answered, Awaited, Found, Grant, Leases, Permits},
     limiter::RedisLimiter,
     scripts::Ask,
 };
@@ -28,16 +28,17 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: &[u8],
         cost: Cost,
     ) -> Option<LimiterFuture<Decision>> {
-        let outcome = match self.spend_lease(leases, key, cost, |decision, _| decision)? {
+        let awaited = match self.spend_lease(leases, key, cost, |decision, _| decision)? {
             Ok(decision) => return Some(LimiterFuture::ready(Ok(decision))),
             Err(Found::Answered(answered)) => {
                 return Some(LimiterFuture::ready(Ok(self.decided(&answered))));
             }
-            Err(Found::Awaited { outcome, .. }) => outcome,
+            Err(Found::Awaited { awaited, .. }) => awaited,
+            Err(Found::Store) => return None,
         };
         let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
         Some(LimiterFuture::pending(async move {
-            match limiter.awaited(outcome).await {
+            match limiter.awaited(awaited, &key).await {
                 Ok(answered) => Ok(limiter.decided(&answered)),
                 Err(error) => limiter.check_without_store(&key, cost, error),
             }
@@ -57,7 +58,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         };
         let answered = match self.spend_lease(leases, key, cost, spend)? {
             Ok(answered) | Err(Found::Answered(answered)) => Ok(answered),
-            Err(Found::Awaited { outcome, .. }) => self.awaited(outcome).await,
+            Err(Found::Awaited { awaited, .. }) => self.awaited(awaited, key).await,
+            Err(Found::Store) => return None,
         };
         Some(match answered {
             Ok(Answered::Admitted(decision, Permits::Store(charged))) => {
@@ -101,19 +103,21 @@ impl<C: ScriptClient> RedisLimiter<C> {
         }
     }
 
-    /// Waits for the reply to a request for permits.
-    async fn awaited(
-        &self,
-        outcome: oneshot::Receiver<Outcome<Answered>>,
-    ) -> Result<Answered, Error> {
+    /// Waits for the reply to a request for permits. Each check that fails is counted, and reported.
+    async fn awaited(&self, mut awaited: Awaited, key: &[u8]) -> Result<Answered, Error> {
         let Sender { client, context, .. } = &*self.sender;
         let deadline = Deadline::after(context.settings.deadline, context.now());
-        let failed = match timeout(client, deadline.of_caller(), outcome).await {
+        let failed = match timeout(client, deadline.of_caller(), &mut awaited.answer).await {
             Some(Ok(Ok(answered))) => return Ok(answered),
             Some(Ok(Err(error))) => error,
             Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+            None if awaited.is_asked_for() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
             None => Arc::new(deadline.no_time()),
         };
+        self.sender.report(EventKind::StoreError(reported(&failed)), &self.handle, key);
         Err(named(self.handle.policy.name(), failed))
     }
 }
+
+const NO_LEASE: &str =
+    "the permits that were asked for together with those of others did not come in time";

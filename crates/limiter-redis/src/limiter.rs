@@ -123,8 +123,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         &self.handle.policy
     }
 
-    /// Returns how long leases of this policy last, or how far ahead permits of a window are leased; `None` if each
-    /// check is a call: see [`Builder::lease`](crate::Builder::lease).
+    /// Returns how long leases of this policy last; `None` if each check is a call: see [`Builder::lease`](crate::Builder::lease).
     #[must_use]
     pub fn lease(&self) -> Option<Duration> {
         self.handle.plan.lease.map(|terms| terms.length)

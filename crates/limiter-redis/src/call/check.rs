@@ -26,6 +26,10 @@ impl Operation for Check {
         first.handle.plan.checks(first.operation.charge.route, checks)
     }
 
+    fn is_of_caller(&self) -> bool {
+        self.charge.wanted == 0
+    }
+
     fn has_lease_keys(&self) -> bool {
         self.charge.route == Route::Lease
     }

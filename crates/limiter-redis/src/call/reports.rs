@@ -29,6 +29,7 @@ impl<C: ScriptClient> Sender<C> {
     ) {
         let Request { handle, key, .. } = &request;
         if let Err(error) = &outcome
+            && request.operation.is_of_caller()
             && !request.has_timed_out(self.context.now())
         {
             self.report(EventKind::StoreError(reported(error)), handle, key);
@@ -127,6 +128,11 @@ impl<C: ScriptClient> Sender<C> {
         let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
         // There is one for each remainder.
         self.breakers.get(index).unwrap_or(&self.breakers[0])
+    }
+
+    /// Returns whether a call for the key may be sent now.
+    pub(crate) fn may_pass(&self, key: &[u8]) -> bool {
+        self.breaker(key).may_pass(self.context.now()).is_ok()
     }
 
     /// Counts an operation that the circuit breaker refused, and returns its error.

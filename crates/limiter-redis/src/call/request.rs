@@ -44,6 +44,11 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
         keys.add_all(&request.key, all);
     }
 
+    /// Returns whether one caller waits for it. Else those who do report its failure.
+    fn is_of_caller(&self) -> bool {
+        true
+    }
+
     /// Returns whether its call has the keys of leases behind those of the states.
     fn has_lease_keys(&self) -> bool {
         false

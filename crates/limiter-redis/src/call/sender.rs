@@ -119,6 +119,7 @@ impl<C: ScriptClient> Sender<C> {
             return Err(named(error));
         }
         let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
+        let is_of_caller = operation.is_of_caller();
         let (caller, outcome) = oneshot::channel();
         let failed = match self.under_way.begin() {
             None => {
@@ -148,8 +149,10 @@ impl<C: ScriptClient> Sender<C> {
             }
         };
         let failed = Arc::new(failed);
-        self.report(EventKind::StoreError(reported(&failed)), handle, key);
-        self.report_failure::<O>(&failed, handle, key);
+        if is_of_caller {
+            self.report(EventKind::StoreError(reported(&failed)), handle, key);
+            self.report_failure::<O>(&failed, handle, key);
+        }
         Err(named(failed))
     }
 

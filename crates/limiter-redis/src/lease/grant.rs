@@ -10,7 +10,7 @@ use std::{
 
 use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 
-use crate::scripts::Charged;
+use crate::{counters::Tally, scripts::Charged};
 
 /// The permits of one lease.
 pub(crate) struct Grant {
@@ -78,6 +78,14 @@ impl Grant {
     pub(super) fn close(&self) -> Option<u64> {
         let left = self.left.swap(CLOSED, AcqRel);
         (left != CLOSED).then_some(left)
+    }
+
+    /// Ends the lease and counts its permits, of which none goes back.
+    pub(super) fn forfeit(&self, tally: &Tally) {
+        if let Some(unused) = self.close() {
+            tally.leased.add_many(self.permits - unused);
+            tally.lease_unused.add_many(unused);
+        }
     }
 
     pub(super) fn left(&self) -> u64 {

@@ -8,10 +8,14 @@ use std::{
 
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
-use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
-use tokio::sync::oneshot;
+use limiter_core::{Cost, Decision, Source, Timestamp};
 
-use super::grant::Grant;
+use super::{
+    backoff::Backoff,
+    callers::{Answered, Awaited, Callers, Permits},
+    demand::{Ask, Demand},
+    grant::Grant,
+};
 use crate::{
     call::request::Operating,
     client::faults::Outcome,
@@ -42,41 +46,16 @@ struct State {
     is_forgotten: bool,
     /// Whether this is not in the table any more, so that nobody would spend another lease.
     is_removed: bool,
-    waiting: Vec<Waiting>,
-    /// How many permits the last reply granted, and since when they are spent.
-    size: u64,
-    since: Option<Timestamp>,
-    scarcity: Option<Scarcity>,
+    callers: Callers,
+    demand: Demand,
+    backoff: Option<Backoff>,
+    unspent: Vec<Unspent>,
 }
 
-/// A key whose limit is nearly used up is not asked for again before a moment.
-struct Scarcity {
-    usage: Usage,
-    /// Until when the store would refuse.
-    refused_until: Timestamp,
-    received: Timestamp,
-    asked_again: Timestamp,
-}
-
-/// A caller whose permits were asked for.
-struct Waiting {
-    cost: Cost,
-    since: Timestamp,
-    caller: oneshot::Sender<Outcome<Answered>>,
-    /// Counts it among the operations under way.
-    _operating: Operating,
-}
-
-/// What a caller gets.
-pub(crate) enum Answered {
-    Admitted(Decision, Permits),
-    Refused(Decision),
-}
-
-/// Where permits come from, for their refund.
-pub(crate) enum Permits {
-    Lease(Arc<Grant>),
-    Store(Charged),
+/// Permits that go back to the store.
+pub(super) struct Unspent {
+    pub(super) charged: Charged,
+    pub(super) permits: u64,
 }
 
 /// What there is for a caller.
@@ -84,40 +63,30 @@ pub(crate) enum Found {
     Answered(Answered),
     /// The reply to a request that is under way, or that the caller has to start.
     Awaited {
-        outcome: oneshot::Receiver<Outcome<Answered>>,
+        awaited: Awaited,
         must_ask: bool,
     },
-}
-
-/// A request for permits.
-#[derive(Clone, Copy)]
-pub(super) struct Ask {
-    /// What is charged at least.
-    pub(super) cost: Cost,
-    pub(super) wanted: u64,
-    pub(super) at: Timestamp,
-}
-
-impl Ask {
-    /// Returns whether the store charged at least this cost for a caller who waited since then. What it charged
-    /// for that moment is for nobody who came later.
-    fn is_for(&self, cost: Cost, since: Timestamp) -> bool {
-        cost == self.cost && since <= self.at
-    }
+    /// The store has to decide.
+    Store,
 }
 
 impl LeasedKey {
-    pub(super) fn new(hash: u64, key: &[u8], handle: &Arc<Handle>, terms: LeaseTerms) -> Self {
+    /// Returns a key without leases, which was busy for a while.
+    pub(super) fn new(
+        (hash, key, handle): (u64, &[u8], &Arc<Handle>),
+        (terms, deadline): (LeaseTerms, Duration),
+        (busy_for, now): (Duration, Timestamp),
+    ) -> Self {
         let state = State {
             next: None,
             previous: None,
             is_asking: false,
             is_forgotten: false,
             is_removed: false,
-            waiting: Vec::new(),
-            size: 1,
-            since: None,
-            scarcity: None,
+            callers: Callers::default(),
+            demand: Demand::new((terms.length, deadline), busy_for, now),
+            backoff: None,
+            unspent: Vec::new(),
         };
         Self {
             hash,
@@ -138,65 +107,82 @@ impl LeasedKey {
         self.current.load()
     }
 
-    /// Finds permits for a caller for which the current lease had none. `denied` returns a cached denial.
+    /// Finds permits for a caller for which the current lease had none. `busy` returns for how long a key was busy that
+    /// was not asked for lately, `denied` a cached denial.
     pub(super) fn find(
         &self,
-        cost: Cost,
-        now: Timestamp,
-        operating: Operating,
+        (cost, now): (Cost, Timestamp),
         tally: &Tally,
+        busy: impl FnOnce() -> Option<Duration>,
         denied: impl FnOnce() -> Option<Decision>,
+        operating: impl FnOnce() -> Option<Operating>,
     ) -> Found {
         let mut state = self.lock();
+        if let Some(admitted) = self.spend(&mut state, cost, now, tally) {
+            return Found::Answered(admitted);
+        }
+        let backoff = state.backoff.as_ref();
+        let refusal = backoff.and_then(|it| it.refusal(&self.handle.plan, cost, now));
+        if let Some(refusal) = refusal.or_else(denied) {
+            return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
+        }
+        if state.demand.goes_one_by_one(state.is_asking, now) {
+            return Found::Store;
+        }
+        if !state.is_asking && state.demand.is_old(now) {
+            let Some(busy_for) = busy() else { return Found::Store };
+            state.demand.is_busy_again(busy_for, now);
+        }
+        let Some(operating) = operating() else { return Found::Store };
+        let awaited = state.callers.add(cost, now, operating);
+        let must_ask = !mem::replace(&mut state.is_asking, true);
+        Found::Awaited { awaited, must_ask }
+    }
+
+    /// Spends permits of any lease, after the one that is spent had too few.
+    fn spend(
+        &self,
+        state: &mut State,
+        cost: Cost,
+        now: Timestamp,
+        tally: &Tally,
+    ) -> Option<Answered> {
         loop {
             let current = self.current.load_full();
             for grant in current.iter().chain(&state.previous) {
                 if let Some(left) = grant.take(cost, now) {
                     tally.admitted.add();
                     let decision = grant.admitted(left, now);
-                    let permits = Permits::Lease(Arc::clone(grant));
-                    return Found::Answered(Answered::Admitted(decision, permits));
+                    return Some(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))));
                 }
             }
             if let Some(next) = state.next.take() {
-                self.begin(&mut state, Some(next), now, tally);
+                self.begin(state, Some(next), now, tally);
             } else {
                 if current.is_some_and(|grant| grant.has_ended(now)) {
-                    self.begin(&mut state, None, now, tally);
+                    self.begin(state, None, now, tally);
                 }
-                break;
+                return None;
             }
         }
-        if let Some(refusal) = state.refusal(cost, now).or_else(denied) {
-            return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
-        }
-        let (caller, outcome) = oneshot::channel();
-        state.waiting.push(Waiting { cost, since: now, caller, _operating: operating });
-        let must_ask = !mem::replace(&mut state.is_asking, true);
-        Found::Awaited { outcome, must_ask }
     }
 
     /// Returns whether to ask for the next lease, because little is left of the current one.
     pub(super) fn must_ask_ahead(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
-        let is_early = state.scarcity.as_ref().is_some_and(|it| now < it.asked_again);
-        !is_early && state.next.is_none() && !mem::replace(&mut state.is_asking, true)
+        let may_ask = state.backoff.as_ref().is_none_or(|backoff| backoff.has_ended(now))
+            && !state.demand.goes_one_by_one(false, now)
+            && state.next.is_none();
+        may_ask && !mem::replace(&mut state.is_asking, true)
     }
 
-    /// Returns what to ask for: the permits that the present pace spends in half of a lease, at most twice as
-    /// many as before, and at least those that callers wait for.
+    /// Returns what to ask for: what the present pace needs, and at least what callers wait for.
     pub(super) fn ask(&self, now: Timestamp) -> Ask {
-        let state = self.lock();
+        let mut state = self.lock();
         let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
-        let spent = u128::from(state.size.saturating_sub(left));
-        let pace = state.since.map_or(0, |since| {
-            let time = now.saturating_since(since).max(Duration::from_micros(100));
-            spent * (self.terms.length / 2).as_nanos() / time.as_nanos()
-        });
-        let pace = u64::try_from(pace).unwrap_or(u64::MAX).min(state.size.saturating_mul(2));
-        let costs = || state.waiting.iter().map(|waiting| waiting.cost);
-        let needed = costs().fold(0, |sum: u64, cost| sum.saturating_add(cost.get()));
-        Ask { cost: costs().min().unwrap_or(Cost::ONE), wanted: pace.max(needed).max(1), at: now }
+        let pace = state.demand.asks(left, now);
+        let (least, needed) = state.callers.are_asked_for();
+        Ask { cost: least.unwrap_or(Cost::ONE), wanted: pace.max(needed).max(1), at: now }
     }
 
     /// Gives the callers that wait what the store replied, and returns whether to ask once more for the others.
@@ -214,73 +200,72 @@ impl LeasedKey {
             Ok(reply) => reply,
             Err(error) => {
                 state.is_asking = false;
-                for waiting in mem::take(&mut state.waiting) {
-                    drop(waiting.caller.send(Err(Arc::clone(&error))));
-                }
+                state.demand.failed(now);
+                state.callers.fail(&error);
                 return false;
             }
         };
-        let usage = decision.usage();
+        state.demand.replied(now.saturating_since(ask.at), now);
         let granted = charged.as_ref().map_or(0, Charged::permits);
-        let is_scarce =
-            granted < ask.wanted && state.size > 1 && usage.remaining() < self.terms.half;
-        state.scarcity = is_scarce.then(|| Scarcity {
-            usage,
-            refused_until: now.saturating_add(match decision.is_admitted() {
-                true => self.handle.plan.wait_after(&usage, ask.cost),
-                false => decision.retry_after().unwrap_or_default(),
-            }),
-            received: now,
-            // The next window has room for all.
-            asked_again: now
-                .saturating_add(usage.reset_after())
-                .min(ask.at.saturating_add(self.terms.length.mul_f64(0.4 + 0.2 * jitter))),
-        });
+        let is_short = granted < ask.wanted;
+        state.backoff =
+            is_short.then(|| Backoff::after(&decision, ask, &self.terms, (now, jitter))).flatten();
         match charged {
             Some(charged) if granted > ask.cost.get() => {
                 tally.leases.add();
                 tally.lease_permits.add_many(granted);
                 let lasts = charged.lasts(&self.terms);
+                let usage = decision.usage();
                 let grant = Arc::new(Grant::new(charged, usage, (ask.at, now), lasts));
-                // One that waited already may have its permits even if the lease has ended meanwhile.
-                let mut is_first = true;
-                state.serve(|cost, since| {
-                    let left = if ask.is_for(cost, since) && mem::take(&mut is_first) {
-                        grant.take_late(cost)?
-                    } else {
-                        grant.take(cost, now)?
-                    };
-                    tally.admitted.add();
-                    Some((grant.admitted(left, now), Permits::Lease(Arc::clone(&grant))))
-                });
+                self.distribute(&mut state, ask, &grant, now, tally);
                 if is_forgotten {
-                    retire(&grant, tally);
+                    grant.forfeit(tally);
                 } else {
                     self.add(&mut state, grant, now, tally);
                 }
             }
             Some(charged) => {
-                (state.size, state.since) = (granted, Some(now));
-                let mut charged = Some(charged);
-                state.serve(|cost, since| {
-                    let charged = ask.is_for(cost, since).then(|| charged.take()).flatten()?;
-                    tally.admitted.add();
-                    Some((decision, Permits::Store(charged)))
-                });
+                if is_short {
+                    state.demand.begins(granted, now);
+                }
+                let left = state.callers.give(ask, (decision, charged), tally);
+                keep_for_nobody(&mut state, left, is_forgotten, tally);
             }
             None => {}
         }
-        // The store has nothing for the others, or is not asked soon. Or it is asked at once.
-        for waiting in mem::take(&mut state.waiting) {
-            let refusal = state.refusal(waiting.cost, now);
-            match refusal.or_else(|| (!decision.is_admitted()).then_some(decision)) {
-                _ if waiting.caller.is_closed() => {}
-                Some(refusal) => drop(waiting.caller.send(Ok(Answered::Refused(refusal)))),
-                None => state.waiting.push(waiting),
-            }
-        }
-        state.is_asking = !state.waiting.is_empty();
+        self.refuse(&mut state, ask, &decision, now);
+        state.is_asking = !state.callers.are_none();
         state.is_asking
+    }
+
+    /// Serves the callers by a lease. Those who waited before it was asked for were charged when it was granted, so they
+    /// get its permits even if it has ended meanwhile.
+    fn distribute(
+        &self,
+        state: &mut State,
+        ask: Ask,
+        grant: &Arc<Grant>,
+        now: Timestamp,
+        tally: &Tally,
+    ) {
+        state.callers.answer(|cost, since| {
+            let left = match since <= ask.at {
+                true => grant.take_late(cost)?,
+                false => grant.take(cost, now)?,
+            };
+            tally.admitted.add();
+            Some(Answered::Admitted(grant.admitted(left, now), Permits::Lease(Arc::clone(grant))))
+        });
+    }
+
+    /// Refuses the callers for whom the store has nothing, or is not asked soon. The others stay, and it is asked at once.
+    fn refuse(&self, state: &mut State, ask: Ask, decision: &Decision, now: Timestamp) {
+        let State { callers, backoff, .. } = state;
+        callers.answer(|cost, _| {
+            let refusal = backoff.as_ref().and_then(|it| it.refusal(&self.handle.plan, cost, now));
+            let is_refused = !decision.is_admitted() && cost == ask.cost;
+            refusal.or_else(|| is_refused.then_some(*decision)).map(Answered::Refused)
+        });
     }
 
     /// Adds a lease behind the current one, if that still has permits.
@@ -297,22 +282,36 @@ impl LeasedKey {
     fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Timestamp, tally: &Tally) {
         let size = next.as_ref().map(|next| next.permits);
         if let Some(before) = mem::replace(&mut state.previous, self.current.swap(next)) {
-            retire(&before, tally);
+            self.retire(state, &before, tally);
         }
         let ended = state.previous.take_if(|old| old.has_ended(now));
-        let unused = ended.map_or(0, |old| retire(&old, tally));
-        if let Some(size) = size {
-            (state.size, state.since) = (size, Some(now));
-        } else if unused > 0 {
-            state.size = (state.size / 2).max(1);
+        let unused = ended.map_or(0, |old| self.retire(state, &old, tally));
+        match size {
+            Some(size) => state.demand.begins(size, now),
+            None if unused > 0 => state.demand.shrinks(),
+            None => {}
         }
     }
 
-    /// Counts what was not spent of the leases that have ended.
+    /// Ends a lease and counts its permits. Returns how many were not spent.
+    fn retire(&self, state: &mut State, grant: &Grant, tally: &Tally) -> u64 {
+        let Some(unused) = grant.close() else { return 0 };
+        tally.leased.add_many(grant.permits - unused);
+        match unused.min(grant.charged.come_back(&self.terms)) {
+            0 => tally.lease_unused.add_many(unused),
+            _ => {
+                let charged = grant.charged.clone();
+                state.unspent.push(Unspent { charged, permits: unused });
+            }
+        }
+        unused
+    }
+
+    /// Ends the leases whose time is over.
     pub(super) fn sweep(&self, now: Timestamp, tally: &Tally) {
         let mut state = self.lock();
         if let Some(previous) = state.previous.take_if(|it| it.has_ended(now)) {
-            retire(&previous, tally);
+            self.retire(&mut state, &previous, tally);
         }
         while self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
             let next = state.next.take();
@@ -320,15 +319,15 @@ impl LeasedKey {
         }
     }
 
-    /// Returns whether this may be replaced: no lease is spent or asked for. One that was granted more than a length
-    /// ago, as a window's may be, is hardly spent any more.
+    /// Takes what goes back to the store.
+    pub(super) fn take_unspent(&self) -> Vec<Unspent> {
+        mem::take(&mut self.lock().unspent)
+    }
+
+    /// Returns whether this may be replaced: no lease is spent or asked for.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         let state = self.lock();
-        let is_idle = |grant: &Arc<Grant>| {
-            grant.left() == 0
-                || now >= grant.received.saturating_add(self.terms.length)
-                || grant.has_ended(now)
-        };
+        let is_idle = |grant: &Arc<Grant>| grant.left() == 0 || grant.has_ended(now);
         let current = self.current.load();
         !state.is_asking && current.iter().chain(&state.next).all(is_idle)
     }
@@ -353,7 +352,7 @@ impl LeasedKey {
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         (state.is_asking, state.is_forgotten) = (false, false);
-        state.waiting.clear();
+        state.callers.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -362,39 +361,13 @@ impl LeasedKey {
     }
 }
 
-/// Ends a lease and counts its permits. Returns how many were not spent.
-pub(super) fn retire(grant: &Grant, tally: &Tally) -> u64 {
-    let Some(unused) = grant.close() else { return 0 };
-    tally.leased.add_many(grant.permits - unused);
-    tally.lease_unused.add_many(unused);
-    unused
-}
-
-impl State {
-    /// Serves the callers that still wait and for whose cost there are permits.
-    fn serve(&mut self, mut take: impl FnMut(Cost, Timestamp) -> Option<(Decision, Permits)>) {
-        for waiting in mem::take(&mut self.waiting) {
-            if waiting.caller.is_closed() {
-                continue;
-            }
-            match take(waiting.cost, waiting.since) {
-                Some((decision, permits)) => {
-                    drop(waiting.caller.send(Ok(Answered::Admitted(decision, permits))));
-                }
-                None => self.waiting.push(waiting),
-            }
-        }
-    }
-
-    /// Returns the refusal of a cost while the key is scarce: until the store would not refuse it, and is asked
-    /// again.
-    fn refusal(&self, cost: Cost, now: Timestamp) -> Option<Decision> {
-        let scarcity = self.scarcity.as_ref().filter(|scarcity| now < scarcity.asked_again)?;
-        let Scarcity { usage, refused_until, received, asked_again } = scarcity;
-        let wait = (cost.get() <= usage.burst())
-            .then(|| refused_until.max(asked_again).saturating_since(now));
-        let reset_after = usage.reset_after().saturating_sub(now.saturating_since(*received));
-        let remaining = usage.remaining().min(cost.get() - 1);
-        Some(Decision::refused(Usage::new(usage.burst(), remaining, reset_after), wait))
+/// Lets permits go back that were charged for one moment, and that no caller has taken.
+fn keep_for_nobody(state: &mut State, left: Option<Charged>, is_forgotten: bool, tally: &Tally) {
+    let Some(charged) = left else { return };
+    let permits = charged.permits();
+    tally.lease_permits.add_many(permits);
+    match is_forgotten {
+        true => tally.lease_unused.add_many(permits),
+        false => state.unspent.push(Unspent { charged, permits }),
     }
 }

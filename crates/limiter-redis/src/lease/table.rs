@@ -1,6 +1,12 @@
 //! The keys that this process leases: a bounded number, found without a lock.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{
+    hash::BuildHasher,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use arc_swap::ArcSwapOption;
 use foldhash::quality::SeedableRandomState;
@@ -12,9 +18,13 @@ use crate::handle::Handle;
 /// Each key has a place in one line. In a full line, a new key replaces one without a lease. If all have one, the
 /// new key is checked at the store, so a flood of keys displaces no lease.
 pub(super) struct Table {
-    lines: Box<[[ArcSwapOption<LeasedKey>; PLACES]]>,
+    lines: Box<[Line]>,
+    /// The line that is swept next.
+    next: AtomicUsize,
     seed: SeedableRandomState,
 }
+
+type Line = [ArcSwapOption<LeasedKey>; PLACES];
 
 const PLACES: usize = 8;
 
@@ -22,7 +32,11 @@ impl Table {
     /// Returns a table of at least so many places.
     pub(super) fn new(keys: usize, seed: SeedableRandomState) -> Self {
         let lines = 0..keys.div_ceil(PLACES).max(1);
-        Self { lines: lines.map(|_| Default::default()).collect(), seed }
+        Self {
+            lines: lines.map(|_| Default::default()).collect(),
+            next: AtomicUsize::default(),
+            seed,
+        }
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
@@ -84,6 +98,12 @@ impl Table {
 
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<LeasedKey>> {
         self.lines.iter().flatten().filter_map(ArcSwapOption::load_full)
+    }
+
+    /// Returns the keys of one line after the other.
+    pub(super) fn next_line(&self) -> impl Iterator<Item = Arc<LeasedKey>> {
+        let index = self.next.fetch_add(1, Relaxed) % self.lines.len();
+        self.lines.get(index).into_iter().flatten().filter_map(ArcSwapOption::load_full)
     }
 
     fn line(&self, hash: u64) -> &[ArcSwapOption<LeasedKey>] {

@@ -50,6 +50,11 @@ impl Charged {
         terms.lasts(&self.marks)
     }
 
+    /// Returns how many of its permits may come back after it has ended, if it is a lease.
+    pub(crate) fn come_back(&self, terms: &LeaseTerms) -> u64 {
+        terms.come_back(self.permits(), &self.marks)
+    }
+
     pub(crate) const fn delay(&self) -> Duration {
         Duration::from_micros(self.delay)
     }

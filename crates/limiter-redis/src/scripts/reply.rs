@@ -34,16 +34,15 @@ impl CheckReply {
 }
 
 impl Plan {
-    /// Returns for how long no `cost` fits after an admission that left this usage. A counter's usage does not say
-    /// that, and zero is returned.
-    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Duration {
+    /// Returns for how long no `cost` fits, which is more than what is left, if this usage says that: a counter's does not.
+    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Option<Duration> {
         let reset = usage.reset_after();
         match self.limits.as_slice() {
             [ScriptLimit { gcra: Some(gcra), .. }] => {
-                gcra.wait(micros(reset) * gcra.scale, cost.get()).unwrap_or_default()
+                gcra.wait(micros(reset) * gcra.scale, cost.get())
             }
-            [limit] if limit.family() == Family::Window && usage.remaining() < cost.get() => reset,
-            _ => Duration::ZERO,
+            [limit] if limit.family() == Family::Window => Some(reset),
+            _ => None,
         }
     }
 }

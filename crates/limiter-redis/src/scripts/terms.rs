@@ -23,15 +23,16 @@ pub(crate) struct LeaseTerms {
 enum End {
     /// After its length. The store charges it for that moment, so a lease may be in the debt that a later check leaves.
     OfLength,
-    /// With the window in which it was granted. Its mark is the time until then.
+    /// With the window in which it was granted, if that ends before its length. Its mark is the time until then.
     OfWindow,
 }
 
 /// The longest lease, in microseconds. What a process does not spend in that time is lost to others for as long.
 const LONGEST: u64 = 1_000_000;
 
-/// The shortest lease, in microseconds: in less, a call brings hardly more permits than a batch of checks.
-const SHORTEST: u64 = 5_000;
+/// The shortest lease, in microseconds: in less, a call brings hardly more permits than a batch of checks, and much of them
+/// is not spent in time.
+const SHORTEST: u64 = 25_000;
 
 /// The fewest permits in half of a lease, for the same reason.
 const FEWEST: u64 = 8;
@@ -67,9 +68,24 @@ impl LeaseTerms {
 
     /// Returns for how long after its request a lease may be spent that left these marks.
     pub(super) fn lasts(&self, marks: &[i64]) -> Duration {
+        self.length.min(self.counts(marks))
+    }
+
+    /// Returns for how long after its request a lease counts that left these marks.
+    fn counts(&self, marks: &[i64]) -> Duration {
         match (self.end, marks) {
             (End::OfWindow, &[mark]) => Duration::from_micros(u64::try_from(mark).unwrap_or(0)),
             _ => self.length,
+        }
+    }
+
+    /// Returns how many of so many permits may come back of a lease that ended, and left these marks: what has not drained
+    /// in its length, or all of a window that goes on.
+    pub(super) fn come_back(&self, permits: u64, marks: &[i64]) -> u64 {
+        match self.end {
+            End::OfLength => permits.saturating_sub(2 * self.half),
+            End::OfWindow if self.counts(marks) > self.length => permits,
+            End::OfWindow => 0,
         }
     }
 

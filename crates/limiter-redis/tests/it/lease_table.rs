@@ -158,8 +158,8 @@ async fn tiers_by_with_policy_have_leases_of_their_own() {
     let limiter = builder.build_on(own(&server).await).unwrap();
     let tiers: Vec<_> = (1..=300).map(tier).collect();
     let checks = 50;
-    for number in 0..checks {
-        for (tier, policy) in tiers.iter().enumerate() {
+    for (tier, policy) in tiers.iter().enumerate() {
+        for number in 0..checks {
             // As a program that looks the policy up for each request.
             let handle = limiter.with_policy(policy).unwrap();
             let decision = handle.check(format!("key-{tier}")).await.unwrap();

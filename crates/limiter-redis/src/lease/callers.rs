@@ -1,0 +1,128 @@
+//! The callers that wait for a reply of the store, and who gets what it brings.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use limiter_core::{Cost, Decision, Timestamp};
+use tokio::sync::oneshot;
+
+use super::{demand::Ask, grant::Grant};
+use crate::{
+    call::request::Operating,
+    client::faults::{CallError, Outcome},
+    counters::Tally,
+    scripts::Charged,
+};
+
+/// Callers that wait, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Callers(Vec<Caller>);
+
+struct Caller {
+    cost: Cost,
+    since: Timestamp,
+    answer: oneshot::Sender<Outcome<Answered>>,
+    is_asked_for: Arc<AtomicBool>,
+    /// Counts it among the operations under way.
+    _operating: Operating,
+}
+
+/// The answer that a caller waits for.
+pub(crate) struct Awaited {
+    pub(crate) answer: oneshot::Receiver<Outcome<Answered>>,
+    /// Whether the store was asked for its permits, which may be charged from then on.
+    is_asked_for: Arc<AtomicBool>,
+}
+
+/// What a caller gets.
+pub(crate) enum Answered {
+    Admitted(Decision, Permits),
+    Refused(Decision),
+}
+
+/// Where permits come from, for their refund.
+pub(crate) enum Permits {
+    Lease(Arc<Grant>),
+    Store(Charged),
+}
+
+impl Awaited {
+    /// Returns whether its permits may have been charged.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.is_asked_for.load(Relaxed)
+    }
+}
+
+impl Callers {
+    pub(super) fn add(&mut self, cost: Cost, since: Timestamp, operating: Operating) -> Awaited {
+        let (send, answer) = oneshot::channel();
+        let is_asked_for = Arc::new(AtomicBool::new(false));
+        self.0.push(Caller {
+            cost,
+            since,
+            answer: send,
+            is_asked_for: Arc::clone(&is_asked_for),
+            _operating: operating,
+        });
+        Awaited { answer, is_asked_for }
+    }
+
+    /// Notes that the store is asked for all. Returns the smallest cost, and the sum of them.
+    pub(super) fn are_asked_for(&self) -> (Option<Cost>, u64) {
+        self.0.iter().for_each(|caller| caller.is_asked_for.store(true, Relaxed));
+        let costs = || self.0.iter().map(|caller| caller.cost);
+        (costs().min(), costs().fold(0, |sum, cost| sum.saturating_add(cost.get())))
+    }
+
+    pub(super) const fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Answers those for whose cost, and since when they wait, there is an answer. Those who have left are forgotten.
+    pub(super) fn answer(&mut self, mut find: impl FnMut(Cost, Timestamp) -> Option<Answered>) {
+        for caller in mem::take(&mut self.0) {
+            if caller.answer.is_closed() {
+                continue;
+            }
+            match find(caller.cost, caller.since) {
+                Some(answered) => drop(caller.answer.send(Ok(answered))),
+                None => self.0.push(caller),
+            }
+        }
+    }
+
+    /// Gives what was charged for one moment to the first caller who waited for just that. Returns it if there is none:
+    /// those who came later get nothing of it.
+    pub(super) fn give(
+        &mut self,
+        ask: Ask,
+        (decision, charged): (Decision, Charged),
+        tally: &Tally,
+    ) -> Option<Charged> {
+        let mut left = Some(charged);
+        self.answer(|cost, since| {
+            let is_for = cost == ask.cost && since <= ask.at;
+            let charged = is_for.then(|| left.take()).flatten()?;
+            tally.admitted.add();
+            Some(Answered::Admitted(decision, Permits::Store(charged)))
+        });
+        left
+    }
+
+    /// Answers all with an error.
+    pub(super) fn fail(&mut self, error: &Arc<CallError>) {
+        for caller in mem::take(&mut self.0) {
+            drop(caller.answer.send(Err(Arc::clone(error))));
+        }
+    }
+
+    /// Forgets all, who learn that the runtime was shut down.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
