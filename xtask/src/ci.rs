@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::steps::Steps;
-use crate::{features, licences, models, no_std, package, plots, rust_version, test, tidy};
+use crate::{
+    features, licences, models, no_std, package, plots, rust_version, simulate, test, tidy,
+};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
@@ -22,6 +24,7 @@ const STEPS: &[Step] = &[
     ("no-std", no_std::check),
     ("features", |shell| features::run(shell, &[])),
     ("models", |shell| models::run(shell, &[])),
+    ("simulate", simulate::ci),
     ("release", release),
     ("test", |shell| test::run(shell, &[])),
 ];

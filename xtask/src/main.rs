@@ -140,7 +140,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "plots",
         options: "[--check]",
-        purpose: "draw each algorithm under the same traffic, or check that the pictures are current",
+        purpose: "draw each algorithm under the same traffic, and a simulated key, or check that the pictures are current",
         run: plots::run,
     },
     Task { name: "help", options: "", purpose: "print this list", run: help },

@@ -1,6 +1,8 @@
-//! `cargo xtask plots`: a picture of each algorithm under the same traffic.
+//! `cargo xtask plots`: a picture of each algorithm under the same traffic, and one of a simulated key.
 
 mod panel;
+mod series;
+mod simulation;
 
 use anyhow::{Context, Result, ensure};
 use limiter_test::{
@@ -21,17 +23,28 @@ const LEGEND: u32 = 30;
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let check = arguments == ["--check"];
     ensure!(check || arguments.is_empty(), "plots has one option: --check");
+    if !check {
+        simulation::run_anew(shell)?;
+    }
+    let simulation = simulation::draw(shell)?;
+    keep(shell, check, simulation::PATH, simulation)?;
     let (permits, seconds) = limiter_test::traffic::QUOTA;
     for contender in contenders(permits, seconds) {
         let path = format!("{FOLDER}/{}.svg", contender.slug);
         let drawn = draw(&contender).with_context(|| path.clone())?;
-        if check {
-            let same = shell.read_file(&path).is_ok_and(|old| old == drawn);
-            ensure!(same, "{path} is not up to date; draw it with `cargo xtask plots`");
-        } else {
-            shell.write_file(&path, drawn)?;
-            println!("{path}");
-        }
+        keep(shell, check, &path, drawn)?;
+    }
+    Ok(())
+}
+
+/// Writes a picture, or checks that it is as it would be written.
+fn keep(shell: &Shell, check: bool, path: &str, drawn: String) -> Result<()> {
+    if check {
+        let same = shell.read_file(path).is_ok_and(|old| old == drawn);
+        ensure!(same, "{path} is not up to date; draw it with `cargo xtask plots`");
+    } else {
+        shell.write_file(path, drawn)?;
+        println!("{path}");
     }
     Ok(())
 }

@@ -1,14 +1,79 @@
 //! `cargo xtask simulate`: fleets of processes and their server in one thread, with faults drawn from seeds.
 
-use anyhow::Result;
+use std::{fs, thread};
+
+use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M] [--processes P] [--wrong NAME|all]";
+pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N] [--processes P] [--faults-for MICROS] \
+                                  [--without KIND,...] [--wrong NAME|all] | --ci | --record FAULTS";
+
+/// The seeds that found something, which each commit runs.
+const SEEDS: &str = "crates/limiter-sim/seeds.txt";
+
+/// Where the output of a long run is kept.
+const RECORD: &str = "docs/benchmarks/simulation.md";
 
 /// Runs one seed, new seeds for a minute or as long as asked, or wrong variants until each is found.
-///
-/// In a release build and as a program of its own, so that the other tasks don't need limiter-redis.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    let program = ["--release", "--package", "limiter-sim", "--bin", "simulate"];
-    Ok(cmd!(shell, "cargo run --quiet {program...} -- {arguments...}").quiet().run()?)
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--ci"] => ci(shell),
+        ["--record", faults] => record(shell, faults),
+        words => simulate(shell, words),
+    }
+}
+
+/// Runs the listed seeds, and new ones for a minute. Each commit has new seeds of its own, so that they repeat.
+pub(crate) fn ci(shell: &Shell) -> Result<()> {
+    let commit = commit(shell)?;
+    let digits = commit.get(..12).context("git names no commit")?;
+    let first = u64::from_str_radix(digits, 16)?.to_string();
+    simulate(shell, &["--seeds", SEEDS, "--seed", &first, "--minutes", "1"])
+}
+
+/// Runs seeds until so many faults have happened, and writes what the program prints to a page.
+fn record(shell: &Shell, faults: &str) -> Result<()> {
+    ensure!(faults.parse::<u64>().is_ok(), "invalid --record {faults:?}; use a number of faults");
+    let date = cmd!(shell, "date -u +%Y-%m-%dT%H:%MZ").quiet().read()?.replace('T', " ");
+    let compiler = cmd!(shell, "rustc --version").quiet().read()?;
+    let commit = commit(shell)?;
+    let options = ["--seed", "1", "--faults", faults];
+    let program = PROGRAM;
+    let printed = cmd!(shell, "cargo run --quiet {program...} -- {options...}").quiet().read()?;
+    let text = format!(
+        "Printed by `cargo xtask simulate --record {faults}`, which runs `simulate {}`.\n\n\
+         - Date: {}\n- Machine: {}\n- Compiler: {compiler}, profile `release`\n- Commit: {}\n\n\
+         What the faults are, and what the auditor checks: [guarantees](../guarantees.md#the-simulation).\n\n\
+         ```text\n{printed}\n```\n",
+        options.join(" "),
+        date.trim_end_matches('Z').to_owned() + " UTC",
+        machine(),
+        commit.get(..7).unwrap_or(&commit),
+    );
+    shell.write_file(RECORD, text)?;
+    println!("{printed}\nwritten to {RECORD}");
+    Ok(())
+}
+
+/// In a release build and as a program of its own, so that the other tasks don't need limiter-redis.
+const PROGRAM: [&str; 5] = ["--release", "--package", "limiter-sim", "--bin", "simulate"];
+
+fn simulate(shell: &Shell, options: &[&str]) -> Result<()> {
+    let program = PROGRAM;
+    Ok(cmd!(shell, "cargo run --quiet {program...} -- {options...}").quiet().run()?)
+}
+
+fn commit(shell: &Shell) -> Result<String> {
+    let read = cmd!(shell, "git rev-parse HEAD").quiet().read();
+    read.context("the simulation draws its seeds from the commit, and git names none")
+}
+
+/// Returns the processor and how many of them there are.
+fn machine() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or("an unknown processor", |(_, model)| model.trim());
+    let number = thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {number} processors")
 }

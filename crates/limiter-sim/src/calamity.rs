@@ -1,5 +1,7 @@
 //! The faults that happen to processes, their network and the server, and how they end.
 
+use std::mem;
+
 use limiter_core::Error;
 
 use crate::{
@@ -28,6 +30,11 @@ impl World {
             Step::Resume(process) => self.processes.resume(process),
             Step::Start(place) => self.processes.start(place)?,
             Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
+            Step::FirstFault => {
+                self.network.with_faults(Faults::begin);
+                self.plan(0, Step::NextFault);
+            }
+            Step::LastFault => self.network.with_faults(Faults::end),
             Step::NextFault => {
                 let (fault, gap) = self.network.with_faults(Faults::next);
                 if let Some(fault) = fault {
@@ -35,7 +42,16 @@ impl World {
                 }
                 self.plan(gap, Step::NextFault);
             }
-            Step::Fault(fault) => self.happens(fault),
+            Step::Fault(fault) => {
+                let fault = self.wrong.map_or(fault, |wrong| wrong.in_place_of(fault));
+                // Each fault draws from numbers of its own, so that the others stay the same without it.
+                let random = self.random.fork();
+                let others = mem::replace(&mut self.random, random);
+                if !self.network.with_faults(|faults| faults.are_without(fault)) {
+                    self.happens(fault);
+                }
+                self.random = others;
+            }
             Step::Replicate => {
                 self.network.with_server(Server::replicate);
                 let lag = self.random.between(10_000, 300_000);
@@ -106,10 +122,12 @@ impl World {
             | Fault::CallerLeaves
             | Fault::LateRefund => return,
         }
-        self.note(None, fault, 0);
+        let lasts = matches!(fault, Fault::Stale | Fault::Slow | Fault::ErrorReplies);
+        self.note(None, fault, if lasts { until } else { 0 });
     }
 
     fn happens_to(&mut self, fault: Fault, process: ProcessId, time: Micros) {
+        let time = if fault == Fault::Cut { time / 10 } else { time };
         let until = self.executor.now() + time;
         match fault {
             Fault::Stopped | Fault::Suspended => {
@@ -127,7 +145,7 @@ impl World {
                     self.plan(time, Step::Start(place));
                 }
             }
-            Fault::Cut => self.network.cut(process, self.executor.now() + time / 10),
+            Fault::Cut => self.network.cut(process, until),
             _ => self.network.partition(process, until),
         }
         self.note(Some(process), fault, until);

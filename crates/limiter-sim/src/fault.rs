@@ -50,6 +50,24 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Returns the fault of a name, as it is displayed with hyphens for spaces: `request-lost`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|fault| fault.name() == name)
+    }
+
+    /// Returns all faults.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of_messages = Self::OF_MESSAGES.into_iter().map(|(fault, _)| fault);
+        of_messages.chain(Self::OF_THE_WORLD.into_iter().map(|(fault, _)| fault))
+    }
+
+    /// Returns its name, which is one word.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_string().replace(' ', "-")
+    }
+
     /// Faults of single messages and calls, with their chances in a million.
     pub(crate) const OF_MESSAGES: [(Self, u32); 6] = [
         (Self::RequestLost, 10_000),
@@ -113,7 +131,8 @@ pub(crate) struct Faults {
     random: Random,
     of_messages: Vec<(Fault, u32)>,
     of_the_world: Vec<(Fault, u64)>,
-    are_over: bool,
+    without: Vec<Fault>,
+    are_on: bool,
     /// How often each fault happened.
     pub(crate) counts: BTreeMap<Fault, u64>,
 }
@@ -122,27 +141,22 @@ pub(crate) struct Faults {
 const MEAN_GAP: Micros = 250_000;
 
 impl Faults {
-    /// Returns the faults of a seed.
+    /// Returns the faults of a seed, apart from some. They have not begun.
     #[must_use]
-    pub(crate) fn new(mut random: Random) -> Self {
+    pub(crate) fn new(mut random: Random, without: &[Fault]) -> Self {
         let mut is_chosen = || random.below(2) == 0;
         let of_messages = Fault::OF_MESSAGES.into_iter().filter(|_| is_chosen()).collect();
         let of_the_world = Fault::OF_THE_WORLD.into_iter().filter(|_| is_chosen()).collect();
-        Self { random, of_messages, of_the_world, are_over: false, counts: BTreeMap::new() }
-    }
-
-    /// Returns faults that never happen.
-    #[must_use]
-    pub(crate) fn none(random: Random) -> Self {
-        let (of_messages, of_the_world, counts) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { random, of_messages, of_the_world, are_over: true, counts }
+        let (without, counts) = (without.to_vec(), BTreeMap::new());
+        Self { random, of_messages, of_the_world, without, are_on: false, counts }
     }
 
     /// Returns whether a fault of a message happens now.
     pub(crate) fn happens(&mut self, fault: Fault) -> bool {
         let chance = self.of_messages.iter().find(|(kind, _)| *kind == fault);
         let chance = chance.map_or(0, |(_, chance)| *chance);
-        let happens = !self.are_over && self.random.happens(chance);
+        let is_drawn = self.are_on && self.random.happens(chance);
+        let happens = is_drawn && !self.are_without(fault);
         if happens {
             self.count(fault);
         }
@@ -168,8 +182,18 @@ impl Faults {
         *self.counts.entry(fault).or_default() += 1;
     }
 
+    /// Returns whether a fault is left out.
+    pub(crate) fn are_without(&self, fault: Fault) -> bool {
+        self.without.contains(&fault)
+    }
+
+    /// Begins faults of messages.
+    pub(crate) const fn begin(&mut self) {
+        self.are_on = true;
+    }
+
     /// Ends all faults of messages.
     pub(crate) const fn end(&mut self) {
-        self.are_over = true;
+        self.are_on = false;
     }
 }

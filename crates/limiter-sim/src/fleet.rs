@@ -10,7 +10,9 @@ use crate::{
     clock::ProcessClock,
     network::SimClient,
     random::Random,
+    series::Series,
     vocabulary::{DEADLINE, Micros, Subject},
+    wrong::Wrong,
 };
 
 /// The keys of each limiter.
@@ -36,6 +38,8 @@ pub(crate) struct Fleet {
     quiet: Micros,
     /// The longest pause of a caller.
     pub(crate) longest_pause: Micros,
+    /// Whether a part of the processes have half of each quota by GCRA. By law 9, the bound is that of the whole.
+    has_two_quotas: bool,
 }
 
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
@@ -45,8 +49,13 @@ const TABLES: [(usize, usize); 3] = [(10_000, 10_000), (2, 1), (0, 10_000)];
 const HORIZON: Duration = Duration::from_secs(1);
 
 impl Fleet {
-    /// Returns the fleet of a seed: two of five groups, with random quotas.
-    pub(crate) fn new(random: &mut Random, processes: u32) -> Result<Self, Error> {
+    /// Returns the fleet of a seed: two of five groups, with random quotas. That of a wrong world has only the limiters that
+    /// it concerns.
+    pub(crate) fn new(
+        random: &mut Random,
+        processes: u32,
+        wrong: Option<Wrong>,
+    ) -> Result<Self, Error> {
         let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
         let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
         let kinds = [
@@ -64,12 +73,18 @@ impl Fleet {
             (FailurePolicy::Deny, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
             (FailurePolicy::ReturnError, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];
+        let concern = wrong.and_then(Wrong::concern);
         let first = random.below(5);
-        let second = (first + random.between(1, 4)) % 5;
+        let two = [first, (first + random.between(1, 4)) % 5];
+        let one = concern.and_then(|concern| random.pick(concern.groups));
+        let chosen = one.map_or(two.as_slice(), std::slice::from_ref);
         let mut groups = Vec::new();
-        for (number, (failure, lease, algorithms)) in (0_u64..).zip(kinds) {
-            if number != first && number != second {
+        for (number, (failure, lease, mut algorithms)) in (0_u64..).zip(kinds) {
+            if !chosen.contains(&number) {
                 continue;
+            }
+            if concern.is_some_and(|concern| concern.is_for_gcra_alone) {
+                algorithms.retain(|algorithm| *algorithm == Algorithm::Gcra);
             }
             let policies = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
                 policy(random, &format!("limit-{number}-{index}"), algorithm, lease)
@@ -80,7 +95,9 @@ impl Fleet {
             groups.push(Group { failure, lease, batching, tables, policies });
         }
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
-        Ok(Self { groups, busy, quiet, longest_pause: random.between(2_000, 100_000) })
+        let has_two_quotas = wrong == Some(Wrong::ForgivesOtherDebts);
+        let longest_pause = random.between(2_000, 100_000);
+        Ok(Self { groups, busy, quiet, longest_pause, has_two_quotas })
     }
 
     /// Returns the limiters of a process, in the order of the policies.
@@ -94,6 +111,10 @@ impl Fleet {
         for Group { failure, lease, batching, tables: (denials, lease_keys), policies } in
             &self.groups
         {
+            let mut policies = policies.clone();
+            if self.has_two_quotas && random.below(2) == 0 {
+                policies = policies.iter().map(halved).collect::<Result<_, _>>()?;
+            }
             let Some((first, others)) = policies.split_first() else { continue };
             let first = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(DEADLINE))
@@ -136,6 +157,17 @@ impl Fleet {
             }
         }
         (auditor, names)
+    }
+
+    /// Returns the empty series of a key of the first limiter by GCRA, up to a time.
+    pub(crate) fn series(&self, until: Micros) -> Option<Series> {
+        let by_gcra = |policy: &&Policy| {
+            policy.limits().iter().all(|limit| limit.algorithm() == Algorithm::Gcra)
+        };
+        let limiter = self.policies().position(|policy| by_gcra(&policy))?;
+        let quota = self.policies().nth(limiter)?.limits().first()?.quota();
+        let numbers = (quota.burst(), quota.permits(), micros(quota.window()));
+        Some(Series::new(subject(limiter, 0), numbers, until))
     }
 
     /// Returns for how long no caller asks, from `now` on.
@@ -205,4 +237,16 @@ fn policy(
         _ => quota,
     };
     Policy::new(name, algorithm, quota)?.with_horizon(HORIZON)
+}
+
+/// Returns a policy by GCRA with half of its quota.
+fn halved(policy: &Policy) -> Result<Policy, Error> {
+    let Some(limit) = policy.limits().first() else { return Ok(policy.clone()) };
+    let quota = limit.quota();
+    if limit.algorithm() != Algorithm::Gcra {
+        return Ok(policy.clone());
+    }
+    let half = Quota::new((quota.permits() / 2).max(1), quota.window())?;
+    let half = half.try_with_burst((quota.burst() / 2).max(1))?;
+    Policy::new(policy.name(), Algorithm::Gcra, half)?.with_horizon(HORIZON)
 }

@@ -10,6 +10,8 @@
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds at each step. Then the faults stop, and each key has to be admitted at its limit
 //! again. The same seed gives the same run; its [report](Report) has a hash over every event.
+//! Of a seed that fails, [`shortest`] finds the shortest run with a violation. [`Wrong`] worlds show that the auditor
+//! can fail.
 //!
 //! ```
 //! use limiter_sim::{Settings, run};
@@ -34,8 +36,10 @@ mod random;
 mod records;
 mod report;
 mod run;
+mod series;
 mod server;
 mod settings;
+mod shortest;
 mod step;
 mod sync;
 #[cfg(test)]
@@ -50,6 +54,8 @@ pub use compare::{Comparison, compare};
 pub use fault::Fault;
 pub use report::Report;
 pub use run::run;
+pub use series::Series;
 pub use settings::Settings;
+pub use shortest::{Shortest, shortest};
 pub use vocabulary::Micros;
 pub use wrong::Wrong;

@@ -1,6 +1,7 @@
 //! The network between the processes and the server.
 
 mod client;
+mod leases;
 mod reply;
 mod state;
 
@@ -11,6 +12,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
 use self::{
+    leases::{Granted, granted},
     reply::{Outcome, outcome},
     state::{State, Waiting},
 };
@@ -19,6 +21,7 @@ use crate::{
     fault::{Fault, Faults},
     random::Random,
     records::Records,
+    series::Lease,
     server::Server,
     sync::lock,
     vocabulary::{Micros, Moment, ProcessId},
@@ -154,6 +157,12 @@ impl Network {
         self.with_records(|records, moment| {
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
+            if executed.script == "lease" && records.series.is_some() {
+                for Granted { key, permits, lasts } in granted(&call.words, &executed.reply) {
+                    let (process, from, until) = (call.process, now, call.sent + lasts);
+                    records.leased(key, Lease { process, from, until, permits });
+                }
+            }
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost(call.process, Fault::ReplyLost) {
@@ -178,13 +187,21 @@ impl Network {
 
     fn is_lost(&self, process: ProcessId, fault: Fault) -> bool {
         let is_partitioned = lock(&self.0.state).is_partitioned(process, self.0.executor.now());
-        is_partitioned || self.with_faults(|faults| faults.happens(fault))
+        is_partitioned || self.happens(fault)
+    }
+
+    /// Returns whether a fault of a message happens now.
+    pub(crate) fn happens(&self, fault: Fault) -> bool {
+        let happens = self.with_faults(|faults| faults.happens(fault));
+        if happens {
+            self.with_records(|records, moment| records.pictures_fault(moment, None, fault, 0));
+        }
+        happens
     }
 
     /// Returns how long a message takes.
     fn delay(&self) -> Micros {
-        let (is_late, is_held) = self
-            .with_faults(|faults| (faults.happens(Fault::Delayed), faults.happens(Fault::Held)));
+        let (is_late, is_held) = (self.happens(Fault::Delayed), self.happens(Fault::Held));
         lock(&self.0.state).delay(self.0.executor.now(), is_late, is_held)
     }
 }

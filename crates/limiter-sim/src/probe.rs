@@ -1,5 +1,7 @@
 //! Whether each key is admitted at its limit again after the faults have stopped.
 
+mod calls;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -8,6 +10,8 @@ use std::{
 
 use limiter_core::{Algorithm, Limit, Policy};
 
+pub(crate) use self::calls::Calls;
+use self::calls::{QUARTERS, most_calls};
 use crate::{
     executor::Executor,
     fleet::{Fleet, KEYS, micros, subject, window},
@@ -24,6 +28,8 @@ pub(crate) struct Probes {
     /// How many permits of each key were admitted while they were counted.
     admitted: Arc<Mutex<BTreeMap<(usize, usize), u64>>>,
     measured: Micros,
+    /// When admissions and calls are counted.
+    pub(crate) from: Micros,
     pub(crate) until: Micros,
 }
 
@@ -42,7 +48,7 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
     let longest = processes.fleet.policies().map(window).max().unwrap_or(0);
     let (warm_up, measured) = (2 * longest, 6 * longest);
     let from = executor.now() + warm_up;
-    let probes = Probes { admitted: Arc::default(), measured, until: from + measured };
+    let probes = Probes { admitted: Arc::default(), measured, from, until: from + measured };
     for member in processes.members() {
         for (limiter, policy) in processes.fleet.policies().enumerate() {
             for key in 0..KEYS.len() {
@@ -55,7 +61,7 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
                         if is_admitted && executor.now() >= from {
                             *lock(&admitted).entry((limiter, key)).or_default() += 1;
                         }
-                        let wait = wait.min(window / 4).max(100);
+                        let wait = wait.min(window / QUARTERS).max(100);
                         member.sleep(wait + random.below(200)).await;
                     }
                 });
@@ -116,6 +122,33 @@ impl Probes {
         }
         failures
     }
+}
+
+/// Returns the keys about which a process called too often, by the calls before and after the probes.
+pub(crate) fn restless(
+    probes: &Probes,
+    fleet: &Fleet,
+    before: &Calls,
+    after: &Calls,
+) -> Vec<(Subject, String)> {
+    let mut found = Vec::new();
+    for (limiter, policy) in fleet.policies().enumerate() {
+        let most = most_calls(policy, probes.measured);
+        for subject in (0..KEYS.len()).map(|key| subject(limiter, key)) {
+            for ((process, _), calls) in after.iter().filter(|((_, of), _)| *of == subject) {
+                let calls = calls - before.get(&(*process, subject)).copied().unwrap_or(0);
+                if calls > most {
+                    let message = format!(
+                        "{process} has sent {calls} calls in {} us to a key whose limit is used up, but {most} at most are \
+                         needed",
+                        probes.measured
+                    );
+                    found.push((subject, message));
+                }
+            }
+        }
+    }
+    found
 }
 
 /// Returns how many permits a key admits in a time, under more requests than that.

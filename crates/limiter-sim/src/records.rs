@@ -1,6 +1,6 @@
 //! What is known of a run: its log, its auditor and its figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use limiter_core::{Error, ErrorKind, Source};
 
@@ -8,6 +8,7 @@ use crate::{
     auditor::{Account, Admission, Auditor, Begun, Tally, Violation},
     fault::Fault,
     log::{Event, Log},
+    series::{Lease, Series},
     vocabulary::{Moment, ProcessId, Subject},
 };
 
@@ -22,6 +23,10 @@ pub(crate) struct Records {
     stored: BTreeMap<Vec<u8>, Subject>,
     /// By process, and by the index of the limiter.
     pub(crate) tallies: BTreeMap<(ProcessId, usize), Tally>,
+    /// What becomes of one key.
+    pub(crate) series: Option<Series>,
+    /// How many calls each process has sent about each key.
+    pub(crate) calls: BTreeMap<(ProcessId, Subject), u64>,
     pub(crate) decisions: u64,
     pub(crate) violations: Vec<Violation>,
 }
@@ -55,6 +60,8 @@ impl Records {
             names,
             stored: BTreeMap::new(),
             tallies: BTreeMap::new(),
+            series: None,
+            calls: BTreeMap::new(),
             decisions: 0,
             violations: Vec::new(),
         }
@@ -117,6 +124,9 @@ impl Records {
             None => Event::Refused { source },
         };
         self.log.add(moment.now, Some(process), Some(subject), event);
+        if let (Some(series), Some(permits)) = (self.series_of(subject), permits) {
+            series.admitted(moment.now + delay, process, source, permits);
+        }
         let tally = self.tally(process, limiter);
         let mut account = Account { subject, share_of: None };
         match source {
@@ -169,6 +179,9 @@ impl Records {
         let Some(returned) = returned else { return };
         let event = Event::Refunded { permits: returned };
         self.log.add(moment.now, Some(process), Some(subject), event);
+        if let Some(series) = self.series_of(subject) {
+            series.refunded(moment.now, returned);
+        }
         self.auditor.stay_charged(admission, permits.saturating_sub(returned));
         self.report(moment);
     }
@@ -181,10 +194,11 @@ impl Records {
         call: u64,
         words: &[Vec<u8>],
     ) {
-        for word in words {
-            if let Some(subject) = self.stored.get(word).copied() {
-                self.log.add(moment.now, Some(process), Some(subject), Event::Sent { call });
-            }
+        // The states of a key may have several names.
+        let subjects = words.iter().filter_map(|word| self.stored.get(word).copied());
+        for subject in subjects.collect::<BTreeSet<_>>() {
+            self.log.add(moment.now, Some(process), Some(subject), Event::Sent { call });
+            *self.calls.entry((process, subject)).or_default() += 1;
         }
     }
 
@@ -202,6 +216,9 @@ impl Records {
             self.log.add(moment.now, Some(process), Some(subject), event);
             if script == "reset" {
                 self.auditor.was_reset(subject, moment.passed);
+                if let Some(series) = self.series_of(subject) {
+                    series.was_reset(moment.now);
+                }
             }
             if *is_changed {
                 self.auditor.changed(process, subject, sent, moment.now);
@@ -219,6 +236,30 @@ impl Records {
         until: u64,
     ) {
         self.log.add(moment.now, process, None, Event::Fault { fault, until });
+        self.pictures_fault(moment, process, fault, until);
+    }
+
+    /// Notes a fault for the picture alone, as those of messages are too many for the log.
+    pub(crate) fn pictures_fault(
+        &mut self,
+        moment: Moment,
+        process: Option<ProcessId>,
+        fault: Fault,
+        until: u64,
+    ) {
+        if let Some(series) = &mut self.series {
+            series.fault(moment.now, process, fault, until);
+        }
+    }
+
+    /// Notes that a key was charged for a lease.
+    pub(crate) fn leased(&mut self, key: &[u8], lease: Lease) {
+        let series = self.stored.get(key).copied().and_then(|subject| self.series_of(subject));
+        series.into_iter().for_each(|series| series.leased(lease));
+    }
+
+    fn series_of(&mut self, subject: Subject) -> Option<&mut Series> {
+        self.series.as_mut().filter(|series| series.subject == subject)
     }
 
     /// Returns what the callers of a limiter saw.

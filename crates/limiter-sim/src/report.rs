@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{auditor::Violation, fault::Fault, vocabulary::Micros};
+use crate::{auditor::Violation, fault::Fault, series::Series, vocabulary::Micros};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Report {
     pub faults: BTreeMap<Fault, u64>,
     /// The checks that failed. The run ends with the first moment at which there is one.
     pub violations: Vec<Violation>,
+    /// What became of one key, if the settings ask for it.
+    pub series: Option<Series>,
     /// A hash over every event.
     pub hash: u64,
 }

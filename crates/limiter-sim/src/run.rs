@@ -5,7 +5,6 @@ use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
 use limiter_core::Error;
 
 use crate::{
-    fault::Faults,
     probe,
     report::Report,
     server::Server,
@@ -31,7 +30,8 @@ const SETTLES_IN: Micros = 6_000_000;
 
 impl World {
     fn run(mut self) -> Result<Report, Error> {
-        self.plan(0, Step::NextFault);
+        self.plan(self.calm, Step::FirstFault);
+        self.plan(self.faults_until, Step::LastFault);
         self.plan(0, Step::Replicate);
         while let Some((Reverse((time, _)), step)) = self.agenda.pop() {
             self.executor.run_until(time);
@@ -50,10 +50,10 @@ impl World {
 
     /// Stops the faults, and checks that everything works again.
     fn recover(&mut self) -> Result<(), Error> {
-        self.network.with_faults(Faults::end);
         self.network.heal();
         self.network.with_server(Server::heal);
         self.processes.heal()?;
+        self.executor.run_until(self.executor.now() + self.calm);
         self.is_over.store(true, Relaxed);
         let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
         self.executor.run_until(settled);
@@ -61,8 +61,13 @@ impl World {
             return Ok(());
         }
         let probes = probe::start(&self.processes, &self.executor, &mut self.random);
+        self.executor.run_until(probes.from);
+        let before = self.network.with_records(|records, _| records.calls.clone());
         self.executor.run_until(probes.until);
-        for (subject, message) in probes.failures(&self.processes.fleet) {
+        let after = self.network.with_records(|records, _| records.calls.clone());
+        let fleet = &self.processes.fleet;
+        let restless = probe::restless(&probes, fleet, &before, &after);
+        for (subject, message) in probes.failures(fleet).into_iter().chain(restless) {
             self.violated(subject, &message);
         }
         self.executor.run_until(self.executor.now() + SETTLES_IN);
@@ -84,6 +89,7 @@ impl World {
             simulated,
             decisions: records.decisions,
             faults,
+            series: records.series.take(),
             violations: std::mem::take(&mut records.violations),
             hash: hash ^ records.hash().rotate_left(1),
         })

@@ -1,13 +1,14 @@
 //! The server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
 
 mod clock;
+mod wrong;
 
 use std::{collections::BTreeMap, mem};
 
 use limiter_redis::scripts;
 use limiter_twins::{Reply, Server as Twins};
 
-use self::clock::ServerClock;
+use self::{clock::ServerClock, wrong::Execution};
 use crate::{
     vocabulary::{Micros, ProcessId},
     wrong::Wrong,
@@ -26,8 +27,7 @@ pub(crate) struct Server {
     pub(crate) refuses: Option<(&'static str, Micros)>,
     /// The names of the scripts, by their digests.
     names: BTreeMap<String, &'static str>,
-    wrong: Option<Wrong>,
-    executed: u64,
+    execution: Execution,
 }
 
 /// What the server did with a call.
@@ -52,8 +52,7 @@ impl Server {
             clock: ServerClock::new(),
             refuses: None,
             names,
-            wrong,
-            executed: 0,
+            execution: Execution::new(wrong),
         }
     }
 
@@ -88,48 +87,14 @@ impl Server {
         // So that a key that has expired since the last command is absent before this one, too.
         self.twins.execute(&["PTTL", ""], self.clock.unix_micros(now));
         let values: Vec<_> = keys.iter().map(|key| self.twins.stored(key).cloned()).collect();
-        let reply = self.run(words, script, now);
+        let fast = if self.execution.wrong == Some(Wrong::ClockRunsFast) { now / 10 } else { 0 };
+        let now = self.clock.unix_micros(now + fast);
+        let reply = self.execution.run(&mut self.twins, words, script, now);
         let keys = keys.into_iter().zip(values).map(|(key, before)| {
             let is_changed = self.twins.stored(&key) != before.as_ref();
             (key, is_changed)
         });
         Executed { keys: keys.collect(), reply, script }
-    }
-
-    /// Runs a call by its twin, rightly or wrongly.
-    fn run(&mut self, words: &[Vec<u8>], script: &str, now: Micros) -> Reply {
-        let fast = if self.wrong == Some(Wrong::ClockRunsFast) { now / 10 } else { 0 };
-        let now = self.clock.unix_micros(now + fast);
-        let is_decision = !matches!(script, "refund" | "reset" | "");
-        self.executed += u64::from(is_decision);
-        match self.wrong {
-            Some(Wrong::ExecutesTwice) if is_decision => {
-                self.twins.execute(words, now);
-            }
-            Some(Wrong::RefundsTwice) if script == "refund" => {
-                self.twins.execute(words, now);
-            }
-            Some(Wrong::DecidesWrongly) if is_decision && self.executed.is_multiple_of(20) => {
-                let mut fresh = self.twins.clone();
-                fresh.execute(&["FLUSHALL"], now);
-                return fresh.execute(words, now);
-            }
-            Some(Wrong::LosesWrites) if is_decision && self.executed.is_multiple_of(10) => {
-                return self.twins.clone().execute(words, now);
-            }
-            Some(Wrong::FailsAfterExecution) if is_decision && self.executed.is_multiple_of(20) => {
-                self.twins.execute(words, now);
-                return Reply::Error("OOM command not allowed".to_owned());
-            }
-            Some(Wrong::LosesKeys) if self.executed.is_multiple_of(200) => {
-                self.twins.execute(&["FLUSHALL"], now);
-            }
-            Some(Wrong::ChargesLeasesForTheirStart) if script == "lease" => {
-                return self.twins.execute(&without_length(words), now);
-            }
-            _ => {}
-        }
-        self.twins.execute(words, now)
     }
 
     /// Executes all calls, and answers all processes.
@@ -181,15 +146,4 @@ fn empty() -> Twins {
 fn keys(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let number = words.get(2).and_then(|number| str::from_utf8(number).ok()?.parse().ok());
     words.iter().skip(3).take(number.unwrap_or(0)).cloned().collect()
-}
-
-/// Replaces the length of the last lease of a call, which is its last word, by the shortest one.
-fn without_length(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut words = words.to_vec();
-    if words.iter().any(|word| word == b"gcra")
-        && let Some(length) = words.last_mut()
-    {
-        *length = b"1".to_vec();
-    }
-    words
 }

@@ -1,22 +1,63 @@
 //! What to simulate.
 
-use crate::{vocabulary::Micros, wrong::Wrong};
+use crate::{fault::Fault, vocabulary::Micros, wrong::Wrong};
 
 /// What to simulate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// From which all random numbers are drawn.
     pub seed: u64,
     /// How many processes there are. The default is drawn from the seed: 1 to 6.
     pub processes: Option<u32>,
+    /// For how long there is traffic without faults before them, and after them: not at all by default.
+    pub calm: Micros,
     /// For how long there are faults, 15 s by default.
     pub faults_for: Micros,
+    /// Faults that are left out. The others stay as the seed has them, as far as they don't depend on these.
+    pub without: Vec<Fault>,
     /// What is wrong in the world on purpose.
     pub wrong: Option<Wrong>,
+    /// Whether the report has a [`Series`](crate::Series).
+    pub series: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 1, processes: None, faults_for: 15_000_000, wrong: None }
+        Self {
+            seed: 1,
+            processes: None,
+            calm: 0,
+            faults_for: 15_000_000,
+            without: Vec::new(),
+            wrong: None,
+            series: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the run of which the guarantees have a picture: a fleet of four processes, without the faults that are
+    /// excused or that let admissions appear later than they were charged.
+    #[must_use]
+    pub fn pictured() -> Self {
+        let without = vec![
+            Fault::Delayed,
+            Fault::Held,
+            Fault::Suspended,
+            Fault::Slow,
+            Fault::Restarted,
+            Fault::FailedOver,
+            Fault::Stale,
+            Fault::Stepped,
+        ];
+        Self {
+            seed: 99,
+            processes: Some(4),
+            calm: 2_000_000,
+            faults_for: 6_000_000,
+            without,
+            wrong: None,
+            series: true,
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) processes: Processes,
     pub(crate) random: Random,
     pub(crate) wrong: Option<Wrong>,
+    pub(crate) calm: Micros,
     pub(crate) faults_until: Micros,
     /// What is to happen, the next step first.
     pub(crate) agenda: BinaryHeap<(Reverse<(Micros, u64)>, Step)>,
@@ -43,11 +44,14 @@ impl World {
         let mut random = Random::new(settings.seed);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
-        let fleet = Arc::new(Fleet::new(&mut random, number)?);
+        let fleet = Arc::new(Fleet::new(&mut random, number, settings.wrong)?);
         let (auditor, names) = fleet.auditor();
         let executor = Executor::new();
-        let faults = Faults::new(random.fork());
-        let records = Records::new(names, auditor);
+        let faults = Faults::new(random.fork(), &settings.without);
+        let mut records = Records::new(names, auditor);
+        if settings.series {
+            records.series = fleet.series(2 * settings.calm + settings.faults_for);
+        }
         let network = Network::new(&executor, random.fork(), faults, records, settings.wrong);
         let is_over = Arc::new(AtomicBool::new(false));
         let processes =
@@ -59,7 +63,8 @@ impl World {
             processes,
             random,
             wrong: settings.wrong,
-            faults_until: settings.faults_for,
+            calm: settings.calm,
+            faults_until: settings.calm + settings.faults_for,
             agenda: BinaryHeap::new(),
             planned: 0,
             is_over,

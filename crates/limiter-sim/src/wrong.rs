@@ -1,5 +1,7 @@
 //! Variants of the simulated world that are wrong on purpose, which show that the auditor can fail.
 
+use crate::fault::Fault;
+
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
@@ -15,6 +17,9 @@ pub enum Wrong {
     LosesKeys,
     /// The server charges leases for their start.
     ChargesLeasesForTheirStart,
+    /// Leases end later for processes than for the server: by GCRA the server charges them for the half of their time, and
+    /// of a window it replies an end that is as far again.
+    LeasesEndLate,
     /// The clock of a stopped process stands still, and nobody knows. So it spends leases after their end.
     ClockStandsStill,
     /// The client sends a call again after it was lost, although it may have been executed.
@@ -27,23 +32,56 @@ pub enum Wrong {
     NeverReconnects,
     /// Every fiftieth sleep of a limiter never ends, so that a waiter is forgotten.
     ForgetsSleeps,
+    /// The server gives back what reservations behind a charge need.
+    RefundsBehindReservations,
+    /// The server gives a charge back whole after it has drained.
+    RefundsWhatHasDrained,
+    /// The server forgets a debt that another quota has left. A part of the processes have half the quota.
+    ForgivesOtherDebts,
+    /// The server's refusals name a wait of a microsecond, so that nobody pauses.
+    NamesNoWaits,
+    /// The server's refusals name four times the wait, so that denials are cached too long.
+    NamesLongWaits,
 }
+
+/// The limiters that a wrong variant concerns. Its fleets have no others, so that it is found sooner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Concern {
+    /// The groups of which a fleet has one, as [`Fleet`](crate::fleet::Fleet) numbers them.
+    pub(crate) groups: &'static [u64],
+    pub(crate) is_for_gcra_alone: bool,
+}
+
+const GCRA: Concern = Concern { groups: &[0], is_for_gcra_alone: true };
+const LEASED_GCRA: Concern = Concern { groups: &[2, 4], is_for_gcra_alone: true };
+const LEASED_WITH_WINDOWS: Concern = Concern { groups: &[4], is_for_gcra_alone: false };
+const LEASED: Concern = Concern { groups: &[3, 4], is_for_gcra_alone: false };
+
+/// Faults that start incarnations of all keys, which have a bound each, and suspensions, which the auditor excuses.
+const EXCUSING: &[Fault] =
+    &[Fault::Restarted, Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended];
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
         Self::FailsAfterExecution,
         Self::LosesKeys,
         Self::ChargesLeasesForTheirStart,
+        Self::LeasesEndLate,
         Self::ClockStandsStill,
         Self::SendsAgain,
         Self::LosesWrites,
         Self::ClockRunsFast,
         Self::NeverReconnects,
         Self::ForgetsSleeps,
+        Self::RefundsBehindReservations,
+        Self::RefundsWhatHasDrained,
+        Self::ForgivesOtherDebts,
+        Self::NamesNoWaits,
+        Self::NamesLongWaits,
     ];
 
     /// Returns its name.
@@ -56,12 +94,52 @@ impl Wrong {
             Self::FailsAfterExecution => "fails-after-execution",
             Self::LosesKeys => "loses-keys",
             Self::ChargesLeasesForTheirStart => "charges-leases-for-their-start",
+            Self::LeasesEndLate => "leases-end-late",
             Self::ClockStandsStill => "clock-stands-still",
             Self::SendsAgain => "sends-again",
             Self::LosesWrites => "loses-writes",
             Self::ClockRunsFast => "clock-runs-fast",
             Self::NeverReconnects => "never-reconnects",
             Self::ForgetsSleeps => "forgets-sleeps",
+            Self::RefundsBehindReservations => "refunds-behind-reservations",
+            Self::RefundsWhatHasDrained => "refunds-what-has-drained",
+            Self::ForgivesOtherDebts => "forgives-other-debts",
+            Self::NamesNoWaits => "names-no-waits",
+            Self::NamesLongWaits => "names-long-waits",
+        }
+    }
+
+    /// Returns the limiters that it concerns, if not all.
+    pub(crate) const fn concern(self) -> Option<Concern> {
+        match self {
+            Self::ChargesLeasesForTheirStart => Some(LEASED_GCRA),
+            Self::ClockStandsStill => Some(LEASED_WITH_WINDOWS),
+            Self::LeasesEndLate => Some(LEASED),
+            Self::RefundsBehindReservations
+            | Self::RefundsWhatHasDrained
+            | Self::ForgivesOtherDebts => Some(GCRA),
+            _ => None,
+        }
+    }
+
+    /// Returns the fault that happens in place of another one.
+    pub(crate) const fn in_place_of(self, fault: Fault) -> Fault {
+        match self {
+            Self::ClockStandsStill => Fault::Stopped,
+            _ => fault,
+        }
+    }
+
+    /// Returns the faults without which it is found sooner.
+    #[must_use]
+    pub const fn best_without(self) -> &'static [Fault] {
+        match self {
+            Self::ChargesLeasesForTheirStart
+            | Self::LeasesEndLate
+            | Self::ClockStandsStill
+            | Self::RefundsBehindReservations
+            | Self::RefundsWhatHasDrained => EXCUSING,
+            _ => &[],
         }
     }
 }

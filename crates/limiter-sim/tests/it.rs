@@ -30,11 +30,41 @@ fn a_wrong_world_is_found() {
 }
 
 #[test]
+fn a_shortest_run_is_repeated() {
+    let output = simulate(&["--wrong", "executes-twice", "--seed", "1", "--faults-for", "0"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("executes-twice: found within 1 seeds: "), "{text}");
+    // The events of the key, too.
+    assert!(text.contains("is executed: "), "{text}");
+}
+
+#[test]
+fn seeds_run_until_so_many_faults_have_happened() {
+    let output = simulate(&["--seed", "1", "--processes", "1", "--faults", "1"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(" 0 violations; "), "{text}");
+    assert!(text.contains(" threads\n"), "{text}");
+}
+
+#[test]
+fn the_table_of_the_picture_is_current() {
+    let output = simulate(&["--picture"]);
+    assert!(output.status.success(), "{output:?}");
+    let kept = include_str!("../picture.csv");
+    let is_current = String::from_utf8(output.stdout).unwrap() == kept;
+    assert!(is_current, "picture.csv is not up to date; write it with `cargo xtask plots`");
+}
+
+#[test]
 fn unknown_options_are_quoted() {
     for (arguments, message) in [
-        (&["--seeds", "1"][..], "unknown option \"--seeds\""),
+        (&["--sed", "1"][..], "unknown option \"--sed\""),
         (&["--seed", "x"], "invalid --seed \"x\"; use a number"),
         (&["--seed"], "--seed needs a value"),
+        (&["--minutes", "1", "--faults", "1"], "--minutes and --faults exclude each other"),
+        (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
+        (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, executes-twice"),
     ] {
         let output = simulate(arguments);

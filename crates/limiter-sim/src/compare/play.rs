@@ -55,7 +55,8 @@ struct Player {
 pub(super) fn play(load: &Load, seed: u64, with_leases: bool) -> Result<Played, Error> {
     let mut random = Random::new(seed).fork();
     let executor = Executor::new();
-    let faults = Faults::none(random.fork());
+    // They never begin.
+    let faults = Faults::new(random.fork(), &[]);
     let records = Records::new(Vec::new(), Auditor::default());
     let network = Network::new(&executor, random.fork(), faults, records, None);
     network.slow_down(load.trip, Micros::MAX);

@@ -64,7 +64,7 @@ impl Member {
     }
 
     pub(crate) fn happens(&self, fault: Fault) -> bool {
-        self.network.with_faults(|faults| faults.happens(fault))
+        self.network.happens(fault)
     }
 
     pub(crate) async fn sleep(&self, time: Micros) {

@@ -1,0 +1,57 @@
+//! Runs simulations of many seeds, and prints what they found: see `cargo xtask simulate`.
+
+mod find;
+mod options;
+mod runs;
+mod seeds;
+mod total;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use limiter_sim::{Series, Settings, run, shortest};
+
+use self::options::{Options, What};
+
+fn main() -> Result<ExitCode> {
+    let options = Options::read(std::env::args().skip(1))?;
+    let is_right = match options.what()? {
+        What::Variants(variants) => find::find(&variants, &options),
+        What::Picture => print_picture(&options),
+        What::Seed(seed) => run_one(seed, &options),
+        What::Seeds(seeds) => runs::run_all(&seeds, &options),
+    };
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the table of the picture, of another seed if one is given. Returns whether there was no violation.
+fn print_picture(options: &Options) -> bool {
+    let mut settings = Settings::pictured();
+    settings.seed = options.seed.unwrap_or(settings.seed);
+    let report = run(&settings);
+    print!("{}", report.series.as_ref().map_or_else(String::new, Series::table));
+    report.violations.is_empty()
+}
+
+/// Runs one seed. Returns whether there was no violation.
+fn run_one(seed: u64, options: &Options) -> bool {
+    let settings = options.settings(seed);
+    let report = run(&settings);
+    print!("{report}");
+    for (fault, count) in &report.faults {
+        println!("{count:>9}  {fault}");
+    }
+    if let Some(shortest) = shortest(&settings) {
+        print_shortest(seed, &shortest);
+    }
+    report.violations.is_empty()
+}
+
+/// Prints how to repeat the shortest run of a seed that fails, and what it shows.
+fn print_shortest(seed: u64, shortest: &limiter_sim::Shortest) {
+    println!("seed {seed} fails; shortest: {}", shortest.options());
+    let faults = shortest.report.faults.iter().map(|(fault, count)| format!("{fault} ({count})"));
+    let faults: Vec<String> = faults.collect();
+    println!("faults: {}", if faults.is_empty() { "none".to_owned() } else { faults.join(", ") });
+    print!("{}", shortest.report);
+}

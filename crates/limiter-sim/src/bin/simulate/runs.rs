@@ -1,0 +1,77 @@
+//! Runs of many seeds, on all processors. Each run is one thread.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_sim::{Report, run, shortest};
+
+use super::{options::Options, print_shortest, seeds::Seeds, total::Total};
+
+/// How often the progress is printed.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Of how many failing seeds the shortest run is searched.
+const SHORTENED: usize = 3;
+
+/// What all threads have found together.
+struct Progress {
+    total: Total,
+    printed: Instant,
+}
+
+/// Runs all seeds. Returns whether there was no violation.
+pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
+    let (begin, threads) = (Instant::now(), processors());
+    let progress = Mutex::new(Progress { total: Total::default(), printed: begin });
+    let add = |report: &Report| {
+        seeds.add_faults(report.faults.values().sum());
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.total.add(report);
+        if let Some(violation) = report.violations.first() {
+            println!("seed {} fails at {} us: {}", report.seed, violation.time, violation.message);
+        }
+        if progress.printed.elapsed() > PROGRESS {
+            progress.printed = Instant::now();
+            eprintln!("seed {}: {}", report.seed, progress.total.line(begin.elapsed(), threads));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.next() {
+                    let _named = NamesPanic(seed);
+                    add(&run(&options.settings(seed)));
+                }
+            });
+        }
+    });
+    let total = progress.into_inner().unwrap_or_else(PoisonError::into_inner).total;
+    println!("{}", total.line(begin.elapsed(), threads));
+    total.print_details();
+    for seed in total.failed.iter().take(SHORTENED) {
+        if let Some(shortest) = shortest(&options.settings(*seed)) {
+            print_shortest(*seed, &shortest);
+        }
+    }
+    total.failed.is_empty()
+}
+
+/// Returns how many threads run at a time.
+pub(super) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Names the seed of a run that panics.
+struct NamesPanic(u64);
+
+impl Drop for NamesPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("seed {} panicked", self.0);
+        }
+    }
+}

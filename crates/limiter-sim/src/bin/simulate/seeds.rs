@@ -1,0 +1,74 @@
+//! Which seeds are run, one after the other, by all threads together.
+
+use std::{
+    fs,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result};
+
+/// Seeds: those of a list, and then new ones until a goal is reached.
+pub(super) struct Seeds {
+    listed: Vec<u64>,
+    first: u64,
+    goal: Goal,
+    taken: AtomicUsize,
+    /// When the first new seed was taken.
+    begin: OnceLock<Instant>,
+    /// How many faults have happened.
+    faults: AtomicU64,
+}
+
+/// Until when new seeds are run.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    Minutes(f64),
+    Faults(u64),
+}
+
+impl Seeds {
+    pub(super) fn new(listed: Vec<u64>, first: u64, goal: Goal) -> Self {
+        let (taken, begin, faults) = (AtomicUsize::new(0), OnceLock::new(), AtomicU64::new(0));
+        Self { listed, first, goal, taken, begin, faults }
+    }
+
+    /// Reads the seeds of a file: one a line, and a comment behind `#`.
+    pub(super) fn listed_in(path: &str) -> Result<Vec<u64>> {
+        let text = fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
+        let seeds = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let parse = |seed: &str| {
+            seed.parse().with_context(|| format!("invalid seed {seed:?} in {path}; use a number"))
+        };
+        seeds.filter(|seed| !seed.is_empty()).map(parse).collect()
+    }
+
+    /// Returns the next seed, `None` if the goal is reached.
+    pub(super) fn next(&self) -> Option<u64> {
+        let taken = self.taken.fetch_add(1, Relaxed);
+        if let Some(seed) = self.listed.get(taken) {
+            return Some(*seed);
+        }
+        let begin = self.begin.get_or_init(Instant::now);
+        let is_reached = match self.goal {
+            Goal::Minutes(minutes) => begin.elapsed() >= Duration::from_secs_f64(60.0 * minutes),
+            Goal::Faults(faults) => self.faults.load(Relaxed) >= faults,
+        };
+        let new = (taken - self.listed.len()) as u64;
+        (!is_reached).then(|| self.first.wrapping_add(new))
+    }
+
+    /// Adds faults that have happened.
+    pub(super) fn add_faults(&self, faults: u64) {
+        self.faults.fetch_add(faults, Relaxed);
+    }
+}
+
+/// Returns a seed that was hardly run before.
+pub(super) fn new_seed() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_micros()).unwrap_or(1)
+}

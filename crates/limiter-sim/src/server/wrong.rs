@@ -1,0 +1,176 @@
+//! Servers that are wrong on purpose.
+
+use limiter_twins::{Reply, Server as Twins};
+
+use crate::wrong::Wrong;
+
+/// How a server executes its calls, wrongly if it is a variant of the server.
+#[derive(Debug)]
+pub(super) struct Execution {
+    pub(super) wrong: Option<Wrong>,
+    /// How many calls of decisions were executed.
+    decisions: u64,
+}
+
+impl Execution {
+    pub(super) const fn new(wrong: Option<Wrong>) -> Self {
+        Self { wrong, decisions: 0 }
+    }
+
+    /// Executes a call by its twin, at a time of the server's clock.
+    pub(super) fn run(
+        &mut self,
+        twins: &mut Twins,
+        words: &[Vec<u8>],
+        script: &str,
+        now: i64,
+    ) -> Reply {
+        let is_decision = !matches!(script, "refund" | "reset" | "");
+        self.decisions += u64::from(is_decision);
+        let is_each = |number: u64| is_decision && self.decisions.is_multiple_of(number);
+        let Some(wrong) = self.wrong else { return twins.execute(words, now) };
+        match wrong {
+            Wrong::ExecutesTwice if is_decision => {
+                twins.execute(words, now);
+            }
+            Wrong::RefundsTwice if script == "refund" => {
+                twins.execute(words, now);
+            }
+            Wrong::DecidesWrongly if is_each(20) => {
+                let mut fresh = twins.clone();
+                fresh.execute(&["FLUSHALL"], now);
+                return fresh.execute(words, now);
+            }
+            Wrong::LosesWrites if is_each(10) => return twins.clone().execute(words, now),
+            Wrong::FailsAfterExecution if is_each(20) => {
+                twins.execute(words, now);
+                return Reply::Error("OOM command not allowed".to_owned());
+            }
+            Wrong::LosesKeys if self.decisions.is_multiple_of(200) => {
+                twins.execute(&["FLUSHALL"], now);
+            }
+            Wrong::ChargesLeasesForTheirStart if script == "lease" => {
+                return twins.execute(&with_length(words, |_| 1), now);
+            }
+            Wrong::LeasesEndLate if script == "lease" => {
+                let reply = twins.execute(&with_length(words, |length| length / 2), now);
+                return if has_gcra(words) { reply } else { with_later_end(reply) };
+            }
+            Wrong::RefundsBehindReservations if script == "refund" => {
+                return twins.execute(&with_refund(words, |terms| terms.mark = i64::MAX / 2), now);
+            }
+            Wrong::RefundsWhatHasDrained if script == "refund" => {
+                let charged_now = |terms: &mut Refund| terms.at = terms.at.max(now);
+                return twins.execute(&with_refund(words, charged_now), now);
+            }
+            Wrong::ForgivesOtherDebts if is_decision => forgive_other_debts(twins, words, now),
+            Wrong::NamesNoWaits => {
+                return with_wait(script, twins.execute(words, now), |_| 1);
+            }
+            Wrong::NamesLongWaits => {
+                return with_wait(script, twins.execute(words, now), |wait| 4 * wait);
+            }
+            _ => {}
+        }
+        twins.execute(words, now)
+    }
+}
+
+/// Returns where the arguments of a script call begin, behind its keys.
+fn first_argument(words: &[Vec<u8>]) -> usize {
+    3 + super::keys(words).len()
+}
+
+fn number(word: &[u8]) -> Option<i64> {
+    str::from_utf8(word).ok()?.parse().ok()
+}
+
+fn has_gcra(words: &[Vec<u8>]) -> bool {
+    words.iter().any(|word| word == b"gcra")
+}
+
+/// Changes the length of each lease by GCRA, which is the last of a key's seven arguments.
+fn with_length(words: &[Vec<u8>], change: impl Fn(i64) -> i64) -> Vec<Vec<u8>> {
+    let (mut words, first) = (words.to_vec(), first_argument(words));
+    for arguments in words.get_mut(first..).unwrap_or_default().chunks_mut(7) {
+        if let [kind, .., length] = arguments
+            && kind == b"gcra"
+            && let Some(number) = number(length)
+        {
+            *length = change(number).max(1).to_string().into();
+        }
+    }
+    words
+}
+
+/// What a refund by GCRA is about.
+struct Refund {
+    /// The moment that the charge was made for.
+    at: i64,
+    /// The debt with the charge.
+    mark: i64,
+}
+
+/// Changes what a refund by GCRA is about. The moment is the fourth argument, and the mark the fifth of its limit.
+fn with_refund(words: &[Vec<u8>], change: impl FnOnce(&mut Refund)) -> Vec<Vec<u8>> {
+    let (mut words, first) = (words.to_vec(), first_argument(words));
+    if let Some([_, _, _, at, _, kind, _, _, _, mark]) = words.get_mut(first..)
+        && kind == b"gcra"
+        && let (Some(old_at), Some(old_mark)) = (number(at), number(mark))
+    {
+        let mut refund = Refund { at: old_at, mark: old_mark };
+        change(&mut refund);
+        (*at, *mark) = (refund.at.to_string().into(), refund.mark.to_string().into());
+    }
+    words
+}
+
+/// Deletes the states by GCRA that a quota has left of which the call has nothing.
+fn forgive_other_debts(twins: &mut Twins, words: &[Vec<u8>], now: i64) {
+    for key in super::keys(words) {
+        let Reply::Text(state) = twins.execute(&[b"GET".as_slice(), &key], now) else { continue };
+        // `TAT increment reach`, and the quota is all behind the first word.
+        let spaces = state.iter().filter(|byte| **byte == b' ').count();
+        let quota = state.iter().position(|byte| *byte == b' ').and_then(|at| state.get(at..));
+        if spaces == 2 && quota.is_some_and(|quota| words.iter().all(|word| word != quota)) {
+            twins.execute(&[b"DEL".as_slice(), &key], now);
+        }
+    }
+}
+
+/// Changes the waits of refusals, which are `{ 0, reset, left, wait }`.
+fn with_wait(script: &str, reply: Reply, change: fn(i64) -> i64) -> Reply {
+    if !matches!(script, "window" | "counter" | "log" | "lease") {
+        return reply;
+    }
+    with_numbers(reply, &|numbers| {
+        if let [Reply::Integer(0), _, _, Reply::Integer(wait)] = numbers
+            && *wait > 0
+        {
+            *wait = change(*wait);
+        }
+    })
+}
+
+/// Doubles the time until the window ends of each lease, `{ 1, reset, left, permits, now, end }`.
+fn with_later_end(reply: Reply) -> Reply {
+    with_numbers(reply, &|numbers| {
+        if let [Reply::Integer(1), _, _, _, _, Reply::Integer(end)] = numbers {
+            *end *= 2;
+        }
+    })
+}
+
+/// Changes the reply for each key.
+fn with_numbers(mut reply: Reply, change: &impl Fn(&mut [Reply])) -> Reply {
+    if let Reply::Array(replies) = &mut reply {
+        if replies.iter().any(|reply| matches!(reply, Reply::Array(_))) {
+            for reply in replies {
+                *reply = with_numbers(reply.clone(), change);
+            }
+        } else {
+            change(replies);
+        }
+    }
+    reply
+}
