@@ -224,7 +224,8 @@ impl ScriptReply {
 }
 
 /// Returns the slot of a cluster that has a key.
-pub(crate) fn slot(key: &[u8]) -> u16 {
+#[must_use]
+pub fn slot(key: &[u8]) -> u16 {
     redis_keyslot(key)
 }
 

@@ -119,6 +119,8 @@ mod waiting;
 pub use builder::Builder;
 #[cfg(feature = "fred-client")]
 pub use client::fred::brought::FredClient;
+#[doc(hidden)]
+pub use client::slot;
 pub use client::{
     ScriptCall, ScriptClient, ScriptReply,
     connection::{Connection, Server, connect, connect_with},

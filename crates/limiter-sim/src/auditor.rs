@@ -4,45 +4,63 @@
 //!
 //! - **Bounds.** Each admission by the store or by a lease counts at one moment between its earliest and its latest:
 //!   those of the question and the answer, of a reservation later by its delay. In no stretch of time are there more
-//!   permits than the algorithm's published bound. Times are those that have passed by the server's clock, without its
-//!   steps. Permits that a refund may give back don't count until its outcome shows that they stayed charged.
+//!   permits than the algorithm's published bound. Times are those that have passed by the clock of the key's server,
+//!   without its steps. Permits that a refund may give back don't count until its outcome shows that they stayed charged.
+//!   Each of several limits has its own bound. Quotas that were in use in a stretch have the bound of law 9 there.
 //! - **Charges.** An operation whose error is `Unavailable` has changed no state at the server, and any other one has
 //!   changed it once at most. That is checked for operations on one key, without leases, if the same process had no other
 //!   one under way on it.
 //! - **Counters.** When a process ends, the decisions that a limiter has counted are those that its callers saw, apart from
 //!   those whose callers saw an error or left.
-//! - **Liveness.** After the faults have stopped, each key is admitted at 95 % of its limit: see [`probe`](crate::probe).
-//!   Then all tasks have ended.
+//! - **Liveness.** After the faults have stopped, each key is admitted at 95 % of its limit, or at a lower share by leased
+//!   counters and several limits: see [`probe`](crate::probe). Then all tasks have ended.
 //!
 //! What faults excuse:
 //!
-//! - *Keys lost or reset, lost writes, a step of the server's clock* start an incarnation of the keys. The permits that
-//!   may have been charged in each incarnation have a bound of their own, so a stretch of time with `n` starts has
-//!   `n + 1` bounds. *A stale server that answers some processes* has an incarnation of its own as long as it answers.
+//! - *Keys lost or reset, lost writes, a step of the server's clock* start an incarnation of the keys of that server. The
+//!   permits that may have been charged in each incarnation have a bound of their own, so a stretch of time with `n`
+//!   starts has `n + 1` bounds. *A stale server that answers some processes* has an incarnation of its own as long as it answers.
 //! - *A refund by a receipt from before an incarnation* may give back later charges of the key, at most its own permits.
 //! - *A suspended process* may spend what it held when it was suspended. Such an admission counts from that moment on.
+//! - *Work that is charged afterwards* overshoots by what requests that were in flight together were charged. By a rate of
+//!   which permits are leased, and by a process's share, it overshoots up to the horizon, because permits that were
+//!   charged before admit one request after the other.
+//! - *Another quota* may charge a key by GCRA before permits that were reserved for later, which then come on top. So do
+//!   leases of a quota that is slower or has a longer window than another one in use. A receipt from before another quota
+//!   was used may give back later charges.
+//! - *A reservation that one of several limits delays* lets a limit by GCRA drain. What is refunded meanwhile comes on top.
 //! - Decisions by a failure policy are not the store's, and are not checked against its bound. Those of a process's share
 //!   are checked against the bound of the share.
 //!
 //! Nothing else is excused: lost, late and held messages, cuts, partitions, errors, stopped and killed processes, slewed
 //! clocks, callers that leave and late refunds never exceed a bound.
 
+mod around;
 mod balance;
 mod bound;
 mod charges;
 mod history;
+mod ledger;
+mod overshoot;
+mod suspensions;
+mod turns;
+mod uses;
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+};
 
 use limiter_core::Policy;
 
 pub(crate) use self::{balance::Tally, charges::Begun};
 use self::{
-    bound::Bound,
     charges::Charges,
-    history::{AdmissionId, History},
+    history::{AdmissionId, Admitted, UNDER_WAY},
+    ledger::Ledger,
+    suspensions::Suspensions,
 };
-use crate::vocabulary::{Micros, ProcessId, Subject};
+use crate::vocabulary::{Micros, Moment, ProcessId, Subject};
 
 /// A check that failed.
 #[derive(Clone, Debug)]
@@ -65,14 +83,23 @@ impl fmt::Display for Violation {
 /// The auditor of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
-    histories: Vec<History>,
-    /// The bound of a process's share of each key, if there are shares, and their histories.
-    shares: Vec<Option<Bound>>,
-    of_shares: BTreeMap<(ProcessId, Subject), History>,
+    keys: Vec<Audited>,
+    of_shares: BTreeMap<(ProcessId, Subject), Ledger>,
     charges: Charges,
-    suspensions: BTreeMap<ProcessId, Suspension>,
+    pub(crate) suspensions: Suspensions,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
+}
+
+/// A key of a limiter.
+#[derive(Debug)]
+struct Audited {
+    ledger: Ledger,
+    /// The node of the cluster that has the key.
+    node: usize,
+    tiers: Vec<Policy>,
+    /// How many processes have shares of the key, if they decide without the store.
+    processes: Vec<u64>,
 }
 
 /// Where permits are counted: at the store, or in a process that decides without it.
@@ -89,43 +116,75 @@ pub(crate) struct Admission {
     id: AdmissionId,
 }
 
-/// When a process was suspended, and until when it may hold a lease from before that.
+/// Permits that were admitted.
 #[derive(Clone, Copy, Debug)]
-struct Suspension {
-    since: Micros,
-    until: Micros,
+pub(crate) struct Permits {
+    pub(crate) number: u64,
+    /// The tier by which they were admitted.
+    pub(crate) tier: usize,
+    pub(crate) are_leased: bool,
+    /// For how much later they were reserved.
+    pub(crate) delay: Micros,
+    /// If they were charged afterwards: when the request began.
+    pub(crate) of_request: Option<Micros>,
 }
 
 impl Auditor {
-    /// Adds a key under a policy of one limit. Its permits are charged up to `ahead` before they count. Processes that
-    /// decide without the store have a share of this policy each, if there is one.
-    pub(crate) fn add(&mut self, policy: &Policy, ahead: Micros, processes: Option<u64>) {
-        if let Some(bound) = Bound::of(policy) {
-            self.histories.push(History::new(bound, ahead));
-            self.shares.push(processes.and_then(|processes| bound.share(processes)));
+    /// Adds a key under the policies of its tiers. Its permits are charged up to `ahead` before they count. Processes that
+    /// decide without the store have a share each, if their number is given.
+    pub(crate) fn add(
+        &mut self,
+        tiers: &[Policy],
+        ahead: Micros,
+        has_leases: bool,
+        processes: Option<u64>,
+    ) {
+        let Some(mut ledger) = Ledger::new(tiers, ahead, None) else { return };
+        ledger.around.has_leases = has_leases;
+        let (tiers, processes) = (tiers.to_vec(), processes.into_iter().collect());
+        self.keys.push(Audited { ledger, node: 0, tiers, processes });
+    }
+
+    /// Notes which node of a cluster has a key.
+    pub(crate) fn is_on(&mut self, Subject(index): Subject, node: usize) {
+        if let Some(key) = self.keys.get_mut(index) {
+            key.node = node;
         }
+    }
+
+    /// Returns the node that has a key.
+    pub(crate) fn node(&self, Subject(index): Subject) -> usize {
+        self.keys.get(index).map_or(0, |key| key.node)
     }
 
     /// Notes permits that were admitted, and may count from `earliest` to `latest`.
     pub(crate) fn admitted(
         &mut self,
         account: Account,
-        permits: u64,
-        earliest: Micros,
-        latest: Micros,
+        permits: Permits,
+        (earliest, latest): (Micros, Micros),
     ) -> Option<Admission> {
-        let history = self.history(account)?;
-        let admission = Admission { account, id: history.add(permits, earliest, latest) };
+        let ledger = self.ledger(account)?;
+        let Permits { number, tier, are_leased, delay, of_request } = permits;
+        if let Some(from) = of_request {
+            ledger.around.requests.add(from, latest, number);
+        }
+        if delay > 0 {
+            let charged = (earliest.saturating_sub(delay), latest);
+            ledger.around.reservations.add(tier, charged, number);
+        }
+        let counted = Admitted { permits: number, latest, quota: tier, is_leased: are_leased };
+        let admission = Admission { account, id: ledger.add(earliest, counted)? };
         self.check(admission);
         // After the check, because reservations count later.
-        self.history(account)?.forget(earliest.min(latest));
+        self.ledger(account)?.forget(earliest.min(latest));
         Some(admission)
     }
 
     /// Subtracts permits that a refund may give back from now on, and returns how many.
     pub(crate) fn refunds(&mut self, admission: Admission, permits: u64, now: Micros) -> u64 {
-        let history = self.history(admission.account);
-        history.map_or(0, |history| history.subtract(admission.id, permits, now))
+        let ledger = self.ledger(admission.account);
+        ledger.map_or(0, |ledger| ledger.subtract(admission.id, permits, now))
     }
 
     /// Counts permits again that a refund did not give back.
@@ -133,14 +192,14 @@ impl Auditor {
         if permits == 0 {
             return;
         }
-        if let Some(history) = self.history(admission.account) {
-            history.add_again(admission.id, permits);
+        if let Some(ledger) = self.ledger(admission.account) {
+            ledger.add_again(admission.id, permits);
         }
         self.check(admission);
     }
 
     fn check(&mut self, Admission { account, id }: Admission) {
-        let over = self.history(account).and_then(|history| history.over(id));
+        let over = self.ledger(account).and_then(|ledger| ledger.over(id));
         if let Some(over) = over {
             let of = account.share_of.map_or(String::new(), |it| format!(" to the share of {it}"));
             let message = format!(
@@ -155,50 +214,89 @@ impl Auditor {
         }
     }
 
-    /// Returns the history of a key at the store, or of a process's share of it.
-    fn history(&mut self, Account { subject, share_of }: Account) -> Option<&mut History> {
-        let Some(process) = share_of else { return self.histories.get_mut(subject.0) };
-        let bound = (*self.shares.get(subject.0)?)?;
-        let new = || History::new(bound, 0);
-        Some(self.of_shares.entry((process, subject)).or_insert_with(new))
+    /// Returns the ledger of a key at the store, or of a process's share of it.
+    fn ledger(&mut self, Account { subject, share_of }: Account) -> Option<&mut Ledger> {
+        let key = self.keys.get_mut(subject.0)?;
+        let Some(process) = share_of else { return Some(&mut key.ledger) };
+        let (first, others) = key.processes.split_first()?;
+        match self.of_shares.entry((process, subject)) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(place) => {
+                let mut share = Ledger::new(&key.tiers, 0, Some(*first))?;
+                // Permits that the store admits are charged to the share, too, one request after the other.
+                share.around.has_leases = true;
+                others.iter().for_each(|number| share.has_share(&key.tiers, *number));
+                Some(place.insert(share))
+            }
+        }
     }
 
     /// Notes that a process makes its share of a key fresh. Receipts from before that may give back later charges.
     pub(crate) fn resets_share(&mut self, process: ProcessId, subject: Subject, at: Micros) {
-        if let Some(history) = self.history(Account { subject, share_of: Some(process) }) {
-            history.has_incarnation(at, Micros::MAX);
+        if let Some(share) = self.ledger(Account { subject, share_of: Some(process) }) {
+            share.has_incarnation(at, Micros::MAX);
         }
     }
 
     /// Notes that a key has become fresh.
     pub(crate) fn was_reset(&mut self, Subject(index): Subject, at: Micros) {
-        self.histories.get_mut(index).into_iter().for_each(|it| it.has_incarnation(at, at));
+        self.keys.get_mut(index).into_iter().for_each(|it| it.ledger.has_incarnation(at, at));
     }
 
-    /// Notes that all keys have other incarnations from one time to another: because they became fresh or older without
-    /// a recovery, or because two servers answer.
-    pub(crate) fn have_incarnation(&mut self, from: Micros, to: Micros) {
-        self.histories.iter_mut().for_each(|it| it.has_incarnation(from, to));
+    /// Notes that all keys of a node have other incarnations from one time to another: because they became fresh or older
+    /// without a recovery, or because two servers answer.
+    pub(crate) fn have_incarnation(&mut self, node: usize, from: Micros, to: Micros) {
+        let of_node = self.keys.iter_mut().filter(|key| key.node == node);
+        of_node.for_each(|key| key.ledger.has_incarnation(from, to));
     }
 
-    /// Notes that a process is suspended.
-    pub(crate) fn suspended(&mut self, process: ProcessId, at: Micros) {
-        let known = self.suspensions.get(&process).filter(|known| at < known.until);
-        let since = known.map_or(at, |known| known.since);
-        self.suspensions.insert(process, Suspension { since, until: Micros::MAX });
-    }
-
-    /// Notes that a process goes on, which may hold leases for `lasts`.
-    pub(crate) fn resumed(&mut self, process: ProcessId, at: Micros, lasts: Micros) {
-        if let Some(suspension) = self.suspensions.get_mut(&process) {
-            suspension.until = at + lasts;
+    /// Notes that processes have a share of each key that is shared by so many.
+    pub(crate) fn have_shares(&mut self, processes: u64) {
+        for key in self.keys.iter_mut().filter(|key| !key.processes.contains(&processes)) {
+            key.processes.push(processes);
+        }
+        for ((_, Subject(index)), share) in &mut self.of_shares {
+            if let Some(key) = self.keys.get(*index) {
+                share.has_share(&key.tiers, processes);
+            }
         }
     }
 
-    /// Returns the earliest moment at which permits count that a process spends of a lease.
-    pub(crate) fn earliest_of_lease(&self, process: ProcessId, at: Micros) -> Micros {
-        let suspension = self.suspensions.get(&process).filter(|known| at < known.until);
-        suspension.map_or(at, |known| known.since.min(at))
+    /// Notes that a process uses a tier for a key from now on.
+    pub(crate) fn uses(
+        &mut self,
+        (process, subject): (ProcessId, Subject),
+        tier: usize,
+        at: Micros,
+    ) {
+        for share_of in [None, Some(process)] {
+            if let Some(ledger) = self.ledger(Account { subject, share_of }) {
+                ledger.around.uses.begin(process, tier, at);
+            }
+        }
+    }
+
+    /// Notes that a process has ended an operation by a tier. Calls for it are executed by now, unless they `may_follow`.
+    pub(crate) fn used(
+        &mut self,
+        (process, subject): (ProcessId, Subject),
+        tier: usize,
+        at: Micros,
+        may_follow: bool,
+    ) {
+        let until = if may_follow { at + UNDER_WAY } else { at };
+        for share_of in [None, Some(process)] {
+            if let Some(ledger) = self.ledger(Account { subject, share_of }) {
+                ledger.around.uses.end(process, tier, until);
+            }
+        }
+    }
+
+    /// Notes that a process was killed.
+    pub(crate) fn killed(&mut self, process: ProcessId, moment: Moment) {
+        for key in &mut self.keys {
+            key.ledger.around.uses.killed(process, moment.passed(key.node) + UNDER_WAY);
+        }
     }
 
     /// Notes that an operation begins.

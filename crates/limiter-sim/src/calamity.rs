@@ -22,6 +22,9 @@ const ERRORS: [&str; 5] = [
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 ];
 
+/// How long it takes until all processes have reloaded a quota.
+const RELOADED_WITHIN: Micros = 1_000_000;
+
 impl World {
     /// Takes a step. Those after the faults have ended only undo what they did.
     pub(crate) fn take(&mut self, step: Step) -> Result<(), Error> {
@@ -29,6 +32,7 @@ impl World {
         match step {
             Step::Resume(process) => self.processes.resume(process),
             Step::Start(place) => self.processes.start(place)?,
+            Step::Reload { place, limiter, tier } => self.processes.reload(place, limiter, tier),
             Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
             Step::FirstFault => {
                 self.network.with_faults(Faults::begin);
@@ -48,12 +52,12 @@ impl World {
                 let random = self.random.fork();
                 let others = mem::replace(&mut self.random, random);
                 if !self.network.with_faults(|faults| faults.are_without(fault)) {
-                    self.happens(fault);
+                    self.happens(fault)?;
                 }
                 self.random = others;
             }
             Step::Replicate => {
-                self.network.with_server(Server::replicate);
+                self.network.with_servers(Server::replicate);
                 let lag = self.random.between(10_000, 300_000);
                 self.plan(lag, Step::Replicate);
             }
@@ -61,74 +65,84 @@ impl World {
         Ok(())
     }
 
-    fn happens(&mut self, fault: Fault) {
+    fn happens(&mut self, fault: Fault) -> Result<(), Error> {
         let now = self.executor.now();
+        let node = self.any_node();
         let process = self.processes.any_that_runs(&mut self.random);
         let time = self.random.between(10_000, 1_500_000);
         let until = now + time;
         match fault {
             Fault::Stopped | Fault::Suspended | Fault::Killed | Fault::Cut | Fault::Partitioned => {
-                let Some(process) = process else { return };
+                let Some(process) = process else { return Ok(()) };
                 self.happens_to(fault, process, time);
-                return;
+                return Ok(());
             }
             Fault::Stale => {
-                let Some(process) = process else { return };
-                self.network.with_server(|server| server.answers_stale(process, until));
+                let Some(process) = process else { return Ok(()) };
+                self.network.with_server(node, |server| server.answers_stale(process, until));
                 self.network.with_records(|records, moment| {
                     // The server's clock may be slewed meanwhile.
-                    let end = moment.passed + time + time / 1_000 + 1;
-                    records.auditor.have_incarnation(moment.passed, end);
+                    let from = moment.passed(node);
+                    let end = from + time + time / 1_000 + 1;
+                    records.auditor.have_incarnation(node, from, end);
                 });
             }
             Fault::Flooded => {
-                let Some(process) = process else { return };
+                let Some(process) = process else { return Ok(()) };
                 self.processes.flood(process);
             }
             Fault::Slow => {
                 let by = self.random.between(1_000, 80_000);
-                self.network.slow_down(by, until);
+                self.network.slow_down(node, by, until);
             }
             Fault::ErrorReplies => {
                 let error = self.random.pick(&ERRORS).copied().unwrap_or_default();
-                self.network.with_server(|server| server.refuses = Some((error, until)));
+                self.network.with_server(node, |server| server.refuses = Some((error, until)));
             }
             Fault::ScriptsFlushed => {
-                self.network.with_server(|server| server.flush_scripts(now));
+                self.network.with_server(node, |server| server.flush_scripts(now));
             }
             Fault::Restarted => {
-                self.network.with_server(Server::restart);
-                self.starts_incarnation();
-                self.cut_all();
+                self.network.with_server(node, Server::restart);
+                self.starts_incarnation(node);
+                self.cut_all(node);
             }
             Fault::FailedOver => {
-                self.network.with_server(Server::fail_over);
-                self.starts_incarnation();
-                self.cut_all();
+                self.network.with_server(node, Server::fail_over);
+                self.starts_incarnation(node);
+                self.cut_all(node);
             }
             Fault::Stepped => {
                 let micros = self.random.around_zero(5_000_000);
-                self.network.with_server(|server| server.clock.step(micros));
-                self.starts_incarnation();
+                self.network.with_server(node, |server| server.clock.step(micros));
+                self.starts_incarnation(node);
             }
             Fault::Slewed => {
                 let ppm = self.random.around_zero(300);
-                self.network.with_server(|server| server.clock.slew(now, ppm));
+                self.network.with_server(node, |server| server.clock.slew(now, ppm));
+            }
+            Fault::QuotaReloaded => self.reload(),
+            Fault::SettingsChanged => {
+                let Some(process) = process else { return Ok(()) };
+                self.change_settings(process)?;
             }
             Fault::RequestLost
             | Fault::ReplyLost
             | Fault::Delayed
             | Fault::Held
             | Fault::CallerLeaves
-            | Fault::LateRefund => return,
+            | Fault::LateRefund
+            | Fault::TierChanged => return Ok(()),
         }
         let lasts = matches!(fault, Fault::Stale | Fault::Slow | Fault::ErrorReplies);
         self.note(None, fault, if lasts { until } else { 0 });
+        Ok(())
     }
 
     fn happens_to(&mut self, fault: Fault, process: ProcessId, time: Micros) {
         let time = if fault == Fault::Cut { time / 10 } else { time };
         let until = self.executor.now() + time;
+        let node = self.any_node();
         match fault {
             Fault::Stopped | Fault::Suspended => {
                 let stands_still =
@@ -137,30 +151,62 @@ impl World {
                 self.plan(time, Step::Resume(process));
             }
             Fault::Killed => {
-                let disagreement = self.processes.disagrees(process);
-                if let Some(message) = disagreement {
-                    self.violated(Subject::ALL, &message);
-                }
+                self.check_counters(process);
                 if let Some(place) = self.processes.kill(process) {
                     self.plan(time, Step::Start(place));
                 }
             }
-            Fault::Cut => self.network.cut(process, until),
-            _ => self.network.partition(process, until),
+            Fault::Cut => self.network.cut(process, node, until),
+            _ => self.network.partition(process, node, until),
         }
         self.note(Some(process), fault, until);
     }
 
-    fn starts_incarnation(&self) {
+    /// Lets all processes use another tier of a limiter, each at a moment of its own.
+    fn reload(&mut self) {
+        let (limiter, tier) = self.processes.next_tier(&mut self.random);
+        for place in 0..self.processes.number() as usize {
+            let after = self.random.below(RELOADED_WITHIN);
+            self.plan(after, Step::Reload { place, limiter, tier });
+        }
+    }
+
+    /// Starts a process anew with other settings, or lets it share its keys with another number of processes.
+    fn change_settings(&mut self, process: ProcessId) -> Result<(), Error> {
+        if self.random.below(2) == 0 {
+            let most = 2 * u64::from(self.processes.number());
+            self.processes.share(process, self.random.between(1, most));
+            return Ok(());
+        }
+        self.check_counters(process);
+        match self.processes.kill(process) {
+            Some(place) => self.processes.start_otherwise(place),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the counters of a process that is about to be killed.
+    fn check_counters(&self, process: ProcessId) {
+        if let Some(message) = self.processes.disagrees(process) {
+            self.violated(Subject::ALL, &message);
+        }
+    }
+
+    fn any_node(&mut self) -> usize {
+        usize::try_from(self.random.below(self.network.nodes() as u64)).unwrap_or(0)
+    }
+
+    fn starts_incarnation(&self, node: usize) {
         self.network.with_records(|records, moment| {
-            records.auditor.have_incarnation(moment.passed, moment.passed);
+            let at = moment.passed(node);
+            records.auditor.have_incarnation(node, at, at);
         });
     }
 
-    fn cut_all(&mut self) {
+    fn cut_all(&mut self, node: usize) {
         let until = self.executor.now() + self.random.between(1_000, 100_000);
         for process in self.processes.ids() {
-            self.network.cut(process, until);
+            self.network.cut(process, node, until);
         }
     }
 

@@ -47,6 +47,12 @@ pub enum Fault {
     Stepped,
     /// The server's clock runs faster or slower.
     Slewed,
+    /// An operation asks by another policy than those before: as of another plan of a customer.
+    TierChanged,
+    /// All processes change to another policy, each at a moment of its own.
+    QuotaReloaded,
+    /// A process is started anew with other settings, or shares its keys with another number of processes.
+    SettingsChanged,
 }
 
 impl Fault {
@@ -68,18 +74,19 @@ impl Fault {
         self.to_string().replace(' ', "-")
     }
 
-    /// Faults of single messages and calls, with their chances in a million.
-    pub(crate) const OF_MESSAGES: [(Self, u32); 6] = [
+    /// Faults of single messages, calls and operations, with their chances in a million.
+    pub(crate) const OF_MESSAGES: [(Self, u32); 7] = [
         (Self::RequestLost, 10_000),
         (Self::ReplyLost, 10_000),
         (Self::Delayed, 20_000),
         (Self::Held, 2_000),
         (Self::CallerLeaves, 20_000),
         (Self::LateRefund, 100_000),
+        (Self::TierChanged, 200_000),
     ];
 
     /// Faults of processes, their network and the server, with their shares.
-    const OF_THE_WORLD: [(Self, u64); 14] = [
+    const OF_THE_WORLD: [(Self, u64); 16] = [
         (Self::Stopped, 10),
         (Self::Suspended, 4),
         (Self::Killed, 8),
@@ -94,6 +101,8 @@ impl Fault {
         (Self::Flooded, 6),
         (Self::Stepped, 2),
         (Self::Slewed, 8),
+        (Self::QuotaReloaded, 4),
+        (Self::SettingsChanged, 6),
     ];
 }
 
@@ -120,6 +129,9 @@ impl fmt::Display for Fault {
             Self::Flooded => "flood of fresh keys",
             Self::Stepped => "server clock stepped",
             Self::Slewed => "server clock slewed",
+            Self::TierChanged => "tier changed",
+            Self::QuotaReloaded => "quota reloaded",
+            Self::SettingsChanged => "settings changed",
         })
     }
 }
@@ -144,9 +156,15 @@ impl Faults {
     /// Returns the faults of a seed, apart from some. They have not begun.
     #[must_use]
     pub(crate) fn new(mut random: Random, without: &[Fault]) -> Self {
-        let mut is_chosen = || random.below(2) == 0;
-        let of_messages = Fault::OF_MESSAGES.into_iter().filter(|_| is_chosen()).collect();
-        let of_the_world = Fault::OF_THE_WORLD.into_iter().filter(|_| is_chosen()).collect();
+        // Quotas that take turns excuse much of what is leased.
+        let takes_turns = random.below(3) == 0;
+        let mut is_chosen = |fault| {
+            let is_of_turns = matches!(fault, Fault::TierChanged | Fault::QuotaReloaded);
+            random.below(2) == 0 && (takes_turns || !is_of_turns)
+        };
+        let of_messages = Fault::OF_MESSAGES.into_iter().filter(|(it, _)| is_chosen(*it)).collect();
+        let of_the_world =
+            Fault::OF_THE_WORLD.into_iter().filter(|(it, _)| is_chosen(*it)).collect();
         let (without, counts) = (without.to_vec(), BTreeMap::new());
         Self { random, of_messages, of_the_world, without, are_on: false, counts }
     }

@@ -1,8 +1,10 @@
 //! The policies of a run, and the limiters of each process.
 
+mod policies;
+
 use std::{num::NonZeroU32, time::Duration};
 
-use limiter_core::{Algorithm, Error, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Error, Limit, Policy, Slots};
 use limiter_redis::{FailurePolicy, RedisLimiter};
 
 use crate::{
@@ -18,28 +20,41 @@ use crate::{
 /// The keys of each limiter.
 pub(crate) const KEYS: [&str; 2] = ["alice", "bob"];
 
+/// How many policies take turns on the keys of each limiter.
+pub(crate) const TIERS: usize = 3;
+
 /// Limiters with the same settings, which are siblings: lists of demands on them are one call.
 #[derive(Clone, Debug)]
 struct Group {
+    lease: bool,
+    /// Those of the processes at first.
+    tuning: Tuning,
+    /// For each limiter, the policies that take turns.
+    limiters: Vec<Vec<Policy>>,
+}
+
+/// The settings of a process for a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
     failure: FailurePolicy,
     lease: bool,
     batching: bool,
     /// How many denials are cached, and of how many keys permits are leased.
     tables: (usize, usize),
-    policies: Vec<Policy>,
 }
 
 /// The limiters that each process has.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     groups: Vec<Group>,
+    processes: NonZeroU32,
     /// For how long all callers ask, and then none does, so that keys recover and are then used up at once.
     busy: Micros,
     quiet: Micros,
     /// The longest pause of a caller.
     pub(crate) longest_pause: Micros,
-    /// Whether a part of the processes have half of each quota by GCRA. By law 9, the bound is that of the whole.
-    has_two_quotas: bool,
+    /// Whether work is charged afterwards: in one of three seeds, because that excuses much of what is leased.
+    pub(crate) charges: bool,
 }
 
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
@@ -86,49 +101,69 @@ impl Fleet {
             if concern.is_some_and(|concern| concern.is_for_gcra_alone) {
                 algorithms.retain(|algorithm| *algorithm == Algorithm::Gcra);
             }
-            let policies = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
-                policy(random, &format!("limit-{number}-{index}"), algorithm, lease)
+            let limiters = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
+                policies::tiers(random, &format!("limit-{number}-{index}"), algorithm, lease)
             });
-            let policies = policies.collect::<Result<_, _>>()?;
+            let limiters = limiters.collect::<Result<_, _>>()?;
             let batching = random.below(4) > 0;
             let tables = *random.pick(&TABLES).unwrap_or(&TABLES[0]);
-            groups.push(Group { failure, lease, batching, tables, policies });
+            let tuning = Tuning { failure, lease, batching, tables };
+            groups.push(Group { lease, tuning, limiters });
         }
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
-        let has_two_quotas = wrong == Some(Wrong::ForgivesOtherDebts);
         let longest_pause = random.between(2_000, 100_000);
-        Ok(Self { groups, busy, quiet, longest_pause, has_two_quotas })
+        let charges = random.below(3) == 0;
+        Ok(Self { groups, processes, busy, quiet, longest_pause, charges })
+    }
+
+    /// Returns the settings that processes have at first, for each group.
+    pub(crate) fn tunings(&self) -> Vec<Tuning> {
+        self.groups.iter().map(|group| group.tuning).collect()
+    }
+
+    /// Returns other settings of a group.
+    pub(crate) fn other_tuning(&self, group: usize, random: &mut Random) -> Tuning {
+        let processes = self.processes;
+        let failures = [
+            FailurePolicy::ReturnError,
+            FailurePolicy::Allow,
+            FailurePolicy::Deny,
+            FailurePolicy::Local { processes },
+        ];
+        Tuning {
+            failure: random.pick(&failures).copied().unwrap_or_default(),
+            lease: self.groups.get(group).is_some_and(|it| it.lease) && random.below(2) == 0,
+            batching: random.below(2) == 0,
+            tables: *random.pick(&TABLES).unwrap_or(&TABLES[0]),
+        }
     }
 
     /// Returns the limiters of a process, in the order of the policies.
-    pub(crate) fn limiters(
+    pub(crate) fn build(
         &self,
+        tunings: &[Tuning],
         client: &SimClient,
         clock: &ProcessClock,
         random: &mut Random,
     ) -> Result<Vec<RedisLimiter<SimClient>>, Error> {
         let mut limiters = Vec::new();
-        for Group { failure, lease, batching, tables: (denials, lease_keys), policies } in
-            &self.groups
-        {
-            let mut policies = policies.clone();
-            if self.has_two_quotas && random.below(2) == 0 {
-                policies = policies.iter().map(halved).collect::<Result<_, _>>()?;
-            }
-            let Some((first, others)) = policies.split_first() else { continue };
+        for (group, tuning) in self.groups.iter().zip(tunings) {
+            let Tuning { failure, lease, batching, tables: (denials, lease_keys) } = *tuning;
+            let mut policies = group.limiters.iter().filter_map(|tiers| tiers.first());
+            let Some(first) = policies.next() else { continue };
             let first = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(DEADLINE))
-                .failure_policy(*failure)
+                .failure_policy(failure)
                 // Some processes share keys with those that lease, and don't lease themselves: they charge up to the
                 // whole capacity, of which leases keep something back.
-                .lease(*lease && random.below(3) > 0)
-                .batching(*batching)
-                .denial_cache(*denials)
-                .lease_keys(*lease_keys)
+                .lease(lease && random.below(3) > 0)
+                .batching(batching)
+                .denial_cache(denials)
+                .lease_keys(lease_keys)
                 .clock(clock.clone())
                 .seed(random.next())
                 .build_on(client.clone())?;
-            let others = others.iter().map(|policy| first.sibling(policy));
+            let others = policies.map(|policy| first.sibling(policy));
             let others = others.collect::<Result<Vec<_>, _>>()?;
             limiters.push(first);
             limiters.extend(others);
@@ -136,23 +171,32 @@ impl Fleet {
         Ok(limiters)
     }
 
-    /// Returns all policies.
-    pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
-        self.groups.iter().flat_map(|group| &group.policies)
+    /// Returns the policies of all limiters.
+    fn all(&self) -> impl Iterator<Item = &Vec<Policy>> {
+        self.groups.iter().flat_map(|group| &group.limiters)
+    }
+
+    /// Returns how many limiters there are.
+    pub(crate) fn limiters(&self) -> usize {
+        self.all().count()
+    }
+
+    /// Returns the policies that take turns on the keys of a limiter.
+    pub(crate) fn tiers(&self, limiter: usize) -> &[Policy] {
+        self.all().nth(limiter).map_or(&[], |tiers| tiers)
     }
 
     /// Returns an auditor of all keys, and their names.
     pub(crate) fn auditor(&self) -> (Auditor, Vec<String>) {
         let (mut auditor, mut names) = (Auditor::default(), Vec::new());
+        let processes = Some(self.processes.get().into());
         for group in &self.groups {
-            let processes = match group.failure {
-                FailurePolicy::Local { processes } => Some(processes.get().into()),
-                _ => None,
-            };
-            for policy in &group.policies {
+            for tiers in &group.limiters {
+                let longest = tiers.iter().map(window).max().unwrap_or(0);
                 for key in KEYS {
-                    auditor.add(policy, micros(HORIZON) + window(policy) + DEADLINE, processes);
-                    names.push(name(policy, key));
+                    let ahead = micros(HORIZON) + longest + DEADLINE;
+                    auditor.add(tiers, ahead, group.lease, processes);
+                    names.push(name(tiers, key));
                 }
             }
         }
@@ -161,11 +205,13 @@ impl Fleet {
 
     /// Returns the empty series of a key of the first limiter by GCRA, up to a time.
     pub(crate) fn series(&self, until: Micros) -> Option<Series> {
-        let by_gcra = |policy: &&Policy| {
-            policy.limits().iter().all(|limit| limit.algorithm() == Algorithm::Gcra)
+        let by_gcra = |tiers: &[Policy]| match tiers.first()?.limits() {
+            [limit] if limit.algorithm() == Algorithm::Gcra => Some(limit.quota().clone()),
+            _ => None,
         };
-        let limiter = self.policies().position(|policy| by_gcra(&policy))?;
-        let quota = self.policies().nth(limiter)?.limits().first()?.quota();
+        let mut keys = self.all().enumerate();
+        let (limiter, quota) =
+            keys.find_map(|(limiter, tiers)| Some((limiter, by_gcra(tiers)?)))?;
         let numbers = (quota.burst(), quota.permits(), micros(quota.window()));
         Some(Series::new(subject(limiter, 0), numbers, until))
     }
@@ -179,25 +225,28 @@ impl Fleet {
 
     /// Returns whether a limiter leases permits.
     pub(crate) fn leases(&self, limiter: usize) -> bool {
-        let leases = |group: &Group| vec![group.lease; group.policies.len()];
+        let leases = |group: &Group| vec![group.lease; group.limiters.len()];
         self.groups.iter().flat_map(leases).nth(limiter).unwrap_or(false)
     }
 
     /// Returns the longest time after which each key has recovered from any debt, also after a clock that stepped back.
     pub(crate) fn recovery(&self) -> Micros {
-        let recovery = |policy: &Policy| {
-            let bursts = policy.limits().iter().map(|limit| {
-                let quota = limit.quota();
-                window(policy) * (quota.burst().div_ceil(quota.permits()) + 1)
-            });
-            bursts.max().unwrap_or(0) + micros(HORIZON)
-        };
-        self.policies().map(recovery).max().unwrap_or(0)
+        let limits = self.all().flatten().flat_map(Policy::limits);
+        let recovery = limits.map(|limit| {
+            let quota = limit.quota();
+            micros(quota.window()) * (quota.burst().div_ceil(quota.permits()) + 1)
+        });
+        recovery.max().unwrap_or(0) + micros(HORIZON)
+    }
+
+    /// Returns the longest window.
+    pub(crate) fn longest_window(&self) -> Micros {
+        self.all().flatten().map(window).max().unwrap_or(0)
     }
 
     /// Returns the longest time for which a process may hold a lease.
     pub(crate) fn longest_lease(&self) -> Micros {
-        self.policies().map(window).max().unwrap_or(0).max(1_000_000)
+        self.longest_window().max(1_000_000)
     }
 }
 
@@ -207,46 +256,22 @@ pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
 }
 
 /// Returns a name of a key for messages.
-fn name(policy: &Policy, key: &str) -> String {
-    let limits = policy.limits().iter().map(|it| format!("{} by {:?}", it.quota(), it.algorithm()));
-    format!("{key} of {}, {}", policy.name(), limits.collect::<String>())
+fn name(tiers: &[Policy], key: &str) -> String {
+    let limit = |limit: &Limit| format!("{} by {:?}", limit.quota(), limit.algorithm());
+    let words = |policy: &Policy| {
+        let limits: Vec<String> = policy.limits().iter().map(limit).collect();
+        limits.join(" and ")
+    };
+    let tiers: Vec<String> = tiers.iter().map(words).collect();
+    format!("{key}, {}", tiers.join(", in turn with "))
 }
 
-/// Returns the window of a policy's limit.
+/// Returns the longest window of a policy's limits.
 pub(crate) fn window(policy: &Policy) -> Micros {
-    policy.limits().first().map_or(0, |limit| micros(limit.quota().window()))
+    let windows = policy.limits().iter().map(|limit| micros(limit.quota().window()));
+    windows.max().unwrap_or(0)
 }
 
 pub(crate) fn micros(time: Duration) -> Micros {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Returns a policy with a random quota, of which permits are leased if so wished.
-fn policy(
-    random: &mut Random,
-    name: &str,
-    algorithm: Algorithm,
-    lease: bool,
-) -> Result<Policy, Error> {
-    let permits = if lease { random.between(64, 200) } else { random.between(2, 30) };
-    let millis = if lease { random.between(500, 1_500) } else { random.between(200, 1_500) };
-    let quota = Quota::new(permits, Duration::from_millis(millis))?;
-    let quota = match algorithm {
-        Algorithm::Gcra if lease => quota.try_with_burst(random.between(64, 200))?,
-        Algorithm::Gcra => quota.try_with_burst(random.between(1, 30))?,
-        _ => quota,
-    };
-    Policy::new(name, algorithm, quota)?.with_horizon(HORIZON)
-}
-
-/// Returns a policy by GCRA with half of its quota.
-fn halved(policy: &Policy) -> Result<Policy, Error> {
-    let Some(limit) = policy.limits().first() else { return Ok(policy.clone()) };
-    let quota = limit.quota();
-    if limit.algorithm() != Algorithm::Gcra {
-        return Ok(policy.clone());
-    }
-    let half = Quota::new((quota.permits() / 2).max(1), quota.window())?;
-    let half = half.try_with_burst((quota.burst() / 2).max(1))?;
-    Policy::new(policy.name(), Algorithm::Gcra, half)?.with_horizon(HORIZON)
 }

@@ -4,8 +4,10 @@
 //! fallbacks, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
 //! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
 //!
-//! Not simulated yet: quotas, tiers and lease settings that change, several nodes of a cluster, policies of several
-//! limits, `charge`, and the waits of refusals.
+//! In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns on a key, as of plans
+//! or by a reload; processes are started anew with other settings; and work is charged afterwards.
+//!
+//! Not simulated yet: the waits of refusals, leaky queues, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds at each step. Then the faults stop, and each key has to be admitted at its limit
@@ -24,6 +26,7 @@
 mod auditor;
 mod calamity;
 mod clock;
+mod cluster;
 mod compare;
 mod executor;
 mod fault;

@@ -19,7 +19,7 @@ const KEPT: usize = 50;
 /// Something that happened to a key, or to all.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Event {
-    Asked { operation: &'static str, permits: u64 },
+    Asked { operation: &'static str, permits: u64, tier: usize },
     Admitted { permits: u64, source: Source, delay: Micros },
     Refused { source: Source },
     Failed { kind: ErrorKind },
@@ -35,7 +35,12 @@ pub(crate) enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { operation, permits } => write!(f, "asks: {operation} {permits}"),
+            Self::Asked { operation, permits, tier: 0 } => {
+                write!(f, "asks: {operation} {permits}")
+            }
+            Self::Asked { operation, permits, tier } => {
+                write!(f, "asks: {operation} {permits} by tier {tier}")
+            }
             Self::Admitted { permits, source, delay: 0 } => {
                 write!(f, "is admitted {permits} by {source:?}")
             }

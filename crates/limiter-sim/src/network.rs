@@ -1,4 +1,4 @@
-//! The network between the processes and the server.
+//! The network between the processes and the servers.
 
 mod client;
 mod leases;
@@ -8,6 +8,7 @@ mod state;
 use std::sync::{Arc, Mutex};
 
 use limiter_redis::{CallError, Fault as CallFault};
+use limiter_twins::Reply;
 use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
@@ -17,6 +18,7 @@ use self::{
     state::{State, Waiting},
 };
 use crate::{
+    cluster::Cluster,
     executor::Executor,
     fault::{Fault, Faults},
     random::Random,
@@ -24,18 +26,20 @@ use crate::{
     series::Lease,
     server::Server,
     sync::lock,
-    vocabulary::{Micros, Moment, ProcessId},
+    vocabulary::{Micros, Moment, ProcessId, Subject},
     wrong::Wrong,
 };
 
-/// The network, with the server behind it. A clone is the same one.
+/// The network, with the servers behind it. A clone is the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Network(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
     executor: Executor,
-    server: Mutex<Server>,
+    cluster: Mutex<Cluster>,
+    /// How many nodes there are.
+    nodes: usize,
     faults: Mutex<Faults>,
     records: Mutex<Records>,
     state: Mutex<State>,
@@ -47,6 +51,7 @@ struct Parts {
 struct Call {
     number: u64,
     process: ProcessId,
+    node: usize,
     sent: Micros,
     words: Vec<Vec<u8>>,
 }
@@ -54,14 +59,16 @@ struct Call {
 impl Network {
     pub(crate) fn new(
         executor: &Executor,
-        random: Random,
+        mut random: Random,
         faults: Faults,
         records: Records,
         wrong: Option<Wrong>,
     ) -> Self {
+        let cluster = Cluster::new(&mut random, wrong);
         Self(Arc::new(Parts {
             executor: executor.clone(),
-            server: Mutex::new(Server::new(wrong)),
+            nodes: cluster.len(),
+            cluster: Mutex::new(cluster),
             faults: Mutex::new(faults),
             records: Mutex::new(records),
             state: Mutex::new(State::new(random)),
@@ -72,11 +79,25 @@ impl Network {
     /// Returns the present moment.
     pub(crate) fn moment(&self) -> Moment {
         let now = self.0.executor.now();
-        Moment { now, passed: lock(&self.0.server).clock.passed(now) }
+        Moment { now, by_nodes: lock(&self.0.cluster).passed(now) }
     }
 
-    pub(crate) fn with_server<T>(&self, work: impl FnOnce(&mut Server) -> T) -> T {
-        work(&mut lock(&self.0.server))
+    /// Returns how many servers there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.0.nodes
+    }
+
+    /// Returns the node that has a key.
+    pub(crate) fn node_of(&self, key: &[u8]) -> usize {
+        lock(&self.0.cluster).node_of(key)
+    }
+
+    pub(crate) fn with_server(&self, node: usize, work: impl FnOnce(&mut Server)) {
+        lock(&self.0.cluster).node_mut(node).map(work);
+    }
+
+    pub(crate) fn with_servers(&self, work: impl FnMut(&mut Server)) {
+        lock(&self.0.cluster).for_each(work);
     }
 
     pub(crate) fn with_faults<T>(&self, work: impl FnOnce(&mut Faults) -> T) -> T {
@@ -88,24 +109,24 @@ impl Network {
         work(&mut lock(&self.0.records), moment)
     }
 
-    /// Lets the calls of a process fail that are under way, and new ones until a time.
-    pub(crate) fn cut(&self, process: ProcessId, until: Micros) {
+    /// Lets the calls of a process to a node fail that are under way, and new ones until a time.
+    pub(crate) fn cut(&self, process: ProcessId, node: usize, until: Micros) {
         let until = if self.0.wrong == Some(Wrong::NeverReconnects) { Micros::MAX } else { until };
-        let cut = lock(&self.0.state).cut(process, until);
+        let cut = lock(&self.0.state).cut((process, node), until);
         for waiting in cut {
             let error = CallError::new(CallFault::NoReply, "the connection was lost");
             drop(waiting.reply.send(Err(error)));
         }
     }
 
-    /// Lets nothing pass between a process and the server until a time.
-    pub(crate) fn partition(&self, process: ProcessId, until: Micros) {
-        lock(&self.0.state).partitioned_until.insert(process, until);
+    /// Lets nothing pass between a process and a node until a time.
+    pub(crate) fn partition(&self, process: ProcessId, node: usize, until: Micros) {
+        lock(&self.0.state).partitioned_until.insert((process, node), until);
     }
 
-    /// Lets each call take so much longer until a time.
-    pub(crate) fn slow_down(&self, by: Micros, until: Micros) {
-        lock(&self.0.state).slow = (until, by);
+    /// Lets each call to a node take so much longer until a time.
+    pub(crate) fn slow_down(&self, node: usize, by: Micros, until: Micros) {
+        lock(&self.0.state).slow.insert(node, (until, by));
     }
 
     /// Returns how many calls were sent.
@@ -132,20 +153,21 @@ impl Network {
         words: Vec<Vec<u8>>,
     ) -> Result<(u64, oneshot::Receiver<Outcome>), CallError> {
         let sent = self.0.executor.now();
+        let node = lock(&self.0.cluster).node_of_call(&words);
         let (send, receive) = oneshot::channel();
         let mut state = lock(&self.0.state);
-        if state.is_cut(process, sent) {
+        if state.is_cut((process, node), sent) {
             return Err(CallError::new(CallFault::NotSent, "the process is not connected"));
         }
         state.sent += 1;
         let number = state.sent;
-        state.under_way.insert(number, Waiting { process, reply: send });
+        state.under_way.insert(number, Waiting { process, node, reply: send });
         drop(state);
         self.with_records(|records, moment| records.sent(moment, process, number, &words));
-        let call = Call { number, process, sent, words };
-        if !self.is_lost(process, Fault::RequestLost) {
+        let call = Call { number, process, node, sent, words };
+        if !self.is_lost((process, node), Fault::RequestLost) {
             let network = self.clone();
-            self.0.executor.after(self.delay(), move || network.arrive(call));
+            self.0.executor.after(self.delay(node), move || network.arrive(call));
         }
         Ok((number, receive))
     }
@@ -153,7 +175,14 @@ impl Network {
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
         let now = self.0.executor.now();
-        let executed = lock(&self.0.server).execute(call.process, &call.words, now);
+        let mut cluster = lock(&self.0.cluster);
+        let executed = cluster.execute(call.node, call.process, &call.words, now);
+        drop(cluster);
+        if matches!(&executed.reply, Reply::Error(text) if text.starts_with("CROSSSLOT")) {
+            self.with_records(|records, moment| {
+                records.violated(moment, Subject::ALL, "a call has keys of several slots");
+            });
+        }
         self.with_records(|records, moment| {
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
@@ -165,9 +194,10 @@ impl Network {
             }
         });
         let (network, number) = (self.clone(), call.number);
-        if !self.is_lost(call.process, Fault::ReplyLost) {
+        if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
             let outcome = outcome(executed.reply);
-            self.0.executor.after(self.delay(), move || network.deliver(number, outcome));
+            let delay = self.delay(call.node);
+            self.0.executor.after(delay, move || network.deliver(number, outcome));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
             self.0.executor.after(1_000, move || network.arrive(call));
         }
@@ -185,8 +215,8 @@ impl Network {
         lock(&self.0.state).under_way.remove(&number);
     }
 
-    fn is_lost(&self, process: ProcessId, fault: Fault) -> bool {
-        let is_partitioned = lock(&self.0.state).is_partitioned(process, self.0.executor.now());
+    fn is_lost(&self, between: (ProcessId, usize), fault: Fault) -> bool {
+        let is_partitioned = lock(&self.0.state).is_partitioned(between, self.0.executor.now());
         is_partitioned || self.happens(fault)
     }
 
@@ -199,9 +229,9 @@ impl Network {
         happens
     }
 
-    /// Returns how long a message takes.
-    fn delay(&self) -> Micros {
+    /// Returns how long a message to or from a node takes.
+    fn delay(&self, node: usize) -> Micros {
         let (is_late, is_held) = (self.happens(Fault::Delayed), self.happens(Fault::Held));
-        lock(&self.0.state).delay(self.0.executor.now(), is_late, is_held)
+        lock(&self.0.state).delay(node, self.0.executor.now(), is_late, is_held)
     }
 }

@@ -14,12 +14,12 @@ pub(crate) use self::calls::Calls;
 use self::calls::{QUARTERS, most_calls};
 use crate::{
     executor::Executor,
-    fleet::{Fleet, KEYS, micros, subject, window},
+    fleet::{KEYS, micros, subject, window},
     processes::Processes,
     random::Random,
-    records::End,
+    records::{Answer, End, Question},
     sync::lock,
-    traffic::Member,
+    traffic::{Member, Target},
     vocabulary::{Micros, Subject},
 };
 
@@ -40,24 +40,31 @@ const LEAST: u64 = 95;
 /// little asks again only after half a lease; what is left when the window ends is lost.
 const LEAST_OF_LEASED_COUNTERS: u64 = 90;
 
+/// The same for several limits, compared with the slowest of them. Windows of several lengths don't begin together: while
+/// one of them is used up, what another one has left is lost when that ends.
+const LEAST_OF_SEVERAL: u64 = 60;
+
 /// Starts a probe of each key in each process.
 ///
 /// A probe checks its key again as soon as the key's wait is over. The first windows are not counted, because bursts
 /// and leases make them differ.
 pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Random) -> Probes {
-    let longest = processes.fleet.policies().map(window).max().unwrap_or(0);
+    let longest = processes.fleet.longest_window();
     let (warm_up, measured) = (2 * longest, 6 * longest);
     let from = executor.now() + warm_up;
     let probes = Probes { admitted: Arc::default(), measured, from, until: from + measured };
     for member in processes.members() {
-        for (limiter, policy) in processes.fleet.policies().enumerate() {
+        for limiter in 0..processes.fleet.limiters() {
+            let tier = processes.tier(limiter);
+            let Some(policy) = processes.fleet.tiers(limiter).get(tier) else { continue };
             for key in 0..KEYS.len() {
+                let target = Target { limiter, key, tier };
                 let (member, admitted) = (Arc::clone(member), Arc::clone(&probes.admitted));
                 let (executor, until) = (executor.clone(), probes.until);
                 let (mut random, window) = (random.fork(), window(policy));
                 executor.clone().spawn(member.process, async move {
                     while executor.now() < until {
-                        let (is_admitted, wait) = ask(&member, limiter, key).await;
+                        let (is_admitted, wait) = ask(&member, target).await;
                         if is_admitted && executor.now() >= from {
                             *lock(&admitted).entry((limiter, key)).or_default() += 1;
                         }
@@ -72,19 +79,21 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
 }
 
 /// Checks a key, and returns how long to wait for the next check.
-async fn ask(member: &Member, limiter: usize, key: usize) -> (bool, Micros) {
-    let (Some(it), Some(name)) = (member.limiter(limiter), KEYS.get(key)) else {
-        return (false, Micros::MAX);
-    };
-    let what = ("probe", 1, !member.leases(limiter));
+async fn ask(member: &Member, target: Target) -> (bool, Micros) {
+    let Target { limiter, tier, .. } = target;
+    let Some(handle) = member.handle(target) else { return (false, Micros::MAX) };
+    let is_direct = !member.leases(limiter);
+    let question = Question { operation: "probe", permits: 1, tier, is_direct };
     let operation = member.with_records(|records, moment| {
-        records.asks(moment, (member.process, limiter), subject(limiter, key), what)
+        records.asks(moment, (member.process, limiter), target.subject(), question)
     });
-    let answer = it.check(*name).await;
+    let answer = handle.check(target.name()).await;
     member.with_records(|records, moment| match answer {
         Ok(decision) => {
             let permits = decision.is_admitted().then_some(1);
-            records.decides(moment, &operation, (decision.source(), permits, 0));
+            let source = decision.source();
+            let answer = Answer { source, permits, delay: 0, of_request: None };
+            records.decides(moment, &operation, answer);
             records.ends(moment, &operation, End::Answered);
             let wait = decision.retry_after().unwrap_or(Duration::ZERO);
             (decision.is_admitted(), micros(wait))
@@ -98,14 +107,17 @@ async fn ask(member: &Member, limiter: usize, key: usize) -> (bool, Micros) {
 
 impl Probes {
     /// Returns the keys that were admitted too seldom.
-    pub(crate) fn failures(&self, fleet: &Fleet) -> Vec<(Subject, String)> {
+    pub(crate) fn failures(&self, processes: &Processes) -> Vec<(Subject, String)> {
         let admitted = lock(&self.admitted);
         let mut failures = Vec::new();
-        for (limiter, policy) in fleet.policies().enumerate() {
+        let fleet = &processes.fleet;
+        for limiter in 0..fleet.limiters() {
+            let Some(policy) = fleet.tiers(limiter).get(processes.tier(limiter)) else { continue };
             let is_counter = |limit: &Limit| limit.algorithm() == Algorithm::SlidingCounter;
-            let percent = match fleet.leases(limiter) && policy.limits().iter().any(is_counter) {
-                true => LEAST_OF_LEASED_COUNTERS,
-                false => LEAST,
+            let percent = match policy.limits() {
+                [_, _, ..] => LEAST_OF_SEVERAL,
+                [limit] if fleet.leases(limiter) && is_counter(limit) => LEAST_OF_LEASED_COUNTERS,
+                _ => LEAST,
             };
             for key in 0..KEYS.len() {
                 let seen = admitted.get(&(limiter, key)).copied().unwrap_or(0);
@@ -127,12 +139,14 @@ impl Probes {
 /// Returns the keys about which a process called too often, by the calls before and after the probes.
 pub(crate) fn restless(
     probes: &Probes,
-    fleet: &Fleet,
+    processes: &Processes,
     before: &Calls,
     after: &Calls,
 ) -> Vec<(Subject, String)> {
     let mut found = Vec::new();
-    for (limiter, policy) in fleet.policies().enumerate() {
+    for limiter in 0..processes.fleet.limiters() {
+        let tiers = processes.fleet.tiers(limiter);
+        let Some(policy) = tiers.get(processes.tier(limiter)) else { continue };
         let most = most_calls(policy, probes.measured);
         for subject in (0..KEYS.len()).map(|key| subject(limiter, key)) {
             for ((process, _), calls) in after.iter().filter(|((_, of), _)| *of == subject) {
@@ -151,10 +165,13 @@ pub(crate) fn restless(
     found
 }
 
-/// Returns how many permits a key admits in a time, under more requests than that.
+/// Returns how many permits a key admits in a time, under more requests than that: the fewest that one of its limits does.
 fn expected(policy: &Policy, time: Micros) -> u64 {
-    let Some(limit) = policy.limits().first() else { return 0 };
-    let (permits, window) = (limit.quota().permits(), window(policy));
+    policy.limits().iter().map(|limit| expected_by(limit, time)).min().unwrap_or(0)
+}
+
+fn expected_by(limit: &Limit, time: Micros) -> u64 {
+    let (permits, window) = (limit.quota().permits(), micros(limit.quota().window()));
     match limit.algorithm() {
         Algorithm::Gcra | Algorithm::LeakyQueue { .. } => permits * time / window,
         // An entry counts until its whole slot is out of the window.

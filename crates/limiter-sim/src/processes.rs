@@ -1,7 +1,11 @@
 //! The processes of a fleet: started, stopped, suspended, resumed and killed.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     time::Duration,
 };
 
@@ -10,7 +14,7 @@ use limiter_core::Error;
 use crate::{
     clock::ProcessClock,
     executor::Executor,
-    fleet::{Fleet, KEYS, subject},
+    fleet::{Fleet, KEYS, TIERS, Tuning, subject},
     network::{Network, SimClient},
     random::Random,
     traffic::{Caller, Member},
@@ -25,6 +29,10 @@ pub(crate) struct Processes {
     is_over: Arc<AtomicBool>,
     random: Random,
     places: Vec<Option<Process>>,
+    /// The settings of the process in each place.
+    tunings: Vec<Vec<Tuning>>,
+    /// The tier of each limiter that processes use or are about to use.
+    tiers: Vec<usize>,
     /// How many were started.
     started: u32,
     floods: u64,
@@ -66,6 +74,8 @@ impl Processes {
             is_over: Arc::clone(is_over),
             random,
             places: Vec::new(),
+            tunings: vec![fleet.tunings(); number as usize],
+            tiers: vec![0; fleet.limiters()],
             started: 0,
             floods: 0,
         };
@@ -85,11 +95,14 @@ impl Processes {
         let (since, ppm) = (random.below(1 << 60), random.around_zero(100));
         let clock = ProcessClock::new(&self.executor, since, ppm);
         let client = SimClient::new(&self.network, process, &clock);
-        let limiters = self.fleet.limiters(&client, &clock, random)?;
+        let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
+        let limiters = self.fleet.build(tunings, &client, &clock, random)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
                 for (key, name) in KEYS.iter().enumerate() {
-                    records.is_stored_at(subject(index, key), limiter.stored_keys(*name)?);
+                    let keys = limiter.stored_keys(*name)?;
+                    let node = keys.first().map_or(0, |key| self.network.node_of(key));
+                    records.is_stored_at(subject(index, key), node, keys);
                 }
             }
             Ok::<(), Error>(())
@@ -98,6 +111,7 @@ impl Processes {
             process,
             clock,
             limiters,
+            tiers: self.tiers.iter().map(|tier| AtomicUsize::new(*tier)).collect(),
             fleet: Arc::clone(&self.fleet),
             network: self.network.clone(),
             is_over: Arc::clone(&self.is_over),
@@ -123,7 +137,7 @@ impl Processes {
         }
         if is_known {
             self.network.with_records(|records, moment| {
-                records.auditor.suspended(process, moment.passed);
+                records.auditor.suspensions.begin(process, moment);
             });
         }
     }
@@ -136,7 +150,7 @@ impl Processes {
         resumed.member.clock.go_on();
         if was == (State::Stopped { is_known: true }) {
             self.network.with_records(|records, moment| {
-                records.auditor.resumed(process, moment.passed, lasts);
+                records.auditor.suspensions.end(process, moment, lasts);
             });
         }
         self.executor.resume(process);
@@ -163,13 +177,58 @@ impl Processes {
             |it: &Option<Process>| it.as_ref().is_some_and(|it| it.member.process == process);
         let place = self.places.iter().position(is_killed)?;
         drop(self.places.get_mut(place)?.take());
+        self.network.with_records(|records, moment| records.auditor.killed(process, moment));
         Some(place)
+    }
+
+    /// Starts a process with other settings in a place.
+    pub(crate) fn start_otherwise(&mut self, place: usize) -> Result<(), Error> {
+        if let Some(tunings) = self.tunings.get_mut(place) {
+            for (group, tuning) in tunings.iter_mut().enumerate() {
+                *tuning = self.fleet.other_tuning(group, &mut self.random);
+            }
+        }
+        self.start(place)
+    }
+
+    /// Lets a process share its keys with another number of processes, while the store can't decide.
+    pub(crate) fn share(&mut self, process: ProcessId, number: u64) {
+        let processes = u32::try_from(number).ok().and_then(NonZeroU32::new);
+        let (Some(it), Some(processes)) = (self.find(process), processes) else { return };
+        it.member.limiters.iter().for_each(|limiter| limiter.set_processes(processes));
+        self.network.with_records(|records, _| records.auditor.have_shares(number));
+    }
+
+    /// Returns a limiter and another of its tiers, which processes are about to use.
+    pub(crate) fn next_tier(&mut self, random: &mut Random) -> (usize, usize) {
+        let limiter = usize::try_from(random.below(self.tiers.len() as u64)).unwrap_or(0);
+        let step = usize::try_from(random.between(1, TIERS as u64 - 1)).unwrap_or(1);
+        let tier = self.tiers.get(limiter).map_or(0, |tier| (tier + step) % TIERS);
+        if let Some(next) = self.tiers.get_mut(limiter) {
+            *next = tier;
+        }
+        (limiter, tier)
+    }
+
+    /// Lets the process in a place use a tier of a limiter.
+    pub(crate) fn reload(&self, place: usize, limiter: usize, tier: usize) {
+        if let Some(Some(process)) = self.places.get(place) {
+            process.member.use_tier(limiter, tier);
+        }
+    }
+
+    /// Returns the tier of a limiter that all processes use when the faults have ended.
+    pub(crate) fn tier(&self, limiter: usize) -> usize {
+        self.tiers.get(limiter).copied().unwrap_or(0)
     }
 
     /// Starts and resumes all processes.
     pub(crate) fn heal(&mut self) -> Result<(), Error> {
         for process in self.ids() {
             self.resume(process);
+        }
+        for (limiter, tier) in self.tiers.iter().enumerate() {
+            self.members().for_each(|member| member.use_tier(limiter, *tier));
         }
         for place in 0..self.places.len() {
             if self.places.get(place).is_some_and(Option::is_none) {

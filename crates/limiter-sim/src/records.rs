@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use limiter_core::{Error, ErrorKind, Source};
 
 use crate::{
-    auditor::{Account, Admission, Auditor, Begun, Tally, Violation},
+    auditor::{Account, Admission, Auditor, Begun, Permits, Tally, Violation},
     fault::Fault,
     log::{Event, Log},
     series::{Lease, Series},
-    vocabulary::{Moment, ProcessId, Subject},
+    vocabulary::{Micros, Moment, ProcessId, Subject},
 };
 
 /// The records of a run.
@@ -37,8 +37,30 @@ pub(crate) struct Operation {
     pub(crate) begun: Begun,
     pub(crate) asked: Moment,
     limiter: usize,
+    question: Question,
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) operation: &'static str,
+    pub(crate) permits: u64,
+    /// By which of the policies that take turns.
+    pub(crate) tier: usize,
     /// Whether each of its calls is its own, and for one key: not with leases, nor for a list of demands.
-    is_direct: bool,
+    pub(crate) is_direct: bool,
+}
+
+/// What a caller was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) source: Source,
+    /// The permits of an admission.
+    pub(crate) permits: Option<u64>,
+    /// For how much later they were charged.
+    pub(crate) delay: Micros,
+    /// If they were charged afterwards: when the request began.
+    pub(crate) of_request: Option<Moment>,
 }
 
 /// How an operation has ended.
@@ -67,8 +89,9 @@ impl Records {
         }
     }
 
-    /// Notes which keys the server has for a subject.
-    pub(crate) fn is_stored_at(&mut self, subject: Subject, keys: Vec<Vec<u8>>) {
+    /// Notes which keys a node has for a subject.
+    pub(crate) fn is_stored_at(&mut self, subject: Subject, node: usize, keys: Vec<Vec<u8>>) {
+        self.auditor.is_on(subject, node);
         self.stored.extend(keys.into_iter().map(|key| (key, subject)));
     }
 
@@ -78,20 +101,25 @@ impl Records {
         moment: Moment,
         (process, limiter): (ProcessId, usize),
         subject: Subject,
-        (operation, permits, is_direct): (&'static str, u64, bool),
+        question: Question,
     ) -> Operation {
-        self.log.add(moment.now, Some(process), Some(subject), Event::Asked { operation, permits });
+        let Question { operation, permits, tier, .. } = question;
+        let event = Event::Asked { operation, permits, tier };
+        self.log.add(moment.now, Some(process), Some(subject), event);
         self.tally(process, limiter).begun += 1;
         if operation == "reset" {
-            self.auditor.resets_share(process, subject, moment.passed);
+            let at = moment.passed(self.auditor.node(subject));
+            self.auditor.resets_share(process, subject, at);
         }
+        self.auditor.uses((process, subject), tier, moment.passed(self.auditor.node(subject)));
         let begun = self.auditor.begins(process, subject, moment.now);
-        Operation { begun, asked: moment, limiter, is_direct }
+        Operation { begun, asked: moment, limiter, question }
     }
 
     /// Notes how an operation has ended.
     pub(crate) fn ends(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
-        let Operation { begun, limiter, is_direct, .. } = *operation;
+        let Operation { begun, limiter, question: Question { is_direct, tier, .. }, .. } =
+            *operation;
         let event = match end {
             End::Answered => Event::Ended,
             End::Failed(error) => Event::Failed { kind: error.kind() },
@@ -101,6 +129,10 @@ impl Records {
         let tally = self.tally(begun.process, limiter);
         tally.ended += 1;
         tally.uncertain += u64::from(!matches!(end, End::Answered));
+        // Calls of leases are sent apart from operations.
+        let may_follow = !is_direct || !matches!(end, End::Answered);
+        let at = moment.passed(self.auditor.node(begun.subject));
+        self.auditor.used((begun.process, begun.subject), tier, at, may_follow);
         let changes = match end {
             End::Left => return self.auditor.leaves(begun, moment.now),
             End::Failed(error) if error.kind() == ErrorKind::Unavailable => 0,
@@ -115,9 +147,10 @@ impl Records {
         &mut self,
         moment: Moment,
         operation: &Operation,
-        (source, permits, delay): (Source, Option<u64>, u64),
+        Answer { source, permits, delay, of_request }: Answer,
     ) -> Option<Admission> {
-        let Operation { begun: Begun { process, subject, .. }, asked, limiter, .. } = *operation;
+        let Operation { begun: Begun { process, subject, .. }, asked, limiter, question } =
+            *operation;
         self.decisions += 1;
         let event = match permits {
             Some(permits) => Event::Admitted { permits, source, delay },
@@ -134,6 +167,8 @@ impl Records {
                 tally.fell_back += 1;
                 tally.uncertain += 1;
             }
+            // A charge afterwards decides nothing.
+            _ if of_request.is_some() => {}
             _ => tally.decided += 1,
         }
         match source {
@@ -142,14 +177,23 @@ impl Records {
             Source::Failure => return None,
             _ => {}
         }
+        let node = self.auditor.node(subject);
+        let (from, to) = (asked.passed(node), moment.passed(node));
         let earliest = match source {
-            Source::Lease => self.auditor.earliest_of_lease(process, asked.passed),
-            _ => asked.passed,
+            Source::Lease => self.auditor.suspensions.earliest_of_lease(process, asked, node),
+            _ => from,
         };
         // A waiter sleeps by its own clock until the server's moment, and may be early by the difference of their rates.
-        let early = (moment.passed - asked.passed) / 1_000;
-        let (earliest, latest) = (earliest + delay, moment.passed + early + delay);
-        let id = self.auditor.admitted(account, permits?, earliest, latest);
+        let early = (to - from) / 1_000;
+        let permits = Permits {
+            number: permits?,
+            tier: question.tier,
+            are_leased: source == Source::Lease,
+            delay,
+            of_request: of_request.map(|began| began.passed(node)),
+        };
+        let within = (earliest + delay, to + early + delay);
+        let id = self.auditor.admitted(account, permits, within);
         self.report(moment);
         id
     }
@@ -164,7 +208,7 @@ impl Records {
     ) -> u64 {
         let Begun { process, subject, .. } = operation.begun;
         self.log.add(moment.now, Some(process), Some(subject), Event::Refunds { permits });
-        self.auditor.refunds(admission, permits, moment.passed)
+        self.auditor.refunds(admission, permits, moment.passed(self.auditor.node(subject)))
     }
 
     /// Notes how many of these permits came back, `None` if that is not known.
@@ -210,17 +254,23 @@ impl Records {
         script: &'static str,
         keys: &[(Vec<u8>, bool)],
     ) {
+        // Each limit of a policy has a key of its own.
+        let mut subjects: BTreeMap<Subject, bool> = BTreeMap::new();
         for (key, is_changed) in keys {
-            let Some(subject) = self.stored.get(key).copied() else { continue };
-            let event = Event::Executed { call, script, is_changed: *is_changed };
+            if let Some(subject) = self.stored.get(key) {
+                *subjects.entry(*subject).or_default() |= is_changed;
+            }
+        }
+        for (subject, is_changed) in subjects {
+            let event = Event::Executed { call, script, is_changed };
             self.log.add(moment.now, Some(process), Some(subject), event);
             if script == "reset" {
-                self.auditor.was_reset(subject, moment.passed);
+                self.auditor.was_reset(subject, moment.passed(self.auditor.node(subject)));
                 if let Some(series) = self.series_of(subject) {
                     series.was_reset(moment.now);
                 }
             }
-            if *is_changed {
+            if is_changed {
                 self.auditor.changed(process, subject, sent, moment.now);
             }
         }

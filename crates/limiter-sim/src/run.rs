@@ -51,7 +51,7 @@ impl World {
     /// Stops the faults, and checks that everything works again.
     fn recover(&mut self) -> Result<(), Error> {
         self.network.heal();
-        self.network.with_server(Server::heal);
+        self.network.with_servers(Server::heal);
         self.processes.heal()?;
         self.executor.run_until(self.executor.now() + self.calm);
         self.is_over.store(true, Relaxed);
@@ -65,9 +65,8 @@ impl World {
         let before = self.network.with_records(|records, _| records.calls.clone());
         self.executor.run_until(probes.until);
         let after = self.network.with_records(|records, _| records.calls.clone());
-        let fleet = &self.processes.fleet;
-        let restless = probe::restless(&probes, fleet, &before, &after);
-        for (subject, message) in probes.failures(fleet).into_iter().chain(restless) {
+        let restless = probe::restless(&probes, &self.processes, &before, &after);
+        for (subject, message) in probes.failures(&self.processes).into_iter().chain(restless) {
             self.violated(subject, &message);
         }
         self.executor.run_until(self.executor.now() + SETTLES_IN);

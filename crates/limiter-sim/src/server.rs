@@ -1,4 +1,4 @@
-//! The server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
+//! A server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
 
 mod clock;
 mod wrong;
@@ -14,7 +14,7 @@ use crate::{
     wrong::Wrong,
 };
 
-/// The server.
+/// A server: the only one, or a node of a cluster.
 #[derive(Debug)]
 pub(crate) struct Server {
     twins: Twins,
@@ -143,7 +143,7 @@ fn empty() -> Twins {
 }
 
 /// Returns the keys of a script call.
-fn keys(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(crate) fn keys(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let number = words.get(2).and_then(|number| str::from_utf8(number).ok()?.parse().ok());
     words.iter().skip(3).take(number.unwrap_or(0)).cloned().collect()
 }

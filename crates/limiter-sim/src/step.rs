@@ -18,4 +18,10 @@ pub(crate) enum Step {
     Resume(ProcessId),
     /// A process is started in a place.
     Start(usize),
+    /// The process in a place uses another tier of a limiter.
+    Reload {
+        place: usize,
+        limiter: usize,
+        tier: usize,
+    },
 }

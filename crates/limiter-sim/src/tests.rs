@@ -1,6 +1,6 @@
 //! Whole runs: repeated, without violations, and with worlds that are wrong on purpose.
 
-use crate::{Report, Settings, Wrong, run};
+use crate::{Fault, Report, Settings, Wrong, fleet::subject, run, world::World};
 
 fn settings(seed: u64, wrong: Option<Wrong>) -> Settings {
     Settings { seed, wrong, processes: Some(3), faults_for: 5_000_000, ..Settings::default() }
@@ -33,6 +33,50 @@ fn faults_happen_and_decisions_are_made() {
     let faults: u64 = reports.iter().flat_map(|report| report.faults.values()).sum();
     assert!(faults > 100, "{faults}");
     assert!(reports.iter().all(|report| report.decisions > 500));
+}
+
+/// Returns the worlds of the first seeds, before anything happens in them.
+fn worlds() -> impl Iterator<Item = World> {
+    let settings = |seed| Settings { seed, ..Settings::default() };
+    (1..=20).map(move |seed| World::new(&settings(seed)).unwrap())
+}
+
+#[test]
+fn there_are_clusters_of_which_each_node_has_keys() {
+    let mut nodes: Vec<usize> = worlds().map(|world| world.network.nodes()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes, [1, 2, 3]);
+    let has_keys_on_two_nodes = |world: World| {
+        world.network.with_records(|records, _| {
+            let nodes = [0, 1].map(|key| records.auditor.node(subject(0, key)));
+            nodes[0] != nodes[1]
+        })
+    };
+    assert!(worlds().any(has_keys_on_two_nodes));
+}
+
+#[test]
+fn there_are_policies_of_several_limits_and_work_that_is_charged_afterwards() {
+    let has_several = |world: &World| {
+        let fleet = &world.processes.fleet;
+        (0..fleet.limiters())
+            .any(|limiter| fleet.tiers(limiter).iter().all(|it| it.limits().len() > 1))
+    };
+    let several = worlds().filter(has_several).count();
+    assert!((3..18).contains(&several), "{several}");
+    let charges = worlds().filter(|world| world.processes.fleet.charges).count();
+    assert!((3..18).contains(&charges), "{charges}");
+}
+
+#[test]
+fn quotas_and_settings_change() {
+    let mut changes: Vec<Fault> =
+        (1..=6).flat_map(|seed| simulate(seed, None).faults.into_keys()).collect();
+    changes.sort_unstable();
+    for fault in [Fault::TierChanged, Fault::QuotaReloaded, Fault::SettingsChanged] {
+        assert!(changes.binary_search(&fault).is_ok(), "{fault}");
+    }
 }
 
 /// Returns the message of the first violation of the first seed that has one.

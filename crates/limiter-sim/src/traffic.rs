@@ -1,12 +1,16 @@
 //! The callers of a process: what they ask of its limiters, and what they see.
 
 mod caller;
+mod charges;
 mod lists;
 mod member;
 mod operations;
 mod refunds;
 
-pub(crate) use self::{caller::Caller, member::Member};
+pub(crate) use self::{
+    caller::Caller,
+    member::{Member, Target},
+};
 use crate::fault::Fault;
 
 impl Caller {
@@ -31,15 +35,17 @@ impl Caller {
 
     /// Makes one operation.
     async fn ask(&mut self, limiter: usize) {
-        let key = self.member.pick_key(&mut self.random);
+        let target = self.member.pick(limiter, &mut self.random);
         match self.random.below(1_000) {
-            0..700 => self.check(limiter, key).await,
-            700..780 => self.reserve(limiter, key).await,
-            780..830 => self.take_up_to(limiter, key).await,
-            830..870 => self.acquire(limiter, key).await,
-            870..900 => self.peek(limiter, key).await,
-            900..902 => self.reset(limiter, key).await,
-            902..940 => self.decide(key).await,
+            0..670 => self.check(target).await,
+            670..740 => self.reserve(target).await,
+            740..790 => self.take_up_to(target).await,
+            790..830 => self.acquire(target).await,
+            830..860 => self.peek(target).await,
+            860..900 if self.member.fleet.charges => self.charge(target).await,
+            860..900 => self.check(target).await,
+            900..902 => self.reset(target).await,
+            902..940 => self.decide(target).await,
             _ => self.refund().await,
         }
     }

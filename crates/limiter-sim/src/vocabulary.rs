@@ -24,11 +24,21 @@ impl Subject {
     pub(crate) const ALL: Self = Self(usize::MAX);
 }
 
-/// A moment: the simulated time, and the time that has passed by the server's clock.
+/// The most nodes of a cluster.
+pub(crate) const MAX_NODES: usize = 3;
+
+/// A moment: the simulated time, and the time that has passed by the clock of each node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now: Micros,
-    pub(crate) passed: Micros,
+    pub(crate) by_nodes: [Micros; MAX_NODES],
+}
+
+impl Moment {
+    /// Returns the time that has passed by a node's clock.
+    pub(crate) fn passed(&self, node: usize) -> Micros {
+        self.by_nodes.get(node).copied().unwrap_or(self.now)
+    }
 }
 
 /// The deadline of all limiters.

@@ -26,7 +26,7 @@ fn a_wrong_world_is_found() {
     let output = simulate(&["--wrong", "refunds-twice"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("refunds-twice: found within 1 seeds: "), "{text}");
+    assert!(text.starts_with("refunds-twice: found within "), "{text}");
 }
 
 #[test]

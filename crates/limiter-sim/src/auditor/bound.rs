@@ -1,34 +1,46 @@
 //! The bounds that the algorithms publish, written anew: the most permits that count within a stretch of time.
 
-use crate::vocabulary::Micros;
-use limiter_core::{Algorithm, Policy};
+use limiter_core::{Algorithm, Limit};
 
-/// The bound of a policy of one limit.
+use crate::vocabulary::Micros;
+
+/// The bound of one quota of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// A burst, and what the rate gives in the stretch.
-    Rate { burst: u64, permits: u64, window: Micros },
-    /// So many permits in any stretch that is shorter than the window.
-    Window { permits: u64, window: Micros },
+    /// A burst, and what the rate gives in the stretch. A debt is at most that of the burst and the horizon.
+    Rate { burst: u64, permits: u64, window: Micros, horizon: Micros },
+    /// The limit in a window, and in so many windows more than fit into the stretch.
+    Window { limit: u64, window: Micros, edges: u64, form: Form },
+}
+
+/// In what the bounds of algorithms with windows differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Plain,
+    /// A permit less than the limit of two windows.
+    Counter,
+    /// Windows of all lengths end at the same moments of each day.
+    Aligned,
 }
 
 impl Bound {
-    /// Returns the bound of a policy's first limit.
-    pub(crate) fn of(policy: &Policy) -> Option<Self> {
-        let limit = policy.limits().first()?;
+    /// Returns the bound of a limit.
+    pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let quota = limit.quota();
         let window = u64::try_from(quota.window().as_micros()).ok()?;
         let permits = quota.permits();
-        let permits = match limit.algorithm() {
+        let (edges, form) = match limit.algorithm() {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
-                return Some(Self::Rate { burst: quota.burst(), permits, window });
+                let horizon = u64::try_from(limit.horizon().as_micros()).ok()?;
+                return Some(Self::Rate { burst: quota.burst(), permits, window, horizon });
             }
-            Algorithm::FixedWindow | Algorithm::AlignedWindow => 2 * permits,
-            Algorithm::SlidingCounter => 2 * permits - 1,
-            Algorithm::SubWindows(slots) if slots.is_loose() => 2 * permits,
-            Algorithm::SubWindows(_) | Algorithm::SlidingLog => permits,
+            Algorithm::FixedWindow => (1, Form::Plain),
+            Algorithm::AlignedWindow => (1, Form::Aligned),
+            Algorithm::SlidingCounter => (1, Form::Counter),
+            Algorithm::SubWindows(slots) => (u64::from(slots.is_loose()), Form::Plain),
+            Algorithm::SlidingLog => (0, Form::Plain),
         };
-        Some(Self::Window { permits, window })
+        Some(Self::Window { limit: permits, window, edges, form })
     }
 
     /// Returns the bound of the share that each of so many processes has, `None` if that is less than a permit. By clocks
@@ -36,8 +48,8 @@ impl Bound {
     pub(crate) fn share(self, processes: u64) -> Option<Self> {
         let of = |permits: u64| (permits / processes).max(1);
         match self {
-            Self::Rate { burst, permits, window } if permits >= processes => {
-                Some(Self::Rate { burst: of(burst) + 1, permits: of(permits), window })
+            Self::Rate { burst, permits, window, horizon } if permits >= processes => {
+                Some(Self::Rate { burst: of(burst) + 1, permits: of(permits), window, horizon })
             }
             Self::Rate { .. } | Self::Window { .. } => None,
         }
@@ -49,17 +61,67 @@ impl Bound {
         }
     }
 
-    /// Returns the most permits that count in a stretch from the first of them to the last, both included, of so many
-    /// microseconds. `None` for a stretch longer than a window, or than two by GCRA: shorter ones are checked instead.
-    ///
-    /// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
-    pub(crate) const fn within(self, stretch: Micros) -> Option<u64> {
+    /// Returns the longest stretch that is checked: a window, or two by GCRA. Longer ones consist of shorter ones.
+    pub(crate) const fn longest(self) -> Micros {
         match self {
-            Self::Rate { burst, permits, window } if stretch <= 2 * window => {
-                Some(burst + (stretch + 2) * permits / window)
+            Self::Rate { window, .. } => 2 * window,
+            Self::Window { window, .. } => window,
+        }
+    }
+
+    /// Returns how many permits fit at once, at least.
+    pub(crate) const fn at_once(self) -> u64 {
+        match self {
+            Self::Rate { burst, .. } => burst,
+            Self::Window { limit, .. } => limit,
+        }
+    }
+
+    /// Returns whether a key may recover under `other` before a lease of this quota ends.
+    pub(crate) fn is_slower_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Rate { permits, window, .. }, Self::Rate { permits: more, window: in_, .. }) => {
+                permits * in_ < more * window
             }
-            Self::Window { permits, window } if stretch + 2 < window => Some(permits),
-            Self::Rate { .. } | Self::Window { .. } => None,
+            _ => other.window() < self.window(),
+        }
+    }
+
+    /// Returns the most permits that count in a stretch from the first of them to the last, both included, of so many
+    /// microseconds, if requests that are in flight together are charged up to `overshoot` permits afterwards. `None` for
+    /// a stretch that is too long: shorter ones are checked instead.
+    pub(crate) fn within(self, stretch: Micros, overshoot: u64) -> Option<u64> {
+        if stretch > self.longest() {
+            return None;
+        }
+        match self {
+            Self::Rate { burst, .. } => Some(burst + self.given(stretch) + self.debt(overshoot)),
+            Self::Window { limit, window, edges, form } if stretch + ROUNDED < window => {
+                let permits = (1 + edges) * limit.saturating_add(overshoot);
+                Some(permits - u64::from(form == Form::Counter))
+            }
+            Self::Window { .. } => None,
+        }
+    }
+
+    /// Returns what a rate gives in a stretch.
+    pub(super) const fn given(self, stretch: Micros) -> u64 {
+        match self {
+            Self::Rate { permits, window, .. } => (stretch + ROUNDED) * permits / window,
+            Self::Window { .. } => 0,
+        }
+    }
+
+    /// Returns how far an overshoot can lift a debt above the burst: up to the horizon.
+    pub(super) fn debt(self, overshoot: u64) -> u64 {
+        match self {
+            Self::Rate { permits, window, horizon, .. } => {
+                overshoot.min((horizon * permits).div_ceil(window))
+            }
+            Self::Window { .. } => 0,
         }
     }
 }
+
+/// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
+pub(super) const ROUNDED: Micros = 2;

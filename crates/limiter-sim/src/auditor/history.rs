@@ -1,15 +1,19 @@
-//! The admissions of one key, and whether they were too many.
+//! The admissions of one key by one limit, and whether they were too many.
 
-use crate::vocabulary::Micros;
 use std::collections::BTreeMap;
 
-use super::bound::Bound;
+use super::{around::Around, bound::Bound, turns};
+use crate::vocabulary::Micros;
 
 /// Permits that were admitted together. All times are those that have passed by the server's clock.
 #[derive(Clone, Copy, Debug)]
-struct Admission {
-    latest: Micros,
-    permits: u64,
+pub(crate) struct Admitted {
+    pub(crate) permits: u64,
+    /// When they count, at the latest.
+    pub(crate) latest: Micros,
+    /// By which of the limit's quotas.
+    pub(crate) quota: usize,
+    pub(crate) is_leased: bool,
 }
 
 /// An admission: the earliest moment at which it can count, and its number.
@@ -28,48 +32,66 @@ pub(crate) struct Over {
     pub(crate) to: Micros,
 }
 
-/// The admissions of one key that can still count.
+/// The admissions of one key by one limit that can still count.
 ///
 /// The stretches of time that are checked begin at the earliest moment of an admission, and end at the latest moment of
 /// one. An admission is in such a stretch if all moments at which it can count are. So a key that is over by this
 /// history was over whenever each admission did count; and one that was over by a few permits may not be found.
 #[derive(Debug)]
 pub(crate) struct History {
-    bound: Bound,
+    /// The bounds of the quotas that take turns, each with the number of its quota.
+    bounds: Vec<(usize, Bound)>,
     /// How long before it counts an admission may have been charged: as a lease, or as a reservation.
     ahead: Micros,
-    admissions: BTreeMap<AdmissionId, Admission>,
+    admissions: BTreeMap<AdmissionId, Admitted>,
     added: u64,
     /// Admissions before this are forgotten.
     oldest: Micros,
     /// From when to when the key had another incarnation, beside the one that goes on: each has a bound of its own. Where
     /// the key became fresh or older without a recovery, both are one moment.
     incarnations: Vec<(Micros, Micros)>,
-    /// When refunds began by receipts from before an incarnation, and of how many permits.
+    /// When refunds began that may have given back later charges, and of how many permits.
     late_refunds: Vec<(Micros, u64)>,
 }
 
 /// How long a call may be under way.
-const UNDER_WAY: Micros = 5_000_000;
+pub(super) const UNDER_WAY: Micros = 5_000_000;
 
 impl History {
-    pub(crate) fn new(bound: Bound, ahead: Micros) -> Self {
+    pub(crate) fn new(bounds: Vec<(usize, Bound)>, ahead: Micros) -> Self {
         let (admissions, incarnations, late_refunds) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { bound, ahead, admissions, added: 0, oldest: 0, incarnations, late_refunds }
+        Self { bounds, ahead, admissions, added: 0, oldest: 0, incarnations, late_refunds }
     }
 
-    /// Adds permits that count from `earliest` to `latest`.
-    pub(crate) fn add(&mut self, permits: u64, earliest: Micros, latest: Micros) -> AdmissionId {
+    /// Adds a bound of a quota.
+    pub(crate) fn add_bound(&mut self, quota: usize, bound: Bound) {
+        self.bounds.push((quota, bound));
+    }
+
+    /// Adds permits that count from `earliest` on.
+    pub(crate) fn add(&mut self, earliest: Micros, admitted: Admitted) -> AdmissionId {
         self.added += 1;
         let id = AdmissionId { earliest, number: self.added };
-        self.admissions.insert(id, Admission { latest, permits });
+        self.admissions.insert(id, admitted);
         id
     }
 
     /// Subtracts permits that come back from a moment on, or may come back. Returns how many it were.
-    pub(crate) fn subtract(&mut self, id: AdmissionId, permits: u64, now: Micros) -> u64 {
-        let is_late = self.incarnations.iter().any(|(_, to)| id.earliest <= *to);
-        if is_late {
+    pub(crate) fn subtract(
+        &mut self,
+        id: AdmissionId,
+        permits: u64,
+        now: Micros,
+        around: &Around,
+    ) -> u64 {
+        let known = self.admissions.get(&id);
+        let is_older = self.incarnations.iter().any(|(_, to)| id.earliest <= *to);
+        let is_rate = matches!(self.bounds.first(), Some((_, Bound::Rate { .. })));
+        let quota = known.map_or(0, |known| known.quota);
+        let takes_turns = around.has_others(quota, id.earliest.saturating_sub(self.ahead), now);
+        // Law 7: one of several limits by GCRA drains while another one delays a reservation.
+        let drains = is_rate && around.are_several && around.has_reservation(now);
+        if is_older || takes_turns || drains {
             self.late_refunds.push((now, permits));
         }
         let Some(admission) = self.admissions.get_mut(&id) else { return 0 };
@@ -90,44 +112,98 @@ impl History {
         self.incarnations.push((from, to));
     }
 
-    /// Forgets admissions that can't be in a stretch with one from `now` on. Incarnations are few, and are kept.
-    pub(crate) fn forget(&mut self, now: Micros) {
-        let oldest = now.saturating_sub(3 * self.bound.window() + 5_000_000);
+    /// Forgets now and then the admissions that can't be in a stretch with one from `now` on, and returns since when what
+    /// else is known has to be kept. Incarnations are few, and are kept.
+    pub(crate) fn forget(&mut self, now: Micros) -> Micros {
+        let window = self.bounds.iter().map(|(_, bound)| bound.window()).max().unwrap_or(0);
+        let oldest = now.saturating_sub(3 * window + 5_000_000);
         if oldest > self.oldest + 1_000_000 {
             self.oldest = oldest;
             self.admissions.retain(|_, admission| admission.latest >= oldest);
         }
+        self.oldest.saturating_sub(self.ahead)
     }
 
     /// Returns a stretch of time with an admission and with more than the bound.
-    pub(crate) fn over(&self, id: AdmissionId) -> Option<Over> {
+    pub(crate) fn over(&self, id: AdmissionId, around: &Around) -> Option<Over> {
         let admission = self.admissions.get(&id)?;
         let later = self.admissions.values().map(|other| other.latest);
         let mut ends: Vec<Micros> = later.filter(|latest| *latest > admission.latest).collect();
         ends.push(admission.latest);
         ends.sort_unstable();
         ends.dedup();
-        ends.into_iter().find_map(|to| self.over_until(id, to))
+        ends.into_iter().find_map(|to| self.over_until(id, to, around))
     }
 
     /// Returns such a stretch that ends at `to`.
-    fn over_until(&self, id: AdmissionId, to: Micros) -> Option<Over> {
+    fn over_until(&self, id: AdmissionId, to: Micros, around: &Around) -> Option<Over> {
+        let longest = self.bounds.iter().map(|(_, bound)| bound.longest()).max()?;
         let mut permits = 0;
         for (other, admission) in self.admissions.iter().rev() {
-            let from = other.earliest;
+            // Microseconds by two clocks are rounded.
+            let from = other.earliest.min(to);
             if admission.latest > to {
                 continue;
             }
             permits += admission.permits;
-            let bound = self.bound.within(to.saturating_sub(from))?;
-            let bound = bound * (1 + self.incarnations_within(from, to));
-            let bound = bound + self.late_refunds_within(from, to);
+            if to - from > longest {
+                return None;
+            }
             // Without this admission, the stretch was checked before.
-            if from <= id.earliest && permits > bound {
+            if from > id.earliest || !self.may_be_over(permits, to - from) {
+                continue;
+            }
+            if let Some(bound) = self.exceeded(permits, from, to, around) {
                 return Some(Over { permits, bound, from, to });
             }
         }
         None
+    }
+
+    /// Returns whether so many permits exceed the bound of one of the quotas.
+    fn may_be_over(&self, permits: u64, stretch: Micros) -> bool {
+        let is_over = |bound: &Bound| bound.within(stretch, 0).is_none_or(|most| permits > most);
+        self.bounds.iter().any(|(_, bound)| is_over(bound))
+    }
+
+    /// Returns the most permits that may count in a stretch, if these are more.
+    fn exceeded(&self, permits: u64, from: Micros, to: Micros, around: &Around) -> Option<u64> {
+        let charged_from = from.saturating_sub(self.ahead);
+        let used = around.uses.within(charged_from, to);
+        let quotas = self.bounds.iter().filter(|(quota, _)| used == 0 || used & (1 << quota) != 0);
+        let quotas: Vec<Bound> = quotas.map(|(_, bound)| *bound).collect();
+        let stretch = to - from;
+        // Most stretches are within this already.
+        if permits <= turns::within(&quotas, stretch, 0)? {
+            return None;
+        }
+        let is_rate = quotas.iter().any(|quota| matches!(quota, Bound::Rate { .. }));
+        let overshoot = around.overshoot(charged_from, to, is_rate);
+        let bound = turns::within(&quotas, stretch, overshoot)?;
+        let bound = bound.saturating_mul(1 + self.incarnations_within(from, to));
+        let bound = bound.saturating_add(self.late_refunds_within(from, to));
+        let bound = bound + if is_rate { around.overtaken(from, to) } else { 0 };
+        if permits <= bound {
+            return None;
+        }
+        let bound = bound + self.held_for_slower(from, to, around);
+        (permits > bound).then_some(bound)
+    }
+
+    /// Returns how many leased permits were spent in a stretch by quotas that are slower than another one that was in
+    /// use while they may have been held.
+    fn held_for_slower(&self, from: Micros, to: Micros, around: &Around) -> u64 {
+        let of = |quota: usize| self.bounds.iter().filter(move |(number, _)| *number == quota);
+        let is_held_for_slower = |(id, it): &(&AdmissionId, &Admitted)| {
+            let is_within = it.is_leased && from <= id.earliest && it.latest <= to;
+            let held = || around.uses.within(id.earliest.saturating_sub(self.ahead), it.latest);
+            let is_slower = |used: u64| {
+                let mut others = self.bounds.iter().filter(|(quota, _)| used & (1 << quota) != 0);
+                others.any(|(_, other)| of(it.quota).any(|(_, own)| own.is_slower_than(*other)))
+            };
+            is_within && is_slower(held())
+        };
+        self.admissions.iter().filter(is_held_for_slower).map(|(_, it)| it.permits).sum()
     }
 
     fn incarnations_within(&self, from: Micros, to: Micros) -> u64 {
@@ -144,94 +220,4 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WINDOW: Micros = 1_000_000;
-
-    fn log(permits: u64) -> History {
-        History::new(Bound::Window { permits, window: WINDOW }, 0)
-    }
-
-    #[test]
-    fn more_than_the_limit_in_a_window_is_found() {
-        let mut history = log(2);
-        for at in [0, WINDOW / 2, WINDOW] {
-            let id = history.add(1, at, at);
-            assert!(history.over(id).is_none(), "{at}");
-        }
-        let id = history.add(1, WINDOW + 1, WINDOW + 1);
-        let over = history.over(id).unwrap();
-        assert_eq!((over.permits, over.bound, over.from), (3, 2, WINDOW / 2));
-    }
-
-    #[test]
-    fn more_than_the_burst_and_the_rate_is_found() {
-        let bound = Bound::Rate { burst: 2, permits: 10, window: WINDOW };
-        let mut history = History::new(bound, 0);
-        for at in [0, 0, 100_000, 200_000] {
-            let id = history.add(1, at, at);
-            assert!(history.over(id).is_none(), "{at}");
-        }
-        let id = history.add(1, 299_000, 299_000);
-        assert!(history.over(id).is_some());
-    }
-
-    #[test]
-    fn an_admission_counts_where_all_its_moments_are() {
-        let mut history = log(1);
-        history.add(1, 0, 0);
-        let late = history.add(1, 500_000, 2_000_000);
-        assert!(history.over(late).is_none(), "it may count a window later");
-        let id = history.add(1, 600_000, 600_000);
-        assert!(history.over(id).is_some());
-    }
-
-    #[test]
-    fn what_came_back_was_never_admitted() {
-        let mut history = log(1);
-        let first = history.add(1, 0, 0);
-        assert_eq!(history.subtract(first, 5, 5), 1);
-        let second = history.add(1, 10, 10);
-        assert!(history.over(second).is_none());
-        history.add_again(first, 1);
-        assert!(history.over(first).is_some());
-    }
-
-    #[test]
-    fn what_is_forgotten_is_neither_counted_nor_checked() {
-        let mut history = log(1);
-        let first = history.add(1, 0, 0);
-        history.subtract(first, 1, 0);
-        // It began before the others, and may count for long.
-        history.add(1, 0, 30_000_000);
-        history.forget(20_000_000);
-        history.add_again(first, 1);
-        assert!(history.over(first).is_none());
-        assert_eq!(history.admissions.len(), 1);
-    }
-
-    #[test]
-    fn a_receipt_from_before_an_incarnation_may_give_back_what_others_were_charged() {
-        let mut history = log(1);
-        let old = history.add(1, 0, 0);
-        history.has_incarnation(5, 5);
-        history.add(1, 2 * WINDOW, 2 * WINDOW);
-        history.subtract(old, 1, 2 * WINDOW + 1);
-        let id = history.add(1, 2 * WINDOW + 2, 2 * WINDOW + 2);
-        assert!(history.over(id).is_none());
-        let id = history.add(1, 2 * WINDOW + 3, 2 * WINDOW + 3);
-        assert!(history.over(id).is_some());
-    }
-
-    #[test]
-    fn an_incarnation_has_a_bound_of_its_own() {
-        let mut history = log(1);
-        history.add(1, 0, 0);
-        history.has_incarnation(5, 5);
-        let id = history.add(1, 10, 10);
-        assert!(history.over(id).is_none());
-        let id = history.add(1, 20, 20);
-        assert!(history.over(id).is_some());
-    }
-}
+mod tests;

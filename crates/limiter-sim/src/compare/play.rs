@@ -22,7 +22,7 @@ use crate::{
     random::Random,
     records::Records,
     sync::lock,
-    vocabulary::{Micros, ProcessId},
+    vocabulary::{MAX_NODES, Micros, ProcessId},
 };
 
 /// What became of the checks.
@@ -59,7 +59,7 @@ pub(super) fn play(load: &Load, seed: u64, with_leases: bool) -> Result<Played, 
     let faults = Faults::new(random.fork(), &[]);
     let records = Records::new(Vec::new(), Auditor::default());
     let network = Network::new(&executor, random.fork(), faults, records, None);
-    network.slow_down(load.trip, Micros::MAX);
+    (0..MAX_NODES).for_each(|node| network.slow_down(node, load.trip, Micros::MAX));
     let played =
         Arc::new(Mutex::new(Played { admitted: vec![0; load.leases.len()], ..Played::default() }));
     let turn = Arc::new(AtomicU64::new(0));

@@ -3,6 +3,7 @@
 use std::{
     future::{Future, pending},
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -44,7 +45,12 @@ impl ScriptClient for SimClient {
     }
 
     fn supports_batches(&self) -> bool {
-        true
+        self.network.nodes() == 1
+    }
+
+    fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
+        let node = self.network.node_of(key);
+        (self.network.nodes() > 1).then(|| (node, format!("node {node}").into()))
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

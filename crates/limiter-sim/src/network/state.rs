@@ -19,17 +19,18 @@ pub(super) struct State {
     sleeps: u64,
     /// The calls without a reply.
     pub(super) under_way: BTreeMap<u64, Waiting>,
-    /// Until when processes have no connection, and until when nothing passes.
-    cut_until: BTreeMap<ProcessId, Micros>,
-    pub(super) partitioned_until: BTreeMap<ProcessId, Micros>,
-    /// Until when the server is slow, and by how much.
-    pub(super) slow: (Micros, Micros),
+    /// Until when processes have no connection to a node, and until when nothing passes.
+    cut_until: BTreeMap<(ProcessId, usize), Micros>,
+    pub(super) partitioned_until: BTreeMap<(ProcessId, usize), Micros>,
+    /// Until when nodes are slow, and by how much.
+    pub(super) slow: BTreeMap<usize, (Micros, Micros)>,
 }
 
 /// A call that waits for its reply.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) process: ProcessId,
+    pub(super) node: usize,
     pub(super) reply: oneshot::Sender<Outcome>,
 }
 
@@ -42,30 +43,31 @@ impl State {
             under_way: BTreeMap::new(),
             cut_until: BTreeMap::new(),
             partitioned_until: BTreeMap::new(),
-            slow: (0, 0),
+            slow: BTreeMap::new(),
         }
     }
 
-    /// Cuts a process off, and returns its calls under way.
-    pub(super) fn cut(&mut self, process: ProcessId, until: Micros) -> Vec<Waiting> {
-        self.cut_until.insert(process, until);
-        let cut = self.under_way.iter().filter(|(_, waiting)| waiting.process == process);
+    /// Cuts a process off a node, and returns its calls under way.
+    pub(super) fn cut(&mut self, between: (ProcessId, usize), until: Micros) -> Vec<Waiting> {
+        self.cut_until.insert(between, until);
+        let is_cut = |waiting: &Waiting| (waiting.process, waiting.node) == between;
+        let cut = self.under_way.iter().filter(|(_, waiting)| is_cut(waiting));
         let cut: Vec<u64> = cut.map(|(number, _)| *number).collect();
         cut.into_iter().filter_map(|number| self.under_way.remove(&number)).collect()
     }
 
-    pub(super) fn is_cut(&self, process: ProcessId, now: Micros) -> bool {
-        self.cut_until.get(&process).is_some_and(|until| now < *until)
+    pub(super) fn is_cut(&self, between: (ProcessId, usize), now: Micros) -> bool {
+        self.cut_until.get(&between).is_some_and(|until| now < *until)
     }
 
-    pub(super) fn is_partitioned(&self, process: ProcessId, now: Micros) -> bool {
-        self.partitioned_until.get(&process).is_some_and(|until| now < *until)
+    pub(super) fn is_partitioned(&self, between: (ProcessId, usize), now: Micros) -> bool {
+        self.partitioned_until.get(&between).is_some_and(|until| now < *until)
     }
 
     pub(super) fn heal(&mut self) {
         self.cut_until.clear();
         self.partitioned_until.clear();
-        self.slow = (0, 0);
+        self.slow.clear();
     }
 
     /// Counts a sleep, and returns whether it is the fiftieth.
@@ -74,10 +76,16 @@ impl State {
         self.sleeps.is_multiple_of(50)
     }
 
-    /// Returns how long a message takes.
-    pub(super) fn delay(&mut self, now: Micros, is_late: bool, is_held: bool) -> Micros {
+    /// Returns how long a message to or from a node takes.
+    pub(super) fn delay(
+        &mut self,
+        node: usize,
+        now: Micros,
+        is_late: bool,
+        is_held: bool,
+    ) -> Micros {
         let random = &mut self.random;
-        let (until, by) = self.slow;
+        let (until, by) = self.slow.get(&node).copied().unwrap_or((0, 0));
         let slow = if now < until { by } else { 0 };
         let late = if is_late { random.below(3 * DEADLINE) } else { 0 };
         let held = if is_held { random.between(200_000, 2_500_000) } else { 0 };

@@ -5,14 +5,15 @@ use std::{sync::Arc, time::Duration};
 use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation};
 use limiter_redis::RedisLimiter;
 
-use super::member::Member;
+use super::member::{Member, Target};
 use crate::{
     auditor::Admission,
     fault::Fault,
-    fleet::{KEYS, micros, subject},
+    fleet::micros,
     network::SimClient,
     random::Random,
-    records::{End, Operation},
+    records::{Answer, End, Operation, Question},
+    vocabulary::Moment,
 };
 
 /// A caller, which makes one operation after the other.
@@ -27,8 +28,7 @@ pub(crate) struct Caller {
 /// A receipt, and the admission as the auditor knows it.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(super) limiter: usize,
-    pub(super) key: usize,
+    pub(super) target: Target,
     pub(super) receipt: Receipt,
     pub(super) admission: Option<Admission>,
 }
@@ -45,13 +45,13 @@ impl Caller {
     /// Makes an operation on one key, and returns its answer, `None` if it failed or the caller has left.
     pub(super) async fn ask_one<T>(
         &mut self,
-        (limiter, key): (usize, usize),
+        target: Target,
         what: (&'static str, u64),
         ask: impl FnOnce(&RedisLimiter<SimClient>, &'static str) -> LimiterFuture<T>,
     ) -> Option<(Operation, T)> {
-        let operation = self.asks((limiter, key), what);
-        let name = KEYS.get(key).copied().unwrap_or_default();
-        let answer = ask(self.member.limiter(limiter)?, name);
+        let handle = self.member.handle(target)?;
+        let operation = self.asks(target, what);
+        let answer = ask(&handle, target.name());
         let end = match self.wait(answer).await {
             Some(Ok(answer)) => return Some((operation, answer)),
             Some(Err(error)) => {
@@ -75,40 +75,52 @@ impl Caller {
 
     pub(super) fn asks(
         &self,
-        (limiter, key): (usize, usize),
-        what: (&'static str, u64),
+        target: Target,
+        (operation, permits): (&'static str, u64),
     ) -> Operation {
+        let Target { limiter, tier, .. } = target;
         let process = self.member.process;
-        let is_direct = what.0 != "decide" && !self.member.leases(limiter);
-        let what = (what.0, what.1, is_direct);
+        let is_direct = operation != "decide" && !self.member.leases(limiter);
+        let question = Question { operation, permits, tier, is_direct };
         self.member.with_records(|records, moment| {
-            records.asks(moment, (process, limiter), subject(limiter, key), what)
+            records.asks(moment, (process, limiter), target.subject(), question)
         })
     }
 
+    /// Notes the answer to a check.
+    pub(super) fn note_check(&self, operation: &Operation, decision: Decision, permits: u64) {
+        self.note_decision(operation, decision, permits, (Duration::ZERO, None));
+        self.answered(operation);
+    }
+
+    /// Notes a decision on permits that count after a delay. If they were charged afterwards, their request began at a
+    /// moment before.
     pub(super) fn note_decision(
         &self,
         operation: &Operation,
         decision: Decision,
         permits: u64,
-        delay: Duration,
+        (delay, of_request): (Duration, Option<Moment>),
     ) -> Option<Admission> {
         let permits = decision.is_admitted().then_some(permits);
-        let decided = (decision.source(), permits, micros(delay));
-        self.member.with_records(|records, moment| records.decides(moment, operation, decided))
+        let (source, delay) = (decision.source(), micros(delay));
+        let answer = Answer { source, permits, delay, of_request };
+        self.member.with_records(|records, moment| records.decides(moment, operation, answer))
     }
 
     pub(super) fn note_reservation(
         &mut self,
-        (limiter, key): (usize, usize),
+        target: Target,
         asked: Option<(Operation, Reservation)>,
+        of_request: Option<Moment>,
     ) {
         let Some((operation, reservation)) = asked else { return };
         let (permits, delay) = (reservation.permits(), reservation.delay().unwrap_or_default());
-        let admission = self.note_decision(&operation, reservation.decision(), permits, delay);
+        let decision = reservation.decision();
+        let admission = self.note_decision(&operation, decision, permits, (delay, of_request));
         self.answered(&operation);
         if let Some(receipt) = reservation.into_receipt() {
-            self.keep(Kept { limiter, key, receipt, admission });
+            self.keep(Kept { target, receipt, admission });
         }
     }
 

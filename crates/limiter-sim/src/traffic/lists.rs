@@ -1,28 +1,34 @@
-//! Lists of demands on one key of two limiters.
+//! Lists of demands on keys of several limiters.
 
 use std::time::Duration;
 
 use limiter_core::{Demand, decide};
 
-use super::caller::{Caller, Kept};
-use crate::{
-    fleet::KEYS,
-    records::{End, Operation},
+use super::{
+    caller::{Caller, Kept},
+    member::Target,
 };
+use crate::records::{End, Operation};
 
 impl Caller {
-    /// Decides on a key of two limiters together.
-    pub(super) async fn decide(&mut self, key: usize) {
-        let first = self.member.pick_limiter(&mut self.random);
-        let second = self.member.pick_limiter(&mut self.random);
-        let name = KEYS.get(key).copied().unwrap_or_default();
+    /// Decides on up to three keys together, by limiters of one group or of several.
+    pub(super) async fn decide(&mut self, first: Target) {
+        let mut parts = vec![first];
+        for _ in 0..2 {
+            let limiter = self.member.pick_limiter(&mut self.random);
+            let next = self.member.pick(limiter, &mut self.random);
+            if parts.iter().all(|part| part.subject() != next.subject()) {
+                parts.push(next);
+            }
+        }
         let cost = self.cost();
-        let parts: Vec<usize> = if first == second { vec![first] } else { vec![first, second] };
-        let asks = parts.iter().map(|limiter| self.asks((*limiter, key), ("decide", cost.get())));
+        let handles: Vec<_> = parts.iter().filter_map(|part| self.member.handle(*part)).collect();
+        let asks = parts.iter().map(|part| self.asks(*part, ("decide", cost.get())));
         let operations: Vec<Operation> = asks.collect();
         let answer = {
-            let limiters = parts.iter().filter_map(|limiter| self.member.limiter(*limiter));
-            let demands: Vec<_> = limiters.map(|it| Demand::new(it, name, cost)).collect();
+            let demands = parts.iter().zip(&handles);
+            let demands: Vec<_> =
+                demands.map(|(part, handle)| Demand::new(handle, part.name(), cost)).collect();
             decide(&demands)
         };
         let answer = self.wait(answer).await;
@@ -42,20 +48,20 @@ impl Caller {
         for (index, operation) in operations.iter().enumerate() {
             let decision = joint.decision(index).filter(|_| joint.is_admitted());
             admissions.push(decision.and_then(|decision| {
-                self.note_decision(operation, decision, cost.get(), Duration::ZERO)
+                self.note_decision(operation, decision, cost.get(), (Duration::ZERO, None))
             }));
             // A part of a list that is refused may have been charged and refunded, or was refused itself.
             if decision.is_none() {
-                self.is_uncertain(parts.get(index).copied().unwrap_or(0));
+                self.is_uncertain(parts.get(index).map_or(0, |part| part.limiter));
             }
             self.answered(operation);
         }
         for (index, receipt) in joint.into_receipts() {
-            let (Some(&limiter), Some(&admission)) = (parts.get(index), admissions.get(index))
+            let (Some(&target), Some(&admission)) = (parts.get(index), admissions.get(index))
             else {
                 continue;
             };
-            self.keep(Kept { limiter, key, receipt, admission });
+            self.keep(Kept { target, receipt, admission });
         }
     }
 }

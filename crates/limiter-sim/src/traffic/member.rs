@@ -5,7 +5,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -16,12 +16,31 @@ use limiter_redis::RedisLimiter;
 use crate::{
     clock::ProcessClock,
     fault::Fault,
-    fleet::{Fleet, KEYS},
+    fleet::{Fleet, KEYS, TIERS, subject},
     network::{Network, SimClient},
     random::Random,
     records::Records,
-    vocabulary::{Micros, Moment, ProcessId},
+    vocabulary::{Micros, Moment, ProcessId, Subject},
 };
+
+/// What is asked for: a key of a limiter, by one of its tiers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) limiter: usize,
+    pub(crate) key: usize,
+    pub(crate) tier: usize,
+}
+
+impl Target {
+    pub(crate) const fn subject(self) -> Subject {
+        subject(self.limiter, self.key)
+    }
+
+    /// Returns the name of the key.
+    pub(crate) fn name(self) -> &'static str {
+        KEYS.get(self.key).copied().unwrap_or_default()
+    }
+}
 
 /// A process: its limiters, its clock and its network.
 #[derive(Debug)]
@@ -29,6 +48,8 @@ pub(crate) struct Member {
     pub(crate) process: ProcessId,
     pub(crate) clock: ProcessClock,
     pub(crate) limiters: Vec<RedisLimiter<SimClient>>,
+    /// The tier of each limiter that is in use.
+    pub(crate) tiers: Vec<AtomicUsize>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) network: Network,
     pub(crate) is_over: Arc<AtomicBool>,
@@ -51,12 +72,30 @@ impl Member {
         usize::try_from(random.below(self.limiters.len() as u64)).unwrap_or(0)
     }
 
-    pub(crate) fn pick_key(&self, random: &mut Random) -> usize {
-        usize::try_from(random.below(KEYS.len() as u64)).unwrap_or(0)
+    /// Returns the tier of a limiter that is in use.
+    pub(crate) fn tier(&self, limiter: usize) -> usize {
+        self.tiers.get(limiter).map_or(0, |tier| tier.load(Relaxed))
     }
 
-    pub(crate) fn limiter(&self, index: usize) -> Option<&RedisLimiter<SimClient>> {
-        self.limiters.get(index)
+    pub(crate) fn use_tier(&self, limiter: usize, tier: usize) {
+        if let Some(used) = self.tiers.get(limiter) {
+            used.store(tier, Relaxed);
+        }
+    }
+
+    /// Picks a limiter and a key, by the tier in use or, now and then, by another one.
+    pub(crate) fn pick(&self, limiter: usize, random: &mut Random) -> Target {
+        let key = usize::try_from(random.below(KEYS.len() as u64)).unwrap_or(0);
+        let is_other = self.happens(Fault::TierChanged);
+        let other = usize::try_from(random.below(TIERS as u64)).unwrap_or(0);
+        let tier = if is_other { other } else { self.tier(limiter) };
+        Target { limiter, key, tier }
+    }
+
+    /// Returns the handle of a limiter for a tier, as a program does for each request.
+    pub(crate) fn handle(&self, target: Target) -> Option<RedisLimiter<SimClient>> {
+        let policy = self.fleet.tiers(target.limiter).get(target.tier)?;
+        self.limiters.get(target.limiter)?.with_policy(policy).ok()
     }
 
     pub(crate) fn with_records<T>(&self, work: impl FnOnce(&mut Records, Moment) -> T) -> T {
