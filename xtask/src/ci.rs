@@ -24,7 +24,7 @@ const STEPS: &[Step] = &[
     ("no-std", no_std::check),
     ("features", |shell| features::run(shell, &[])),
     ("models", |shell| models::run(shell, &[])),
-    ("simulate", simulate::ci),
+    ("simulate", simulate::listed),
     ("release", release),
     ("test", |shell| test::run(shell, &[])),
 ];

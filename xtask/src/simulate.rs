@@ -24,8 +24,13 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     }
 }
 
+/// Runs the listed seeds.
+pub(crate) fn listed(shell: &Shell) -> Result<()> {
+    simulate(shell, &["--seeds", SEEDS])
+}
+
 /// Runs the listed seeds, and new ones for a minute. Each commit has new seeds of its own, so that they repeat.
-pub(crate) fn ci(shell: &Shell) -> Result<()> {
+fn ci(shell: &Shell) -> Result<()> {
     let commit = commit(shell)?;
     let digits = commit.get(..12).context("git names no commit")?;
     let first = u64::from_str_radix(digits, 16)?.to_string();

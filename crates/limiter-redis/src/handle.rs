@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use limiter_core::{Error, Policy};
+use limiter_core::{Cost, Decision, Error, Policy, Timestamp, Usage};
 
 use crate::{context::Context, local::fallback::Local, scripts::Plan};
 
@@ -14,6 +14,20 @@ pub(crate) struct Handle {
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
     pub(crate) local: Option<Local>,
+}
+
+impl Handle {
+    /// Returns the cached denial of a cost.
+    pub(crate) fn denied(
+        &self,
+        context: &Context,
+        key: &[u8],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let wait_after = |usage: &Usage| self.plan.wait_after(usage, cost);
+        context.denials.find(key, &self.policy, cost, now, wait_after)
+    }
 }
 
 /// The handles of a limiter that are in use.

@@ -96,7 +96,7 @@ impl<C: ScriptClient> Leases<C> {
             }
         };
         let context = &self.sender.context;
-        let denied = || context.denials.find(key, &handle.policy, cost, now);
+        let denied = || handle.denied(context, key, cost, now);
         let operating = || self.sender.under_way.begin();
         let found = leased.find((cost, now), &context.events.tally, busy, denied, operating);
         match found {
@@ -178,7 +178,7 @@ impl<C: ScriptClient> Leases<C> {
             let Some(permits) = grant.close() else { continue };
             tally.leased.add_many(grant.permits - permits);
             if permits > 0 {
-                self.send_back(leased, Unspent { charged: grant.charged.clone(), permits });
+                self.send_back(leased, Unspent::Lease { charged: grant.charged.clone(), permits });
             }
         }
     }
@@ -190,7 +190,15 @@ impl<C: ScriptClient> Leases<C> {
         }
     }
 
-    fn send_back(&self, leased: &LeasedKey, Unspent { charged, permits }: Unspent) {
+    fn send_back(&self, leased: &LeasedKey, unspent: Unspent) {
+        let is_lease = matches!(unspent, Unspent::Lease { .. });
+        let (charged, permits) = match unspent {
+            Unspent::Lease { charged, permits } => (charged, permits),
+            Unspent::Check(charged) => {
+                let permits = charged.permits();
+                (charged, permits)
+            }
+        };
         let (sender, handle, key) =
             (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.clone());
         let token = Arc::new(Token {
@@ -206,9 +214,11 @@ impl<C: ScriptClient> Leases<C> {
             let forgotten = Forgotten::of(&sender.context, &key);
             let refund = Refund { token, permits, forgotten };
             let returned = sender.operate(&handle, &key, refund).await.unwrap_or(0).min(permits);
-            let tally = &sender.context.events.tally;
-            tally.lease_returned.add_many(returned);
-            tally.lease_unused.add_many(permits - returned);
+            if is_lease {
+                let tally = &sender.context.events.tally;
+                tally.lease_returned.add_many(returned);
+                tally.lease_unused.add_many(permits - returned);
+            }
             drop(operating);
         });
     }

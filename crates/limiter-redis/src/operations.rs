@@ -191,7 +191,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns a cached denial of `cost`, and counts it.
     pub(crate) fn cached_denial(&self, key: &[u8], cost: Cost) -> Option<Decision> {
         let context = &self.sender.context;
-        let denial = context.denials.find(key, &self.handle.policy, cost, context.now())?;
+        let denial = self.handle.denied(context, key, cost, context.now())?;
         context.events.tally.cached.add();
         Some(denial)
     }

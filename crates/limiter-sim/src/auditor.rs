@@ -8,12 +8,18 @@
 //!   without its steps. Permits that a refund may give back don't count until its outcome shows that they stayed charged.
 //!   Each of several limits has its own bound. Quotas that were in use in a stretch have the bound of law 9 there.
 //! - **Charges.** An operation whose error is `Unavailable` has changed no state at the server, and any other one has
-//!   changed it once at most. That is checked for operations on one key, without leases, if the same process had no other
-//!   one under way on it.
-//! - **Counters.** When a process ends, the decisions that a limiter has counted are those that its callers saw, apart from
-//!   those whose callers saw an error or left.
-//! - **Liveness.** After the faults have stopped, each key is admitted at 95 % of its limit, or at a lower share by leased
-//!   counters and several limits: see [`probe`](crate::probe). Then all tasks have ended.
+//!   changed it once at most. That is checked for operations on one key, if the same process had no other one under way on
+//!   it. Where permits are leased, calls are for the only operation under way when they are sent, unless they may ask ahead
+//!   ([`attributions`]).
+//! - **Waits.** A cost that the store refused for a wait is refused until that is over, and admitted from then on, as long
+//!   as no other call changes the key. The delay of a reservation is that wait, too ([`waits`]). Without leases; those with
+//!   leases and cached denials are checked when the faults have stopped: see [`alone`](crate::alone).
+//! - **Counters.** When a process ends, each decision that its callers saw was counted once, and so was each operation that
+//!   failed or fell back, by its kind. [`balance`] lists what can't be known.
+//! - **Leases.** The leases that a limiter has counted, and their permits, are those of the server's replies that have
+//!   reached it ([`grants`]). In the end each permit was spent, unused or given back.
+//! - **Liveness.** After the faults have stopped, no check fails, and each key is admitted at 95 % of its limit, or at a
+//!   lower share by leased counters and several limits: see [`probe`](crate::probe). Then all tasks have ended.
 //!
 //! What faults excuse:
 //!
@@ -30,21 +36,25 @@
 //!   was used may give back later charges.
 //! - *A reservation that one of several limits delays* lets a limit by GCRA drain. What is refunded meanwhile comes on top.
 //! - Decisions by a failure policy are not the store's, and are not checked against its bound. Those of a process's share
-//!   are checked against the bound of the share.
+//!   are checked against the bound of the share, by every algorithm.
+//! - *Refusals from before an incarnation* say nothing of waits after it.
 //!
 //! Nothing else is excused: lost, late and held messages, cuts, partitions, errors, stopped and killed processes, slewed
 //! clocks, callers that leave and late refunds never exceed a bound.
 
 mod around;
+mod attributions;
 mod balance;
 mod bound;
 mod charges;
+mod grants;
 mod history;
 mod ledger;
 mod overshoot;
 mod suspensions;
 mod turns;
 mod uses;
+mod waits;
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -53,7 +63,13 @@ use std::{
 
 use limiter_core::Policy;
 
-pub(crate) use self::{balance::Tally, charges::Begun};
+pub(crate) use self::{
+    attributions::Attributions,
+    balance::{Known, Tally},
+    charges::Begun,
+    grants::{Grant, Grants},
+    waits::{Answer, Decided, Waits},
+};
 use self::{
     charges::Charges,
     history::{AdmissionId, Admitted, UNDER_WAY},
@@ -86,6 +102,10 @@ pub(crate) struct Auditor {
     keys: Vec<Audited>,
     of_shares: BTreeMap<(ProcessId, Subject), Ledger>,
     charges: Charges,
+    pub(crate) attributions: Attributions,
+    pub(crate) grants: Grants,
+    waits: Waits,
+    has_incarnations: bool,
     pub(crate) suspensions: Suspensions,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
@@ -239,15 +259,26 @@ impl Auditor {
     }
 
     /// Notes that a key has become fresh.
-    pub(crate) fn was_reset(&mut self, Subject(index): Subject, at: Micros) {
+    pub(crate) fn was_reset(&mut self, subject @ Subject(index): Subject, at: Micros) {
+        self.waits.are_void_until(subject, at);
         self.keys.get_mut(index).into_iter().for_each(|it| it.ledger.has_incarnation(at, at));
     }
 
     /// Notes that all keys of a node have other incarnations from one time to another: because they became fresh or older
     /// without a recovery, or because two servers answer.
     pub(crate) fn have_incarnation(&mut self, node: usize, from: Micros, to: Micros) {
-        let of_node = self.keys.iter_mut().filter(|key| key.node == node);
-        of_node.for_each(|key| key.ledger.has_incarnation(from, to));
+        self.has_incarnations = true;
+        let of_node = self.keys.iter_mut().enumerate().filter(|(_, key)| key.node == node);
+        for (index, key) in of_node {
+            key.ledger.has_incarnation(from, to);
+            self.waits.are_void_until(Subject(index), to);
+        }
+    }
+
+    /// Notes that a process is suspended.
+    pub(crate) fn suspended(&mut self, process: ProcessId, at: Moment) {
+        self.attributions.suspended(process, at.now);
+        self.suspensions.begin(process, at);
     }
 
     /// Notes that processes have a share of each key that is shared by so many.
@@ -325,15 +356,27 @@ impl Auditor {
         &mut self,
         process: ProcessId,
         subject: Subject,
-        sent: Micros,
-        now: Micros,
+        (call, sent): (u64, Micros),
+        script: &str,
+        moment: Moment,
     ) {
-        if self.charges.changed(process, subject, sent, now) {
+        let now = moment.now;
+        self.waits.changed(subject, moment.passed(self.node(subject)));
+        // After a step of the clock, a refusal may have replaced a state that had become impossible: law 2.
+        let is_other = script == "refund" || script == "policy" && self.has_incarnations;
+        let is_found = !is_other && self.attributions.changed(subject, call).is_some();
+        if self.charges.changed(process, subject, sent, now) || is_found {
             self.found_charge(subject);
         }
     }
 
-    fn found_charge(&mut self, subject: Subject) {
+    /// Notes a decision of the store on a key whose permits are not leased.
+    pub(crate) fn decided(&mut self, subject: Subject, decided: Decided) {
+        let message = self.waits.decided(subject, decided);
+        self.found.extend(message.map(|message| (subject, message)));
+    }
+
+    pub(crate) fn found_charge(&mut self, subject: Subject) {
         let message =
             "the server has charged an operation that was `Unavailable`, or one operation twice";
         self.found.push((subject, message.to_owned()));

@@ -187,7 +187,7 @@ impl World {
 
     /// Checks the counters of a process that is about to be killed.
     fn check_counters(&self, process: ProcessId) {
-        if let Some(message) = self.processes.disagrees(process) {
+        if let Some(message) = self.processes.disagrees(process, false) {
             self.violated(Subject::ALL, &message);
         }
     }

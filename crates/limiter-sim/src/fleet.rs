@@ -13,7 +13,8 @@ use crate::{
     network::SimClient,
     random::Random,
     series::Series,
-    vocabulary::{DEADLINE, Micros, Subject},
+    trips::Trips,
+    vocabulary::{Micros, Subject},
     wrong::Wrong,
 };
 
@@ -48,6 +49,7 @@ pub(crate) struct Tuning {
 pub(crate) struct Fleet {
     groups: Vec<Group>,
     processes: NonZeroU32,
+    pub(crate) trips: Trips,
     /// For how long all callers ask, and then none does, so that keys recover and are then used up at once.
     busy: Micros,
     quiet: Micros,
@@ -55,6 +57,16 @@ pub(crate) struct Fleet {
     pub(crate) longest_pause: Micros,
     /// Whether work is charged afterwards: in one of three seeds, because that excuses much of what is leased.
     pub(crate) charges: bool,
+}
+
+/// How long the windows are of which permits are leased, and so the leases: a quarter of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lengths {
+    Normal,
+    /// Leases longer than several trips to a far server.
+    Long,
+    /// Leases shorter than a trip to a far server.
+    Short,
 }
 
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
@@ -72,7 +84,19 @@ impl Fleet {
         wrong: Option<Wrong>,
     ) -> Result<Self, Error> {
         let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
+        let (trips, lengths) = match random.below(20) {
+            0..2 => (Trips::FAR, Lengths::Long),
+            2 => (Trips::FAR, Lengths::Normal),
+            3 => (Trips::FAR, Lengths::Short),
+            4 => (Trips::TIGHT, Lengths::Normal),
+            _ => (Trips::NEAR, Lengths::Normal),
+        };
         let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
+        let windows = [Algorithm::FixedWindow, Algorithm::AlignedWindow, Algorithm::SlidingCounter];
+        let logs = [Algorithm::SlidingLog, Algorithm::SubWindows(slots)];
+        let picked = [random.pick(&windows).copied(), random.pick(&logs).copied()];
+        let of_local: Vec<_> =
+            std::iter::once(Algorithm::Gcra).chain(picked.into_iter().flatten()).collect();
         let kinds = [
             (
                 FailurePolicy::ReturnError,
@@ -84,7 +108,7 @@ impl Fleet {
                 false,
                 vec![Algorithm::SlidingCounter, Algorithm::SubWindows(slots)],
             ),
-            (FailurePolicy::Local { processes }, true, vec![Algorithm::Gcra]),
+            (FailurePolicy::Local { processes }, random.below(2) == 0, of_local),
             (FailurePolicy::Deny, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
             (FailurePolicy::ReturnError, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];
@@ -102,7 +126,8 @@ impl Fleet {
                 algorithms.retain(|algorithm| *algorithm == Algorithm::Gcra);
             }
             let limiters = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
-                policies::tiers(random, &format!("limit-{number}-{index}"), algorithm, lease)
+                let name = format!("limit-{number}-{index}");
+                policies::tiers(random, &name, algorithm, lease.then_some(lengths))
             });
             let limiters = limiters.collect::<Result<_, _>>()?;
             let batching = random.below(4) > 0;
@@ -113,7 +138,7 @@ impl Fleet {
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         let longest_pause = random.between(2_000, 100_000);
         let charges = random.below(3) == 0;
-        Ok(Self { groups, processes, busy, quiet, longest_pause, charges })
+        Ok(Self { groups, processes, trips, busy, quiet, longest_pause, charges })
     }
 
     /// Returns the settings that processes have at first, for each group.
@@ -152,7 +177,7 @@ impl Fleet {
             let mut policies = group.limiters.iter().filter_map(|tiers| tiers.first());
             let Some(first) = policies.next() else { continue };
             let first = RedisLimiter::builder(first.clone())
-                .deadline(Duration::from_micros(DEADLINE))
+                .deadline(Duration::from_micros(self.trips.deadline))
                 .failure_policy(failure)
                 // Some processes share keys with those that lease, and don't lease themselves: they charge up to the
                 // whole capacity, of which leases keep something back.
@@ -194,7 +219,7 @@ impl Fleet {
             for tiers in &group.limiters {
                 let longest = tiers.iter().map(window).max().unwrap_or(0);
                 for key in KEYS {
-                    let ahead = micros(HORIZON) + longest + DEADLINE;
+                    let ahead = micros(HORIZON) + longest + self.trips.deadline;
                     auditor.add(tiers, ahead, group.lease, processes);
                     names.push(name(tiers, key));
                 }
@@ -206,7 +231,7 @@ impl Fleet {
     /// Returns the empty series of a key of the first limiter by GCRA, up to a time.
     pub(crate) fn series(&self, until: Micros) -> Option<Series> {
         let by_gcra = |tiers: &[Policy]| match tiers.first()?.limits() {
-            [limit] if limit.algorithm() == Algorithm::Gcra => Some(limit.quota().clone()),
+            [limit] if limit.algorithm() == Algorithm::Gcra => Some(*limit.quota()),
             _ => None,
         };
         let mut keys = self.all().enumerate();

@@ -5,13 +5,13 @@
 //! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
 //!
 //! In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns on a key, as of plans
-//! or by a reload; processes are started anew with other settings; and work is charged afterwards.
+//! or by a reload; processes are started anew with other settings; the server is far; and work is charged afterwards.
 //!
-//! Not simulated yet: the waits of refusals, leaky queues, and a cluster whose slots move.
+//! Not simulated yet: leaky queues, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
-//! with the limiters, checks the bounds at each step. Then the faults stop, and each key has to be admitted at its limit
-//! again. The same seed gives the same run; its [report](Report) has a hash over every event.
+//! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to
+//! be admitted at its limit again. The same seed gives the same run; its [report](Report) has a hash over every event.
 //! Of a seed that fails, [`shortest`] finds the shortest run with a violation. [`Wrong`] worlds show that the auditor
 //! can fail.
 //!
@@ -23,6 +23,7 @@
 //! assert_eq!(report.hash, run(&Settings { seed: 7, ..Settings::default() }).hash);
 //! ```
 
+mod alone;
 mod auditor;
 mod calamity;
 mod clock;
@@ -48,6 +49,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod trips;
 mod vocabulary;
 mod world;
 mod wrong;

@@ -18,6 +18,7 @@ use self::{
     state::{State, Waiting},
 };
 use crate::{
+    auditor::Grant,
     cluster::Cluster,
     executor::Executor,
     fault::{Fault, Faults},
@@ -26,6 +27,7 @@ use crate::{
     series::Lease,
     server::Server,
     sync::lock,
+    trips::Trips,
     vocabulary::{Micros, Moment, ProcessId, Subject},
     wrong::Wrong,
 };
@@ -59,7 +61,7 @@ struct Call {
 impl Network {
     pub(crate) fn new(
         executor: &Executor,
-        mut random: Random,
+        (mut random, trips): (Random, Trips),
         faults: Faults,
         records: Records,
         wrong: Option<Wrong>,
@@ -71,7 +73,7 @@ impl Network {
             cluster: Mutex::new(cluster),
             faults: Mutex::new(faults),
             records: Mutex::new(records),
-            state: Mutex::new(State::new(random)),
+            state: Mutex::new(State::new(random, trips)),
             wrong,
         }))
     }
@@ -195,18 +197,23 @@ impl Network {
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
-            let outcome = outcome(executed.reply);
-            let delay = self.delay(call.node);
-            self.0.executor.after(delay, move || network.deliver(number, outcome));
+            let grants = match executed.script {
+                "lease" => Grant::all(&call.words, &executed.reply),
+                _ => Vec::new(),
+            };
+            let (outcome, delay) = (outcome(executed.reply), self.delay(call.node));
+            self.0.executor.after(delay, move || network.deliver(number, outcome, grants));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
             self.0.executor.after(1_000, move || network.arrive(call));
         }
     }
 
-    fn deliver(&self, number: u64, outcome: Outcome) {
+    fn deliver(&self, number: u64, outcome: Outcome, grants: Vec<Grant>) {
         let waiting = lock(&self.0.state).under_way.remove(&number);
-        if let Some(waiting) = waiting {
-            drop(waiting.reply.send(outcome));
+        if let Some(Waiting { process, reply, .. }) = waiting
+            && reply.send(outcome).is_ok()
+        {
+            self.with_records(|records, moment| records.granted(moment, process, grants));
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) use self::calls::Calls;
 use self::calls::{QUARTERS, most_calls};
 use crate::{
     executor::Executor,
-    fleet::{KEYS, micros, subject, window},
+    fleet::{Fleet, KEYS, micros, subject, window},
     processes::Processes,
     random::Random,
     records::{Answer, End, Question},
@@ -27,6 +27,8 @@ use crate::{
 pub(crate) struct Probes {
     /// How many permits of each key were admitted while they were counted.
     admitted: Arc<Mutex<BTreeMap<(usize, usize), u64>>>,
+    /// How many checks of each key have failed meanwhile.
+    failed: Arc<Mutex<BTreeMap<(usize, usize), u64>>>,
     measured: Micros,
     /// When admissions and calls are counted.
     pub(crate) from: Micros,
@@ -52,21 +54,36 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
     let longest = processes.fleet.longest_window();
     let (warm_up, measured) = (2 * longest, 6 * longest);
     let from = executor.now() + warm_up;
-    let probes = Probes { admitted: Arc::default(), measured, from, until: from + measured };
+    let probes = Probes {
+        admitted: Arc::default(),
+        failed: Arc::default(),
+        measured,
+        from,
+        until: from + measured,
+    };
+    let trip = processes.fleet.trips.there_and_back();
     for member in processes.members() {
         for limiter in 0..processes.fleet.limiters() {
             let tier = processes.tier(limiter);
             let Some(policy) = processes.fleet.tiers(limiter).get(tier) else { continue };
-            for key in 0..KEYS.len() {
+            let callers = callers(policy, trip / u64::from(processes.number()));
+            for caller in 0..KEYS.len() * callers {
+                let key = caller % KEYS.len();
                 let target = Target { limiter, key, tier };
                 let (member, admitted) = (Arc::clone(member), Arc::clone(&probes.admitted));
+                let failed = Arc::clone(&probes.failed);
                 let (executor, until) = (executor.clone(), probes.until);
                 let (mut random, window) = (random.fork(), window(policy));
                 executor.clone().spawn(member.process, async move {
                     while executor.now() < until {
                         let (is_admitted, wait) = ask(&member, target).await;
-                        if is_admitted && executor.now() >= from {
-                            *lock(&admitted).entry((limiter, key)).or_default() += 1;
+                        let counted = match is_admitted {
+                            Some(true) => &admitted,
+                            Some(false) => &Arc::default(),
+                            None => &failed,
+                        };
+                        if executor.now() >= from {
+                            *lock(counted).entry((limiter, key)).or_default() += 1;
                         }
                         let wait = wait.min(window / QUARTERS).max(100);
                         member.sleep(wait + random.below(200)).await;
@@ -78,10 +95,16 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
     probes
 }
 
-/// Checks a key, and returns how long to wait for the next check.
-async fn ask(member: &Member, target: Target) -> (bool, Micros) {
+/// Returns how many callers ask for twice the limit together, if each awaits its answer for so long.
+fn callers(policy: &Policy, trip: Micros) -> usize {
+    let permits = policy.limits().first().map_or(0, |limit| limit.quota().permits());
+    1 + usize::try_from(2 * permits * trip / window(policy)).unwrap_or(0)
+}
+
+/// Checks a key, and returns whether it was admitted, if that did not fail, and how long to wait for the next check.
+async fn ask(member: &Member, target: Target) -> (Option<bool>, Micros) {
     let Target { limiter, tier, .. } = target;
-    let Some(handle) = member.handle(target) else { return (false, Micros::MAX) };
+    let Some(handle) = member.handle(target) else { return (None, Micros::MAX) };
     let is_direct = !member.leases(limiter);
     let question = Question { operation: "probe", permits: 1, tier, is_direct };
     let operation = member.with_records(|records, moment| {
@@ -90,25 +113,25 @@ async fn ask(member: &Member, target: Target) -> (bool, Micros) {
     let answer = handle.check(target.name()).await;
     member.with_records(|records, moment| match answer {
         Ok(decision) => {
-            let permits = decision.is_admitted().then_some(1);
-            let source = decision.source();
-            let answer = Answer { source, permits, delay: 0, of_request: None };
+            let (permits, wait) = (decision.is_admitted().then_some(1), decision.retry_after());
+            let (source, named) = (decision.source(), wait.map(micros));
+            let answer = Answer { source, permits, delay: 0, wait: named, of_request: None };
             records.decides(moment, &operation, answer);
             records.ends(moment, &operation, End::Answered);
-            let wait = decision.retry_after().unwrap_or(Duration::ZERO);
-            (decision.is_admitted(), micros(wait))
+            let wait = wait.unwrap_or(Duration::ZERO);
+            (Some(decision.is_admitted()), micros(wait))
         }
         Err(error) => {
             records.ends(moment, &operation, End::Failed(&error));
-            (false, 10_000)
+            (None, 10_000)
         }
     })
 }
 
 impl Probes {
-    /// Returns the keys that were admitted too seldom.
+    /// Returns the keys that were admitted too seldom, and those whose checks have failed.
     pub(crate) fn failures(&self, processes: &Processes) -> Vec<(Subject, String)> {
-        let admitted = lock(&self.admitted);
+        let (admitted, failed) = (lock(&self.admitted), lock(&self.failed));
         let mut failures = Vec::new();
         let fleet = &processes.fleet;
         for limiter in 0..fleet.limiters() {
@@ -121,13 +144,18 @@ impl Probes {
             };
             for key in 0..KEYS.len() {
                 let seen = admitted.get(&(limiter, key)).copied().unwrap_or(0);
-                let least = expected(policy, self.measured) * percent / 100;
+                let useful = useful(policy, fleet, limiter, self.measured);
+                let least = expected(policy, useful) * percent / 100;
                 if seen < least {
                     let message = format!(
                         "{seen} permits were admitted in {} us after the faults had stopped, but {least} at least \
                          should have been",
                         self.measured
                     );
+                    failures.push((subject(limiter, key), message));
+                }
+                if let Some(failed) = failed.get(&(limiter, key)) {
+                    let message = format!("{failed} checks failed after the faults had stopped");
                     failures.push((subject(limiter, key), message));
                 }
             }
@@ -147,7 +175,8 @@ pub(crate) fn restless(
     for limiter in 0..processes.fleet.limiters() {
         let tiers = processes.fleet.tiers(limiter);
         let Some(policy) = tiers.get(processes.tier(limiter)) else { continue };
-        let most = most_calls(policy, probes.measured);
+        let trip = processes.fleet.trips.there_and_back() / u64::from(processes.number());
+        let most = most_calls(policy, callers(policy, trip) as u64, probes.measured);
         for subject in (0..KEYS.len()).map(|key| subject(limiter, key)) {
             for ((process, _), calls) in after.iter().filter(|((_, of), _)| *of == subject) {
                 let calls = calls - before.get(&(*process, subject)).copied().unwrap_or(0);
@@ -163,6 +192,24 @@ pub(crate) fn restless(
         }
     }
     found
+}
+
+/// Returns the part of a time in which requests arrive as soon as they fit.
+///
+/// A caller that was refused asks again when a window begins, or when the next permit of a full key has recovered. That
+/// arrives up to a round trip late, and for the answer of a process that found too little it is two.
+fn useful(policy: &Policy, fleet: &Fleet, limiter: usize, time: Micros) -> Micros {
+    let trips = if fleet.leases(limiter) { 2 } else { 1 };
+    let late = trips * fleet.trips.there_and_back();
+    let periods = policy.limits().iter().map(|limit| {
+        let (quota, window) = (limit.quota(), micros(limit.quota().window()));
+        match limit.algorithm() {
+            Algorithm::Gcra => window * quota.burst() / quota.permits(),
+            _ => window,
+        }
+    });
+    let period = periods.min().unwrap_or(0);
+    time * period / (period + late)
 }
 
 /// Returns how many permits a key admits in a time, under more requests than that: the fewest that one of its limits does.

@@ -12,6 +12,7 @@ use std::{
 use limiter_core::Error;
 
 use crate::{
+    auditor::Known,
     clock::ProcessClock,
     executor::Executor,
     fleet::{Fleet, KEYS, TIERS, Tuning, subject},
@@ -102,6 +103,7 @@ impl Processes {
                 for (key, name) in KEYS.iter().enumerate() {
                     let keys = limiter.stored_keys(*name)?;
                     let node = keys.first().map_or(0, |key| self.network.node_of(key));
+                    records.is_of_limiter(index, keys.clone());
                     records.is_stored_at(subject(index, key), node, keys);
                 }
             }
@@ -137,7 +139,7 @@ impl Processes {
         }
         if is_known {
             self.network.with_records(|records, moment| {
-                records.auditor.suspensions.begin(process, moment);
+                records.auditor.suspended(process, moment);
             });
         }
     }
@@ -163,10 +165,18 @@ impl Processes {
         let member = Arc::clone(&flooded.member);
         for (index, limiter) in member.limiters.iter().enumerate() {
             for number in 0..FLOOD {
-                let checked = limiter.check(format!("{}-{number}", self.floods));
-                self.executor.spawn(process, async move { drop(checked.await) });
+                let key = format!("{}-{number}", self.floods);
+                let keys = limiter.stored_keys(key.as_str()).unwrap_or_default();
+                member.with_records(|records, _| {
+                    records.is_of_limiter(index, keys);
+                    records.tally(process, index).begun += 1;
+                });
+                let (checked, member) = (limiter.check(key), Arc::clone(&member));
+                self.executor.spawn(process, async move {
+                    let answer = checked.await;
+                    member.with_records(|records, _| records.tally(process, index).ends(&answer));
+                });
             }
-            member.with_records(|records, _| records.tally(process, index).uncertain += FLOOD);
         }
     }
 
@@ -258,13 +268,16 @@ impl Processes {
     }
 
     /// Returns how the counters of a process disagree with what its callers saw.
-    pub(crate) fn disagrees(&self, process: ProcessId) -> Option<String> {
+    pub(crate) fn disagrees(&self, process: ProcessId, has_ended: bool) -> Option<String> {
         let member = self.members().find(|member| member.process == process)?;
         member.limiters.iter().enumerate().find_map(|(index, limiter)| {
             let counters = limiter.counters();
-            let disagreement = self
-                .network
-                .with_records(|records, _| records.tally(process, index).disagrees(&counters))?;
+            let disagreement = self.network.with_records(|records, _| {
+                let granted = records.auditor.grants.of(process, index);
+                let leases = limiter.lease().is_some();
+                let known = Known { leases, granted, has_ended };
+                records.tally(process, index).disagrees(&counters, known)
+            })?;
             Some(format!("{} in {process}: {disagreement}", limiter.policy().name()))
         })
     }
@@ -291,7 +304,7 @@ impl Processes {
             let tasks = self.executor.tasks(process);
             (tasks > 0).then(|| format!("{tasks} tasks of {process} have not ended"))
         });
-        let counters = self.ids().into_iter().filter_map(|process| self.disagrees(process));
+        let counters = self.ids().into_iter().filter_map(|process| self.disagrees(process, true));
         tasks.chain(counters).collect()
     }
 

@@ -1,15 +1,20 @@
 //! What is known of a run: its log, its auditor and its figures.
 
+mod operation;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use limiter_core::{Error, ErrorKind, Source};
+use limiter_core::{ErrorKind, Source};
 
+pub(crate) use self::operation::{Answer, End, Operation, Question};
 use crate::{
-    auditor::{Account, Admission, Auditor, Begun, Permits, Tally, Violation},
+    auditor::{
+        self, Account, Admission, Auditor, Begun, Decided, Grant, Permits, Tally, Violation,
+    },
     fault::Fault,
     log::{Event, Log},
     series::{Lease, Series},
-    vocabulary::{Micros, Moment, ProcessId, Subject},
+    vocabulary::{Moment, ProcessId, Subject},
 };
 
 /// The records of a run.
@@ -21,6 +26,8 @@ pub(crate) struct Records {
     names: Vec<String>,
     /// The keys as the server has them.
     stored: BTreeMap<Vec<u8>, Subject>,
+    /// The indices of the limiters of stored keys.
+    limiters: BTreeMap<Vec<u8>, usize>,
     /// By process, and by the index of the limiter.
     pub(crate) tallies: BTreeMap<(ProcessId, usize), Tally>,
     /// What becomes of one key.
@@ -31,49 +38,6 @@ pub(crate) struct Records {
     pub(crate) violations: Vec<Violation>,
 }
 
-/// An operation under way: its key, and the index of its limiter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Operation {
-    pub(crate) begun: Begun,
-    pub(crate) asked: Moment,
-    limiter: usize,
-    question: Question,
-}
-
-/// What a caller asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) operation: &'static str,
-    pub(crate) permits: u64,
-    /// By which of the policies that take turns.
-    pub(crate) tier: usize,
-    /// Whether each of its calls is its own, and for one key: not with leases, nor for a list of demands.
-    pub(crate) is_direct: bool,
-}
-
-/// What a caller was answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) source: Source,
-    /// The permits of an admission.
-    pub(crate) permits: Option<u64>,
-    /// For how much later they were charged.
-    pub(crate) delay: Micros,
-    /// If they were charged afterwards: when the request began.
-    pub(crate) of_request: Option<Moment>,
-}
-
-/// How an operation has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum End<'a> {
-    /// With a decision, or another answer.
-    Answered,
-    /// With an error.
-    Failed(&'a Error),
-    /// Its caller has left.
-    Left,
-}
-
 impl Records {
     pub(crate) fn new(names: Vec<String>, auditor: Auditor) -> Self {
         Self {
@@ -81,6 +45,7 @@ impl Records {
             auditor,
             names,
             stored: BTreeMap::new(),
+            limiters: BTreeMap::new(),
             tallies: BTreeMap::new(),
             series: None,
             calls: BTreeMap::new(),
@@ -93,6 +58,11 @@ impl Records {
     pub(crate) fn is_stored_at(&mut self, subject: Subject, node: usize, keys: Vec<Vec<u8>>) {
         self.auditor.is_on(subject, node);
         self.stored.extend(keys.into_iter().map(|key| (key, subject)));
+    }
+
+    /// Notes that a key of a limiter is stored so.
+    pub(crate) fn is_of_limiter(&mut self, limiter: usize, keys: Vec<Vec<u8>>) {
+        self.limiters.extend(keys.into_iter().map(|key| (key, limiter)));
     }
 
     /// Notes that a caller asks for something.
@@ -113,13 +83,21 @@ impl Records {
         }
         self.auditor.uses((process, subject), tier, moment.passed(self.auditor.node(subject)));
         let begun = self.auditor.begins(process, subject, moment.now);
-        Operation { begun, asked: moment, limiter, question }
+        let attributions = &mut self.auditor.attributions;
+        // What a list has charged may be refunded.
+        let most = if operation == "decide" { u64::MAX } else { 1 };
+        let attributed =
+            (!question.is_direct).then(|| attributions.begins(process, subject, most, moment.now));
+        if operation == "decide" {
+            self.auditor.grants.begins_list(process, subject);
+        }
+        Operation { begun, asked: moment, limiter, question, attributed }
     }
 
     /// Notes how an operation has ended.
     pub(crate) fn ends(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
-        let Operation { begun, limiter, question: Question { is_direct, tier, .. }, .. } =
-            *operation;
+        let Operation { begun, limiter, question, .. } = *operation;
+        let Question { operation: what, is_direct, tier, .. } = question;
         let event = match end {
             End::Answered => Event::Ended,
             End::Failed(error) => Event::Failed { kind: error.kind() },
@@ -128,11 +106,25 @@ impl Records {
         self.log.add(moment.now, Some(begun.process), Some(begun.subject), event);
         let tally = self.tally(begun.process, limiter);
         tally.ended += 1;
-        tally.uncertain += u64::from(!matches!(end, End::Answered));
+        match end {
+            End::Answered => tally.peeks += u64::from(what == "peek"),
+            End::Failed(_) if what == "decide" => tally.unknown_parts += 1,
+            End::Failed(error) => {
+                tally.failed.add(error.kind());
+                tally.refunds_failed += u64::from(what == "refund");
+            }
+            End::Left => tally.left += 1,
+        }
+        if what == "decide" {
+            self.auditor.grants.ends_list(begun.process, begun.subject);
+            // It may have given back what it has spent of a lease.
+            self.auditor.attributions.spends(begun.process, begun.subject, moment.now);
+        }
         // Calls of leases are sent apart from operations.
         let may_follow = !is_direct || !matches!(end, End::Answered);
         let at = moment.passed(self.auditor.node(begun.subject));
         self.auditor.used((begun.process, begun.subject), tier, at, may_follow);
+        self.ends_attributed(moment, operation, end);
         let changes = match end {
             End::Left => return self.auditor.leaves(begun, moment.now),
             End::Failed(error) if error.kind() == ErrorKind::Unavailable => 0,
@@ -142,15 +134,37 @@ impl Records {
         self.report(moment);
     }
 
+    /// Compares the outcome with what the calls have changed that were sent for the operation, where permits are leased.
+    fn ends_attributed(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
+        let Operation { begun: Begun { process, subject, .. }, attributed, .. } = *operation;
+        let Some(number) = attributed else { return };
+        let attributions = &mut self.auditor.attributions;
+        if matches!(end, End::Left) {
+            attributions.leaves(process, number, moment.now);
+            self.auditor.grants.left(process, subject, moment.now);
+        }
+        let attributions = &mut self.auditor.attributions;
+        let is_unavailable =
+            matches!(end, End::Failed(error) if error.kind() == ErrorKind::Unavailable);
+        let is_unchanged = is_unavailable && operation.question.operation != "decide";
+        if attributions.ends(process, (number, subject), is_unchanged).is_some() {
+            self.auditor.found_charge(subject);
+        }
+    }
+
     /// Notes a decision, whose permits are charged for `delay` later. Returns the admission, if the auditor counts it.
     pub(crate) fn decides(
         &mut self,
         moment: Moment,
         operation: &Operation,
-        Answer { source, permits, delay, of_request }: Answer,
+        answer: Answer,
     ) -> Option<Admission> {
-        let Operation { begun: Begun { process, subject, .. }, asked, limiter, question } =
+        let Answer { source, permits, delay, of_request, .. } = answer;
+        let Operation { begun: Begun { process, subject, .. }, asked, limiter, question, .. } =
             *operation;
+        if source == Source::State {
+            self.decided_by_store(moment, operation, answer);
+        }
         self.decisions += 1;
         let event = match permits {
             Some(permits) => Event::Admitted { permits, source, delay },
@@ -165,7 +179,6 @@ impl Records {
         match source {
             Source::Local | Source::Failure => {
                 tally.fell_back += 1;
-                tally.uncertain += 1;
             }
             // A charge afterwards decides nothing.
             _ if of_request.is_some() => {}
@@ -180,7 +193,10 @@ impl Records {
         let node = self.auditor.node(subject);
         let (from, to) = (asked.passed(node), moment.passed(node));
         let earliest = match source {
-            Source::Lease => self.auditor.suspensions.earliest_of_lease(process, asked, node),
+            Source::Lease => {
+                self.auditor.attributions.spends(process, subject, moment.now);
+                self.auditor.suspensions.earliest_of_lease(process, asked, node)
+            }
             _ => from,
         };
         // A waiter sleeps by its own clock until the server's moment, and may be early by the difference of their rates.
@@ -196,6 +212,29 @@ impl Records {
         let id = self.auditor.admitted(account, permits, within);
         self.report(moment);
         id
+    }
+
+    /// Lets the auditor compare a decision of the store with its calls and with refusals before it.
+    fn decided_by_store(&mut self, moment: Moment, operation: &Operation, answer: Answer) {
+        let Operation { begun: Begun { process, subject, .. }, asked, question, .. } = *operation;
+        if let Some(permits) = answer.permits {
+            self.auditor.grants.admitted((process, subject), permits, moment.now);
+        }
+        let is_compared = match question.operation {
+            "check" | "probe" => true,
+            "reserve" => answer.permits.is_some(),
+            _ => false,
+        };
+        if question.is_direct && is_compared {
+            let node = self.auditor.node(subject);
+            let (asked, answered) = (asked.passed(node), moment.passed(node));
+            let answer = match answer.permits {
+                Some(_) => auditor::Answer::Admitted { delay: answer.delay },
+                None => auditor::Answer::Refused { wait: answer.wait },
+            };
+            let Question { permits: cost, tier, .. } = question;
+            self.auditor.decided(subject, Decided { cost, tier, asked, answered, answer });
+        }
     }
 
     /// Notes that permits are refunded, and returns how many of them don't count meanwhile.
@@ -243,6 +282,7 @@ impl Records {
         for subject in subjects.collect::<BTreeSet<_>>() {
             self.log.add(moment.now, Some(process), Some(subject), Event::Sent { call });
             *self.calls.entry((process, subject)).or_default() += 1;
+            self.auditor.attributions.sent(process, subject, call, moment.now);
         }
     }
 
@@ -271,10 +311,20 @@ impl Records {
                 }
             }
             if is_changed {
-                self.auditor.changed(process, subject, sent, moment.now);
+                self.auditor.changed(process, subject, (call, sent), script, moment);
             }
         }
         self.report(moment);
+    }
+
+    /// Notes that a process has the reply to a call that granted permits.
+    pub(crate) fn granted(&mut self, moment: Moment, process: ProcessId, grants: Vec<Grant>) {
+        for Grant { key, permits, is_lease } in grants {
+            let subject = self.stored.get(&key).copied();
+            let Some(limiter) = self.limiters.get(&key).copied() else { continue };
+            let of = (process, limiter, subject);
+            self.auditor.grants.granted(of, (permits, is_lease), moment.now);
+        }
     }
 
     /// Notes a fault, which lasts until a time.

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
 use limiter_core::Error;
 
 use crate::{
-    probe,
+    alone, probe,
     report::Report,
     server::Server,
     settings::Settings,
@@ -70,6 +70,11 @@ impl World {
             self.violated(subject, &message);
         }
         self.executor.run_until(self.executor.now() + SETTLES_IN);
+        if self.is_violated() {
+            return Ok(());
+        }
+        let alone = alone::start(&self.processes, &self.executor, &mut self.random);
+        self.executor.run_until(alone);
         self.processes.drain();
         self.executor.run_until(self.executor.now() + SETTLES_IN);
         for message in self.processes.leftovers() {

@@ -40,6 +40,3 @@ impl Moment {
         self.by_nodes.get(node).copied().unwrap_or(self.now)
     }
 }
-
-/// The deadline of all limiters.
-pub(crate) const DEADLINE: Micros = 50_000;

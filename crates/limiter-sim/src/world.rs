@@ -52,7 +52,8 @@ impl World {
         if settings.series {
             records.series = fleet.series(2 * settings.calm + settings.faults_for);
         }
-        let network = Network::new(&executor, random.fork(), faults, records, settings.wrong);
+        let network =
+            Network::new(&executor, (random.fork(), fleet.trips), faults, records, settings.wrong);
         let is_over = Arc::new(AtomicBool::new(false));
         let processes =
             Processes::new(&executor, &network, &fleet, &is_over, random.fork(), number)?;

@@ -55,7 +55,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Answers requests that the circuit breaker does not let pass.
     pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, key: &[u8]) {
-        let error = self.breaker_is_open(key);
+        let error = self.breaker_is_open(key, requests.len());
         for request in requests {
             self.report_failure::<O>(&error, &request.handle, &request.key);
             request.answer(Err(Arc::clone(&error)));
@@ -135,9 +135,10 @@ impl<C: ScriptClient> Sender<C> {
         self.breaker(key).may_pass(self.context.now()).is_ok()
     }
 
-    /// Counts an operation that the circuit breaker refused, and returns its error.
-    pub(super) fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
-        self.context.events.tally.short_circuited.add();
+    /// Counts operations that the circuit breaker refused, and returns their error.
+    pub(super) fn breaker_is_open(&self, key: &[u8], operations: usize) -> Arc<CallError> {
+        // There are at most `MAX_UNDER_WAY`.
+        self.context.events.tally.short_circuited.add_many(operations as u64);
         let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
         let message = format!("Redis{node} failed recently and is not called");
         Arc::new(CallError::new(Fault::NotSent, message))

@@ -114,7 +114,7 @@ impl<C: ScriptClient> Sender<C> {
         let named = |error| named(handle.policy.name(), error);
         // First of all, so that nothing is allocated for a call that is not made.
         if self.breaker(key).may_pass(self.context.now()).is_err() {
-            let error = self.breaker_is_open(key);
+            let error = self.breaker_is_open(key, 1);
             self.report_failure::<O>(&error, handle, key);
             return Err(named(error));
         }

@@ -53,9 +53,11 @@ struct State {
 }
 
 /// Permits that go back to the store.
-pub(super) struct Unspent {
-    pub(super) charged: Charged,
-    pub(super) permits: u64,
+pub(super) enum Unspent {
+    /// What is left of a lease, which is counted.
+    Lease { charged: Charged, permits: u64 },
+    /// What was charged for one moment, and given to nobody.
+    Check(Charged),
 }
 
 /// What there is for a caller.
@@ -229,7 +231,9 @@ impl LeasedKey {
                     state.demand.begins(granted, now);
                 }
                 let left = state.callers.give(ask, (decision, charged), tally);
-                keep_for_nobody(&mut state, left, is_forgotten, tally);
+                // The caller for whom it was charged has left, or nobody waited.
+                let left = left.filter(|_| !is_forgotten);
+                state.unspent.extend(left.map(Unspent::Check));
             }
             None => {}
         }
@@ -301,7 +305,7 @@ impl LeasedKey {
             0 => tally.lease_unused.add_many(unused),
             _ => {
                 let charged = grant.charged.clone();
-                state.unspent.push(Unspent { charged, permits: unused });
+                state.unspent.push(Unspent::Lease { charged, permits: unused });
             }
         }
         unused
@@ -358,16 +362,5 @@ impl LeasedKey {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No operation under the lock can leave it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Lets permits go back that were charged for one moment, and that no caller has taken.
-fn keep_for_nobody(state: &mut State, left: Option<Charged>, is_forgotten: bool, tally: &Tally) {
-    let Some(charged) = left else { return };
-    let permits = charged.permits();
-    tally.lease_permits.add_many(permits);
-    match is_forgotten {
-        true => tally.lease_unused.add_many(permits),
-        false => state.unspent.push(Unspent { charged, permits }),
     }
 }

@@ -96,9 +96,9 @@ impl Denials {
 
     /// Returns the cached denial of `cost` if it still holds.
     ///
-    /// Its wait is the store's, less the time since. For a larger cost than the denied one it is a
-    /// lower bound, and `None` if the cost can never fit. The remaining permits are those at the time
-    /// of the denial: there may be more by now, but fewer than the cost.
+    /// Its wait is the store's, less the time since. After a newer denial of a smaller cost, it is at least what `wait_after`
+    /// returns for the usage at that time; without either, the store has to be asked. It is `None` if the cost can never
+    /// fit. The remaining permits are those at the time of the denial: there may be more by now, but fewer than the cost.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -106,6 +106,7 @@ impl Denials {
         policy: &Policy,
         cost: Cost,
         now: Timestamp,
+        wait_after: impl FnOnce(&Usage) -> Option<Duration>,
     ) -> Option<Decision> {
         if now.as_nanos() >= self.latest.load(Ordering::Relaxed) {
             return None;
@@ -115,9 +116,23 @@ impl Denials {
         let holding = refusals.iter().filter(|refusal| {
             refusal.is_of(hash, key, policy) && refusal.denial.cost <= cost && now < refusal.until
         });
-        let wait = |denial: &Denial| denial.wait(now).unwrap_or(Duration::MAX);
-        let longest = holding.map(|refusal| refusal.denial).max_by_key(wait);
-        Some(longest?.decision(cost, now))
+        let (mut newest, mut own) = (None::<Denial>, None::<Denial>);
+        for Refusal { denial, .. } in holding {
+            newest = newest.filter(|newest| newest.received >= denial.received).or(Some(*denial));
+            own = own.or_else(|| (denial.cost == cost).then_some(*denial));
+        }
+        let decision = newest?.decision(cost, now);
+        let usage = decision.usage();
+        let waits = [own.and_then(|own| own.wait(now)), wait_after(&usage)];
+        match decision.retry_after() {
+            // It can never fit.
+            None => Some(decision),
+            Some(_) if newest?.cost == cost => Some(decision),
+            Some(_) => {
+                let longest = waits.into_iter().flatten().max()?;
+                Some(Decision::refused(usage, Some(longest)).with_source(Source::Cache))
+            }
+        }
     }
 
     /// Returns the ticket for [`Denials::insert`]. Call it before the store is asked.

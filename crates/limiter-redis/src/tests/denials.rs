@@ -53,7 +53,8 @@ impl Cache {
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
-        self.denials.find(key, &policy(1), cost(permits), self.start.saturating_add(at))
+        let (policy, now) = (policy(1), self.start.saturating_add(at));
+        self.denials.find(key, &policy, cost(permits), now, |usage| Some(usage.reset_after()))
     }
 
     fn retry_after(&self, key: &[u8], permits: u64, at: Duration) -> Option<Duration> {
@@ -118,15 +119,18 @@ fn waits_are_rounded_up_to_a_microsecond() {
 }
 
 #[test]
-fn a_larger_cost_is_refused_too_and_a_smaller_one_is_not() {
+fn a_larger_cost_is_refused_for_longer_and_a_smaller_one_is_not() {
     let cache = Cache::new(100);
     cache.remember(b"alice", 5, ms(500));
     assert!(cache.find(b"alice", 4, Duration::ZERO).is_none());
-    assert_eq!(cache.retry_after(b"alice", 6, Duration::ZERO), Some(ms(500)));
+    assert_eq!(cache.retry_after(b"alice", 6, Duration::ZERO), Some(ms(900)));
     cache.remember(b"alice", 3, ms(200));
     assert!(cache.find(b"alice", 2, Duration::ZERO).is_none());
-    assert_eq!(cache.retry_after(b"alice", 4, Duration::ZERO), Some(ms(200)));
-    assert_eq!(cache.retry_after(b"alice", 5, Duration::ZERO), Some(ms(500)), "the longest known");
+    assert_eq!(cache.retry_after(b"alice", 4, Duration::ZERO), Some(ms(900)));
+    assert_eq!(cache.retry_after(b"alice", 5, Duration::ZERO), Some(ms(500)), "its own");
+    let (policy, now) = (policy(1), cache.start);
+    let unknown = cache.denials.find(b"alice", &policy, cost(6), now, |_| None);
+    assert_eq!(unknown, None, "the store tells");
     assert_eq!(cache.find(b"alice", 4, ms(200)), None);
     assert_eq!(cache.retry_after(b"alice", 5, ms(200)), Some(ms(300)));
 }
@@ -159,7 +163,7 @@ fn a_cost_that_can_never_fit_is_cached_for_a_second() {
         let never = cache.find(b"alice", costs, Duration::ZERO).unwrap();
         assert_eq!((never.is_admitted(), never.retry_after()), (false, None));
     }
-    assert_eq!(cache.retry_after(b"alice", 10, Duration::ZERO), Some(ms(300)));
+    assert_eq!(cache.retry_after(b"alice", 10, Duration::ZERO), Some(ms(900)));
     assert!(cache.find(b"alice", 11, ms(999)).is_some());
     assert_eq!(cache.find(b"alice", 11, ms(1_000)), None);
 }
@@ -172,7 +176,7 @@ fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
         let denial = Denial { cost: Cost::ONE, decision, sent, received };
         cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(quota), denial);
     }
-    let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent);
+    let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent, |_| None);
     let held = || [1, 2, 3].map(|quota| find(quota).is_some());
     assert_eq!(held(), [true, true, false]);
     cache.denials.forget(b"alice");

@@ -132,6 +132,6 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
             denials.insert(ticket, &"key".into(), &policy, denial);
         }
         refund.join().unwrap();
-        assert_eq!(denials.find(b"key", &policy, Cost::ONE, now), None);
+        assert_eq!(denials.find(b"key", &policy, Cost::ONE, now, |_| None), None);
     });
 }

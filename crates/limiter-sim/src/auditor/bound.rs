@@ -1,5 +1,7 @@
 //! The bounds that the algorithms publish, written anew: the most permits that count within a stretch of time.
 
+use std::time::Duration;
+
 use limiter_core::{Algorithm, Limit};
 
 use crate::vocabulary::Micros;
@@ -26,13 +28,35 @@ pub(crate) enum Form {
 impl Bound {
     /// Returns the bound of a limit.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
+        let (quota, window) = (limit.quota(), micros(limit.quota().window())?);
+        Self::of_quota(limit, quota.permits(), quota.burst(), window)
+    }
+
+    /// Returns the bound of the share of it that each of so many processes has: every number divided by that and rounded
+    /// down, or one permit in several windows.
+    ///
+    /// Clocks of processes differ in rate from the server's by less than a thousandth. So windows may be shorter by that,
+    /// and a rate may give one permit more.
+    pub(crate) fn of_share(limit: &Limit, processes: u64) -> Option<Self> {
         let quota = limit.quota();
-        let window = u64::try_from(quota.window().as_micros()).ok()?;
-        let permits = quota.permits();
+        let part = |number: u64| (number / processes).max(1);
+        let window = micros(quota.window())? * processes.div_ceil(quota.permits());
+        let (permits, burst) = (part(quota.permits()), part(quota.burst()));
+        Some(match Self::of_quota(limit, permits, burst, window)? {
+            Self::Rate { burst, permits, window, horizon } => {
+                Self::Rate { burst: burst + 1, permits, window, horizon }
+            }
+            Self::Window { limit, window, edges, form } => {
+                Self::Window { limit, window: window - window / 1_000, edges, form }
+            }
+        })
+    }
+
+    fn of_quota(limit: &Limit, permits: u64, burst: u64, window: Micros) -> Option<Self> {
         let (edges, form) = match limit.algorithm() {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
-                let horizon = u64::try_from(limit.horizon().as_micros()).ok()?;
-                return Some(Self::Rate { burst: quota.burst(), permits, window, horizon });
+                let horizon = micros(limit.horizon())?;
+                return Some(Self::Rate { burst, permits, window, horizon });
             }
             Algorithm::FixedWindow => (1, Form::Plain),
             Algorithm::AlignedWindow => (1, Form::Aligned),
@@ -41,18 +65,6 @@ impl Bound {
             Algorithm::SlidingLog => (0, Form::Plain),
         };
         Some(Self::Window { limit: permits, window, edges, form })
-    }
-
-    /// Returns the bound of the share that each of so many processes has, `None` if that is less than a permit. By clocks
-    /// of processes, which differ in rate from the server's, there may be one permit more.
-    pub(crate) fn share(self, processes: u64) -> Option<Self> {
-        let of = |permits: u64| (permits / processes).max(1);
-        match self {
-            Self::Rate { burst, permits, window, horizon } if permits >= processes => {
-                Some(Self::Rate { burst: of(burst) + 1, permits: of(permits), window, horizon })
-            }
-            Self::Rate { .. } | Self::Window { .. } => None,
-        }
     }
 
     pub(crate) const fn window(self) -> Micros {
@@ -125,3 +137,7 @@ impl Bound {
 
 /// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
 pub(super) const ROUNDED: Micros = 2;
+
+fn micros(time: Duration) -> Option<Micros> {
+    u64::try_from(time.as_micros()).ok()
+}

@@ -78,8 +78,12 @@ impl Ledger {
 /// Returns the bounds of a limit in all tiers, or of the shares of them.
 fn bounds(tiers: &[Policy], limit: usize, share: Option<u64>) -> Option<Vec<(usize, Bound)>> {
     let of = |(quota, policy): (usize, &Policy)| {
-        let bound = Bound::of(policy.limits().get(limit)?)?;
-        Some((quota, share.map_or(Some(bound), |processes| bound.share(processes))?))
+        let limit = policy.limits().get(limit)?;
+        let bound = match share {
+            Some(processes) => Bound::of_share(limit, processes)?,
+            None => Bound::of(limit)?,
+        };
+        Some((quota, bound))
     };
     tiers.iter().enumerate().map(of).collect()
 }

@@ -4,11 +4,7 @@ use std::{fmt, time::Duration};
 
 use limiter_core::{Algorithm, Error, Limit, Policy, Quota};
 
-use crate::{
-    fleet::micros,
-    random::Random,
-    vocabulary::{DEADLINE, Micros},
-};
+use crate::{fleet::micros, random::Random, trips::Trips, vocabulary::Micros};
 
 /// A load, without faults.
 #[derive(Clone, Debug)]
@@ -17,8 +13,7 @@ pub(crate) struct Load {
     /// Whether each process leases where leases are compared.
     pub(super) leases: Vec<bool>,
     pub(super) keys: u64,
-    /// How long a message takes, one way.
-    pub(super) trip: Micros,
+    pub(super) trips: Trips,
     pub(super) arrivals: Arrivals,
     pub(super) lasts: Micros,
 }
@@ -76,7 +71,9 @@ impl Load {
         // Some have no leases, as in a fleet that is being changed.
         let plain = if random.below(2) == 0 { random.below(processes) } else { 0 };
         let leases = (0..processes).map(|number| number >= plain).collect();
-        let trip = *random.pick(&[100, 100, 500, 2_500, 7_500, 20_000]).unwrap_or(&100);
+        let shortest = *random.pick(&[100, 100, 500, 2_500, 7_500, 20_000]).unwrap_or(&100);
+        let (longest, deadline) = (shortest + 400, 50_000.max(5 * shortest));
+        let trips = Trips { shortest, longest, deadline };
         let percent = *random.pick(&[30, 90, 150, 1_000]).unwrap_or(&90);
         let arrivals = match random.below(4) {
             0 => Arrivals::Bursts(percent),
@@ -93,12 +90,7 @@ impl Load {
             _ => 1_000_000 * (seconds * 2).clamp(4, 60),
         };
         let policy = Policy::new("load", algorithm, quota)?;
-        Ok(Self { policy, leases, keys, trip, arrivals, lasts })
-    }
-
-    /// Returns a deadline that no trip exceeds.
-    pub(super) fn deadline(&self) -> Duration {
-        Duration::from_micros(DEADLINE.max(5 * self.trip))
+        Ok(Self { policy, leases, keys, trips, arrivals, lasts })
     }
 
     fn quota(&self) -> Option<&Quota> {
@@ -154,13 +146,17 @@ impl Load {
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { policy, leases, keys, trip, arrivals, lasts } = self;
+        let Self { policy, leases, keys, trips, arrivals, lasts } = self;
         for limit in policy.limits() {
             write!(f, "{} by {:?}, ", limit.quota(), limit.algorithm())?;
         }
         let leased = leases.iter().filter(|leases| **leases).count();
         let processes = leases.len();
-        write!(f, "{keys} keys, {leased} of {processes} processes lease, {trip} us a message, ")?;
+        write!(
+            f,
+            "{keys} keys, {leased} of {processes} processes lease, {} us a message, ",
+            trips.shortest
+        )?;
         match arrivals {
             Arrivals::Even(percent) => write!(f, "{percent} % of the limit")?,
             Arrivals::Bursts(percent) => {

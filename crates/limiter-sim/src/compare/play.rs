@@ -22,7 +22,7 @@ use crate::{
     random::Random,
     records::Records,
     sync::lock,
-    vocabulary::{MAX_NODES, Micros, ProcessId},
+    vocabulary::{Micros, ProcessId},
 };
 
 /// What became of the checks.
@@ -58,8 +58,7 @@ pub(super) fn play(load: &Load, seed: u64, with_leases: bool) -> Result<Played, 
     // They never begin.
     let faults = Faults::new(random.fork(), &[]);
     let records = Records::new(Vec::new(), Auditor::default());
-    let network = Network::new(&executor, random.fork(), faults, records, None);
-    (0..MAX_NODES).for_each(|node| network.slow_down(node, load.trip, Micros::MAX));
+    let network = Network::new(&executor, (random.fork(), load.trips), faults, records, None);
     let played =
         Arc::new(Mutex::new(Played { admitted: vec![0; load.leases.len()], ..Played::default() }));
     let turn = Arc::new(AtomicU64::new(0));
@@ -70,7 +69,7 @@ pub(super) fn play(load: &Load, seed: u64, with_leases: bool) -> Result<Played, 
         let clock = ProcessClock::new(&executor, random.below(1 << 60), random.around_zero(100));
         let client = SimClient::new(&network, process, &clock);
         let limiter = RedisLimiter::builder(load.policy.clone())
-            .deadline(load.deadline())
+            .deadline(Duration::from_micros(load.trips.deadline))
             .lease(*leases && with_leases)
             .clock(clock.clone())
             .seed(random.next())

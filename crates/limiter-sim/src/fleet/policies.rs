@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use limiter_core::{Algorithm, Error, Policy, Quota, Slots};
 
-use super::{HORIZON, TIERS};
+use super::{HORIZON, Lengths, TIERS};
 use crate::random::Random;
 
 /// Returns the policies that take turns on the keys of a limiter, with the same algorithms and random quotas. Permits are
-/// leased if so wished.
+/// leased if the lengths of leases are given.
 pub(super) fn tiers(
     random: &mut Random,
     name: &str,
     algorithm: Algorithm,
-    lease: bool,
+    lease: Option<Lengths>,
 ) -> Result<Vec<Policy>, Error> {
     // A policy of several limits has no leases.
-    let is_several = !lease && random.below(3) == 0;
+    let is_several = lease.is_none() && random.below(3) == 0;
     let first = match is_several {
         true => several(random, name, algorithm)?,
         false => Policy::new(name, algorithm, quota(random, algorithm, lease)?)?,
@@ -40,17 +40,17 @@ fn several(random: &mut Random, name: &str, algorithm: Algorithm) -> Result<Poli
         Algorithm::SlidingLog,
         Algorithm::SubWindows(slots),
     ];
-    let mut limits = vec![Policy::new(name, algorithm, quota(random, algorithm, false)?)?];
+    let mut limits = vec![Policy::new(name, algorithm, quota(random, algorithm, None)?)?];
     for number in 0..random.between(1, 2) {
         let algorithm = random.pick(&algorithms).copied().unwrap_or(Algorithm::Gcra);
-        let quota = quota(random, algorithm, false)?;
+        let quota = quota(random, algorithm, None)?;
         limits.push(Policy::new(&format!("other-{number}"), algorithm, quota)?);
     }
     Policy::all_of(name, limits)
 }
 
 /// Returns a policy with the limits of another one, and other quotas: in half of them, with the same windows.
-fn other(random: &mut Random, policy: &Policy, lease: bool) -> Result<Policy, Error> {
+fn other(random: &mut Random, policy: &Policy, lease: Option<Lengths>) -> Result<Policy, Error> {
     let has_same_windows = random.below(2) == 0;
     let quotas = policy.limits().iter().map(|limit| {
         let algorithm = limit.algorithm();
@@ -71,13 +71,24 @@ fn other(random: &mut Random, policy: &Policy, lease: bool) -> Result<Policy, Er
 }
 
 /// Returns a random quota.
-fn quota(random: &mut Random, algorithm: Algorithm, lease: bool) -> Result<Quota, Error> {
-    let permits = if lease { random.between(64, 200) } else { random.between(2, 30) };
-    let millis = if lease { random.between(500, 1_500) } else { random.between(200, 1_500) };
+fn quota(
+    random: &mut Random,
+    algorithm: Algorithm,
+    lease: Option<Lengths>,
+) -> Result<Quota, Error> {
+    let (permits, millis, burst) = match lease {
+        None => (random.between(2, 30), random.between(200, 1_500), random.between(1, 30)),
+        Some(Lengths::Normal) => {
+            (random.between(64, 200), random.between(500, 1_500), random.between(64, 200))
+        }
+        Some(Lengths::Long) => {
+            (random.between(64, 200), random.between(2_000, 4_000), random.between(200, 300))
+        }
+        Some(Lengths::Short) => (random.between(80, 96), random.between(100, 140), 96),
+    };
     let quota = Quota::new(permits, Duration::from_millis(millis))?;
     match algorithm {
-        Algorithm::Gcra if lease => quota.try_with_burst(random.between(64, 200)),
-        Algorithm::Gcra => quota.try_with_burst(random.between(1, 30)),
+        Algorithm::Gcra => quota.try_with_burst(burst),
         _ => Ok(quota),
     }
 }

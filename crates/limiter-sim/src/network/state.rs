@@ -7,13 +7,15 @@ use tokio::sync::oneshot;
 use super::reply::Outcome;
 use crate::{
     random::Random,
-    vocabulary::{DEADLINE, Micros, ProcessId},
+    trips::Trips,
+    vocabulary::{Micros, ProcessId},
 };
 
 /// Calls under way, and what is wrong with the network.
 #[derive(Debug)]
 pub(super) struct State {
     random: Random,
+    trips: Trips,
     /// How many calls were sent.
     pub(super) sent: u64,
     sleeps: u64,
@@ -35,9 +37,10 @@ pub(super) struct Waiting {
 }
 
 impl State {
-    pub(super) const fn new(random: Random) -> Self {
+    pub(super) const fn new(random: Random, trips: Trips) -> Self {
         Self {
             random,
+            trips,
             sent: 0,
             sleeps: 0,
             under_way: BTreeMap::new(),
@@ -84,11 +87,11 @@ impl State {
         is_late: bool,
         is_held: bool,
     ) -> Micros {
-        let random = &mut self.random;
+        let (random, trips) = (&mut self.random, self.trips);
         let (until, by) = self.slow.get(&node).copied().unwrap_or((0, 0));
         let slow = if now < until { by } else { 0 };
-        let late = if is_late { random.below(3 * DEADLINE) } else { 0 };
+        let late = if is_late { random.below(3 * trips.deadline) } else { 0 };
         let held = if is_held { random.between(200_000, 2_500_000) } else { 0 };
-        random.between(20, 400) + slow + late + held
+        random.between(trips.shortest, trips.longest) + slow + late + held
     }
 }

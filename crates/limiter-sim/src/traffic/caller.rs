@@ -103,8 +103,9 @@ impl Caller {
         (delay, of_request): (Duration, Option<Moment>),
     ) -> Option<Admission> {
         let permits = decision.is_admitted().then_some(permits);
-        let (source, delay) = (decision.source(), micros(delay));
-        let answer = Answer { source, permits, delay, of_request };
+        let (source, delay, wait) =
+            (decision.source(), micros(delay), decision.retry_after().map(micros));
+        let answer = Answer { source, permits, delay, wait, of_request };
         self.member.with_records(|records, moment| records.decides(moment, operation, answer))
     }
 
@@ -124,9 +125,10 @@ impl Caller {
         }
     }
 
-    pub(super) fn is_uncertain(&self, limiter: usize) {
+    /// Notes a part of a list of which it is not known what was counted.
+    pub(super) fn is_unknown_part(&self, limiter: usize) {
         let process = self.member.process;
-        self.member.with_records(|records, _| records.tally(process, limiter).uncertain += 1);
+        self.member.with_records(|records, _| records.tally(process, limiter).unknown_parts += 1);
     }
 
     pub(super) fn answered(&self, operation: &Operation) {

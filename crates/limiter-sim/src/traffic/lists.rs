@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Demand, decide};
+use limiter_core::{Decision, Demand, Source, decide};
 
 use super::{
     caller::{Caller, Kept},
@@ -44,15 +44,20 @@ impl Caller {
                 return;
             }
         };
+        let fell_back =
+            |decision: Decision| matches!(decision.source(), Source::Local | Source::Failure);
+        let fell_back = (0..parts.len()).filter_map(|it| joint.decision(it)).any(fell_back);
         let mut admissions = Vec::new();
         for (index, operation) in operations.iter().enumerate() {
-            let decision = joint.decision(index).filter(|_| joint.is_admitted());
+            // A part of a list that is refused, and is not refused itself, may have been charged and refunded.
+            let is_final = |it: &Decision| it.is_admitted() == joint.is_admitted();
+            let decision = joint.decision(index).filter(is_final);
             admissions.push(decision.and_then(|decision| {
                 self.note_decision(operation, decision, cost.get(), (Duration::ZERO, None))
             }));
-            // A part of a list that is refused may have been charged and refunded, or was refused itself.
-            if decision.is_none() {
-                self.is_uncertain(parts.get(index).map_or(0, |part| part.limiter));
+            // The error of the call of a list counts once, for its first part.
+            if decision.is_none() || fell_back {
+                self.is_unknown_part(parts.get(index).map_or(0, |part| part.limiter));
             }
             self.answered(operation);
         }
