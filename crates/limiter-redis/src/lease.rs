@@ -80,7 +80,7 @@ impl<C: ScriptClient> Leases<C> {
         let leased = match spent {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
-            // The store tells why.
+            // The call to the store, or the circuit breaker, returns the refusal or the error.
             _ if cost.get() > self.largest_cost(handle) || !self.sender.may_pass(key) => {
                 return None;
             }

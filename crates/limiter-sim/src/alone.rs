@@ -145,7 +145,7 @@ impl Alone {
         let large = self.burst.min(50);
         let Some(Refusal { decision, .. }) = self.use_up(large).await? else { return Some(()) };
         let left = decision.remaining();
-        // Of several limits, the one that refuses tells what it has left.
+        // A policy of several limits reports what is left of the limit that refuses.
         let is_all = !self.has_several && decision.source() == Source::State;
         // Where permits are leased, these may have recovered since the process has found none, which lasts for less than
         // a 16th of the time in which the burst does.
@@ -163,7 +163,7 @@ impl Alone {
         let large = self.burst.min(5);
         let Some(_) = self.use_up(1).await? else { return Some(()) };
         let Some(refusal) = self.check(large).await? else { return Some(()) };
-        // Of other algorithms, and of several limits, what is left does not tell how long a larger cost has to wait.
+        // The limiter computes the wait of a larger cost from the cached usage for these policies only.
         if large > 1 && !self.tells_waits && refusal.decision.source() == Source::Cache {
             return Some(());
         }

@@ -67,7 +67,7 @@ pub(crate) use self::{
     attributions::Attributions,
     balance::{Known, Tally},
     charges::Begun,
-    grants::{Grant, Grants},
+    grants::Grants,
     waits::{Answer, Decided, Waits},
 };
 use self::{

@@ -18,7 +18,6 @@ use self::{
     state::{State, Waiting},
 };
 use crate::{
-    auditor::Grant,
     cluster::Cluster,
     executor::Executor,
     fault::{Fault, Faults},
@@ -185,22 +184,20 @@ impl Network {
                 records.violated(moment, Subject::ALL, "a call has keys of several slots");
             });
         }
+        let grants = match executed.script {
+            "lease" => granted(&call.words, &executed.reply),
+            _ => Vec::new(),
+        };
         self.with_records(|records, moment| {
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
-            if executed.script == "lease" && records.series.is_some() {
-                for Granted { key, permits, lasts } in granted(&call.words, &executed.reply) {
-                    let (process, from, until) = (call.process, now, call.sent + lasts);
-                    records.leased(key, Lease { process, from, until, permits });
-                }
+            for Granted { key, permits, lasts } in &grants {
+                let (process, from, until) = (call.process, now, call.sent + lasts);
+                records.leased(key, Lease { process, from, until, permits: *permits });
             }
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
-            let grants = match executed.script {
-                "lease" => Grant::all(&call.words, &executed.reply),
-                _ => Vec::new(),
-            };
             let (outcome, delay) = (outcome(executed.reply), self.delay(call.node));
             self.0.executor.after(delay, move || network.deliver(number, outcome, grants));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
@@ -208,12 +205,16 @@ impl Network {
         }
     }
 
-    fn deliver(&self, number: u64, outcome: Outcome, grants: Vec<Grant>) {
+    fn deliver(&self, number: u64, outcome: Outcome, grants: Vec<Granted>) {
         let waiting = lock(&self.0.state).under_way.remove(&number);
         if let Some(Waiting { process, reply, .. }) = waiting
             && reply.send(outcome).is_ok()
         {
-            self.with_records(|records, moment| records.granted(moment, process, grants));
+            self.with_records(|records, _| {
+                for Granted { key, permits, .. } in &grants {
+                    records.granted(process, key, *permits);
+                }
+            });
         }
     }
 

@@ -8,9 +8,7 @@ use limiter_core::{ErrorKind, Source};
 
 pub(crate) use self::operation::{Answer, End, Operation, Question};
 use crate::{
-    auditor::{
-        self, Account, Admission, Auditor, Begun, Decided, Grant, Permits, Tally, Violation,
-    },
+    auditor::{self, Account, Admission, Auditor, Begun, Decided, Permits, Tally, Violation},
     fault::Fault,
     log::{Event, Log},
     series::{Lease, Series},
@@ -88,9 +86,6 @@ impl Records {
         let most = if operation == "decide" { u64::MAX } else { 1 };
         let attributed =
             (!question.is_direct).then(|| attributions.begins(process, subject, most, moment.now));
-        if operation == "decide" {
-            self.auditor.grants.begins_list(process, subject);
-        }
         Operation { begun, asked: moment, limiter, question, attributed }
     }
 
@@ -116,7 +111,6 @@ impl Records {
             End::Left => tally.left += 1,
         }
         if what == "decide" {
-            self.auditor.grants.ends_list(begun.process, begun.subject);
             // It may have given back what it has spent of a lease.
             self.auditor.attributions.spends(begun.process, begun.subject, moment.now);
         }
@@ -141,7 +135,6 @@ impl Records {
         let attributions = &mut self.auditor.attributions;
         if matches!(end, End::Left) {
             attributions.leaves(process, number, moment.now);
-            self.auditor.grants.left(process, subject, moment.now);
         }
         let attributions = &mut self.auditor.attributions;
         let is_unavailable =
@@ -216,10 +209,7 @@ impl Records {
 
     /// Lets the auditor compare a decision of the store with its calls and with refusals before it.
     fn decided_by_store(&mut self, moment: Moment, operation: &Operation, answer: Answer) {
-        let Operation { begun: Begun { process, subject, .. }, asked, question, .. } = *operation;
-        if let Some(permits) = answer.permits {
-            self.auditor.grants.admitted((process, subject), permits, moment.now);
-        }
+        let Operation { begun: Begun { subject, .. }, asked, question, .. } = *operation;
         let is_compared = match question.operation {
             "check" | "probe" => true,
             "reserve" => answer.permits.is_some(),
@@ -317,13 +307,10 @@ impl Records {
         self.report(moment);
     }
 
-    /// Notes that a process has the reply to a call that granted permits.
-    pub(crate) fn granted(&mut self, moment: Moment, process: ProcessId, grants: Vec<Grant>) {
-        for Grant { key, permits, is_lease } in grants {
-            let subject = self.stored.get(&key).copied();
-            let Some(limiter) = self.limiters.get(&key).copied() else { continue };
-            let of = (process, limiter, subject);
-            self.auditor.grants.granted(of, (permits, is_lease), moment.now);
+    /// Notes that a process has the reply to a call that granted a lease.
+    pub(crate) fn granted(&mut self, process: ProcessId, key: &[u8], permits: u64) {
+        if let Some(limiter) = self.limiters.get(key) {
+            self.auditor.grants.granted(process, *limiter, permits);
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
         keys.add_all(&request.key, all);
     }
 
-    /// Returns whether one caller waits for it. Else those who do report its failure.
+    /// Returns whether it has one caller, for whom its failure is counted. The callers of a lease count theirs themselves.
     fn is_of_caller(&self) -> bool {
         true
     }

@@ -83,7 +83,8 @@ impl Callers {
         self.0.is_empty()
     }
 
-    /// Answers those for whose cost, and since when they wait, there is an answer. Those who have left are forgotten.
+    /// Answers each caller for which `find` returns an answer, by its cost and the time since which it waits. Removes callers
+    /// that have left.
     pub(super) fn answer(&mut self, mut find: impl FnMut(Cost, Timestamp) -> Option<Answered>) {
         for caller in mem::take(&mut self.0) {
             if caller.answer.is_closed() {
@@ -96,8 +97,8 @@ impl Callers {
         }
     }
 
-    /// Gives what was charged for one moment to the first caller who waited for just that. Returns it if there is none:
-    /// those who came later get nothing of it.
+    /// Gives a charge without a lease to the first caller of the same cost that waited when the request was sent. Returns the
+    /// charge if there is none.
     pub(super) fn give(
         &mut self,
         ask: Ask,

@@ -242,8 +242,8 @@ impl LeasedKey {
         state.is_asking
     }
 
-    /// Serves the callers by a lease. Those who waited before it was asked for were charged when it was granted, so they
-    /// get its permits even if it has ended meanwhile.
+    /// Admits callers by a lease. Those that waited when its request was sent are admitted even if it has ended meanwhile,
+    /// because the server counts their permits at the grant.
     fn distribute(
         &self,
         state: &mut State,

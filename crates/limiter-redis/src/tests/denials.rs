@@ -130,7 +130,7 @@ fn a_larger_cost_is_refused_for_longer_and_a_smaller_one_is_not() {
     assert_eq!(cache.retry_after(b"alice", 5, Duration::ZERO), Some(ms(500)), "its own");
     let (policy, now) = (policy(1), cache.start);
     let unknown = cache.denials.find(b"alice", &policy, cost(6), now, |_| None);
-    assert_eq!(unknown, None, "the store tells");
+    assert_eq!(unknown, None, "the store has to be asked");
     assert_eq!(cache.find(b"alice", 4, ms(200)), None);
     assert_eq!(cache.retry_after(b"alice", 5, ms(200)), Some(ms(300)));
 }

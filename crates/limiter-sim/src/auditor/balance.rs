@@ -14,7 +14,7 @@
 use limiter_core::{Decision, Error, ErrorKind, Source};
 use limiter_redis::Counters;
 
-use super::grants::Granted;
+use super::grants::Sum;
 
 /// What the callers of one limiter in one process saw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,7 @@ pub(crate) struct Known {
     /// Whether it leases permits.
     pub(crate) leases: bool,
     /// What its server has granted by leases.
-    pub(crate) granted: Granted,
+    pub(crate) granted: Sum,
     /// Whether all leases have ended or were given back.
     pub(crate) has_ended: bool,
 }
@@ -146,12 +146,10 @@ const fn fell_back(counters: &Counters) -> u64 {
     counters.fallback_allow + counters.fallback_deny + counters.fallback_local
 }
 
-/// Each lease that the server granted is counted, and so is a cost that was admitted to nobody. Each of their permits is
-/// counted as spent, unused or given back.
+/// Each lease that the server granted is counted, and each of its permits as spent, unused or given back.
 fn leases(counters: &Counters, known: Known) -> Option<String> {
-    let Granted { leases, .. } = known.granted;
-    let grants = (leases.grants, leases.grants);
-    let permits = (leases.permits, leases.permits);
+    let Sum { grants, permits } = known.granted;
+    let (grants, permits) = ((grants, grants), (permits, permits));
     let spent = counters.leased + counters.lease_unused + counters.lease_returned;
     let all = counters.lease_permits;
     let ended = (if known.has_ended { all } else { 0 }, all);
@@ -174,7 +172,6 @@ fn within(name: &str, counted: u64, (least, most): (u64, u64)) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auditor::grants::Sum;
 
     fn counters(set: impl FnOnce(&mut Counters)) -> Counters {
         let mut counters = Counters::default();
@@ -228,7 +225,7 @@ mod tests {
     #[test]
     fn each_permit_of_a_lease_is_counted_once() {
         let sum = |grants, permits| Sum { grants, permits };
-        let granted = Granted { leases: sum(1, 9), ..Granted::default() };
+        let granted = sum(1, 9);
         let known = Known { leases: true, granted, has_ended: true };
         let set = |returned| {
             move |it: &mut Counters| {
@@ -238,7 +235,7 @@ mod tests {
         };
         assert!(!disagrees(Tally::default(), known, set(3)));
         assert!(disagrees(Tally::default(), known, set(2)));
-        let more = Granted { leases: sum(1, 10), ..granted };
+        let more = sum(1, 10);
         assert!(disagrees(Tally::default(), Known { granted: more, ..known }, set(3)));
     }
 }
