@@ -213,7 +213,7 @@ impl Alone {
         }
     }
 
-    /// Checks a cost until it is refused, if that happens soon. `None` if a check fails.
+    /// Checks a cost until it is refused, if that happens soon. `None` if the store does not decide in time.
     async fn use_up(&self, cost: u64) -> Option<Option<Refusal>> {
         let until = self.executor.now() + USED_UP_IN;
         while self.executor.now() < until {
@@ -225,7 +225,7 @@ impl Alone {
         Some(None)
     }
 
-    /// Checks a cost, and returns the refusal. `None` if the check fails.
+    /// Checks a cost, and returns the refusal. `None` if the store does not decide in time.
     async fn check(&self, cost: u64) -> Option<Option<Refusal>> {
         let limiter = self.member.handle(self.target)?;
         let operation = self.asks("check", cost);
@@ -257,7 +257,8 @@ impl Alone {
                 records.decides(moment, operation, answer);
                 records.ends(moment, operation, End::Answered);
                 let refusal = Refusal { decision, received: moment.now };
-                Some((!decision.is_admitted()).then_some(refusal))
+                let failed = matches!(source, Source::Failure | Source::Local);
+                (!failed).then_some((!decision.is_admitted()).then_some(refusal))
             }
             Err(error) => {
                 records.ends(moment, operation, End::Failed(&error));

@@ -154,7 +154,8 @@ impl Probes {
                     );
                     failures.push((subject(limiter, key), message));
                 }
-                if let Some(failed) = failed.get(&(limiter, key)) {
+                let may_fail = takes_two_calls(policy) && !fleet.trips.fit_twice();
+                if let Some(failed) = failed.get(&(limiter, key)).filter(|_| !may_fail) {
                     let message = format!("{failed} checks failed after the faults had stopped");
                     failures.push((subject(limiter, key), message));
                 }
@@ -162,6 +163,15 @@ impl Probes {
         }
         failures
     }
+}
+
+/// Returns whether the store may need a second call to decide a check, of a state that is not changed by turns: a log
+/// decides a cost that waits for several entries by the script of policies.
+fn takes_two_calls(policy: &Policy) -> bool {
+    let is_log = |limit: &Limit| {
+        matches!(limit.algorithm(), Algorithm::SlidingLog | Algorithm::SubWindows(_))
+    };
+    policy.limits().iter().any(is_log)
 }
 
 /// Returns the keys about which a process called too often, by the calls before and after the probes.

@@ -22,6 +22,11 @@ impl Trips {
     /// Trips of which two round trips are longer than the deadline.
     pub(crate) const TIGHT: Self = Self { shortest: 5_000, longest: 20_000, deadline: 50_000 };
 
+    /// Returns whether two calls, one after the other, always fit the deadline.
+    pub(crate) const fn fit_twice(self) -> bool {
+        2 * self.there_and_back() <= self.deadline
+    }
+
     /// Returns the longest round trip.
     pub(crate) const fn there_and_back(self) -> Micros {
         2 * self.longest

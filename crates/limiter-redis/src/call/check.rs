@@ -63,6 +63,7 @@ impl Operation for Check {
             let denial = Denial { cost: charge.cost, decision, sent, received };
             return context.denials.insert(*ticket, key, &handle.policy, denial);
         }
+        context.denials.charged(*ticket, key, context.now());
         // A caller whose time is over has asked the local fallback itself.
         if let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) {
             let permits = charged.as_ref().map(Charged::permits).and_then(|it| Cost::new(it).ok());

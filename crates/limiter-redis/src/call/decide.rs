@@ -124,6 +124,9 @@ impl Operation for Decide {
                 let denial = Denial { cost, decision: *decision, sent, received };
                 context.denials.insert(*ticket, key, &handle.policy, denial);
             }
+            if charged.is_some() {
+                context.denials.charged(*ticket, key, received);
+            }
             *receipt = charged.as_ref().and_then(|charged| part.follow(ask, charged));
         }
     }

@@ -15,6 +15,7 @@ pub(super) struct Backoff {
     cost: Cost,
     wait: Option<Duration>,
     received: Timestamp,
+    pause: Duration,
     ends: Timestamp,
 }
 
@@ -31,13 +32,15 @@ impl Backoff {
     ) -> Option<Self> {
         let usage = decision.usage();
         let is_used_up = !decision.is_admitted() || usage.remaining() == 0;
-        let pause = ask.at.saturating_add(terms.length.mul_f64(0.1 + 0.05 * jitter));
+        let pause = terms.length.mul_f64(0.1 + 0.05 * jitter);
+        let fresh = now.saturating_add(usage.reset_after());
         is_used_up.then(|| Self {
             usage,
             cost: ask.cost,
             wait: decision.retry_after(),
             received: now,
-            ends: now.saturating_add(usage.reset_after()).min(pause),
+            pause,
+            ends: fresh.min(ask.at.saturating_add(pause)),
         })
     }
 
@@ -51,15 +54,31 @@ impl Backoff {
         if self.has_ended(now) || cost.get() <= self.usage.remaining() {
             return None;
         }
-        let wait = match self.wait {
-            Some(wait) if cost == self.cost => wait,
-            _ => plan.wait_after(&self.usage, cost)?,
-        };
+        Some(self.refused(self.wait(plan, cost)?, now))
+    }
+
+    /// Returns the refusal of a cost for which the store was asked together with others. `None` if it may have permits
+    /// for this cost.
+    ///
+    /// It is refused even if the back-off has ended by the time of the reply: the caller has waited for long enough. If
+    /// its wait is not known, another one may follow.
+    pub(super) fn refusal_of_asked(&self, plan: &Plan, cost: Cost) -> Option<Decision> {
+        let is_refused = cost.get() > self.usage.remaining();
+        let wait = || self.wait(plan, cost).unwrap_or(self.pause);
+        is_refused.then(|| self.refused(wait(), self.received))
+    }
+
+    fn wait(&self, plan: &Plan, cost: Cost) -> Option<Duration> {
+        let known = self.wait.filter(|_| cost == self.cost);
+        known.or_else(|| plan.wait_after(&self.usage, cost))
+    }
+
+    fn refused(&self, wait: Duration, now: Timestamp) -> Decision {
         let wait = self.received.saturating_add(wait).max(self.ends).saturating_since(now);
         let age = now.saturating_since(self.received);
         let reset_after = self.usage.reset_after().saturating_sub(age);
         let usage = Usage::new(self.usage.burst(), self.usage.remaining(), reset_after);
-        Some(Decision::refused(usage, Some(wait)))
+        Decision::refused(usage, Some(wait))
     }
 }
 
@@ -105,6 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn who_was_asked_for_is_refused_even_after_the_back_off() {
+        let plan = plan(&Policy::gcra("test", Quota::per_second(1_000)));
+        let usage = Usage::new(1_000, 0, Duration::from_millis(1_000));
+        let ask = Ask { cost: Cost::ONE, wanted: 100, at: at(0) };
+        let terms = &plan.lease.unwrap();
+        let backoff =
+            Backoff::after(&Decision::admitted(usage), ask, terms, (at(60), 0.0)).unwrap();
+        assert!(backoff.refusal(&plan, Cost::of(3), at(60)).is_none(), "it has ended");
+        let refusal = backoff.refusal_of_asked(&plan, Cost::of(3)).unwrap();
+        assert_eq!(refusal.retry_after(), Some(Duration::from_millis(3)));
+    }
+
+    #[test]
     fn a_counter_that_is_full_is_asked_for_other_costs() {
         let policy = Policy::parse("test", "1000/s by sliding-counter").unwrap();
         let plan = plan(&policy);
@@ -113,5 +145,7 @@ mod tests {
         let backoff = after(&plan, 1, refused).unwrap();
         assert!(backoff.refusal(&plan, Cost::of(1), at(11)).is_some());
         assert!(backoff.refusal(&plan, Cost::of(5), at(11)).is_none(), "its wait is not known");
+        let refusal = backoff.refusal_of_asked(&plan, Cost::of(5)).unwrap();
+        assert_eq!(refusal.retry_after(), Some(Duration::from_millis(25)), "a tenth of a lease");
     }
 }

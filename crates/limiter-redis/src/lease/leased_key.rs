@@ -265,8 +265,13 @@ impl LeasedKey {
     /// Refuses the callers for whom the store has nothing, or is not asked soon. The others stay, and it is asked at once.
     fn refuse(&self, state: &mut State, ask: Ask, decision: &Decision, now: Timestamp) {
         let State { callers, backoff, .. } = state;
-        callers.answer(|cost, _| {
-            let refusal = backoff.as_ref().and_then(|it| it.refusal(&self.handle.plan, cost, now));
+        let plan = &self.handle.plan;
+        callers.answer(|cost, since| {
+            let is_asked_for = since <= ask.at;
+            let refusal = backoff.as_ref().and_then(|it| {
+                let asked = is_asked_for.then(|| it.refusal_of_asked(plan, cost)).flatten();
+                asked.or_else(|| it.refusal(plan, cost, now))
+            });
             let is_refused = !decision.is_admitted() && cost == ask.cost;
             refusal.or_else(|| is_refused.then_some(*decision)).map(Answered::Refused)
         });

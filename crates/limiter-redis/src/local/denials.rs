@@ -15,6 +15,9 @@ use super::sync::{AtomicU64, Ordering, RwLock};
 /// changes that. After one by this process, [`Denials::forget`] removes the key's denials. After one
 /// by another process, a denial ends with [`Denials::MAX_AGE`].
 ///
+/// After a smaller cost was charged, the wait of a larger one is longer than its denial says. So
+/// [`Denials::charged`] removes it, and the store names the new one.
+///
 /// The table is divided into lines with a lock each, and a key belongs to one line. In a full line,
 /// the denial that ends first is replaced. Keys and policies are compared whole, so that no key is
 /// refused in place of another.
@@ -162,6 +165,23 @@ impl Denials {
         }
     }
 
+    /// Removes the denials of a key that was charged, except those that never end.
+    pub(crate) fn charged(&self, ticket: Ticket, key: &[u8], now: Timestamp) {
+        let hash = ticket.hash;
+        let Some(line) = self.line(hash) else { return };
+        let is_longer = |refusal: &Refusal| {
+            refusal.denial.decision.retry_after().is_some() && refusal.is_of_key(hash, key)
+        };
+        let is_none = |refusals: &[Refusal]| !refusals.iter().any(is_longer);
+        if now.as_nanos() >= self.latest.load(Ordering::Relaxed)
+            || is_none(&line.refusals.read().unwrap_or_else(PoisonError::into_inner))
+        {
+            return;
+        }
+        let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
+        refusals.retain(|refusal| !is_longer(refusal));
+    }
+
     /// Sets the longest time that denials are cached from now on, unless it is shorter already: for keys that are
     /// charged together with keys in other slots, and refunded if those refuse.
     pub(crate) fn shorten(&self, max_age: Duration) {
@@ -179,7 +199,7 @@ impl Denials {
         if let Some(line) = self.line(hash) {
             let mut refusals = line.refusals.write().unwrap_or_else(PoisonError::into_inner);
             line.generation.fetch_add(1, Ordering::Release);
-            refusals.retain(|refusal| refusal.hash != hash || refusal.key != key);
+            refusals.retain(|refusal| !refusal.is_of_key(hash, key));
         }
     }
 
@@ -218,7 +238,11 @@ fn replace(refusals: &mut Vec<Refusal>, new: Refusal, slots: usize) {
 
 impl Refusal {
     fn is_of(&self, hash: u64, key: &[u8], policy: &Policy) -> bool {
-        self.hash == hash && self.key == key && self.policy == *policy
+        self.is_of_key(hash, key) && self.policy == *policy
+    }
+
+    fn is_of_key(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && self.key == key
     }
 }
 

@@ -136,6 +136,25 @@ fn a_larger_cost_is_refused_for_longer_and_a_smaller_one_is_not() {
 }
 
 #[test]
+fn a_charge_removes_what_has_become_too_short() {
+    let cache = Cache::new(100);
+    let ticket = |key| cache.denials.ticket(key);
+    cache.remember(b"alice", 4, ms(300));
+    cache.remember(b"bob", 4, ms(300));
+    let never = Denial {
+        cost: cost(11),
+        decision: Decision::refused(Usage::new(10, 1, ms(900)), None),
+        sent: cache.start,
+        received: cache.start,
+    };
+    cache.denials.insert(ticket(b"alice"), &ALICE, &policy(1), never);
+    cache.denials.charged(ticket(b"alice"), b"alice", cache.start);
+    assert_eq!(cache.find(b"alice", 4, ms(100)), None, "the store has to be asked");
+    assert!(cache.find(b"alice", 11, ms(100)).is_some(), "it never fits");
+    assert!(cache.find(b"bob", 4, ms(100)).is_some());
+}
+
+#[test]
 fn the_longer_of_two_waits_of_one_cost_holds() {
     for waits in [[100, 300], [300, 100]] {
         let cache = Cache::new(1);
