@@ -154,7 +154,7 @@ impl Probes {
                     );
                     failures.push((subject(limiter, key), message));
                 }
-                let may_fail = takes_two_calls(policy) && !fleet.trips.fit_twice();
+                let may_fail = takes_two_trips(policy, fleet, limiter) && !fleet.trips.fit_twice();
                 if let Some(failed) = failed.get(&(limiter, key)).filter(|_| !may_fail) {
                     let message = format!("{failed} checks failed after the faults had stopped");
                     failures.push((subject(limiter, key), message));
@@ -165,13 +165,13 @@ impl Probes {
     }
 }
 
-/// Returns whether the store may need a second call to decide a check, of a state that is not changed by turns: a log
-/// decides a cost that waits for several entries by the script of policies.
-fn takes_two_calls(policy: &Policy) -> bool {
+/// Returns whether a check may take two round trips, although all states are by one quota: a log decides a cost that waits
+/// for several entries by the script of policies, and a caller may come while a lease is asked for that has too little.
+fn takes_two_trips(policy: &Policy, fleet: &Fleet, limiter: usize) -> bool {
     let is_log = |limit: &Limit| {
         matches!(limit.algorithm(), Algorithm::SlidingLog | Algorithm::SubWindows(_))
     };
-    policy.limits().iter().any(is_log)
+    fleet.leases(limiter) || policy.limits().iter().any(is_log)
 }
 
 /// Returns the keys about which a process called too often, by the calls before and after the probes.
