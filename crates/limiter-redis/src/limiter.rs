@@ -248,6 +248,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Makes `key` fresh, by all limits of this handle's policy: see [`Limiter::reset`].
+    ///
+    /// This limiter gives up what it has leased of the key, and its permits are lost. Another process spends what it
+    /// holds until its leases end, at most a second later, so the key may get its bound once more for each reset.
+    /// Denials that other processes have cached last for at most a second, too.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<()> {
         Limiter::reset(self, &key.into())
     }

@@ -1,10 +1,13 @@
 //! `reset` deletes one subject's state.
 
-use limiter_core::{Cost, Key};
+use std::time::Duration;
+
+use limiter_core::{Cost, Key, Policy, Source};
+use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{Cluster, Server};
 use serde_json::json;
 
-use crate::{SECRET, doctor, limiter, run, take};
+use crate::{SECRET, doctor, limiter, now, run, take};
 
 #[tokio::test]
 async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
@@ -26,7 +29,8 @@ async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
 
     for (code, deleted) in [(0, json!(["limiter:{sbob}:api:gcra"])), (1, json!([]))] {
         let printed = doctor(&server, &["--json", "reset", "limiter:{sbob}:api:gcra"]);
-        assert_eq!((printed.code, printed.json()), (code, json!({ "deleted": deleted })));
+        let json = json!({ "deleted": deleted, "leases": [] });
+        assert_eq!((printed.code, printed.json()), (code, json));
     }
 }
 
@@ -83,7 +87,7 @@ async fn all_keys_of_a_subject_are_reset_and_named() {
     assert_eq!(used.collect::<Vec<_>>(), [3, 3], "{printed:?}");
     let printed = doctor(&server, &["--json", "reset", "alice", "--name", "login"]);
     let deleted = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
-    assert_eq!(printed.json(), json!({ "deleted": deleted }));
+    assert_eq!(printed.json()["deleted"], json!(deleted));
 
     let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
     let text = "No key begins with limiter:{salice}:login: or limiter:{salice}:login/, so nothing was deleted. \
@@ -106,19 +110,87 @@ fn leases_are_deleted_with_the_key_beside_them() {
             server.command(&["SET", leases, "1700000000000000", "PX", "60000"]).unwrap();
             let printed = doctor(&server, &[&["reset", "--json"], target].concat());
             let deleted = if has_key { json!([key, leases]) } else { json!([leases]) };
-            assert_eq!((printed.code, printed.json()), (0, json!({ "deleted": deleted })));
+            let json = json!({ "deleted": deleted, "leases": [] });
+            assert_eq!((printed.code, printed.json()), (0, json));
         }
     }
+}
+
+/// The end of the latest lease is kept, because a lease may have been granted since the state was deleted.
+#[test]
+fn leases_that_last_are_named_with_what_may_be_spent() {
+    let server = Server::start();
+    let (key, leases) = ("limiter:{salice}:api:gcra", "limiter:{salice}:api:gcra:leases");
+    let now = now(&server);
+    let [state, end] = [7_200_000_000, 3_600_000_000].map(|micros| (now + micros).to_string());
+    server.command(&["SET", key, &format!("{state} 360000000 7200000000")]).unwrap();
+    server.command(&["SET", leases, &end, "PX", "3600000"]).unwrap();
+    let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
+    let spent = format!("Processes may still spend what they leased of {key}");
+    let (fresh, rest) = printed.out.split_once(&spent).unwrap();
+    assert!(printed.code == 0 && fresh.starts_with(&format!("Deleted {key}\nThe subject is")));
+    assert!(rest.starts_with(": at most 20 permits, for at most 59.9 min.\n"), "{printed:?}");
+
+    // What is in use now is not known to be all that was leased.
+    for (target, begin) in [(key, ""), (leases, "This is the key of the leases beside ")] {
+        let printed = doctor(&server, &["reset", target]);
+        let nothing = format!("Nothing is stored at {key}, so nothing was deleted.\n{spent}, for ");
+        assert!(printed.code == 1 && printed.out.starts_with(begin), "{printed:?}");
+        assert!(printed.out.contains(&nothing), "{printed:?}");
+    }
+    let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
+    assert!(printed.out.starts_with("Nothing is stored at "), "{printed:?}");
+
+    // Without an expiry it would be kept for ever.
+    server.command(&["PERSIST", leases]).unwrap();
+    let json = doctor(&server, &["reset", "--json", key]).json();
+    let ends = &json["leases"][0]["end_in_ms"];
+    assert!((3_000_000..=3_600_000).contains(&ends.as_u64().unwrap()), "{json}");
+    let of_key = json!({ "key": key, "is_granted": true, "permits": null, "end_in_ms": ends });
+    assert_eq!(json, json!({ "deleted": [leases], "leases": [of_key] }));
+}
+
+/// Processes that lease permits spend what they hold after a reset, of any algorithm of which permits are leased.
+#[tokio::test]
+async fn leases_that_processes_hold_are_named() {
+    let server = Server::start();
+    let if_any = ["If processes lease permits of ", ", they may still spend what they hold, for "];
+    for (limits, [begin, end]) in [
+        ("1000/10s", ["Processes may still spend what they leased of ", ": at most "]),
+        ("1000/10s by fixed-window", if_any),
+        ("1000/10s by aligned-window", if_any),
+        ("1000/10s by sliding-counter", if_any),
+    ] {
+        let connection = connect(&server.url()).await.unwrap();
+        let builder = RedisLimiter::builder(Policy::parse("api", limits).unwrap());
+        let limiter = builder.deadline(Duration::from_secs(5)).lease(true);
+        let limiter = limiter.build_on(connection).unwrap();
+        let key = String::from_utf8(limiter.stored_keys("alice").unwrap().remove(0)).unwrap();
+        // A lease lasts for a second, which may pass on a busy machine.
+        for attempt in 1.. {
+            while limiter.check("alice").await.unwrap().source() != Source::Lease {}
+            let printed = doctor(&server, &["reset", &key]).out;
+            if printed.contains(&format!("{begin}{key}{end}")) {
+                break;
+            }
+            assert!(attempt < 10, "{printed}");
+        }
+    }
+    let logged = limiter(&server, "api", "1000/10s by sliding-log").await;
+    take(&logged, "alice", 3).await;
+    let key = String::from_utf8(logged.stored_keys("alice").unwrap().remove(0)).unwrap();
+    let printed = doctor(&server, &["reset", &key]);
+    assert!(printed.out.ends_with("one more second.\n"), "{printed:?}");
 }
 
 #[tokio::test]
 async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
     let cluster = Cluster::start();
     let url = cluster.url();
-    let connection = limiter_redis::connect(&url).await.unwrap();
-    let policy = limiter_core::Policy::parse("login", "3/d by sliding-counter").unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(policy);
-    let limiter = limiter.deadline(std::time::Duration::from_secs(5)).build_on(connection).unwrap();
+    let connection = connect(&url).await.unwrap();
+    let policy = Policy::parse("login", "3/d by sliding-counter").unwrap();
+    let limiter = RedisLimiter::builder(policy);
+    let limiter = limiter.deadline(Duration::from_secs(5)).build_on(connection).unwrap();
     for number in 0..9 {
         take(&limiter, number, 3).await;
     }

@@ -275,6 +275,28 @@ fn law_7_checks_come_back_less_the_length_of_a_lease() {
     }
 }
 
+/// After a reset, the process that made it charges each permit anew. Another one spends what it holds.
+#[test]
+fn a_reset_ends_the_leases_of_its_own_process() {
+    let store = Store::new();
+    for algorithm in ["gcra", "fixed-window", "aligned-window", "sliding-counter"] {
+        let policy = Policy::parse("test", &format!("1000/s by {algorithm}")).unwrap();
+        let prefix = unique();
+        let process = || store.process_of(&prefix, slice::from_ref(&policy), true);
+        let (mut subject, mut other) = (process(), process());
+        let now = Timestamp::from_nanos(0);
+        for process in [&mut subject, &mut other] {
+            while process.decide(now, KEY, Cost::ONE).source() != Source::Lease {}
+        }
+        subject.reset(now, KEY);
+        assert_eq!(subject.peek(now, KEY).used(), 0, "{algorithm}");
+        assert_eq!(other.decide(now, KEY, Cost::ONE).source(), Source::Lease, "{algorithm}");
+        assert_eq!(subject.peek(now, KEY).used(), 0, "{algorithm}");
+        assert!(subject.decide(now, KEY, Cost::ONE).is_admitted());
+        assert!(subject.peek(now, KEY).used() > 0, "{algorithm}");
+    }
+}
+
 /// A limiter that gives its leases back before another policy takes its turn.
 struct Draining(InRedis);
 
