@@ -209,7 +209,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Returns what the store's reply to a demand means to its caller.
     pub(crate) fn reserved(&self, key: Bytes, reserved: Reserved) -> Reservation {
-        let (CheckReply { decision, charged }, local) = reserved;
+        let (CheckReply { decision, charged, .. }, local) = reserved;
         match charged {
             Some(charged) => self.charged(key, decision, charged, local),
             // A demand that only asks, and of a charge in any case, nothing.

@@ -189,9 +189,12 @@ impl Network {
             _ => Vec::new(),
         };
         self.with_records(|records, moment| {
+            for Granted { key, .. } in grants.iter().filter(|granted| granted.is_refused) {
+                records.charges_for_nobody(key, call.number);
+            }
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
-            for Granted { key, permits, lasts } in &grants {
+            for Granted { key, permits, lasts, .. } in &grants {
                 let (process, from, until) = (call.process, now, call.sent + lasts);
                 records.leased(key, Lease { process, from, until, permits: *permits });
             }

@@ -276,6 +276,13 @@ impl Records {
         }
     }
 
+    /// Notes that a call leases permits of a key, and refuses the check for which it was sent.
+    pub(crate) fn charges_for_nobody(&mut self, key: &[u8], call: u64) {
+        if let Some(subject) = self.stored.get(key) {
+            self.auditor.attributions.is_for_nobody(*subject, call);
+        }
+    }
+
     /// Notes that a call was executed.
     pub(crate) fn executed(
         &mut self,

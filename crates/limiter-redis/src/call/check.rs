@@ -7,7 +7,7 @@ use crate::{
     client::{ScriptCall, faults::Outcome},
     context::Context,
     local::denials::{Denial, Ticket},
-    scripts::{Charge, Charged, CheckReply, Plan, Route},
+    scripts::{Charge, CheckReply, Plan, Route},
 };
 
 /// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
@@ -52,7 +52,7 @@ impl Operation for Check {
         sent: Timestamp,
         outcome: &mut Outcome<CheckReply>,
     ) {
-        let Ok(CheckReply { decision, charged }) = outcome else { return };
+        let Ok(CheckReply { decision, charged, ahead }) = outcome else { return };
         let Request { operation: Self { charge, ticket }, key, handle, caller, .. } = request;
         // What is leased is counted when it is spent.
         if charge.wanted == 0 {
@@ -61,13 +61,17 @@ impl Operation for Check {
         if !decision.is_admitted() {
             let (decision, received) = (*decision, context.now());
             let denial = Denial { cost: charge.cost, decision, sent, received };
-            return context.denials.insert(*ticket, key, &handle.policy, denial);
+            context.denials.insert(*ticket, key, &handle.policy, denial);
+        } else {
+            context.denials.charged(*ticket, key, context.now());
         }
-        context.denials.charged(*ticket, key, context.now());
         // A caller whose time is over has asked the local fallback itself.
-        if let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) {
-            let permits = charged.as_ref().map(Charged::permits).and_then(|it| Cost::new(it).ok());
-            drop(local.follow(key, permits.unwrap_or(charge.cost)));
+        let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) else { return };
+        let of_cost = decision.is_admitted().then_some(charge.cost);
+        let now = charged.as_ref().map_or(of_cost, |it| Cost::new(it.permits()).ok());
+        let later = ahead.as_ref().and_then(|it| Cost::new(it.permits()).ok());
+        for permits in now.into_iter().chain(later) {
+            drop(local.follow(key, permits));
         }
     }
 }

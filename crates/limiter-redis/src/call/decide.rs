@@ -114,7 +114,7 @@ impl Operation for Decide {
         let are_exact = request.operation.are_waits_exact();
         for (part, (reply, receipt)) in request.operation.parts.iter().zip(replies) {
             let Part { context, handle, key, cost, ticket, .. } = part;
-            let CheckReply { decision, charged } = reply;
+            let CheckReply { decision, charged, .. } = reply;
             // A charge in any case decides nothing.
             if ask != Ask::InAnyCase && (charged.is_some() || !decision.is_admitted()) {
                 context.events.tally.decided(decision);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Decision, Timestamp, Usage};
 
-use super::demand::Ask;
+use super::{demand::Ask, grant::Grant};
 use crate::scripts::{LeaseTerms, Plan};
 
 /// Until when the store is not asked for a key.
@@ -17,6 +17,8 @@ pub(super) struct Backoff {
     received: Timestamp,
     pause: Duration,
     ends: Timestamp,
+    /// How many permits there are of a lease that begins when this ends.
+    ahead: u64,
 }
 
 impl Backoff {
@@ -41,7 +43,21 @@ impl Backoff {
             received: now,
             pause,
             ends: fresh.min(ask.at.saturating_add(pause)),
+            ahead: 0,
         })
+    }
+
+    /// Returns the back-off until a lease begins.
+    pub(super) fn until(decision: &Decision, ask: Ask, grant: &Grant, now: Timestamp) -> Self {
+        Self {
+            usage: decision.usage(),
+            cost: ask.cost,
+            wait: Some(grant.begins.saturating_since(now)),
+            received: now,
+            pause: Duration::ZERO,
+            ends: grant.begins,
+            ahead: grant.permits,
+        }
     }
 
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {
@@ -49,12 +65,13 @@ impl Backoff {
     }
 
     /// Returns the refusal of a cost until the store would not refuse it and is asked again. `None` if the store has to
-    /// be asked: it may have permits for this cost, or its wait is not known.
+    /// be asked: it may have permits for this cost, or its wait is not known, and no lease begins before.
     pub(super) fn refusal(&self, plan: &Plan, cost: Cost, now: Timestamp) -> Option<Decision> {
         if self.has_ended(now) || cost.get() <= self.usage.remaining() {
             return None;
         }
-        Some(self.refused(self.wait(plan, cost)?, now))
+        let at_begin = (self.ahead > 0).then_some(Duration::ZERO);
+        Some(self.refused(self.wait(plan, cost).or(at_begin)?, now))
     }
 
     /// Returns the refusal of a cost for which the store was asked together with others. `None` if it may have permits
@@ -69,7 +86,7 @@ impl Backoff {
     }
 
     fn wait(&self, plan: &Plan, cost: Cost) -> Option<Duration> {
-        let known = self.wait.filter(|_| cost == self.cost);
+        let known = self.wait.filter(|_| cost == self.cost || cost.get() <= self.ahead);
         known.or_else(|| plan.wait_after(&self.usage, cost))
     }
 

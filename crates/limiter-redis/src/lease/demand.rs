@@ -91,9 +91,10 @@ pub(super) struct Demand {
     length: Duration,
     /// The longest round trip that is worth waiting for with others.
     longest_trip: Duration,
-    /// How many permits the last reply granted, and since when they are spent.
+    /// How many permits the last reply granted, since when they are spent, and how many were refused since then.
     size: u64,
     since: Timestamp,
+    refused: u64,
     asked: Timestamp,
     /// How long the last round trip took, if that is not too long. If it is not known, a request is for the cost of one
     /// caller, and others don't wait for it.
@@ -119,6 +120,7 @@ impl Demand {
             longest_trip,
             size: BUSY,
             since,
+            refused: 0,
             asked: now,
             trip: None,
             one_by_one_until: now,
@@ -140,27 +142,34 @@ impl Demand {
         now.saturating_since(self.asked) > self.length
     }
 
-    /// Returns how many permits to ask for of which so many are `left`: those that the present pace spends in a 16th of a
-    /// lease, or in four round trips; or [`LEAST`], but not more than in half of a lease, and at most twice as many as
+    /// Returns how many permits to ask for of which so many are `left`: those that the present pace needs in a 16th of a
+    /// lease, or an eighth after refusals, or in four round trips; or [`LEAST`], but not more than in half of a lease, and at most twice as many as
     /// before.
     ///
     /// What a process holds when a burst ends is lost to others, so it does not hold more.
     pub(super) fn asks(&mut self, left: u64, now: Timestamp) -> u64 {
         self.asked = now;
         let Some(trip) = self.trip else { return 0 };
-        let spent = u128::from(self.size.saturating_sub(left));
+        let needed = u128::from(self.size.saturating_sub(left)) + u128::from(self.refused);
         let time = now.saturating_since(self.since).max(Duration::from_micros(100));
         let in_time = |ahead: Duration| {
-            u64::try_from(spent * ahead.as_nanos() / time.as_nanos()).unwrap_or(u64::MAX)
+            u64::try_from(needed * ahead.as_nanos() / time.as_nanos()).unwrap_or(u64::MAX)
         };
         let longest = in_time(self.length / 2);
-        let ahead = in_time((self.length / 16).max(4 * trip));
+        // Where the limit is used up, a lease may begin later, so that the next reply comes later, too.
+        let time = self.length / if self.refused > 0 { 8 } else { 16 };
+        let ahead = in_time(time.max(4 * trip));
         ahead.max(LEAST).min(longest).min(self.size.saturating_mul(2))
     }
 
     /// Notes that so many permits are spent from now on.
     pub(super) const fn begins(&mut self, size: u64, now: Timestamp) {
-        (self.size, self.since) = (size, now);
+        (self.size, self.since, self.refused) = (size, now, 0);
+    }
+
+    /// Notes that a cost was refused.
+    pub(super) const fn refuses(&mut self, cost: Cost) {
+        self.refused = self.refused.saturating_add(cost.get());
     }
 
     /// Notes that permits of a lease were left, and no other one follows.

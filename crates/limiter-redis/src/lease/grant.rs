@@ -18,7 +18,8 @@ pub(crate) struct Grant {
     left: AtomicU64,
     /// How many permits were granted.
     pub(super) permits: u64,
-    /// No permit is spent from then on.
+    /// No permit is spent before, and none from `ends` on.
+    pub(super) begins: Timestamp,
     ends: Timestamp,
     /// Whether it was noticed that little is left.
     is_low: AtomicBool,
@@ -33,22 +34,25 @@ pub(crate) struct Grant {
 const CLOSED: u64 = u64::MAX;
 
 impl Grant {
-    /// Returns the grant of a request that was sent at `sent` and replied to by `received`, which `lasts` from then
-    /// on at the store.
+    /// Returns the grant of a request that was sent at `sent` and replied to by `received`, which `lasts` at the store from
+    /// then on, or from its delay on.
     ///
     /// Clocks of servers and processes may run at slightly different rates, so it ends 1/1,024 of that time, and
-    /// a microsecond, early.
+    /// a microsecond, early. After a delay it begins as much later.
     pub(super) fn new(
         charged: Charged,
         usage: Usage,
         (sent, received): (Timestamp, Timestamp),
         lasts: Duration,
     ) -> Self {
-        let early = lasts / 1_024 + Duration::from_micros(1);
+        let inexact = |time: Duration| time / 1_024 + Duration::from_micros(1);
+        let (delay, ends) = (charged.delay(), charged.delay() + lasts);
+        let begins = received.saturating_add(delay + inexact(delay));
         Self {
             left: AtomicU64::new(charged.permits()),
             permits: charged.permits(),
-            ends: sent.saturating_add(lasts.saturating_sub(early)),
+            begins: if delay.is_zero() { sent } else { begins },
+            ends: sent.saturating_add(ends.saturating_sub(inexact(ends))),
             is_low: AtomicBool::new(false),
             usage,
             received,
@@ -91,6 +95,10 @@ impl Grant {
     pub(super) fn left(&self) -> u64 {
         let left = self.left.load(Acquire);
         if left == CLOSED { 0 } else { left }
+    }
+
+    pub(super) fn has_begun(&self, now: Timestamp) -> bool {
+        now >= self.begins
     }
 
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {

@@ -36,7 +36,7 @@ pub(crate) struct LeasedKey {
 }
 
 struct State {
-    /// The lease that is spent next.
+    /// The lease that is spent next, which may begin later.
     next: Option<Arc<Grant>>,
     /// The lease that was spent before, if it has not ended: receipts may give permits back to it.
     previous: Option<Arc<Grant>>,
@@ -126,6 +126,7 @@ impl LeasedKey {
         let backoff = state.backoff.as_ref();
         let refusal = backoff.and_then(|it| it.refusal(&self.handle.plan, cost, now));
         if let Some(refusal) = refusal.or_else(denied) {
+            state.demand.refuses(cost);
             return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
         }
         if state.demand.goes_one_by_one(state.is_asking, now) {
@@ -158,7 +159,7 @@ impl LeasedKey {
                     return Some(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))));
                 }
             }
-            if let Some(next) = state.next.take() {
+            if let Some(next) = state.next.take_if(|next| next.has_begun(now)) {
                 self.begin(state, Some(next), now, tally);
             } else {
                 if current.is_some_and(|grant| grant.has_ended(now)) {
@@ -198,7 +199,7 @@ impl LeasedKey {
     ) -> bool {
         let mut state = self.lock();
         let is_forgotten = mem::take(&mut state.is_forgotten) || state.is_removed;
-        let CheckReply { decision, charged } = match outcome {
+        let CheckReply { decision, charged, ahead } = match outcome {
             Ok(reply) => reply,
             Err(error) => {
                 state.is_asking = false;
@@ -210,20 +211,16 @@ impl LeasedKey {
         state.demand.replied(now.saturating_since(ask.at), now);
         let granted = charged.as_ref().map_or(0, Charged::permits);
         let is_short = granted < ask.wanted;
-        state.backoff =
-            is_short.then(|| Backoff::after(&decision, ask, &self.terms, (now, jitter))).flatten();
+        let after = || Backoff::after(&decision, ask, &self.terms, (now, jitter));
+        state.backoff = is_short.then(after).flatten();
         match charged {
             Some(charged) if granted > ask.cost.get() => {
-                tally.leases.add();
-                tally.lease_permits.add_many(granted);
-                let lasts = charged.lasts(&self.terms);
-                let usage = decision.usage();
-                let grant = Arc::new(Grant::new(charged, usage, (ask.at, now), lasts));
+                let grant = self.grant(charged, &decision, (ask.at, now), tally);
                 self.distribute(&mut state, ask, &grant, now, tally);
                 if is_forgotten {
                     grant.forfeit(tally);
                 } else {
-                    self.add(&mut state, grant, now, tally);
+                    self.add(&mut state, grant, ahead.is_some(), now, tally);
                 }
             }
             Some(charged) => {
@@ -237,9 +234,31 @@ impl LeasedKey {
             }
             None => {}
         }
+        if let Some(charged) = ahead {
+            let grant = self.grant(charged, &decision, (ask.at, now), tally);
+            if is_forgotten {
+                grant.forfeit(tally);
+            } else {
+                state.backoff = Some(Backoff::until(&decision, ask, &grant, now));
+                state.next = Some(grant);
+            }
+        }
         self.refuse(&mut state, ask, &decision, now);
         state.is_asking = !state.callers.are_none();
         state.is_asking
+    }
+
+    fn grant(
+        &self,
+        charged: Charged,
+        decision: &Decision,
+        (sent, received): (Timestamp, Timestamp),
+        tally: &Tally,
+    ) -> Arc<Grant> {
+        tally.leases.add();
+        tally.lease_permits.add_many(charged.permits());
+        let lasts = charged.lasts(&self.terms);
+        Arc::new(Grant::new(charged, decision.usage(), (sent, received), lasts))
     }
 
     /// Admits callers by a lease. Those that waited when its request was sent are admitted even if it has ended meanwhile,
@@ -277,10 +296,18 @@ impl LeasedKey {
         });
     }
 
-    /// Adds a lease behind the current one, if that still has permits.
-    fn add(&self, state: &mut State, grant: Arc<Grant>, now: Timestamp, tally: &Tally) {
+    /// Adds a lease behind the current one if that still has permits, unless another one follows.
+    fn add(
+        &self,
+        state: &mut State,
+        grant: Arc<Grant>,
+        is_followed: bool,
+        now: Timestamp,
+        tally: &Tally,
+    ) {
         let current = self.current.load();
-        if current.as_ref().is_some_and(|current| current.left() > 0 && !current.has_ended(now)) {
+        let has_permits = |current: &Arc<Grant>| current.left() > 0 && !current.has_ended(now);
+        if !is_followed && current.as_ref().is_some_and(has_permits) {
             state.next = Some(grant);
         } else {
             self.begin(state, Some(grant), now, tally);
@@ -323,7 +350,7 @@ impl LeasedKey {
             self.retire(&mut state, &previous, tally);
         }
         while self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
-            let next = state.next.take();
+            let next = state.next.take_if(|next| next.has_begun(now));
             self.begin(&mut state, next, now, tally);
         }
     }

@@ -45,14 +45,14 @@ impl Charged {
         self.cost.unsigned_abs()
     }
 
-    /// Returns for how long after its request it may be spent, if it is a lease.
+    /// Returns for how long after its request and its delay it may be spent, if it is a lease.
     pub(crate) fn lasts(&self, terms: &LeaseTerms) -> Duration {
-        terms.lasts(&self.marks)
+        terms.lasts(&self.marks, self.delay())
     }
 
     /// Returns how many of its permits may come back after it has ended, if it is a lease.
     pub(crate) fn come_back(&self, terms: &LeaseTerms) -> u64 {
-        terms.come_back(self.permits(), &self.marks)
+        terms.come_back(self.permits(), &self.marks, self.delay())
     }
 
     pub(crate) const fn delay(&self) -> Duration {

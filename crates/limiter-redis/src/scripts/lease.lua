@@ -11,6 +11,7 @@
 --                                                 permits charged, which are a lease if they are more than the cost;
 --                                                 when; and by GCRA the debt, else the time until the window ends
 --         { 0, reset, left, wait }                refused; the wait is -1 if the cost never fits
+--         { ..., permits, now, mark, wait }       either, and behind it a lease of these permits that begins after the wait
 --         false                                   the script policy has to decide. Nothing is charged.
 -- Costs   TIME; for each key GET, and SET if admitted; for a lease by GCRA another GET and SET
 local time = redis.call('TIME')
@@ -25,6 +26,20 @@ local function granted(cost, wanted, room, little)
   return math.max(cost, math.min(wanted, room > little and math.floor(room / 2) or room))
 end
 
+-- Returns how many permits are so few that the limit is used up: a twelfth of those that are little, at most those that are
+-- wanted. Some are granted for later then, or else a process that asks for each permit would get nearly all.
+local function few(wanted, little)
+  return math.min(wanted, math.floor(little / 12))
+end
+
+-- Adds a lease to a reply that begins later. A refused cost waits for it.
+local function later(reply, permits, mark, begins)
+  reply[4] = reply[1] == 0 and begins or reply[4]
+  for _, number in ipairs({ permits, now, mark, begins }) do
+    reply[#reply + 1] = number
+  end
+end
+
 -- Each decides on one key by a state of its own quota. Returns the reply, and the state to write and for how long.
 
 local function lease_debt(text, quota, burst, increment, cost, wanted, length, latest_key)
@@ -32,29 +47,40 @@ local function lease_debt(text, quota, burst, increment, cost, wanted, length, l
   local tat, decimals = string.match(text or '', scale == 1 and '^(%d+) ' or '^(%d+)%.(%d%d%d%d) ')
   local is_own = tat and #tat == 16 and string.sub(text, scale == 1 and 17 or 22) == quota
   local debt = is_own and math.max((tat - now) * scale + (decimals or 0), 0) or text and math.huge or 0
-  local left = math.floor((capacity - debt) / increment)
-  if debt > capacity then
+  local left, reach = math.floor((capacity - debt) / increment), string.match(string.gsub(quota, '%.', ''), '%d+$') + 0
+  if debt > reach then
     return false
-  elseif cost > left then
-    local wait = cost > burst and -1 or math.ceil((debt + cost * increment - capacity) / scale)
-    return { 0, math.ceil(debt / scale), left, wait }
   end
-  -- A lease is charged for its end.
-  local base = math.max(debt, length)
-  local permits = granted(cost, wanted, math.floor((capacity - base) / increment), length / 2 / increment)
-  debt = (permits > cost and base or debt) + permits * increment
-  if permits > cost then
-    local ends = now + length / scale
-    if ends > (tonumber(redis.pcall('GET', latest_key)) or 0) then
-      redis.call('SET', latest_key, string.format('%d', ends), 'PX', math.ceil(length / scale / 1000) + 1)
-    end
+  local reply, permits, ends = nil, 0, nil
+  if cost <= left then
+    -- A lease is charged for its end.
+    local base = math.max(debt, length)
+    permits = granted(cost, wanted, math.floor((capacity - base) / increment), length / 2 / increment)
+    debt = (permits > cost and base or debt) + permits * increment
+    ends = permits > cost and now + length / scale
+    reply = { 1, 0, 0, permits, now, debt }
+  else
+    reply = { 0, 0, 0, cost > burst and -1 or math.ceil((debt + cost * increment - capacity) / scale) }
+  end
+  local ahead = few(wanted, length / 2 / increment) - permits
+  local after = debt + ahead * increment
+  if ahead > cost and debt <= capacity and after > capacity and after <= reach then
+    local begins = math.ceil((after - capacity) / scale)
+    debt, ends = after, now + begins + length / scale
+    later(reply, ahead, debt, begins)
+  end
+  reply[2], reply[3] = math.ceil(debt / scale), math.max(math.floor((capacity - debt) / increment), 0)
+  if ends and ends > (tonumber(redis.pcall('GET', latest_key)) or 0) then
+    redis.call('SET', latest_key, string.format('%d', ends), 'PX', math.ceil((ends - now) / 1000) + 1)
+  end
+  if permits == 0 and not ends then
+    return reply
   end
   local written = string.format('%d', now + math.floor(debt / scale))
   if scale > 1 then
     written = string.format('%s.%04d', written, debt % scale)
   end
-  local reset, left = math.ceil(debt / scale), math.floor((capacity - debt) / increment)
-  return { 1, reset, left, permits, now, debt }, written .. quota, reset
+  return reply, written .. quota, reply[2]
 end
 
 local function lease_window(text, quota, most, length, cost, wanted, little, kind)
@@ -73,19 +99,35 @@ local function lease_window(text, quota, most, length, cost, wanted, little, kin
   end
   local ends = since - since % grid + length
   local counted = count + math.ceil(previous * (ends - now) / length)
-  if counted + cost > most then
-    -- The permits of the window before fade until the cost fits, or in the next window those of this one.
-    local wait, reset = ends - now, ends + (fades and count > 0 and length or 0) - now
-    if fades and count + cost > most then
-      wait = wait + math.ceil((count + cost - most) * length / count)
+  local function wait(number)
+    -- The permits of the window before fade until the number fits, or in the next window those of this one.
+    if fades and count + number > most then
+      return ends - now + math.ceil((count + number - most) * length / count)
     elseif fades then
-      wait = wait - length + math.ceil((count + previous + cost - most) * length / previous)
+      return ends - now - length + math.ceil((count + previous + number - most) * length / previous)
     end
-    return { 0, count + previous > 0 and reset or 0, math.max(most - counted, 0), cost > most and -1 or wait }
+    return ends - now
   end
-  local permits, reset = granted(cost, wanted, most - counted, little), ends + (fades and length or 0) - now
-  local written = string.format(fades and '%d%s%d %d' or '%d%s%d', since, quota, count + permits, previous)
-  return { 1, reset, most - counted - permits, permits, now, ends - now }, written, reset
+  local reply, permits = nil, 0
+  if counted + cost <= most then
+    permits = granted(cost, wanted, most - counted, little)
+    count, counted = count + permits, counted + permits
+    reply = { 1, 0, 0, permits, now, ends - now }
+  else
+    reply = { 0, 0, 0, cost > most and -1 or wait(cost) }
+  end
+  local ahead = few(wanted, little) - permits
+  local is_ahead = fades and ahead > cost and counted <= most and counted + ahead > most and count + ahead < most
+  if is_ahead then
+    later(reply, ahead, ends - now, wait(ahead))
+    count, counted = count + ahead, counted + ahead
+  end
+  local reset = count + previous > 0 and ends + (fades and count > 0 and length or 0) - now or 0
+  reply[2], reply[3] = reset, math.max(most - counted, 0)
+  if permits == 0 and not is_ahead then
+    return reply
+  end
+  return reply, string.format(fades and '%d%s%d %d' or '%d%s%d', since, quota, count, previous), reset
 end
 
 local replies, keys = {}, #KEYS / 2

@@ -19,17 +19,19 @@ pub(crate) struct CheckReply {
     pub(crate) decision: Decision,
     /// Of an admission for which a receipt was wanted.
     pub(crate) charged: Option<Charged>,
+    /// A lease that begins later, which was granted although the demand was refused or brought few permits.
+    pub(crate) ahead: Option<Charged>,
 }
 
 impl CheckReply {
     pub(super) const fn admitted(usage: Usage, charged: Option<Charged>) -> Self {
-        Self { decision: Decision::admitted(usage), charged }
+        Self { decision: Decision::admitted(usage), charged, ahead: None }
     }
 
     /// Returns a refusal, `None` if the cost does not have to wait.
     pub(super) fn refused(usage: Usage, wait: Option<Duration>) -> Option<Self> {
         let decision = Decision::refused(usage, wait);
-        (wait != Some(Duration::ZERO)).then_some(Self { decision, charged: None })
+        (wait != Some(Duration::ZERO)).then_some(Self { decision, charged: None, ahead: None })
     }
 }
 

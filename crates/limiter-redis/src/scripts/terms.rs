@@ -66,25 +66,27 @@ impl LeaseTerms {
         is_worth_it.then_some(terms)
     }
 
-    /// Returns for how long after its request a lease may be spent that left these marks.
-    pub(super) fn lasts(&self, marks: &[i64]) -> Duration {
-        self.length.min(self.counts(marks))
+    /// Returns for how long a lease may be spent that left these marks, after its request and a delay.
+    pub(super) fn lasts(&self, marks: &[i64], delay: Duration) -> Duration {
+        self.length.min(self.counts(marks, delay))
     }
 
-    /// Returns for how long after its request a lease counts that left these marks.
-    fn counts(&self, marks: &[i64]) -> Duration {
+    /// Returns for how long a lease counts that left these marks, after its request and a delay.
+    fn counts(&self, marks: &[i64], delay: Duration) -> Duration {
         match (self.end, marks) {
-            (End::OfWindow, &[mark]) => Duration::from_micros(u64::try_from(mark).unwrap_or(0)),
+            (End::OfWindow, &[mark]) => {
+                Duration::from_micros(u64::try_from(mark).unwrap_or(0)).saturating_sub(delay)
+            }
             _ => self.length,
         }
     }
 
     /// Returns how many of so many permits may come back of a lease that ended, and left these marks: what has not drained
     /// in its length, or all of a window that goes on.
-    pub(super) fn come_back(&self, permits: u64, marks: &[i64]) -> u64 {
+    pub(super) fn come_back(&self, permits: u64, marks: &[i64], delay: Duration) -> u64 {
         match self.end {
             End::OfLength => permits.saturating_sub(2 * self.half),
-            End::OfWindow if self.counts(marks) > self.length => permits,
+            End::OfWindow if self.counts(marks, delay) > self.length => permits,
             End::OfWindow => 0,
         }
     }

@@ -4,6 +4,7 @@
 //!
 //! Up to five policies with other quotas take turns on the keys of two subjects, over a clock that also steps back.
 
+mod choice;
 mod planted;
 mod rig;
 mod traffic;
@@ -179,23 +180,47 @@ fn the_log_and_its_twin_agree() {
     agree("log", policies(Just(Algorithm::SlidingLog), windows()));
 }
 
-/// Policies whose permits are leased, by leases of several lengths.
+/// Quotas of which permits are leased, by leases of several lengths.
+fn leased_quotas() -> impl Strategy<Value = Quota> + Clone {
+    let burst = prop_oneof![Just(None), (20..=5_000_u64).prop_map(Some)];
+    (500..=3_000_u64, 100..=2_000_u64, burst).prop_filter_map(
+        "a quota that can't be",
+        |(window, permits, burst)| {
+            let quota = quota(permits, window)?;
+            burst.map_or(Some(quota), |burst| quota.try_with_burst(burst).ok())
+        },
+    )
+}
+
 #[test]
 fn leases_and_their_twins_agree() {
-    let quotas = || {
-        let burst = prop_oneof![Just(None), (20..=5_000_u64).prop_map(Some)];
-        (500..=3_000_u64, 100..=2_000_u64, burst).prop_filter_map(
-            "a quota that can't be",
-            |(window, permits, burst)| {
-                let quota = quota(permits, window)?;
-                burst.map_or(Some(quota), |burst| quota.try_with_burst(burst).ok())
-            },
-        )
-    };
-    agree("leases by gcra", policies(Just(Algorithm::Gcra), quotas()));
+    agree("leases by gcra", policies(Just(Algorithm::Gcra), leased_quotas()));
     let algorithms =
         vec![Algorithm::FixedWindow, Algorithm::AlignedWindow, Algorithm::SlidingCounter];
-    agree("leases by windows", policies(select(algorithms), quotas()));
+    agree("leases by windows", policies(select(algorithms), leased_quotas()));
+}
+
+#[test]
+fn leases_that_begin_later_and_their_twins_agree() {
+    for algorithm in [Algorithm::Gcra, Algorithm::SlidingCounter] {
+        let store = Store::new();
+        let (calls, ahead) = (Cell::new(0), Cell::new(0));
+        let gaps = vec((0..=20_000_i64, 1..=3_u64, any::<u64>()), 1..=CALLS);
+        let cases = (turns(policies(Just(algorithm), leased_quotas())), gaps);
+        let result = TestRunner::new(config()).run(&cases, |(policies, steps)| {
+            let (mut pair, mut now) = (Pair::new(&policies), START);
+            for (gap, cost, choice) in steps {
+                now += gap;
+                pair.lease(now, Cost::new(cost).unwrap(), choice);
+            }
+            ahead.set(ahead.get() + pair.ahead);
+            calls.set(calls.get() + pair.compare(&store)?);
+            Ok(())
+        });
+        println!("{algorithm:?}: {} calls, {} leases that begin later", calls.get(), ahead.get());
+        result.unwrap();
+        assert!(ahead.get() > 0);
+    }
 }
 
 #[test]

@@ -114,6 +114,14 @@ impl Attributions {
         }
     }
 
+    /// Notes that a call changes a key for no operation.
+    pub(crate) fn is_for_nobody(&mut self, subject: Subject, call: u64) {
+        let operation = self.calls.get(&call).and_then(|number| self.operations.get(number));
+        if operation.is_some_and(|operation| operation.subject == subject) {
+            self.calls.remove(&call);
+        }
+    }
+
     /// Notes that a call has changed a key, and returns that if its operation does not allow it.
     pub(crate) fn changed(&mut self, subject: Subject, call: u64) -> Option<Subject> {
         let operation = self.calls.get(&call)?;

@@ -93,6 +93,15 @@ impl Load {
         Ok(Self { policy, leases, keys, trips, arrivals, lasts })
     }
 
+    /// Returns a load of processes that lease and of others that don't, of which each asks for the whole limit.
+    #[cfg(test)]
+    pub(super) fn mixture(policy: &Policy, leased: u64, plain: u64) -> Self {
+        let leases: Vec<_> = (0..leased + plain).map(|number| number >= plain).collect();
+        let trips = Trips { shortest: 100, longest: 500, deadline: 50_000 };
+        let arrivals = Arrivals::Even(100 * (leased + plain));
+        Self { policy: policy.clone(), leases, keys: 1, trips, arrivals, lasts: 5_000_000 }
+    }
+
     fn quota(&self) -> Option<&Quota> {
         self.policy.limits().first().map(Limit::quota)
     }

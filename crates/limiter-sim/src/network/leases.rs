@@ -11,10 +11,13 @@ pub(super) struct Granted {
     pub(super) permits: u64,
     /// For how long after its request it may be spent.
     pub(super) lasts: Micros,
+    /// Whether the check was refused, so that nothing is charged for its caller.
+    pub(super) is_refused: bool,
 }
 
 /// Returns the leases that a call has brought. Behind the number of keys, a call has the keys of all states, as many other
-/// keys, and seven arguments for each state; a lease is a reply `{ 1, reset, left, permits, now, mark }`.
+/// keys, and seven arguments for each state; a lease is a reply `{ 1, reset, left, permits, now, mark }`. A lease
+/// that begins later is behind it, or behind `{ 0, reset, left, wait }`: `permits, now, debt, wait`.
 pub(super) fn granted(words: &[Vec<u8>], reply: &Reply) -> Vec<Granted> {
     let number = |word: &[u8]| str::from_utf8(word).ok()?.parse::<u64>().ok();
     let keys = words.get(2).and_then(|word| usize::try_from(number(word)?).ok()).unwrap_or(0);
@@ -26,20 +29,37 @@ pub(super) fn granted(words: &[Vec<u8>], reply: &Reply) -> Vec<Granted> {
     let granted = words.iter().skip(3).zip(arguments).zip(replies).filter_map(|it| {
         let ((key, arguments), Reply::Array(numbers)) = it else { return None };
         let [kind, quota, _, _, cost, _, length] = arguments else { return None };
-        let [Reply::Integer(1), _, _, Reply::Integer(permits), _, Reply::Integer(mark)] =
-            numbers[..]
-        else {
-            return None;
+        let length = number(length)? / if quota.contains(&b'.') { 10_000 } else { 1 };
+        let (charged, later) = match numbers.as_slice() {
+            [Reply::Integer(1), _, _, permits, _, mark, later @ ..] => {
+                (Some((permits, mark)), later)
+            }
+            [Reply::Integer(0), _, _, _, later @ ..] => (None, later),
+            _ => return None,
         };
-        let scale = if quota.contains(&b'.') { 10_000 } else { 1 };
-        let lasts = match kind.as_slice() {
-            b"gcra" => number(length)? / scale,
-            _ => u64::try_from(mark).ok()?,
+        let charged = charged.filter(|(permits, _)| natural(permits) > number(cost)).map(|it| {
+            let lasts = if kind == b"gcra" { length } else { natural(it.1).unwrap_or(0) };
+            (it.0, lasts)
+        });
+        let later = match later {
+            [permits, _, _, begins] if kind == b"gcra" => {
+                Some((permits, natural(begins)? + length))
+            }
+            [permits, _, ends, _] => Some((permits, natural(ends)?)),
+            _ => None,
         };
-        let permits = u64::try_from(permits).ok()?;
-        (permits > number(cost)?).then(|| Granted { key: key.clone(), permits, lasts })
+        let is_refused = numbers.first() == Some(&Reply::Integer(0));
+        let granted = |(permits, lasts)| {
+            Some(Granted { key: key.clone(), permits: natural(permits)?, lasts, is_refused })
+        };
+        Some(charged.into_iter().chain(later).filter_map(granted).collect::<Vec<_>>())
     });
-    granted.collect()
+    granted.flatten().collect()
+}
+
+fn natural(reply: &Reply) -> Option<u64> {
+    let Reply::Integer(number) = reply else { return None };
+    u64::try_from(*number).ok()
 }
 
 #[cfg(test)]
@@ -58,12 +78,16 @@ mod tests {
             let words = words.chain((0..number).flat_map(|_| arguments.map(str::to_owned)));
             words.map(String::into_bytes).collect::<Vec<_>>()
         };
-        let lease = |key: &str, permits| Granted { key: key.into(), permits, lasts: 7 };
+        let lease =
+            |key: &str, permits| Granted { key: key.into(), permits, lasts: 7, is_refused: false };
         assert_eq!(granted(&call(&["a", "l"], 1), &granted_to(8)), [lease("a", 8)]);
         let replies = vec![granted_to(2), Reply::Nil, granted_to(3)];
         let words = call(&["a", "b", "c", "l", "m", "n"], 3);
         assert_eq!(granted(&words, &Reply::Array(replies)), [lease("c", 3)]);
         let refused = Reply::Array([0, 5, 0, 7].map(Reply::Integer).to_vec());
         assert_eq!(granted(&call(&["a", "l"], 1), &refused), []);
+        let later = Granted { lasts: 7 + 3, is_refused: true, ..lease("a", 4) };
+        let refused = Reply::Array([0, 5, 0, 3, 4, 9, 9, 3].map(Reply::Integer).to_vec());
+        assert_eq!(granted(&call(&["a", "l"], 1), &refused), [later]);
     }
 }

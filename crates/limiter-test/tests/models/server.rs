@@ -90,12 +90,21 @@ impl Key {
     }
 
     /// Checks one permit and asks for a lease. Returns how many permits were granted, 1 if only the check was admitted
-    /// and 0 if it was refused, or nothing if the script `policy` has to decide.
-    pub(crate) fn lease(&mut self, wanted: Units, length: Units) -> Option<Units> {
+    /// and 0 if it was refused; and the permits of a lease ahead, and when it begins.
+    pub(crate) fn lease(
+        &mut self,
+        wanted: Units,
+        length: Units,
+    ) -> (Units, Option<(Units, Units)>) {
         let rest = [1, wanted, length].map(|number| number.to_string());
         let rest = [&self.quota.arguments()[..], &rest].concat();
-        let reply = numbers(self.call("lease", &KEYS, rest))?;
-        Some(if reply[0] == 1 { reply[3] } else { 0 })
+        match numbers(self.call("lease", &KEYS, rest)).unwrap()[..] {
+            [0, _, _, _] => (0, None),
+            [0, _, _, _, ahead, _, _, begins] => (0, Some((ahead, begins))),
+            [1, _, _, permits, _, _] => (permits, None),
+            [1, _, _, permits, _, _, ahead, _, _, begins] => (permits, Some((ahead, begins))),
+            ref other => panic!("{other:?}"),
+        }
     }
 
     /// Gives permits back.

@@ -90,16 +90,18 @@ impl Gcra {
         narrow(self.debt)
     }
 
-    /// Reads the state of a key. Returns whether it is one that this quota leaves up to its capacity.
+    /// Reads the state of a key. Returns whether it is one that this quota leaves.
     pub(crate) fn read_own(&mut self, space: &mut Keyspace, key: &[u8], now: i64) -> bool {
         let is_own = match space.text(key) {
             Ok(text) => text.is_none_or(|text| self.has_written(text)),
             Err(WrongType) => false,
         };
-        is_own
-            && self.read(space, key, now).is_ok()
-            && !self.is_damaged
-            && self.debt <= self.capacity()
+        is_own && self.read(space, key, now).is_ok() && !self.is_damaged
+    }
+
+    /// Returns whether permits are reserved behind the debt of a whole burst.
+    pub(crate) const fn has_reservations(&self) -> bool {
+        self.debt > self.capacity()
     }
 
     /// Returns whether a text is a time and this quota.
@@ -129,6 +131,26 @@ impl Gcra {
         let permits = granted.max(cost.into());
         self.debt = if is_lease { base } else { self.debt } + permits * self.own.increment;
         u64::try_from(permits).unwrap_or(cost)
+    }
+
+    /// Charges permits for later, if of those that are wanted so few are `granted` that the limit is used up. Returns how
+    /// many, which are a lease of `length` ticks and more than `cost`, and after how many microseconds it begins.
+    pub(crate) fn lease_ahead(
+        &mut self,
+        cost: u64,
+        (wanted, granted): (u64, u64),
+        length: i64,
+    ) -> Option<(i64, i64)> {
+        let increment = self.own.increment;
+        let few = i128::from(wanted).min(i128::from(length).div_euclid(24 * increment));
+        let ahead = few - i128::from(granted);
+        let debt = self.debt + ahead * increment;
+        let is_used_up = self.debt <= self.capacity() && debt > self.capacity();
+        if ahead <= cost.into() || !is_used_up || debt > self.reach {
+            return None;
+        }
+        self.debt = debt;
+        Some((narrow(ahead), narrow(up(debt - self.capacity(), self.own.scale))))
     }
 
     /// Returns the debt at a moment in ticks of this quota.

@@ -38,6 +38,7 @@ pub(crate) struct Windows {
     algorithm: algorithms::Windows,
     /// ` length reach `, as it is written.
     quota: String,
+    permits: u64,
     /// In microseconds.
     length: i64,
     reach: i64,
@@ -59,6 +60,7 @@ impl Windows {
             kind,
             algorithm,
             quota,
+            permits: terms.permits,
             length,
             reach,
             now: 0,
@@ -152,6 +154,50 @@ impl Windows {
         let (since, shortest, reach) = (nanos(since), length, nanos(self.reach));
         let [current, previous] = [current, previous].map(unsigned);
         Some(Window { end, length, since, shortest, reach, current, previous })
+    }
+
+    /// Charges permits of a counter for later, if of those that are wanted so few are `granted` that the limit is used up.
+    /// Returns how many, which are more than `cost`, and after how many microseconds they fit in this window.
+    pub(crate) fn lease_ahead(
+        &mut self,
+        cost: u64,
+        (wanted, granted): (u64, u64),
+        little: i64,
+    ) -> Option<(i64, i64)> {
+        let few = signed(wanted).min(little / 12);
+        let ahead = few - signed(granted);
+        let price = u64::try_from(ahead).ok().filter(|ahead| *ahead > cost)?;
+        let (current, counted) = self.counted()?;
+        let is_used_up = counted <= self.permits && counted + price > self.permits;
+        if !self.fades() || !is_used_up || current + price >= self.permits {
+            return None;
+        }
+        let begins = self.fits(price, self.now)? - self.now;
+        self.charge(price, self.now);
+        Some((ahead, begins))
+    }
+
+    /// Returns the time until the present window ends.
+    pub(crate) fn ends_in(&self) -> i64 {
+        let now = nanos(self.now);
+        let present = |window: &Window| match window.end <= now {
+            true => window.end + window.length,
+            false => window.end,
+        };
+        self.state.windows().first().map_or(0, |window| micros(present(window)) - self.now)
+    }
+
+    /// Returns how many permits were taken in the present window, and how many count now.
+    fn counted(&self) -> Option<(u64, u64)> {
+        let &Window { mut end, length, mut current, mut previous, .. } =
+            self.state.windows().first()?;
+        let now = nanos(self.now);
+        if end <= now {
+            (end, current, previous) = (end + length, 0, current);
+        }
+        let left = u128::from(end.checked_sub(now)?);
+        let fading = (u128::from(previous) * left).div_ceil(length.into());
+        Some((current, current + u64::try_from(fading).ok()?))
     }
 
     /// Returns whether the product of the permits that fade and the length is counted exactly.

@@ -25,7 +25,7 @@ fn limit(call: &mut Call<'_>) -> Result<Gcra, Reply> {
 }
 
 fn check(call: &mut Call<'_>, key: &[u8], limit: &mut Gcra, cost: u64) -> Reply {
-    if !limit.read_own(call.space, key, call.now) {
+    if !limit.read_own(call.space, key, call.now) || limit.has_reservations() {
         return Reply::Nil;
     }
     if limit.fits(cost, call.now) != Some(call.now) {

@@ -3,13 +3,13 @@
 
 use limiter_core::algorithms::WindowKind;
 
-use super::window::refused;
 use crate::{
     call::Call,
     limit::{Limit, Terms},
     limits::{Gcra, Windows},
     reply::Reply,
     text::{digits, expiry},
+    units::signed,
 };
 
 /// What is asked of a key.
@@ -62,12 +62,12 @@ fn by_debt(
         return Ok(Reply::Nil);
     }
     let fits_at = limit.fits(cost, call.now);
-    if fits_at != Some(call.now) {
-        return Ok(refused(&limit, fits_at, call.now));
-    }
-    let permits = limit.lease(cost, wanted, term);
-    if permits > cost {
-        let lasts = limit.micros(term);
+    let is_admitted = fits_at == Some(call.now);
+    let permits = if is_admitted { limit.lease(cost, wanted, term) } else { 0 };
+    let mark = limit.debt();
+    let ahead = limit.lease_ahead(cost, (wanted, permits), term);
+    if permits > cost || ahead.is_some() {
+        let lasts = ahead.map_or(0, |(_, begins)| begins) + limit.micros(term);
         let text = call.space.text(leases).ok().flatten();
         let text = text.and_then(|text| str::from_utf8(text).ok());
         if call.now + lasts > text.and_then(digits).unwrap_or(0) {
@@ -75,8 +75,12 @@ fn by_debt(
             call.space.set(leases, end.into(), Some(expiry(lasts)));
         }
     }
-    limit.store(call.space, key);
-    Ok(granted(&limit, permits, call.now, limit.debt()))
+    if is_admitted || ahead.is_some() {
+        limit.store(call.space, key);
+    }
+    let granted = is_admitted.then_some((permits, mark));
+    let ahead = ahead.map(|(permits, begins)| (permits, limit.debt(), begins));
+    Ok(reply(&limit, granted, fits_at, ahead, call.now))
 }
 
 fn by_window(call: &mut Call<'_>, key: &[u8], request: &Request<'_>) -> Result<Reply, Reply> {
@@ -92,20 +96,40 @@ fn by_window(call: &mut Call<'_>, key: &[u8], request: &Request<'_>) -> Result<R
         return Ok(Reply::Nil);
     }
     let fits_at = limit.fits(cost, call.now);
-    if fits_at != Some(call.now) {
-        return Ok(refused(&limit, fits_at, call.now));
+    let is_admitted = fits_at == Some(call.now);
+    let (mut permits, mut mark) = (0, limit.ends_in());
+    if is_admitted {
+        let [_, room] = limit.usage();
+        let room = if room > request.term { room / 2 } else { room };
+        permits = wanted.min(u64::try_from(room).unwrap_or(0)).max(cost);
+        mark = limit.charge(permits, call.now);
     }
-    let [_, room] = limit.usage();
-    let room = if room > request.term { room / 2 } else { room };
-    let permits = wanted.min(u64::try_from(room).unwrap_or(0)).max(cost);
-    let mark = limit.charge(permits, call.now);
-    limit.store(call.space, key);
-    Ok(granted(&limit, permits, call.now, mark))
+    let ahead = limit.lease_ahead(cost, (wanted, permits), request.term);
+    if is_admitted || ahead.is_some() {
+        limit.store(call.space, key);
+    }
+    let granted = is_admitted.then_some((permits, mark));
+    let ahead = ahead.map(|(permits, begins)| (permits, mark, begins));
+    Ok(reply(&limit, granted, fits_at, ahead, call.now))
 }
 
-/// Returns an admission of so many permits.
-fn granted(limit: &dyn Limit, permits: u64, now: i64, mark: i64) -> Reply {
+/// Returns the reply to a check of which some permits were `granted`, with a mark, or which fits later. Behind it is a lease
+/// `ahead`: its permits, its mark, and when it begins.
+fn reply(
+    limit: &dyn Limit,
+    granted: Option<(u64, i64)>,
+    fits_at: Option<i64>,
+    ahead: Option<(i64, i64, i64)>,
+    now: i64,
+) -> Reply {
     let [reset, left] = limit.usage();
-    let permits = i64::try_from(permits).unwrap_or(i64::MAX);
-    Reply::integers([1, reset, left, permits, now, mark])
+    let mut numbers = match (granted, ahead) {
+        (Some((permits, mark)), _) => vec![1, reset, left, signed(permits), now, mark],
+        (None, Some((_, _, begins))) => vec![0, reset, left, begins],
+        (None, None) => vec![0, reset, left, fits_at.map_or(-1, |at| at - now)],
+    };
+    if let Some((permits, mark, begins)) = ahead {
+        numbers.extend([permits, now, mark, begins]);
+    }
+    Reply::integers(numbers)
 }

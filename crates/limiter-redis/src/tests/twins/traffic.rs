@@ -7,7 +7,10 @@ use limiter_core::{Cost, Policy};
 use limiter_twins::{Reply, Server, Stored};
 use proptest::prelude::*;
 
-use super::rig::{Done, Rig};
+use super::{
+    choice::{Choice, SUBJECTS},
+    rig::{Done, Rig},
+};
 use crate::{
     ScriptCall,
     scripts::{
@@ -23,6 +26,8 @@ pub(super) struct Pair {
     server: Server,
     rig: Rig,
     receipts: Vec<Receipt>,
+    /// How many leases were granted that begin later.
+    pub(super) ahead: usize,
     steps: Vec<Step>,
 }
 
@@ -56,30 +61,6 @@ struct Check {
     charge: Charge,
 }
 
-/// How many subjects there are.
-const SUBJECTS: u64 = 2;
-
-/// Which operation comes next, and how.
-struct Choice(u64);
-
-impl Choice {
-    /// Returns a number below `most`.
-    fn below(&mut self, most: u64) -> u64 {
-        let chosen = self.0 % most;
-        self.0 = (self.0 / most) ^ self.0.rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        chosen
-    }
-
-    fn index(&mut self, most: usize) -> usize {
-        usize::try_from(self.below(most as u64)).unwrap()
-    }
-
-    /// Returns a subject, mostly the first one.
-    fn subject(&mut self) -> usize {
-        usize::try_from(self.below(2 * SUBJECTS).saturating_sub(SUBJECTS)).unwrap()
-    }
-}
-
 impl Pair {
     pub(super) fn new(policies: &[Policy]) -> Self {
         let side = |policy: &Policy| {
@@ -92,7 +73,8 @@ impl Pair {
         }
         let sides: Vec<_> = policies.iter().map(side).collect();
         let keys = sides[0].plan.limits.len() * 2 * usize::try_from(SUBJECTS).unwrap();
-        Self { sides, server, rig: Rig::new(keys), receipts: Vec::new(), steps: Vec::new() }
+        let (rig, receipts) = (Rig::new(keys), Vec::new());
+        Self { sides, server, rig, receipts, ahead: 0, steps: Vec::new() }
     }
 
     /// Returns the numbers of a subject's keys, one for each limit; behind them are those of the leases.
@@ -152,6 +134,17 @@ impl Pair {
             }
             _ => self.check(now, side, &[(subject, cost)], 0, &mut choice),
         }
+    }
+
+    /// Checks the first subject where the limit is used up, or gives back a charge: a lease may begin later.
+    pub(super) fn lease(&mut self, now: i64, cost: Cost, choice: u64) {
+        let mut choice = Choice(choice);
+        if choice.below(8) == 0 && !self.receipts.is_empty() {
+            return self.refund(now, &mut choice);
+        }
+        let side = choice.index(self.sides.len());
+        let wanted = cost.get() + choice.below(20_000);
+        self.check(now, side, &[(0, cost)], wanted, &mut choice);
     }
 
     /// Checks subjects in one call, the first by `side`, and others by any policy with the same route.
@@ -256,7 +249,8 @@ impl Pair {
     }
 
     fn note(&mut self, side: usize, subject: usize, reply: CheckReply) {
-        if let Some(charged) = reply.charged {
+        self.ahead += usize::from(reply.ahead.is_some());
+        for charged in reply.charged.into_iter().chain(reply.ahead) {
             let permits = charged.permits();
             self.receipts.push(Receipt { side, subject, charged, permits });
         }

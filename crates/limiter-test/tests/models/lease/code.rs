@@ -41,37 +41,42 @@ fn server_of(key: &Key) -> Server {
 }
 
 /// On a larger key than the model has, because on that one the script, which mostly grants half of what there is, grants no
-/// more than 2 permits.
+/// more than 2 permits, and nothing ahead.
 #[test]
 fn leases_by_the_script_follow_the_rule() {
-    let leases = Leases { burst: 40, lengths: &[12], horizon: 5, ..RIGHT[0] };
+    let leases = Leases { burst: 120, lengths: &[72], horizon: 5, ahead: true, ..RIGHT[0] };
     let length = leases.lengths[0];
+    let latest_ends = [0, 1, length - 1, length, length + 2, 2 * length];
     let all = (0..=leases.burst + leases.horizon)
-        .flat_map(|debt| (0..=2 * length).map(move |latest_end| Server { debt, latest_end }));
-    let mut granted = BTreeSet::new();
+        .flat_map(|debt| latest_ends.map(move |latest_end| Server { debt, latest_end }));
+    let (mut granted, mut ahead) = (BTreeSet::new(), BTreeSet::new());
     for (server, wanted) in all.flat_map(|server| (2..=leases.burst).map(move |it| (server, it))) {
         let mut key = key_of(&leases, server);
         let what = format!("{wanted} on {server:?}");
-        let after = match key.lease(wanted, length) {
-            // The script `policy` decides behind reservations.
-            None => {
-                assert!(server.debt > leases.burst, "{what}");
-                server
-            }
-            Some(permits @ 0..=1) => {
+        let (permits, later) = key.lease(wanted, length);
+        let mut after = match permits {
+            0..=1 => {
                 let charge = leases.charge(server, 1, 0);
                 assert_eq!(charge.is_some(), permits == 1, "{what}");
                 charge.map_or(server, |it| Server { debt: it.mark, ..server })
             }
-            Some(permits) => {
+            _ => {
                 assert!(permits <= wanted.min(leases.room(server, length)), "{what}");
-                granted.insert(permits);
                 leases.grant(server, permits, length)
             }
         };
+        granted.insert(permits);
+        if let Some((permits, begins)) = later {
+            assert!((2..=leases.room_ahead(after, length)).contains(&permits), "{what}");
+            let (at, last) = leases.grant_ahead(after, permits, length).unwrap();
+            assert_eq!(begins, at, "{what}");
+            ahead.insert(permits);
+            after = last;
+        }
         assert_eq!(server_of(&key), after, "{what}");
     }
-    assert_eq!(granted, (2..=14).collect());
+    assert_eq!(granted, (0..=36).collect());
+    assert_eq!(ahead, BTreeSet::from([2, 3]));
 }
 
 #[test]

@@ -17,10 +17,14 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Lease {
     pub(super) charge: Charge,
+    /// How long after its grant it begins, 0 if it is not granted ahead.
+    pub(super) ahead: Units,
     pub(super) is_received: bool,
     pub(super) unused: Units,
     /// How much time the clock of the process has counted since it asked.
     pub(super) counted: Units,
+    /// How much time this clock has counted since the reply, at most until the lease begins.
+    pub(super) waited: Units,
     /// How late this clock is.
     pub(super) late: Units,
 }
@@ -47,9 +51,11 @@ pub(super) enum Step {
     Use {
         charge: Charge,
     },
+    /// A lease that begins now, or ahead.
     Grant {
         permits: Units,
         length: Units,
+        at: Units,
     },
     Receive {
         lease: usize,
@@ -61,6 +67,10 @@ pub(super) enum Step {
     },
     Return {
         lease: usize,
+    },
+    ReturnPart {
+        lease: usize,
+        permits: Units,
     },
     Forget {
         lease: usize,
@@ -80,10 +90,14 @@ impl fmt::Display for Step {
                 write!(f, "refund {permits} of {cost} at {at:+}")
             }
             Self::Use { charge: Charge { cost, at, .. } } => write!(f, "use {cost} at {at:+}"),
-            Self::Grant { permits, length } => write!(f, "grant {permits} for {length}"),
+            Self::Grant { permits, length, at: 0 } => write!(f, "grant {permits} for {length}"),
+            Self::Grant { permits, length, at } => {
+                write!(f, "grant {permits} for {length} at {at:+}")
+            }
             Self::Receive { lease, served } => write!(f, "receive {lease} and serve {served}"),
             Self::Spend { lease, permits } => write!(f, "spend {permits} of {lease}"),
             Self::Return { lease } => write!(f, "return {lease}"),
+            Self::ReturnPart { lease, permits } => write!(f, "return {permits} of {lease}"),
             Self::Forget { lease } => write!(f, "forget {lease}"),
             Self::Wait { late } => {
                 let late = (0..).zip(late).filter(|(_, late)| **late);

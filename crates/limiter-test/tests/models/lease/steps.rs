@@ -5,22 +5,37 @@ use super::{
     state::{Lease, Open, State, Step},
 };
 use crate::{
-    admissions::{Admission, Admissions},
+    admissions::{Admission, Admissions, Units},
     search::Model,
 };
 
 impl Leases {
     fn can_spend(&self, lease: &Lease) -> bool {
-        lease.is_received && lease.counted < self.spent_for(lease.charge.length)
+        let has_begun = lease.waited >= lease.ahead || self.rule == Rule::AheadSpentAtOnce;
+        lease.is_received && has_begun && lease.counted < self.ends(lease)
+    }
+
+    /// Returns when a lease ends, by the clock of its process, counted since it asked.
+    fn ends(&self, lease: &Lease) -> Units {
+        lease.ahead + self.spent_for(lease.charge.length)
+    }
+
+    /// Returns whether a lease can't be spent any more. A late reply can leave no time between its beginning and its
+    /// end.
+    fn is_over(&self, lease: &Lease) -> bool {
+        let to_wait =
+            if self.rule == Rule::AheadSpentAtOnce { 0 } else { lease.ahead - lease.waited };
+        lease.is_received && lease.counted + to_wait >= self.ends(lease)
     }
 
     /// Returns the next state, where equal futures make equal states.
     fn reduced(&self, mut state: State) -> State {
         state.leases.retain(|lease| {
             let may_come_back = lease.charge.cost + lease.charge.at > 0;
-            !lease.is_received || lease.unused > 0 && (self.can_spend(lease) || may_come_back)
+            !lease.is_received || lease.unused > 0 && (!self.is_over(lease) || may_come_back)
         });
-        for lease in state.leases.iter_mut().filter(|it| it.is_received && !self.can_spend(it)) {
+        for lease in state.leases.iter_mut().filter(|it| self.is_over(it)) {
+            (lease.ahead, lease.waited) = (0, 0);
             (lease.counted, lease.late) = (lease.charge.length, LATE);
         }
         state.leases.sort_unstable();
@@ -35,7 +50,7 @@ impl Leases {
 
     /// Returns a charge without what does not matter.
     fn noted(&self, charge: Charge) -> Charge {
-        if self.horizon > 0 { charge } else { Charge { mark: 0, ..charge } }
+        if self.horizon > 0 || self.ahead { charge } else { Charge { mark: 0, ..charge } }
     }
 
     fn charges(&self, state: &State) -> Vec<(Step, State)> {
@@ -80,44 +95,62 @@ impl Leases {
         if state.leases.len() == self.processes {
             return Vec::new();
         }
-        let next = |(permits, length)| {
+        let next = |permits, length, at, server: Server| {
             let mut next = state.clone();
-            next.server = self.grant(state.server, permits, length);
-            let mark = next.server.debt;
-            let charge = self.noted(Charge { at: 0, cost: permits, mark, length });
-            let (unused, is_received) = (permits, false);
-            next.leases.push(Lease { charge, is_received, unused, counted: 0, late: 0 });
-            next.admissions.add(0, 0, Some(Open::Reply));
-            (Step::Grant { permits, length }, next)
+            next.server = server;
+            let charge = self.noted(Charge { at, cost: permits, mark: server.debt, length });
+            let (unused, ahead, is_received) = (permits, at, false);
+            let (counted, waited, late) = (0, 0, 0);
+            next.leases.push(Lease { charge, ahead, is_received, unused, counted, waited, late });
+            if at == 0 {
+                next.admissions.add(0, 0, Some(Open::Reply));
+            }
+            (Step::Grant { permits, length, at }, next)
         };
-        let sizes = |length| (2..=self.room(state.server, length)).map(move |it| (it, length));
-        let all = self.lengths.iter().copied().flat_map(sizes);
-        all.map(next).collect()
+        let mut steps = Vec::new();
+        for &length in self.lengths {
+            for permits in 2..=self.room(state.server, length) {
+                let server = self.grant(state.server, permits, length);
+                steps.push(next(permits, length, 0, server));
+            }
+            for permits in 2..=self.room_ahead(state.server, length) {
+                let granted = self.grant_ahead(state.server, permits, length);
+                steps.extend(granted.map(|(at, server)| next(permits, length, at, server)));
+            }
+        }
+        steps
     }
 
     /// Returns what can happen to a lease whose reply has not arrived.
     fn replies(&self, state: &State, lease: usize) -> Vec<(Step, State)> {
-        let Lease { charge, unused, .. } = state.leases[lease];
+        let Lease { charge, ahead, unused, .. } = state.leases[lease];
         let is_of_lease = |admission: Admission<Open>| {
             admission.open == Some(Open::Reply) && admission.at == charge.at
         };
-        let reply = state.admissions.open().find(|it| is_of_lease(it.1));
-        let (place, ..) = reply.unwrap();
+        // No caller waits for a lease ahead.
+        let reply = state.admissions.open().find(|it| ahead == 0 && is_of_lease(it.1));
+        assert_eq!(reply.is_some(), ahead == 0);
         let next = |served| {
             let mut next = state.clone();
-            next.admissions.settle(place, served);
+            if let Some((place, ..)) = reply {
+                next.admissions.settle(place, served);
+            }
             let it = &mut next.leases[lease];
             (it.is_received, it.unused) = (true, unused - served);
-            if self.rule == Rule::EndsAfterTheReply {
+            let ends_late = self.rule == Rule::AheadEndsAfterTheReply && ahead > 0;
+            if self.rule == Rule::EndsAfterTheReply || ends_late {
                 (it.counted, it.late) = (0, 0);
             }
             (Step::Receive { lease, served }, next)
         };
         let mut lost = state.clone();
-        lost.admissions.settle(place, 0);
+        if let Some((place, ..)) = reply {
+            lost.admissions.settle(place, 0);
+        }
         lost.leases.remove(lease);
         let lost = (Step::Forget { lease }, lost);
-        [0, 1, unused].into_iter().map(next).chain([lost]).collect()
+        let served = if ahead > 0 { vec![0] } else { vec![0, 1, unused] };
+        served.into_iter().map(next).chain([lost]).collect()
     }
 
     /// Returns what can happen to a lease that its process has.
@@ -140,6 +173,20 @@ impl Leases {
             next.server.debt -= back;
             steps.push((Step::Return { lease }, next));
         }
+        if self.rule == Rule::PartOfALeaseAhead && charge.at > 0 {
+            for permits in 1..unused {
+                let back = self.back(state.server, charge, permits);
+                if back > 0 {
+                    let mut next = state.clone();
+                    next.server.debt -= back;
+                    let it = &mut next.leases[lease];
+                    it.unused -= permits;
+                    it.charge.cost -= permits;
+                    it.charge.mark -= back;
+                    steps.push((Step::ReturnPart { lease, permits }, next));
+                }
+            }
+        }
         steps.push((Step::Forget { lease }, without));
         steps
     }
@@ -152,7 +199,9 @@ impl Leases {
             match next.leases.get_mut(place) {
                 Some(lease) if is_late && lease.late < LATE => lease.late += 1,
                 Some(lease) if !is_late => {
-                    lease.counted = lease.charge.length.min(lease.counted + 1);
+                    let to_wait = if lease.is_received { lease.ahead - lease.waited } else { 0 };
+                    lease.waited += to_wait.min(1);
+                    lease.counted = (lease.ahead + lease.charge.length).min(lease.counted + 1);
                 }
                 None if !is_late => {}
                 _ => return None,
