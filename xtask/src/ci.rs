@@ -24,7 +24,7 @@ const STEPS: &[Step] = &[
     ("no-std", no_std::check),
     ("features", |shell| features::run(shell, &[])),
     ("models", |shell| models::run(shell, &[])),
-    ("simulate", simulate::listed),
+    ("simulate", simulate::ci),
     ("release", release),
     ("test", |shell| test::run(shell, &[])),
 ];

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N] [--processes P] [--faults-for MICROS] \
-                                  [--without KIND,...] [--wrong NAME|all] | --ci | --record FAULTS";
+                                  [--without KIND,...] [--wrong NAME|all] | --compare [--seed N] [--minutes M] | --ci | \
+                                  --record FAULTS";
 
 /// The seeds that found something, which each commit runs.
 const SEEDS: &str = "crates/limiter-sim/seeds.txt";
@@ -14,7 +15,8 @@ const SEEDS: &str = "crates/limiter-sim/seeds.txt";
 /// Where the output of a long run is kept.
 const RECORD: &str = "docs/benchmarks/simulation.md";
 
-/// Runs one seed, new seeds for a minute or as long as asked, or wrong variants until each is found.
+/// Runs one seed, new seeds for a minute or as long as asked, or wrong variants until each is found; or compares loads with
+/// leases and without.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -24,17 +26,13 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Runs the listed seeds.
-pub(crate) fn listed(shell: &Shell) -> Result<()> {
-    simulate(shell, &["--seeds", SEEDS])
-}
-
-/// Runs the listed seeds, and new ones for a minute. Each commit has new seeds of its own, so that they repeat.
-fn ci(shell: &Shell) -> Result<()> {
+/// Runs the listed seeds, and new ones for about a minute. Each commit has new seeds of its own, and their number does not
+/// depend on the machine, so that they repeat.
+pub(crate) fn ci(shell: &Shell) -> Result<()> {
     let commit = commit(shell)?;
     let digits = commit.get(..12).context("git names no commit")?;
     let first = u64::from_str_radix(digits, 16)?.to_string();
-    simulate(shell, &["--seeds", SEEDS, "--seed", &first, "--minutes", "1"])
+    simulate(shell, &["--seeds", SEEDS, "--seed", &first, "--faults", "150000"])
 }
 
 /// Runs seeds until so many faults have happened, and writes what the program prints to a page.

@@ -15,9 +15,8 @@ use std::sync::{Arc, Mutex};
 use limiter_core::{Cost, Decision, Timestamp};
 
 pub(crate) use self::{
-    callers::{Answered, Awaited, Permits},
+    callers::{Answered, Awaited, Found, Permits},
     grant::Grant,
-    leased_key::Found,
 };
 use self::{
     demand::Recent,
@@ -135,6 +134,11 @@ impl<C: ScriptClient> Leases<C> {
                 }
             }
         });
+    }
+
+    /// Notes that a key was charged by a check of its own, so that the last reply to a request for a lease is outdated.
+    pub(crate) fn outdates(&self, handle: &Arc<Handle>, key: &[u8]) {
+        self.table.with((self.table.hash(key), key, handle), |leased| leased.outdates());
     }
 
     /// Gives up the leases of a key, which was reset.

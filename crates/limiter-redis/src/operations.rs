@@ -63,7 +63,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
             LimiterFuture::pending(async move {
                 match limiter.sender.check(&limiter.handle, &key, cost, 0).await {
-                    Ok(CheckReply { decision, .. }) => Ok(decision),
+                    Ok(CheckReply { decision, .. }) => {
+                        if decision.is_admitted() {
+                            limiter.outdates_leases(&key);
+                        }
+                        Ok(decision)
+                    }
                     Err(error) => limiter.check_without_store(&key, cost, error),
                 }
             })
@@ -196,6 +201,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Some(denial)
     }
 
+    /// Notes that a key was charged without its leases.
+    fn outdates_leases(&self, key: &[u8]) {
+        if let Some(leases) = &self.leases {
+            leases.outdates(&self.handle, key);
+        }
+    }
+
     /// Charges a cost or a part of it at the store, whatever is leased.
     async fn reserve_stored(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<Reservation, Error> {
         let Self { sender, handle, .. } = self;
@@ -211,7 +223,10 @@ impl<C: ScriptClient> RedisLimiter<C> {
     pub(crate) fn reserved(&self, key: Bytes, reserved: Reserved) -> Reservation {
         let (CheckReply { decision, charged, .. }, local) = reserved;
         match charged {
-            Some(charged) => self.charged(key, decision, charged, local),
+            Some(charged) => {
+                self.outdates_leases(&key);
+                self.charged(key, decision, charged, local)
+            }
             // A demand that only asks, and of a charge in any case, nothing.
             None if decision.is_admitted() => Reservation::uncounted(decision, 0),
             None => Reservation::refused(decision),

@@ -115,8 +115,9 @@ mod tests {
             "2000/s by aligned-window",
         ];
         for policy in policies.map(|text| Policy::parse("load", text).unwrap()) {
+            let plain = [0, 1, 3, 5];
             for (leased, plain) in
-                (1..6).flat_map(|leased| (0..6).map(move |plain| (leased, plain)))
+                [1, 3, 5].into_iter().flat_map(|it| plain.map(|plain| (it, plain)))
             {
                 let load = Load::mixture(&policy, leased, plain);
                 let admitted = play(&load, 1, true).unwrap().admitted;
@@ -127,8 +128,9 @@ mod tests {
                 if plain == 0 {
                     assert!(least * 10 >= most * 7, "{load}: {admitted:?}");
                 } else {
-                    // Many processes that lease reserve nearly all of a small burst.
-                    let part = if leased + plain > 8 { 40 } else { 50 };
+                    // A small burst has few permits for each lease, of which two are the fewest.
+                    let is_small = policy.limits()[0].quota().burst() < 400 || leased + plain > 8;
+                    let part = if is_small { 38 } else { 50 };
                     assert!(least * 100 >= mean * part, "{load}: {admitted:?}");
                 }
             }

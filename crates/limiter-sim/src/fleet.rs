@@ -15,7 +15,7 @@ use crate::{
     series::Series,
     trips::Trips,
     vocabulary::{Micros, Subject},
-    wrong::Wrong,
+    wrong::{Concern, Wrong},
 };
 
 /// The keys of each limiter.
@@ -67,6 +67,8 @@ pub(super) enum Lengths {
     Long,
     /// Leases shorter than a trip to a far server.
     Short,
+    /// Leases of so many permits that some are granted for later.
+    OfMany,
 }
 
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
@@ -77,18 +79,21 @@ const HORIZON: Duration = Duration::from_secs(1);
 
 impl Fleet {
     /// Returns the fleet of a seed: two of five groups, with random quotas. That of a wrong world has only the limiters that
-    /// it concerns.
+    /// it concerns, and its server is near.
     pub(crate) fn new(
         random: &mut Random,
         processes: u32,
         wrong: Option<Wrong>,
     ) -> Result<Self, Error> {
         let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
+        let concern = wrong.and_then(Wrong::concern);
         let (trips, lengths) = match random.below(20) {
+            _ if concern.is_some() => (Trips::NEAR, Lengths::Normal),
             0..2 => (Trips::FAR, Lengths::Long),
             2 => (Trips::FAR, Lengths::Normal),
             3 => (Trips::FAR, Lengths::Short),
             4 => (Trips::TIGHT, Lengths::Normal),
+            5..7 => (Trips::NEAR, Lengths::OfMany),
             _ => (Trips::NEAR, Lengths::Normal),
         };
         let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
@@ -112,7 +117,6 @@ impl Fleet {
             (FailurePolicy::Deny, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
             (FailurePolicy::ReturnError, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];
-        let concern = wrong.and_then(Wrong::concern);
         let first = random.below(5);
         let two = [first, (first + random.between(1, 4)) % 5];
         let one = concern.and_then(|concern| random.pick(concern.groups));
@@ -138,7 +142,25 @@ impl Fleet {
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         let longest_pause = random.between(2_000, 100_000);
         let charges = random.below(3) == 0;
-        Ok(Self { groups, processes, trips, busy, quiet, longest_pause, charges })
+        let mut fleet = Self { groups, processes, trips, busy, quiet, longest_pause, charges };
+        if let Some(concern) = concern {
+            fleet.suit(concern, random);
+        }
+        Ok(fleet)
+    }
+
+    /// Changes the traffic to one by which a wrong variant is found sooner.
+    fn suit(&mut self, concern: Concern, random: &mut Random) {
+        self.charges = false;
+        for (time, range) in [
+            (&mut self.longest_pause, concern.longest_pause),
+            (&mut self.busy, concern.busy),
+            (&mut self.quiet, concern.quiet),
+        ] {
+            if let Some((least, most)) = range {
+                *time = random.between(least, most);
+            }
+        }
     }
 
     /// Returns the settings that processes have at first, for each group.

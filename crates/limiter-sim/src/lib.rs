@@ -12,7 +12,7 @@
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to
 //! be admitted at its limit again. The same seed gives the same run; its [report](Report) has a hash over every event.
-//! Of a seed that fails, [`shortest`] finds the shortest run with a violation. [`Wrong`] worlds show that the auditor
+//! Of a seed that fails, [`shortest()`] finds the shortest run with a violation. [`Wrong`] worlds show that the auditor
 //! can fail.
 //!
 //! ```

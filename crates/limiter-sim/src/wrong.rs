@@ -1,6 +1,6 @@
 //! Variants of the simulated world that are wrong on purpose, which show that the auditor can fail.
 
-use crate::fault::Fault;
+use crate::{fault::Fault, vocabulary::Micros};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,10 @@ pub enum Wrong {
     LosesKeys,
     /// The server charges leases for their start.
     ChargesLeasesForTheirStart,
-    /// Leases end later for processes than for the server: by GCRA the server charges them for the half of their time, and
-    /// of a window it replies an end that is as far again.
+    /// Leases by GCRA end later for processes than for the server, which charges them for the half of their time.
     LeasesEndLate,
+    /// Leases that begin later begin at once for processes.
+    LeasesBeginEarly,
     /// The clock of a stopped process stands still, and nobody knows. So it spends leases after their end.
     ClockStandsStill,
     /// The client sends a call again after it was lost, although it may have been executed.
@@ -44,26 +45,53 @@ pub enum Wrong {
     NamesLongWaits,
 }
 
-/// The limiters that a wrong variant concerns. Its fleets have no others, so that it is found sooner.
+/// The limiters that a wrong variant concerns, and the traffic that shows it. Its fleets have no others, so that it is found
+/// sooner. Their server is near, and no work is charged afterwards, because that excuses much.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Concern {
     /// The groups of which a fleet has one, as [`Fleet`](crate::fleet::Fleet) numbers them.
     pub(crate) groups: &'static [u64],
     pub(crate) is_for_gcra_alone: bool,
+    /// The least and the most of a caller's longest pause, of busy and of quiet times, if not those of other fleets.
+    pub(crate) longest_pause: Option<(Micros, Micros)>,
+    pub(crate) busy: Option<(Micros, Micros)>,
+    pub(crate) quiet: Option<(Micros, Micros)>,
 }
 
-const GCRA: Concern = Concern { groups: &[0], is_for_gcra_alone: true };
-const LEASED_GCRA: Concern = Concern { groups: &[2, 4], is_for_gcra_alone: true };
-const LEASED_WITH_WINDOWS: Concern = Concern { groups: &[4], is_for_gcra_alone: false };
-const LEASED: Concern = Concern { groups: &[3, 4], is_for_gcra_alone: false };
+const GCRA: Concern =
+    Concern { groups: &[0], is_for_gcra_alone: true, longest_pause: None, busy: None, quiet: None };
 
-/// Faults that start incarnations of all keys, which have a bound each, and suspensions, which the auditor excuses.
-const EXCUSING: &[Fault] =
-    &[Fault::Restarted, Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended];
+/// Callers that pause for so long that keys recover while processes hold leases.
+const LEASED_WITH_PAUSES: Concern =
+    Concern { groups: &[4], longest_pause: Some((1_000_000, 2_500_000)), ..GCRA };
+
+/// The same, and times in which no caller asks, after each of which all keys are fresh.
+const LEASED_WITH_QUIET: Concern = Concern {
+    longest_pause: Some((1_000_000, 2_000_000)),
+    busy: Some((1_000_000, 2_000_000)),
+    quiet: Some((1_500_000, 3_000_000)),
+    ..LEASED_WITH_PAUSES
+};
+
+/// Times in which no caller asks, shorter than those for which processes are stopped.
+const LEASED_WITH_STOPS: Concern =
+    Concern { groups: &[4], is_for_gcra_alone: false, quiet: Some((300_000, 1_000_000)), ..GCRA };
+
+/// Faults that start incarnations of all keys, which have a bound each, suspensions, which the auditor excuses, and quotas
+/// that take turns, whose common bound is higher.
+const EXCUSING: &[Fault] = &[
+    Fault::Restarted,
+    Fault::FailedOver,
+    Fault::Stale,
+    Fault::Stepped,
+    Fault::Suspended,
+    Fault::TierChanged,
+    Fault::QuotaReloaded,
+];
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -71,6 +99,7 @@ impl Wrong {
         Self::LosesKeys,
         Self::ChargesLeasesForTheirStart,
         Self::LeasesEndLate,
+        Self::LeasesBeginEarly,
         Self::ClockStandsStill,
         Self::SendsAgain,
         Self::LosesWrites,
@@ -95,6 +124,7 @@ impl Wrong {
             Self::LosesKeys => "loses-keys",
             Self::ChargesLeasesForTheirStart => "charges-leases-for-their-start",
             Self::LeasesEndLate => "leases-end-late",
+            Self::LeasesBeginEarly => "leases-begin-early",
             Self::ClockStandsStill => "clock-stands-still",
             Self::SendsAgain => "sends-again",
             Self::LosesWrites => "loses-writes",
@@ -109,12 +139,12 @@ impl Wrong {
         }
     }
 
-    /// Returns the limiters that it concerns, if not all.
+    /// Returns the limiters that it concerns and their traffic, if not all.
     pub(crate) const fn concern(self) -> Option<Concern> {
         match self {
-            Self::ChargesLeasesForTheirStart => Some(LEASED_GCRA),
-            Self::ClockStandsStill => Some(LEASED_WITH_WINDOWS),
-            Self::LeasesEndLate => Some(LEASED),
+            Self::ChargesLeasesForTheirStart => Some(LEASED_WITH_QUIET),
+            Self::LeasesEndLate => Some(LEASED_WITH_PAUSES),
+            Self::ClockStandsStill => Some(LEASED_WITH_STOPS),
             Self::RefundsBehindReservations
             | Self::RefundsWhatHasDrained
             | Self::ForgivesOtherDebts => Some(GCRA),
@@ -122,10 +152,10 @@ impl Wrong {
         }
     }
 
-    /// Returns the fault that happens in place of another one.
+    /// Returns the fault of the world that happens in place of another one.
     pub(crate) const fn in_place_of(self, fault: Fault) -> Fault {
         match self {
-            Self::ClockStandsStill => Fault::Stopped,
+            Self::LeasesEndLate | Self::ClockStandsStill => Fault::Stopped,
             _ => fault,
         }
     }

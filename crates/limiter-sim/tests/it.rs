@@ -48,6 +48,31 @@ fn seeds_run_until_so_many_faults_have_happened() {
 }
 
 #[test]
+fn a_load_is_compared_with_leases_and_without() {
+    // The second one is worse, until that fault is mended.
+    for seed in ["2", "2154"] {
+        let output = simulate(&["--compare", "--seed", seed]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with(&format!("seed {seed}: ")), "{text}");
+        assert!(
+            text.contains("\n  without leases: ") && text.contains("\n  with leases: "),
+            "{text}"
+        );
+        assert_eq!(output.status.success(), !text.contains("WORSE: "), "{text}");
+    }
+}
+
+#[test]
+fn many_loads_are_compared() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/compared.txt");
+    std::fs::write(path, "2\n28 # another one\n").unwrap();
+    let output = simulate(&["--compare", "--seeds", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "2 seeds compared, 0 worse with leases\n");
+    assert!(output.status.success());
+}
+
+#[test]
 fn the_table_of_the_picture_is_current() {
     let output = simulate(&["--picture"]);
     assert!(output.status.success(), "{output:?}");
@@ -63,6 +88,8 @@ fn unknown_options_are_quoted() {
         (&["--seed", "x"], "invalid --seed \"x\"; use a number"),
         (&["--seed"], "--seed needs a value"),
         (&["--minutes", "1", "--faults", "1"], "--minutes and --faults exclude each other"),
+        (&["--compare", "--wrong", "all"], "--compare excludes all options but --seed, "),
+        (&["--compare", "--faults", "9"], "--compare excludes all options but --seed, "),
         (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
         (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, executes-twice"),

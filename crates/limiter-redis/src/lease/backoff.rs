@@ -60,6 +60,11 @@ impl Backoff {
         }
     }
 
+    /// Returns whether a lease begins when this ends.
+    pub(super) const fn is_until_a_lease(&self) -> bool {
+        self.ahead > 0
+    }
+
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {
         now >= self.ends
     }
@@ -70,7 +75,7 @@ impl Backoff {
         if self.has_ended(now) || cost.get() <= self.usage.remaining() {
             return None;
         }
-        let at_begin = (self.ahead > 0).then_some(Duration::ZERO);
+        let at_begin = self.is_until_a_lease().then_some(Duration::ZERO);
         Some(self.refused(self.wait(plan, cost).or(at_begin)?, now))
     }
 

@@ -32,6 +32,18 @@ struct Caller {
     _operating: Operating,
 }
 
+/// What there is for a caller.
+pub(crate) enum Found {
+    Answered(Answered),
+    /// The reply to a request that is under way, or that the caller has to start.
+    Awaited {
+        awaited: Awaited,
+        must_ask: bool,
+    },
+    /// The store has to decide.
+    Store,
+}
+
 /// The answer that a caller waits for.
 pub(crate) struct Awaited {
     pub(crate) answer: oneshot::Receiver<Outcome<Answered>>,

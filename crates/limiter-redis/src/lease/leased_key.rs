@@ -12,7 +12,7 @@ use limiter_core::{Cost, Decision, Source, Timestamp};
 
 use super::{
     backoff::Backoff,
-    callers::{Answered, Awaited, Callers, Permits},
+    callers::{Answered, Callers, Found, Permits},
     demand::{Ask, Demand},
     grant::Grant,
 };
@@ -58,18 +58,6 @@ pub(super) enum Unspent {
     Lease { charged: Charged, permits: u64 },
     /// What was charged for one moment, and given to nobody.
     Check(Charged),
-}
-
-/// What there is for a caller.
-pub(crate) enum Found {
-    Answered(Answered),
-    /// The reply to a request that is under way, or that the caller has to start.
-    Awaited {
-        awaited: Awaited,
-        must_ask: bool,
-    },
-    /// The store has to decide.
-    Store,
 }
 
 impl LeasedKey {
@@ -353,6 +341,12 @@ impl LeasedKey {
             let next = state.next.take_if(|next| next.has_begun(now));
             self.begin(&mut state, next, now, tally);
         }
+    }
+
+    /// Notes that the key was charged without its leases, so that waits after the last reply are longer now. The wait for a
+    /// lease that begins later is not.
+    pub(super) fn outdates(&self) {
+        self.lock().backoff.take_if(|backoff| !backoff.is_until_a_lease());
     }
 
     /// Takes what goes back to the store.

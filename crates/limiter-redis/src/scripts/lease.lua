@@ -11,7 +11,8 @@
 --                                                 permits charged, which are a lease if they are more than the cost;
 --                                                 when; and by GCRA the debt, else the time until the window ends
 --         { 0, reset, left, wait }                refused; the wait is -1 if the cost never fits
---         { ..., permits, now, mark, wait }       either, and behind it a lease of these permits that begins after the wait
+--         { ..., permits, now, mark, wait }       either, and behind it a lease of these permits that begins after the wait.
+--                                                 A cost that fits waits for it, too, where there are no more permits.
 --         false                                   the script policy has to decide. Nothing is charged.
 -- Costs   TIME; for each key GET, and SET if admitted; for a lease by GCRA another GET and SET
 local time = redis.call('TIME')
@@ -26,18 +27,19 @@ local function granted(cost, wanted, room, little)
   return math.max(cost, math.min(wanted, room > little and math.floor(room / 2) or room))
 end
 
--- Returns how many permits are so few that the limit is used up: a twelfth of those that are little, at most those that are
--- wanted. Some are granted for later then, or else a process that asks for each permit would get nearly all.
+-- Returns how many permits are granted for later if there are fewer now: a twelfth of those that are little, at most those
+-- that are wanted. Without that, a process that asks for each permit gets nearly all.
 local function few(wanted, little)
   return math.min(wanted, math.floor(little / 12))
 end
 
--- Adds a lease to a reply that begins later. A refused cost waits for it.
-local function later(reply, permits, mark, begins)
-  reply[4] = reply[1] == 0 and begins or reply[4]
-  for _, number in ipairs({ permits, now, mark, begins }) do
+-- Returns an admission, or the refusal of a cost with a wait; and behind it a lease that begins later, if there is one.
+local function replied(permits, mark, wait, ahead, ahead_mark, begins)
+  local reply = permits > 0 and { 1, 0, 0, permits, now, mark } or { 0, 0, 0, begins or wait }
+  for _, number in ipairs(begins and { ahead, now, ahead_mark, begins } or {}) do
     reply[#reply + 1] = number
   end
+  return reply
 end
 
 -- Each decides on one key by a state of its own quota. Returns the reply, and the state to write and for how long.
@@ -51,29 +53,32 @@ local function lease_debt(text, quota, burst, increment, cost, wanted, length, l
   if debt > reach then
     return false
   end
-  local reply, permits, ends = nil, 0, nil
+  local permits, after, ends = 0, debt, nil
   if cost <= left then
     -- A lease is charged for its end.
     local base = math.max(debt, length)
     permits = granted(cost, wanted, math.floor((capacity - base) / increment), length / 2 / increment)
-    debt = (permits > cost and base or debt) + permits * increment
-    ends = permits > cost and now + length / scale
-    reply = { 1, 0, 0, permits, now, debt }
-  else
-    reply = { 0, 0, 0, cost > burst and -1 or math.ceil((debt + cost * increment - capacity) / scale) }
+    after = (permits > cost and base or debt) + permits * increment
   end
-  local ahead = few(wanted, length / 2 / increment) - permits
-  local after = debt + ahead * increment
-  if ahead > cost and debt <= capacity and after > capacity and after <= reach then
-    local begins = math.ceil((after - capacity) / scale)
-    debt, ends = after, now + begins + length / scale
-    later(reply, ahead, debt, begins)
+  local is_lease = permits > cost
+  local before = is_lease and after or debt
+  local ahead, begins = few(wanted, length / 2 / increment) - (is_lease and permits or 0), nil
+  local later = before + ahead * increment
+  if ahead > cost and before <= capacity and later > capacity and later <= reach then
+    permits, begins = is_lease and permits or 0, math.ceil((later - capacity) / scale)
+  end
+  local wait = permits == 0 and (cost > burst and -1 or math.ceil((debt + cost * increment - capacity) / scale))
+  local reply = replied(permits, after, wait, ahead, later, begins)
+  if begins then
+    debt, ends = later, now + begins + length / scale
+  elseif permits > 0 then
+    debt, ends = after, is_lease and now + length / scale
   end
   reply[2], reply[3] = math.ceil(debt / scale), math.max(math.floor((capacity - debt) / increment), 0)
   if ends and ends > (tonumber(redis.pcall('GET', latest_key)) or 0) then
     redis.call('SET', latest_key, string.format('%d', ends), 'PX', math.ceil((ends - now) / 1000) + 1)
   end
-  if permits == 0 and not ends then
+  if permits == 0 and not begins then
     return reply
   end
   local written = string.format('%d', now + math.floor(debt / scale))
@@ -108,23 +113,22 @@ local function lease_window(text, quota, most, length, cost, wanted, little, kin
     end
     return ends - now
   end
-  local reply, permits = nil, 0
+  local permits, begins = 0, nil
   if counted + cost <= most then
     permits = granted(cost, wanted, most - counted, little)
-    count, counted = count + permits, counted + permits
-    reply = { 1, 0, 0, permits, now, ends - now }
-  else
-    reply = { 0, 0, 0, cost > most and -1 or wait(cost) }
   end
-  local ahead = few(wanted, little) - permits
-  local is_ahead = fades and ahead > cost and counted <= most and counted + ahead > most and count + ahead < most
-  if is_ahead then
-    later(reply, ahead, ends - now, wait(ahead))
-    count, counted = count + ahead, counted + ahead
+  local leased = permits > cost and permits or 0
+  local ahead = few(wanted, little) - leased
+  local taken = leased + ahead
+  if fades and ahead > cost and counted <= most and counted + taken > most and count + taken < most then
+    permits, begins = leased, wait(taken)
   end
+  local reply = replied(permits, ends - now, permits == 0 and (cost > most and -1 or wait(cost)), ahead, ends - now, begins)
+  count = count + (begins and taken or permits)
+  counted = counted + (begins and taken or permits)
   local reset = count + previous > 0 and ends + (fades and count > 0 and length or 0) - now or 0
   reply[2], reply[3] = reset, math.max(most - counted, 0)
-  if permits == 0 and not is_ahead then
+  if permits == 0 and not begins then
     return reply
   end
   return reply, string.format(fades and '%d%s%d %d' or '%d%s%d', since, quota, count, previous), reset

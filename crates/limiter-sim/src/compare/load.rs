@@ -99,7 +99,7 @@ impl Load {
         let leases: Vec<_> = (0..leased + plain).map(|number| number >= plain).collect();
         let trips = Trips { shortest: 100, longest: 500, deadline: 50_000 };
         let arrivals = Arrivals::Even(100 * (leased + plain));
-        Self { policy: policy.clone(), leases, keys: 1, trips, arrivals, lasts: 5_000_000 }
+        Self { policy: policy.clone(), leases, keys: 1, trips, arrivals, lasts: 8_000_000 }
     }
 
     fn quota(&self) -> Option<&Quota> {

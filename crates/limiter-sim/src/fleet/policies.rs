@@ -85,6 +85,9 @@ fn quota(
             (random.between(64, 200), random.between(2_000, 4_000), random.between(200, 300))
         }
         Some(Lengths::Short) => (random.between(80, 96), random.between(100, 140), 96),
+        Some(Lengths::OfMany) => {
+            (random.between(300, 600), random.between(500, 1_500), random.between(200, 600))
+        }
     };
     let quota = Quota::new(permits, Duration::from_millis(millis))?;
     match algorithm {

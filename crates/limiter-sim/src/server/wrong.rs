@@ -53,8 +53,10 @@ impl Execution {
                 return twins.execute(&with_length(words, |_| 1), now);
             }
             Wrong::LeasesEndLate if script == "lease" => {
-                let reply = twins.execute(&with_length(words, |length| length / 2), now);
-                return if has_gcra(words) { reply } else { with_later_end(reply) };
+                return twins.execute(&with_length(words, |length| length / 2), now);
+            }
+            Wrong::LeasesBeginEarly if script == "lease" => {
+                return without_delays(twins.execute(words, now));
             }
             Wrong::RefundsBehindReservations if script == "refund" => {
                 return twins.execute(&with_refund(words, |terms| terms.mark = i64::MAX / 2), now);
@@ -83,10 +85,6 @@ fn first_argument(words: &[Vec<u8>]) -> usize {
 
 fn number(word: &[u8]) -> Option<i64> {
     str::from_utf8(word).ok()?.parse().ok()
-}
-
-fn has_gcra(words: &[Vec<u8>]) -> bool {
-    words.iter().any(|word| word == b"gcra")
 }
 
 /// Changes the length of each lease by GCRA, which is the last of a key's seven arguments.
@@ -138,13 +136,13 @@ fn forgive_other_debts(twins: &mut Twins, words: &[Vec<u8>], now: i64) {
     }
 }
 
-/// Changes the waits of refusals, which are `{ 0, reset, left, wait }`.
+/// Changes the waits of refusals, which begin with `{ 0, reset, left, wait }`.
 fn with_wait(script: &str, reply: Reply, change: fn(i64) -> i64) -> Reply {
     if !matches!(script, "window" | "counter" | "log" | "lease") {
         return reply;
     }
     with_numbers(reply, &|numbers| {
-        if let [Reply::Integer(0), _, _, Reply::Integer(wait)] = numbers
+        if let [Reply::Integer(0), _, _, Reply::Integer(wait), ..] = numbers
             && *wait > 0
         {
             *wait = change(*wait);
@@ -152,11 +150,13 @@ fn with_wait(script: &str, reply: Reply, change: fn(i64) -> i64) -> Reply {
     })
 }
 
-/// Doubles the time until the window ends of each lease, `{ 1, reset, left, permits, now, end }`.
-fn with_later_end(reply: Reply) -> Reply {
+/// Lets each lease that begins later, which is the end of a reply, begin after a microsecond.
+fn without_delays(reply: Reply) -> Reply {
     with_numbers(reply, &|numbers| {
-        if let [Reply::Integer(1), _, _, _, _, Reply::Integer(end)] = numbers {
-            *end *= 2;
+        if let [Reply::Integer(0), _, _, _, _, _, _, begins]
+        | [Reply::Integer(1), _, _, _, _, _, _, _, _, begins] = numbers
+        {
+            *begins = Reply::Integer(1);
         }
     })
 }

@@ -156,35 +156,22 @@ impl Windows {
         Some(Window { end, length, since, shortest, reach, current, previous })
     }
 
-    /// Charges permits of a counter for later, if of those that are wanted so few are `granted` that the limit is used up.
-    /// Returns how many, which are more than `cost`, and after how many microseconds they fit in this window.
+    /// Returns how many permits of a counter are granted for later, if of those that are wanted so few are `granted` that the
+    /// limit is used up, and after how many microseconds all fit in this window. They are more than `cost`.
     pub(crate) fn lease_ahead(
-        &mut self,
+        &self,
         cost: u64,
         (wanted, granted): (u64, u64),
         little: i64,
     ) -> Option<(i64, i64)> {
-        let few = signed(wanted).min(little / 12);
-        let ahead = few - signed(granted);
-        let price = u64::try_from(ahead).ok().filter(|ahead| *ahead > cost)?;
+        let few = unsigned(signed(wanted).min(little / 12));
+        let ahead = few.checked_sub(granted).filter(|ahead| *ahead > cost)?;
         let (current, counted) = self.counted()?;
-        let is_used_up = counted <= self.permits && counted + price > self.permits;
-        if !self.fades() || !is_used_up || current + price >= self.permits {
+        let is_used_up = counted <= self.permits && counted + few > self.permits;
+        if !self.fades() || !is_used_up || current + few >= self.permits {
             return None;
         }
-        let begins = self.fits(price, self.now)? - self.now;
-        self.charge(price, self.now);
-        Some((ahead, begins))
-    }
-
-    /// Returns the time until the present window ends.
-    pub(crate) fn ends_in(&self) -> i64 {
-        let now = nanos(self.now);
-        let present = |window: &Window| match window.end <= now {
-            true => window.end + window.length,
-            false => window.end,
-        };
-        self.state.windows().first().map_or(0, |window| micros(present(window)) - self.now)
+        Some((signed(ahead), self.fits(few, self.now)? - self.now))
     }
 
     /// Returns how many permits were taken in the present window, and how many count now.

@@ -9,7 +9,7 @@ use crate::{
     limits::{Gcra, Windows},
     reply::Reply,
     text::{digits, expiry},
-    units::signed,
+    units::{signed, unsigned},
 };
 
 /// What is asked of a key.
@@ -62,10 +62,19 @@ fn by_debt(
         return Ok(Reply::Nil);
     }
     let fits_at = limit.fits(cost, call.now);
-    let is_admitted = fits_at == Some(call.now);
-    let permits = if is_admitted { limit.lease(cost, wanted, term) } else { 0 };
-    let mark = limit.debt();
-    let ahead = limit.lease_ahead(cost, (wanted, permits), term);
+    let mut charged = limit.clone();
+    let fits = fits_at == Some(call.now);
+    let mut permits = if fits { charged.lease(cost, wanted, term) } else { 0 };
+    let mark = charged.debt();
+    if permits > cost {
+        limit = charged.clone();
+    }
+    let leased = if permits > cost { permits } else { 0 };
+    let ahead = limit.lease_ahead(cost, (wanted, leased), term);
+    match ahead {
+        Some(_) => permits = leased,
+        None => limit = charged,
+    }
     if permits > cost || ahead.is_some() {
         let lasts = ahead.map_or(0, |(_, begins)| begins) + limit.micros(term);
         let text = call.space.text(leases).ok().flatten();
@@ -75,10 +84,10 @@ fn by_debt(
             call.space.set(leases, end.into(), Some(expiry(lasts)));
         }
     }
-    if is_admitted || ahead.is_some() {
+    if permits > 0 || ahead.is_some() {
         limit.store(call.space, key);
     }
-    let granted = is_admitted.then_some((permits, mark));
+    let granted = (permits > 0).then_some((permits, mark));
     let ahead = ahead.map(|(permits, begins)| (permits, limit.debt(), begins));
     Ok(reply(&limit, granted, fits_at, ahead, call.now))
 }
@@ -96,20 +105,25 @@ fn by_window(call: &mut Call<'_>, key: &[u8], request: &Request<'_>) -> Result<R
         return Ok(Reply::Nil);
     }
     let fits_at = limit.fits(cost, call.now);
-    let is_admitted = fits_at == Some(call.now);
-    let (mut permits, mut mark) = (0, limit.ends_in());
-    if is_admitted {
-        let [_, room] = limit.usage();
-        let room = if room > request.term { room / 2 } else { room };
-        permits = wanted.min(u64::try_from(room).unwrap_or(0)).max(cost);
-        mark = limit.charge(permits, call.now);
+    let [_, room] = limit.usage();
+    let room = if room > request.term { room / 2 } else { room };
+    let mut permits = match fits_at == Some(call.now) {
+        true => wanted.min(u64::try_from(room).unwrap_or(0)).max(cost),
+        false => 0,
+    };
+    let leased = if permits > cost { permits } else { 0 };
+    let ahead = limit.lease_ahead(cost, (wanted, leased), request.term);
+    let (ahead_permits, begins) = ahead.unwrap_or_default();
+    if ahead.is_some() {
+        permits = leased;
     }
-    let ahead = limit.lease_ahead(cost, (wanted, permits), request.term);
-    if is_admitted || ahead.is_some() {
+    let taken = permits + unsigned(ahead_permits);
+    let mark = if taken > 0 { limit.charge(taken, call.now) } else { 0 };
+    if taken > 0 {
         limit.store(call.space, key);
     }
-    let granted = is_admitted.then_some((permits, mark));
-    let ahead = ahead.map(|(permits, begins)| (permits, mark, begins));
+    let granted = (permits > 0).then_some((permits, mark));
+    let ahead = ahead.map(|_| (ahead_permits, mark, begins));
     Ok(reply(&limit, granted, fits_at, ahead, call.now))
 }
 

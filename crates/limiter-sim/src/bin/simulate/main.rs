@@ -1,5 +1,6 @@
 //! Runs simulations of many seeds, and prints what they found: see `cargo xtask simulate`.
 
+mod comparisons;
 mod find;
 mod options;
 mod runs;
@@ -18,6 +19,8 @@ fn main() -> Result<ExitCode> {
     let is_right = match options.what()? {
         What::Variants(variants) => find::find(&variants, &options),
         What::Picture => print_picture(&options),
+        What::Seed(seed) if options.compare => comparisons::compare_one(seed),
+        What::Seeds(seeds) if options.compare => comparisons::compare_all(&seeds),
         What::Seed(seed) => run_one(seed, &options),
         What::Seeds(seeds) => runs::run_all(&seeds, &options),
     };

@@ -24,6 +24,8 @@ pub(super) struct Options {
     wrong: Vec<Wrong>,
     /// Whether to print the table of the picture.
     picture: bool,
+    /// Whether to compare loads with leases and without, instead of runs with faults.
+    pub(super) compare: bool,
 }
 
 /// What is run.
@@ -42,7 +44,8 @@ pub(super) struct Variant {
     pub(super) settings: Settings,
 }
 
-const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong or --picture";
+const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, --picture or \
+                     --compare";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -63,6 +66,7 @@ impl Options {
                     }
                 }
                 "--picture" => options.picture = true,
+                "--compare" => options.compare = true,
                 "--wrong" => match value()?.as_str() {
                     "all" => options.wrong.extend(Wrong::ALL),
                     wanted => {
@@ -79,7 +83,18 @@ impl Options {
             options.minutes.is_none() || options.faults.is_none(),
             "--minutes and --faults exclude each other; use one of them"
         );
+        ensure!(
+            !options.compare || !options.is_for_runs(),
+            "--compare excludes all options but --seed, --seeds and --minutes; use it without them"
+        );
         Ok(options)
+    }
+
+    /// Returns whether there are options that comparisons don't have.
+    const fn is_for_runs(&self) -> bool {
+        let are_changed =
+            self.processes.is_some() || self.faults_for.is_some() || !self.without.is_empty();
+        are_changed || self.faults.is_some() || !self.wrong.is_empty() || self.picture
     }
 
     pub(super) fn what(&self) -> Result<What> {

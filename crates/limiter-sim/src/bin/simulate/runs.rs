@@ -39,16 +39,7 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
             eprintln!("seed {}: {}", report.seed, progress.total.line(begin.elapsed(), threads));
         }
     };
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(seed) = seeds.next() {
-                    let _named = NamesPanic(seed);
-                    add(&run(&options.settings(seed)));
-                }
-            });
-        }
-    });
+    for_each(seeds, |seed| add(&run(&options.settings(seed))));
     let total = progress.into_inner().unwrap_or_else(PoisonError::into_inner).total;
     println!("{}", total.line(begin.elapsed(), threads));
     total.print_details();
@@ -58,6 +49,20 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
         }
     }
     total.failed.is_empty()
+}
+
+/// Takes each seed on one of all processors.
+pub(super) fn for_each(seeds: &Seeds, work: impl Fn(u64) + Sync) {
+    thread::scope(|scope| {
+        for _ in 0..processors() {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.next() {
+                    let _named = NamesPanic(seed);
+                    work(seed);
+                }
+            });
+        }
+    });
 }
 
 /// Returns how many threads run at a time.

@@ -57,6 +57,8 @@ fn leases_by_the_script_follow_the_rule() {
         let mut after = match permits {
             0..=1 => {
                 let charge = leases.charge(server, 1, 0);
+                // A cost that fits waits for a lease that begins later.
+                let charge = charge.filter(|_| later.is_none());
                 assert_eq!(charge.is_some(), permits == 1, "{what}");
                 charge.map_or(server, |it| Server { debt: it.mark, ..server })
             }
@@ -75,7 +77,7 @@ fn leases_by_the_script_follow_the_rule() {
         }
         assert_eq!(server_of(&key), after, "{what}");
     }
-    assert_eq!(granted, (0..=36).collect());
+    assert_eq!(granted, (0..=36).filter(|permits| *permits != 1).collect());
     assert_eq!(ahead, BTreeSet::from([2, 3]));
 }
 
