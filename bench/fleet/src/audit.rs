@@ -114,8 +114,10 @@ fn start_child(server: &Server, number: usize, log: PathBuf, left: Duration) -> 
         // Leases keep back what may be spent at their end, and calls find it.
         contender: if number % 3 == 2 { "calls" } else { "leases" }.to_owned(),
         url: server.url(),
-        rate: RATE,
+        policy: format!("{RATE}/s"),
+        deadline: Duration::from_secs(1),
         keys: 1,
+        pattern: "key by key".to_owned(),
         checks: 0.0,
         begins: SystemTime::now().duration_since(UNIX_EPOCH)?,
         seconds: left.as_secs_f64(),

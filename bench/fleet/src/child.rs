@@ -6,25 +6,36 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, bail};
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
-use limiter_core::{Policy, Quota};
+use limiter_core::Policy;
 use limiter_redis::RedisLimiter;
 use limiter_rig::audit::unix_micros;
-use tokio::runtime::Builder;
+use tokio::{runtime::Builder, task::JoinSet};
+
+/// How many tasks make calls that overlap.
+const TASKS: usize = 64;
 
 /// What a process is to do.
 pub(crate) struct Job {
     pub(crate) contender: String,
     pub(crate) url: String,
-    /// Permits of a key a second, and its burst.
-    pub(crate) rate: u64,
+    /// The limit of each key, as text.
+    pub(crate) policy: String,
+    /// Of each check.
+    pub(crate) deadline: Duration,
     pub(crate) keys: usize,
+    /// When which key is checked:
+    /// - `key by key`: tasks check one key each, again and again, `checks` times a second together.
+    /// - `keys in turn`: 64 tasks check all keys in turn, as fast as they can.
+    /// - `even`: `checks` times a second, evenly spread, each check in a task of its own.
+    /// - `bursts`: the same within the first 200 ms of each second.
+    pub(crate) pattern: String,
     /// How many checks a second this process makes. With 0, as many as it can.
     pub(crate) checks: f64,
     /// When it begins, as Unix time.
@@ -36,27 +47,34 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn words(&self) -> Vec<String> {
-        let Self { contender, url, rate, keys, checks, begins, seconds, log } = self;
-        let numbers = [rate.to_string(), keys.to_string(), checks.to_string()];
-        let times = [begins.as_secs_f64().to_string(), seconds.to_string()];
-        let log = log.as_ref().map(|log| log.display().to_string());
-        [contender.clone(), url.clone()]
-            .into_iter()
-            .chain(numbers)
-            .chain(times)
-            .chain(log)
-            .collect()
+        let log = self.log.as_ref().map(|log| log.display().to_string());
+        let words = [
+            self.contender.clone(),
+            self.url.clone(),
+            self.policy.clone(),
+            self.deadline.as_secs_f64().to_string(),
+            self.keys.to_string(),
+            self.pattern.clone(),
+            self.checks.to_string(),
+            self.begins.as_secs_f64().to_string(),
+            self.seconds.to_string(),
+        ];
+        words.into_iter().chain(log).collect()
     }
 
     pub(crate) fn read(words: &[&str]) -> Result<Self> {
-        let [contender, url, rate, keys, checks, begins, seconds, log @ ..] = words else {
+        let [contender, url, policy, deadline, keys, pattern, checks, begins, seconds, log @ ..] =
+            words
+        else {
             bail!("too few words: {words:?}");
         };
         Ok(Self {
             contender: (*contender).to_owned(),
             url: (*url).to_owned(),
-            rate: rate.parse()?,
+            policy: (*policy).to_owned(),
+            deadline: Duration::from_secs_f64(deadline.parse()?),
             keys: keys.parse()?,
+            pattern: (*pattern).to_owned(),
             checks: checks.parse()?,
             begins: Duration::from_secs_f64(begins.parse()?),
             seconds: seconds.parse()?,
@@ -72,10 +90,11 @@ enum Contender {
 }
 
 impl Contender {
-    async fn check(&self, key: &str) -> bool {
+    /// Returns whether the check was admitted, and `None` if it failed.
+    async fn check(&self, key: &str) -> Option<bool> {
         match self {
             Self::Limiter(limiter) => {
-                limiter.check(key).await.is_ok_and(|decision| decision.is_admitted())
+                limiter.check(key).await.ok().map(|decision| decision.is_admitted())
             }
             Self::Peer { client, checks } => {
                 // Its largest burst and rate are 65,535 and 1,000 a second, so it gets other keys in time.
@@ -83,9 +102,25 @@ impl Contender {
                 let interval = Duration::from_millis(1);
                 let reply =
                     tower_rate_limit_fred::rate_limit(client, key, u16::MAX, interval).await;
-                reply.is_ok_and(|refused| refused.is_none())
+                reply.ok().map(|refused| refused.is_none())
             }
         }
+    }
+}
+
+/// How many checks there were.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    decisions: u64,
+    admitted: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, check: Option<bool>) {
+        self.decisions += 1;
+        self.admitted += u64::from(check == Some(true));
+        self.failed += u64::from(check.is_none());
     }
 }
 
@@ -94,39 +129,99 @@ pub(crate) fn run(job: &Job) -> Result<()> {
     runtime.block_on(async {
         let contender = Arc::new(contender(job).await?);
         let wait = job.begins.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH)?);
-        tokio::time::sleep(wait).await;
-        let end = Instant::now() + Duration::from_secs_f64(job.seconds);
-        // Leases answer at once, so a task for each key is enough. Calls overlap.
-        let tasks = if job.contender == "leases" { job.keys } else { 64 };
-        let pace = job.checks / tasks as f64;
-        let log = job.log.as_ref().map(File::create).transpose()?.map(Arc::new);
-        let tasks: Vec<_> = (0..tasks)
-            .map(|task| {
-                let (contender, log) = (Arc::clone(&contender), log.clone());
-                let key = format!("tenant-{}", task % job.keys);
-                tokio::spawn(async move { checks(&contender, &key, pace, end, log).await })
-            })
-            .collect();
-        let mut sum = [0_u64; 2];
-        for task in tasks {
-            let [decisions, admitted] = task.await??;
-            sum = [sum[0] + decisions, sum[1] + admitted];
+        if wait.is_zero() && job.log.is_none() {
+            eprintln!("a process began late");
         }
-        println!("{} {}", sum[0], sum[1]);
+        tokio::time::sleep(wait).await;
+        let parts = match job.pattern.as_str() {
+            "key by key" => key_by_key(job, &contender).await?,
+            "keys in turn" => keys_in_turn(job, &contender).await?,
+            "even" => paced(job, &contender, 1.0).await,
+            "bursts" => paced(job, &contender, 0.2).await,
+            other => bail!("unknown pattern {other:?}"),
+        };
+        let sum = |count: fn(&Counts) -> u64| parts.iter().map(count).sum::<u64>();
+        println!(
+            "{} {} {}",
+            sum(|part| part.decisions),
+            sum(|part| part.admitted),
+            sum(|part| part.failed)
+        );
         Ok(())
     })
 }
 
+async fn key_by_key(job: &Job, contender: &Arc<Contender>) -> Result<Vec<Counts>> {
+    let end = Instant::now() + Duration::from_secs_f64(job.seconds);
+    // Leases answer at once, so a task for each key is enough. Calls overlap.
+    let tasks = if job.contender == "leases" { job.keys } else { TASKS };
+    let pace = job.checks / tasks as f64;
+    let log = job.log.as_ref().map(File::create).transpose()?.map(Arc::new);
+    let tasks = (0..tasks).map(|task| {
+        let (contender, log) = (Arc::clone(contender), log.clone());
+        let key = format!("tenant-{}", task % job.keys);
+        tokio::spawn(async move { checks(&contender, &key, pace, end, log).await })
+    });
+    let mut parts = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        parts.push(task.await??);
+    }
+    Ok(parts)
+}
+
+async fn keys_in_turn(job: &Job, contender: &Arc<Contender>) -> Result<Vec<Counts>> {
+    let end = Instant::now() + Duration::from_secs_f64(job.seconds);
+    let (keys, next) = (job.keys, Arc::new(AtomicUsize::new(0)));
+    let tasks = (0..TASKS).map(|_| {
+        let (contender, next) = (Arc::clone(contender), Arc::clone(&next));
+        tokio::spawn(async move {
+            let mut counts = Counts::default();
+            while Instant::now() < end {
+                let key = format!("tenant-{}", next.fetch_add(1, Relaxed) % keys);
+                counts.add(contender.check(&key).await);
+                tokio::task::yield_now().await;
+            }
+            counts
+        })
+    });
+    let mut parts = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        parts.push(task.await?);
+    }
+    Ok(parts)
+}
+
+/// Starts all checks of each second within its first part, however long those before them take.
+async fn paced(job: &Job, contender: &Arc<Contender>, part: f64) -> Vec<Counts> {
+    let (start, mut tasks) = (Instant::now(), JoinSet::new());
+    let all = (job.seconds * job.checks) as usize;
+    while tasks.len() < all {
+        let seconds = start.elapsed().as_secs_f64();
+        let due = ((seconds.floor() + (seconds.fract() / part).min(1.0)) * job.checks) as usize;
+        for check in tasks.len()..due.min(all) {
+            let contender = Arc::clone(contender);
+            let key = format!("tenant-{}", check % job.keys);
+            tasks.spawn(async move {
+                let mut counts = Counts::default();
+                counts.add(contender.check(&key).await);
+                counts
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tasks.join_all().await
+}
+
 /// Checks until `end`, `pace` times a second, or as often as possible with 0. Returns how many decisions there
-/// were, and how many admitted.
+/// were.
 async fn checks(
     contender: &Contender,
     key: &str,
     pace: f64,
     end: Instant,
     log: Option<Arc<File>>,
-) -> Result<[u64; 2]> {
-    let (start, mut decisions, mut admitted) = (Instant::now(), 0_u64, 0_u64);
+) -> Result<Counts> {
+    let (start, mut counts) = (Instant::now(), Counts::default());
     let mut lines: Vec<u8> = Vec::new();
     while Instant::now() < end {
         // Of an audit: all processes at full speed for a second, and then quiet until the burst is there again.
@@ -135,13 +230,12 @@ async fn checks(
             continue;
         }
         let due = (start.elapsed().as_secs_f64() * pace) as u64;
-        let many = if pace == 0.0 { 256 } else { due.saturating_sub(decisions) };
+        let many = if pace == 0.0 { 256 } else { due.saturating_sub(counts.decisions) };
         for _ in 0..many {
             let begun = log.as_ref().map(|_| unix_micros());
-            let is_admitted = contender.check(key).await;
-            decisions += 1;
-            admitted += u64::from(is_admitted);
-            if let (Some(log), Some(begun), true) = (&log, begun, is_admitted) {
+            let check = contender.check(key).await;
+            counts.add(check);
+            if let (Some(log), Some(begun), Some(true)) = (&log, begun, check) {
                 lines.extend(begun.to_le_bytes().into_iter().chain(unix_micros().to_le_bytes()));
                 // What a killed process has not written is not audited.
                 if lines.len() >= 512 {
@@ -160,7 +254,7 @@ async fn checks(
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    Ok([decisions, admitted])
+    Ok(counts)
 }
 
 async fn contender(job: &Job) -> Result<Contender> {
@@ -169,9 +263,8 @@ async fn contender(job: &Job) -> Result<Contender> {
         client.init().await?;
         return Ok(Contender::Peer { client, checks: AtomicU64::new(0) });
     }
-    let policy = Policy::gcra("fleet", Quota::per_second(job.rate));
-    let limiter = RedisLimiter::builder(policy);
-    let limiter = limiter.deadline(Duration::from_secs(1));
+    let policy = Policy::parse("fleet", &job.policy)?;
+    let limiter = RedisLimiter::builder(policy).deadline(job.deadline);
     let limiter = match job.contender.as_str() {
         "leases" => limiter.lease(true),
         "calls" => limiter,

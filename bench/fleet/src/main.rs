@@ -5,7 +5,10 @@
 
 mod audit;
 mod child;
+mod compare;
+mod proxy;
 mod single;
+mod speed;
 
 use std::{
     env, fs,
@@ -28,99 +31,52 @@ fn main() -> Result<()> {
         ["child", job @ ..] => child::run(&Job::read(job)?),
         ["fleet", "--audit", seconds] => audit::run(seconds.parse().context("--audit SECONDS")?),
         ["fleet"] => {
-            let report = measure(3, 10)?;
+            let report = report(3, 10, 4)?;
             print!("{report}");
             Ok(fs::write(REPORT, report)?)
         }
         ["fleet", "--quick"] => {
-            print!("{}", measure(1, 2)?);
+            print!("{}", report(1, 2, 1)?);
             Ok(())
         }
         _ => bail!("unknown arguments {words:?}; use fleet [--quick] | fleet --audit SECONDS"),
     }
 }
 
-/// What a fleet did in one turn.
-struct Turn {
-    decisions: f64,
-    admitted: f64,
-    calls: f64,
-    seconds: f64,
-}
-
-/// What a fleet is to do.
-struct Scenario {
-    name: &'static str,
-    contender: &'static str,
-    /// Permits of a key a second, and its burst.
-    rate: u64,
-    /// How many times the limit the processes try together. With 0, as fast as they can.
-    load: f64,
-}
-
-const PROCESSES: usize = 8;
-const KEYS: usize = 4;
-
-const SCENARIOS: [Scenario; 6] = [
-    scenario("leases, as fast as it goes", "leases", 2_000_000, 0.0),
-    scenario("each check a call, as fast as it goes", "calls", 2_000_000, 0.0),
-    scenario("tower-rate-limit-fred 2.1, as fast as it goes", "peer", 2_000_000, 0.0),
-    scenario("leases, 0.6 of the limit", "leases", 2_000_000, 0.6),
-    scenario("leases, twice the limit", "leases", 200_000, 2.0),
-    scenario("leases, 10 times the limit", "leases", 50_000, 10.0),
-];
-
-const fn scenario(name: &'static str, contender: &'static str, rate: u64, load: f64) -> Scenario {
-    Scenario { name, contender, rate, load }
-}
-
-/// Runs each scenario in each round, and returns the report.
-fn measure(rounds: usize, seconds: u64) -> Result<String> {
+/// Returns the report of all parts. One turn of a fleet takes `full` seconds at full speed, and `compared` where leases
+/// are compared with calls.
+fn report(rounds: usize, full: u64, compared: u64) -> Result<String> {
     let server = Server::start();
-    let mut turns: Vec<Vec<Turn>> = SCENARIOS.iter().map(|_| Vec::new()).collect();
-    for round in 1..=rounds {
-        for (scenario, turns) in SCENARIOS.iter().zip(&mut turns) {
-            eprintln!("round {round} of {rounds}: {}", scenario.name);
-            turns.push(turn(&server, scenario, seconds)?);
-        }
-    }
     let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let mut text = format!(
         "Printed by `cargo xtask bench fleet`.\nDate: {}\nMachine: {}, {} processors, which the server and \
-         all processes share.\n\n**Fleet.** {PROCESSES} processes with one connection each, {KEYS} keys with a burst \
-         of one second, leases of 250 ms, for {seconds} s: the median of {rounds} rounds, and all of them. \
-         A call is an `EVALSHA`, which may be a batch. Of the limit: what was admitted, of the burst and the rate of \
-         all keys over that time.\n\n| processes | admitted, 1,000/s | calls an admission | calls a decision | of the \
-         limit |\n| --- | --- | --- | --- | --- |\n",
+         all processes share.\n",
         String::from_utf8_lossy(&date).trim(),
         model.unwrap_or("an unknown processor"),
         std::thread::available_parallelism()?,
     );
-    for (scenario, turns) in SCENARIOS.iter().zip(&turns) {
-        let limit = |turn: &Turn| (scenario.rate * KEYS as u64) as f64 * (1.0 + turn.seconds);
-        let cells = [
-            spread(turns, |turn| turn.admitted / turn.seconds / 1e3, 0),
-            spread(turns, |turn| turn.calls / turn.admitted, 5),
-            spread(turns, |turn| turn.calls / turn.decisions, 5),
-            spread(turns, |turn| turn.admitted / limit(turn), 3),
-        ];
-        text.push_str(&format!("| {} | {} |\n", scenario.name, cells.join(" | ")));
-    }
-    let leases = turns.first().context("no turns")?;
-    for (contender, turns) in SCENARIOS.iter().zip(&turns).skip(1).take(2) {
-        let pairs = leases.iter().zip(turns);
-        let ratios: Vec<f64> =
-            pairs.map(|(a, b)| (a.admitted / a.seconds) / (b.decisions / b.seconds)).collect();
-        text.push_str(&format!(
-            "\nAdmissions by leases to decisions by {}: {}.\n",
-            contender.name,
-            middle(ratios, 1)
-        ));
-    }
+    text.push_str(&speed::report(&server, rounds, full)?);
     text.push_str(&single::report(&server, rounds)?);
+    text.push_str(&compare::report(&server, rounds, compared)?);
     Ok(text)
+}
+
+/// What a fleet did in one turn.
+struct Turn {
+    decisions: f64,
+    admitted: f64,
+    failed: f64,
+    calls: f64,
+    seconds: f64,
+}
+
+const PROCESSES: usize = 8;
+
+/// Returns when processes begin that are started now: at the same time, once all are connected.
+fn begins() -> Result<Duration> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)? + Duration::from_millis(500))
 }
 
 fn spread(turns: &[Turn], figure: impl Fn(&Turn) -> f64, digits: usize) -> String {
@@ -135,40 +91,14 @@ fn middle(mut figures: Vec<f64>, digits: usize) -> String {
     format!("{median:.digits$} ({:.digits$} to {:.digits$})", at(0), at(last))
 }
 
-fn turn(server: &Server, scenario: &Scenario, seconds: u64) -> Result<Turn> {
-    server.command(&["FLUSHALL"])?;
-    server.command(&["CONFIG", "RESETSTAT"])?;
-    // All begin at the same time, once all are connected.
-    let begins = SystemTime::now().duration_since(UNIX_EPOCH)? + Duration::from_secs(1);
-    let job = Job {
-        contender: scenario.contender.to_owned(),
-        url: server.url(),
-        rate: scenario.rate,
-        keys: KEYS,
-        checks: scenario.load * (scenario.rate * KEYS as u64) as f64 / PROCESSES as f64,
-        begins,
-        seconds: seconds as f64,
-        log: None,
-    };
-    let children = (0..PROCESSES).map(|_| job.start()).collect::<Result<Vec<_>>>()?;
-    let mut turn = Turn { decisions: 0.0, admitted: 0.0, calls: 0.0, seconds: seconds as f64 };
-    for child in children {
-        let [decisions, admitted] = result(child)?;
-        turn.decisions += decisions;
-        turn.admitted += admitted;
-    }
-    turn.calls = calls(server)?;
-    Ok(turn)
-}
-
-/// Returns how many decisions a process got, and how many admitted.
-fn result(mut child: Child) -> Result<[f64; 2]> {
+/// Returns how many decisions a process got, how many admitted, and how many failed.
+fn result(mut child: Child) -> Result<[f64; 3]> {
     let output = child.stdout.take().context("no output")?;
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line)?;
     ensure!(child.wait()?.success(), "a process failed");
     let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
-    numbers?.try_into().ok().context("two numbers")
+    numbers?.try_into().ok().context("three numbers")
 }
 
 /// Returns how many scripts the server was called to run.
@@ -180,6 +110,22 @@ fn calls(server: &Server) -> Result<f64> {
 }
 
 impl Job {
+    /// Runs processes that do this at the same time.
+    fn fleet(&self, server: &Server) -> Result<Turn> {
+        server.command(&["CONFIG", "RESETSTAT"])?;
+        let children = (0..PROCESSES).map(|_| self.start()).collect::<Result<Vec<_>>>()?;
+        let mut turn =
+            Turn { decisions: 0.0, admitted: 0.0, failed: 0.0, calls: 0.0, seconds: self.seconds };
+        for child in children {
+            let [decisions, admitted, failed] = result(child)?;
+            turn.decisions += decisions;
+            turn.admitted += admitted;
+            turn.failed += failed;
+        }
+        turn.calls = calls(server)?;
+        Ok(turn)
+    }
+
     /// Starts a process that does this.
     fn start(&self) -> Result<Child> {
         let mut command = Command::new(env::current_exe()?);
