@@ -143,8 +143,8 @@ impl Demand {
     }
 
     /// Returns how many permits to ask for of which so many are `left`: those that the present pace needs in a 16th of a
-    /// lease, or an eighth after refusals, or in four round trips; or [`LEAST`], but not more than in half of a lease, and at most twice as many as
-    /// before.
+    /// lease, or an eighth after refusals, or in four round trips; or [`LEAST`], but not more than in half of a lease, and
+    /// at most twice as many as before.
     ///
     /// What a process holds when a burst ends is lost to others, so it does not hold more.
     pub(super) fn asks(&mut self, left: u64, now: Timestamp) -> u64 {
