@@ -12,9 +12,9 @@
 --                                                 when; and by GCRA the debt, else the time until the window ends
 --         { 0, reset, left, wait }                refused; the wait is -1 if the cost never fits
 --         { ..., permits, now, mark, wait }       either, and behind it a lease of these permits that begins after the wait.
---                                                 A cost that fits waits for it, too, where there are no more permits.
+--                                                 Then a cost is refused, too, that fits alone.
 --         false                                   the script policy has to decide. Nothing is charged.
--- Costs   TIME; for each key GET, and SET if admitted; for a lease by GCRA another GET and SET
+-- Costs   TIME; for each key GET, and SET if admitted or leased; for a lease by GCRA another GET and SET
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then

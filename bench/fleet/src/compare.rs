@@ -14,7 +14,7 @@ use crate::{PROCESSES, Turn, begins, child::Job, middle, proxy};
 struct Cell {
     name: &'static str,
     policy: &'static str,
-    /// What a proxy adds to each round trip, in ms. With 0, there is no proxy.
+    /// How much longer a proxy makes each round trip, in ms. It is 0 without a proxy.
     trip: u64,
     keys: usize,
     pattern: &'static str,
