@@ -1,4 +1,4 @@
-//! Keys that a limit's own script leaves undecided are sent to the script `policy`.
+//! Keys that a limit's own script leaves undecided are sent to the script `policy`, and charges by it end back-offs.
 
 use std::{
     sync::{
@@ -14,7 +14,8 @@ use limiter_core::{Cost, Decision, Error, ErrorKind, Policy};
 
 use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply, scripts};
 
-/// A client of a server on which `gcra` and `lease` leave keys of foreign subjects undecided.
+/// A client of a server on which `gcra` and `lease` leave keys of foreign subjects undecided, and nothing of full ones is
+/// leased.
 #[derive(Clone)]
 struct Fleet {
     calls: Arc<Mutex<Vec<Call>>>,
@@ -38,6 +39,9 @@ impl ScriptClient for Fleet {
         let reply = |key: &Bytes| match name {
             "policy" => Self::policy(&words),
             _ if String::from_utf8_lossy(key).contains("foreign") => ScriptReply::Nil,
+            "lease" if String::from_utf8_lossy(key).contains("full") => {
+                numbers(&[0, 6_000_000, 0, 1_000_000])
+            }
             "lease" => numbers(&[1, 6_000_000, 9, 1, 1_800_000_000_000_000, 6_000_000]),
             _ => ScriptReply::Integer(6_000_000),
         };
@@ -72,10 +76,15 @@ impl Fleet {
 
     /// Admits the requests of a call, all of which want a receipt or none.
     fn policy(words: &[String]) -> ScriptReply {
-        let has_receipt = words.iter().any(|word| word == "0");
-        let receipt: &[i64] =
-            if has_receipt { &[0, 1_800_000_000_000_000, 6_000_000] } else { &[] };
-        numbers(&[&[1, 6_000_000, 8], receipt].concat())
+        // Permits reserved for now, or one that is charged in any case.
+        let delay_or_taken = words.iter().find_map(|word| match word.as_str() {
+            "0" => Some(0),
+            "-3" => Some(1),
+            _ => None,
+        });
+        let receipt = delay_or_taken.map(|number| [number, 1_800_000_000_000_000, 6_000_000]);
+        let receipt = receipt.map(Vec::from).unwrap_or_default();
+        numbers(&[vec![1, 6_000_000, 8], receipt].concat())
     }
 
     fn limiter(&self, policy: &str, lease: bool) -> RedisLimiter<Self> {
@@ -139,6 +148,23 @@ async fn an_undecided_lease_becomes_a_charge_with_a_receipt() {
         let expected = if subject == "own" { &undecided[..1] } else { &undecided };
         assert_eq!(fleet.scripts(), expected, "{subject}");
     }
+}
+
+/// What was refused before a charge says too little of the wait after it.
+#[tokio::test]
+async fn a_charge_ends_the_back_off_of_its_key() {
+    let fleet = Fleet::start();
+    let limiter = fleet.limiter("6000/min", true);
+    for _ in 0..7 {
+        assert!(limiter.check("full").await.unwrap().is_admitted());
+    }
+    assert!(!limiter.check("full").await.unwrap().is_admitted());
+    fleet.scripts();
+    assert!(!limiter.check("full").await.unwrap().is_admitted());
+    assert_eq!(fleet.scripts(), [], "it is cached");
+    drop(limiter.charge("full", Cost::ONE).await.unwrap());
+    assert!(!limiter.check("full").await.unwrap().is_admitted());
+    assert_eq!(fleet.scripts(), [("policy", 1), ("lease", 2)]);
 }
 
 /// Scripts that can't apply a policy are not asked.
