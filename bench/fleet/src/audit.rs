@@ -114,10 +114,11 @@ fn start_child(server: &Server, number: usize, log: PathBuf, left: Duration) -> 
         // Leases keep back what may be spent at their end, and calls find it.
         contender: if number % 3 == 2 { "calls" } else { "leases" }.to_owned(),
         url: server.url(),
-        policy: format!("{RATE}/s"),
+        // Half of the burst has leases of half the length.
+        policy: format!("{RATE}/s burst {}", if number % 3 == 1 { RATE / 2 } else { RATE }),
         deadline: Duration::from_secs(1),
         keys: 1,
-        pattern: "key by key".to_owned(),
+        pattern: "audited".to_owned(),
         checks: 0.0,
         begins: SystemTime::now().duration_since(UNIX_EPOCH)?,
         seconds: left.as_secs_f64(),

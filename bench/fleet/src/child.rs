@@ -1,8 +1,8 @@
 //! One process of a fleet.
 
+mod audited;
+
 use std::{
-    fs::File,
-    io::Write,
     path::PathBuf,
     sync::{
         Arc,
@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use limiter_core::Policy;
 use limiter_redis::RedisLimiter;
-use limiter_rig::audit::unix_micros;
 use tokio::{runtime::Builder, task::JoinSet};
 
 /// How many tasks make calls that overlap.
@@ -35,6 +34,7 @@ pub(crate) struct Job {
     /// - `keys in turn`: 64 tasks check all keys in turn, as fast as they can.
     /// - `even`: `checks` times a second, evenly spread, each check in a task of its own.
     /// - `bursts`: the same within the first 200 ms of each second.
+    /// - `audited`: as `key by key` at full speed, with pauses and refunds, and writes its admissions to `log`.
     pub(crate) pattern: String,
     /// How many checks a second this process makes. With 0, as many as it can.
     pub(crate) checks: f64,
@@ -138,6 +138,7 @@ pub(crate) fn run(job: &Job) -> Result<()> {
             "keys in turn" => keys_in_turn(job, &contender).await?,
             "even" => paced(job, &contender, 1.0).await,
             "bursts" => paced(job, &contender, 0.2).await,
+            "audited" => audited::run(job, &contender).await?,
             other => bail!("unknown pattern {other:?}"),
         };
         let sum = |count: fn(&Counts) -> u64| parts.iter().map(count).sum::<u64>();
@@ -156,15 +157,14 @@ async fn key_by_key(job: &Job, contender: &Arc<Contender>) -> Result<Vec<Counts>
     // Leases answer at once, so a task for each key is enough. Calls overlap.
     let tasks = if job.contender == "leases" { job.keys } else { TASKS };
     let pace = job.checks / tasks as f64;
-    let log = job.log.as_ref().map(File::create).transpose()?.map(Arc::new);
     let tasks = (0..tasks).map(|task| {
-        let (contender, log) = (Arc::clone(contender), log.clone());
+        let contender = Arc::clone(contender);
         let key = format!("tenant-{}", task % job.keys);
-        tokio::spawn(async move { checks(&contender, &key, pace, end, log).await })
+        tokio::spawn(async move { checks(&contender, &key, pace, end).await })
     });
     let mut parts = Vec::new();
     for task in tasks.collect::<Vec<_>>() {
-        parts.push(task.await??);
+        parts.push(task.await?);
     }
     Ok(parts)
 }
@@ -214,39 +214,13 @@ async fn paced(job: &Job, contender: &Arc<Contender>, part: f64) -> Vec<Counts> 
 
 /// Checks until `end`, `pace` times a second, or as often as possible with 0. Returns how many decisions there
 /// were.
-async fn checks(
-    contender: &Contender,
-    key: &str,
-    pace: f64,
-    end: Instant,
-    log: Option<Arc<File>>,
-) -> Result<Counts> {
+async fn checks(contender: &Contender, key: &str, pace: f64, end: Instant) -> Counts {
     let (start, mut counts) = (Instant::now(), Counts::default());
-    let mut lines: Vec<u8> = Vec::new();
     while Instant::now() < end {
-        // Of an audit: all processes at full speed for a second, and then quiet until the burst is there again.
-        if pace == 0.0 && log.is_some() && !(unix_micros() / 1_000_000).is_multiple_of(4) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            continue;
-        }
         let due = (start.elapsed().as_secs_f64() * pace) as u64;
         let many = if pace == 0.0 { 256 } else { due.saturating_sub(counts.decisions) };
         for _ in 0..many {
-            let begun = log.as_ref().map(|_| unix_micros());
-            let check = contender.check(key).await;
-            counts.add(check);
-            if let (Some(log), Some(begun), Some(true)) = (&log, begun, check) {
-                lines.extend(begun.to_le_bytes().into_iter().chain(unix_micros().to_le_bytes()));
-                // What a killed process has not written is not audited.
-                if lines.len() >= 512 {
-                    (&**log).write_all(&lines)?;
-                    lines.clear();
-                }
-            }
-        }
-        if let Some(log) = &log {
-            (&**log).write_all(&lines)?;
-            lines.clear();
+            counts.add(contender.check(key).await);
         }
         if pace == 0.0 {
             tokio::task::yield_now().await;
@@ -254,7 +228,7 @@ async fn checks(
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    Ok(counts)
+    counts
 }
 
 async fn contender(job: &Job) -> Result<Contender> {
