@@ -8,7 +8,7 @@ use crate::{
     announcement::{Allowance, Announcement},
     pace::Pace,
     spend::Spend,
-    times::{retry_after, server_time},
+    times::{age, retry_after, server_time},
 };
 
 /// How long a server of `X-RateLimit-*` is left alone after a refusal that names no time. GitHub asks for
@@ -22,14 +22,22 @@ pub(crate) struct Advice {
     pub(crate) is_refused: bool,
     /// For how long no request may be sent.
     pub(crate) pause: Option<Duration>,
-    /// Whether the response itself names the time.
+    /// Whether the response itself names a time to come.
     pub(crate) is_timed: bool,
     pub(crate) pace: Option<Pace>,
     pub(crate) allowance: Option<Allowance>,
 }
 
 impl Advice {
-    pub(crate) fn read(status: StatusCode, headers: &HeaderMap, spend: Spend) -> Self {
+    /// Returns `None` for a response from a cache, which reports what was true when it was stored, and maybe
+    /// for another client.
+    ///
+    /// An age of zero seconds does not count, because some caches send it with each response that they have
+    /// just fetched, and because advice of less than a second ago is as good as new.
+    pub(crate) fn read(status: StatusCode, headers: &HeaderMap, spend: Spend) -> Option<Self> {
+        if age(headers) > 0 {
+            return None;
+        }
         let now = server_time(headers);
         let (retry_after, announcement) =
             (retry_after(headers, now), Announcement::read(headers, now));
@@ -42,13 +50,13 @@ impl Advice {
         };
         let timed = retry_after.filter(|_| is_refused).max(announcement.pause());
         let untimed = (is_refused && announcement.has_x_fields).then_some(UNTIMED_PAUSE);
-        Self {
+        Some(Self {
             status,
             is_refused,
             pause: timed.or(untimed),
-            is_timed: timed.is_some(),
+            is_timed: timed.is_some_and(|time| !time.is_zero()),
             pace: announcement.pace(spend),
             allowance: announcement.allowance(spend),
-        }
+        })
     }
 }

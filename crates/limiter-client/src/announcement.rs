@@ -6,12 +6,15 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
+use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use crate::{pace::Pace, spend::Spend, times};
 
 /// The most members of a field that are read.
 const MAX_MEMBERS: usize = 16;
+
+/// The most bytes of a field that are parsed. A longer one counts as absent.
+const MAX_BYTES: usize = 4_096;
 
 /// A limit in a window of at most so many seconds is spent evenly in any case: resets have whole seconds,
 /// so a wait for each of them would waste a part of such a window, which may also be a sliding one.
@@ -34,8 +37,7 @@ const SINGLE: [[HeaderName; 3]; 2] = [
 /// The limits of a server, as one response announces them.
 ///
 /// It reads `RateLimit-Policy` and `RateLimit` by draft-ietf-httpapi-ratelimit-headers-08 to 11, the
-/// one dictionary of draft 07, the single fields of drafts 03 to 06, and `X-RateLimit-*`. What it can't
-/// read counts as absent.
+/// single fields of drafts 03 to 06, and `X-RateLimit-*`. What it can't read counts as absent.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Announcement {
     limits: Vec<Limit>,
@@ -155,7 +157,7 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
         let counts_requests = unit.is_none_or(|unit| unit == "requests");
         let (name, quota) = match (name(&item.bare_item), whole(&item.bare_item)) {
             (Some(name), _) => (name, integer("q")),
-            // As drafts 03 to 07 have it: the quota itself, which may be that of several windows.
+            // As drafts 03 to 06 have it: the quota itself, which may be that of several windows.
             (None, Some(quota)) => (format!("{quota} in {:?}", integer("w")), Some(quota)),
             (None, None) => continue,
         };
@@ -176,9 +178,6 @@ fn states(headers: &HeaderMap, now: SystemTime) -> Vec<(Option<String>, Limit)> 
         };
         return items.into_iter().filter_map(member).collect();
     }
-    if let Some(state) = dictionary(headers) {
-        return vec![(None, state)];
-    }
     SINGLE
         .iter()
         .find_map(|names| single(headers, names, now))
@@ -196,21 +195,6 @@ fn list(headers: &HeaderMap, field: &str) -> Option<Vec<Item>> {
     Some(items.take(MAX_MEMBERS).collect())
 }
 
-/// Reads `limit=100, remaining=50, reset=30`, as draft 07 has it.
-fn dictionary(headers: &HeaderMap) -> Option<Limit> {
-    let members: Dictionary = Parser::new(&joined(headers, "ratelimit")?).parse().ok()?;
-    let integer = |name: &str| match members.get(name)? {
-        ListEntry::Item(item) => whole(&item.bare_item),
-        ListEntry::InnerList(_) => None,
-    };
-    Some(Limit {
-        quota: integer("limit"),
-        remaining: integer("remaining"),
-        reset: integer("reset"),
-        ..Limit::default()
-    })
-}
-
 fn single(headers: &HeaderMap, names: &[HeaderName; 3], now: SystemTime) -> Option<Limit> {
     let [quota, remaining, reset] = names.each_ref().map(|name| headers.get(name)?.to_str().ok());
     // Some servers have fractions, and drafts 03 to 06 have lists of policies.
@@ -222,7 +206,8 @@ fn single(headers: &HeaderMap, names: &[HeaderName; 3], now: SystemTime) -> Opti
 
 fn joined(headers: &HeaderMap, field: &str) -> Option<Vec<u8>> {
     let lines: Vec<_> = headers.get_all(field).iter().map(HeaderValue::as_bytes).collect();
-    if lines.is_empty() { None } else { Some(lines.join(&b", "[..])) }
+    let value = lines.join(&b", "[..]);
+    (!lines.is_empty() && value.len() <= MAX_BYTES).then_some(value)
 }
 
 fn name(item: &BareItem) -> Option<String> {

@@ -4,14 +4,17 @@ use std::{error::Error as StdError, fmt, time::Duration};
 
 use limiter_core::Error;
 
+use crate::redact::text_of;
+
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// What follows if the limiter's store fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnStoreFailure {
-    /// The request is sent without a permit, so that an outage of the store is not an outage of the
-    /// client. The default.
+    /// The request is sent without a permit, at the pace of its host that this process knows last, so that an
+    /// outage of the store is neither an outage of the client nor a flood for the host. Other processes do the
+    /// same, so the host may receive as many times the pace as there are processes. The default.
     #[default]
     Allow,
     /// The request fails with [`ThrottleError::Store`].
@@ -21,7 +24,9 @@ pub enum OnStoreFailure {
 /// The error of [`Throttle`](crate::Throttle).
 ///
 /// A refusal by the server is not an error. Its response is returned unchanged.
-#[derive(Debug)]
+///
+/// `Debug` prints errors of the inner service by their text, in which URIs have only their host and path, so that no
+/// credentials are logged. `Display` prints the whole text of [`Self::Inner`].
 #[non_exhaustive]
 pub enum ThrottleError {
     /// The request was not sent, because it would have to wait longer than
@@ -30,8 +35,8 @@ pub enum ThrottleError {
         /// How long the host's pause or the next permit was away, if that is known.
         retry_after: Option<Duration>,
         /// The error that the last request to the host failed with, if no response has arrived since. It
-        /// has the text of that error and of its sources, and is the [`source`](StdError::source) of
-        /// this one.
+        /// has the text of that error and of its sources, at most 1,000 bytes, in which URIs have only their
+        /// host and path, and is the [`source`](StdError::source) of this one.
         cause: Option<BoxError>,
     },
     /// The request was not sent, because [as many as may wait](crate::ThrottleLayer::queue) for this
@@ -42,6 +47,21 @@ pub enum ThrottleError {
     Store(Error),
     /// The inner service failed, with this error.
     Inner(BoxError),
+}
+
+impl fmt::Debug for ThrottleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitTooLong { retry_after, cause } => f
+                .debug_struct("WaitTooLong")
+                .field("retry_after", retry_after)
+                .field("cause", &cause.as_deref().map(|cause| text_of(cause)))
+                .finish(),
+            Self::QueueFull => f.write_str("QueueFull"),
+            Self::Store(error) => f.debug_tuple("Store").field(error).finish(),
+            Self::Inner(error) => f.debug_tuple("Inner").field(&text_of(&**error)).finish(),
+        }
+    }
 }
 
 impl fmt::Display for ThrottleError {
@@ -77,15 +97,4 @@ impl StdError for ThrottleError {
             Self::QueueFull => None,
         }
     }
-}
-
-/// Returns the text of an error and of its sources.
-pub(crate) fn text_of(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -12,8 +12,12 @@ use http::StatusCode;
 use limiter_core::{Error, Quota};
 
 use crate::ThrottleError;
+#[cfg(feature = "tracing")]
+use crate::redact::text_of;
 
 /// What happened to a request, or became known about a host.
+///
+/// `Debug` prints no credentials: see [`ThrottleError`].
 ///
 /// Metrics are labelled by the policy and by [`EventKind::name`], and never by the host, because there
 /// can be any number of hosts.
@@ -22,7 +26,8 @@ use crate::ThrottleError;
 pub struct Event<'a> {
     /// The name of the layer's policy.
     pub policy: &'a str,
-    /// The host and port, or what [`ThrottleLayer::host`](crate::ThrottleLayer::host) returned instead.
+    /// The host, with its port unless that is the scheme's own, or what
+    /// [`ThrottleLayer::host`](crate::ThrottleLayer::host) returned instead.
     pub host: &'a str,
     /// What happened.
     pub kind: EventKind<'a>,
@@ -65,7 +70,7 @@ pub enum EventKind<'a> {
         quota: Quota,
     },
     /// The limiter could not take the pace of the host, for instance a limiter in memory that has no room
-    /// for another quota. This process keeps the pace itself, without bursts.
+    /// for another quota. This process keeps the pace itself.
     PaceKeptHere {
         /// The error of the limiter.
         error: &'a Error,
@@ -153,8 +158,10 @@ fn log(&Event { policy, host, kind }: &Event<'_>, has_warned: &AtomicBool) {
     }
     match kind {
         EventKind::Sent { waited } => log!(trace, ?waited, "request sent"),
-        EventKind::NotSent { waited, error } => log!(debug, ?waited, %error, "request not sent"),
-        EventKind::Failed { error } => log!(debug, %error, "request failed"),
+        EventKind::NotSent { waited, error } => {
+            log!(debug, ?waited, error = text_of(error), "request not sent");
+        }
+        EventKind::Failed { error } => log!(debug, error = text_of(error), "request failed"),
         EventKind::Refused { status } => log!(debug, %status, "request refused by the server"),
         EventKind::Paused { pause } => log!(debug, ?pause, "host paused"),
         EventKind::PaceChanged { quota } => log!(debug, %quota, "pace changed"),

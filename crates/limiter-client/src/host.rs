@@ -14,15 +14,17 @@ use std::{
 use limiter_core::{Cost, Error, Key, Limiter as _, WaitingLimiter};
 use tokio::{
     sync::{Mutex as Queue, MutexGuard as Front, Notify},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
     advice::Advice,
+    error::OnStoreFailure,
     event::{EventKind, Reporter},
     layer::ThrottleLayer,
     permit::Permit,
-    state::{Changes, Hold, State},
+    state::{Changes, State},
+    window::{Hold, PROBE_TIMEOUT},
 };
 
 /// One host.
@@ -30,7 +32,7 @@ use crate::{
 /// Requests form a queue, and only the one at its front asks the limiter, until it is sent. So when
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
 /// waits; and while the inner service is not ready, no permits pile up. The first request to a host
-/// stays at the front until it is over, or for [`PROBE_TIMEOUT`](crate::service::PROBE_TIMEOUT).
+/// stays at the front until it is over, or for [`PROBE_TIMEOUT`](crate::window::PROBE_TIMEOUT).
 pub(crate) struct Host {
     name: Arc<str>,
     queue: Queue<()>,
@@ -73,10 +75,6 @@ impl Host {
         }
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns a place in the queue, or `None` if it has `most` requests.
     pub(crate) fn enter(&self, most: usize) -> Option<Place<'_>> {
         let place = Place(&self.waiting);
@@ -85,9 +83,9 @@ impl Host {
 
     /// Returns for how long no request may be sent, as far as that is known.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        match self.state().hold(Instant::now())? {
+        match self.state().hold(Instant::now(), true)? {
             Hold::For(pause) => Some(pause),
-            Hold::UntilResponse => None,
+            Hold::UntilResponse(_) => None,
         }
     }
 
@@ -106,49 +104,69 @@ impl Host {
         self.state().is_probed()
     }
 
-    /// Ends the wait for the first response, which may have failed.
-    pub(crate) fn set_probed(&self, failure: Option<String>) {
-        self.state().set_probed(failure);
+    /// Ends the wait for the first response.
+    pub(crate) fn set_probed(&self) {
+        self.state().set_probed(None);
     }
 
     /// Returns a permit to send one request, once nothing holds it and the limiter admits it. It is given
     /// back if it is dropped before the request is sent.
+    ///
+    /// Returns `None` if the limiter's store has failed, or the limiter does not count what it admits, and the
+    /// request may be sent at the pace that this process keeps.
     pub(crate) async fn permit(
         &self,
         deadline: Instant,
-        reporter: &Reporter,
-    ) -> Result<Permit, NoPermit> {
+        layer: &ThrottleLayer,
+    ) -> Result<Option<Permit>, NoPermit> {
         let left = || deadline.saturating_duration_since(Instant::now());
+        let mut is_counted = true;
         loop {
             // From before the state is read, so that no change after that is missed.
             let (changed, returned) = (self.changed.notified(), self.returned.notified());
             let (limiter, hold) = {
-                let state = self.state();
-                (state.limiter(), state.hold(Instant::now()))
+                let mut state = self.state();
+                (state.limiter(), state.hold(Instant::now(), is_counted))
             };
             match hold {
                 Some(Hold::For(pause)) if pause > left() => {
                     return Err(NoPermit::TooLate(Some(pause)));
                 }
                 Some(Hold::For(pause)) => {
-                    sleep(pause).await;
+                    // Another response may change it.
+                    let _ = timeout(pause, changed).await;
                     continue;
                 }
-                Some(Hold::UntilResponse) => {
-                    returned.await;
+                Some(Hold::UntilResponse(longest)) => {
+                    let _ = timeout(longest, returned).await;
                     continue;
                 }
+                None if !is_counted => return Ok(None),
                 None => {}
             }
             let asked = limiter.acquire(&Key::from(&*self.name), Cost::ONE, Some(left()));
             let Some(reserved) = unless(changed, asked).await else {
                 continue;
             };
-            let reserved = reserved.map_err(NoPermit::Store)?;
-            let wait = reserved.decision().retry_after();
+            let reserved = match reserved {
+                Ok(reserved) => reserved,
+                Err(error) => {
+                    layer.reporter.report(&self.name, EventKind::StoreFailed { error: &error });
+                    match layer.on_store_failure {
+                        OnStoreFailure::Allow => is_counted = false,
+                        OnStoreFailure::Deny => return Err(NoPermit::Store(error)),
+                    }
+                    continue;
+                }
+            };
+            let (is_admitted, wait) = (reserved.is_admitted(), reserved.decision().retry_after());
             if let Some(receipt) = reserved.into_receipt() {
-                let (host, reporter) = (Arc::clone(&self.name), reporter.clone());
-                return Ok(Permit { limiter, receipt: Some(receipt), host, reporter });
+                let (host, reporter) = (Arc::clone(&self.name), layer.reporter.clone());
+                return Ok(Some(Permit { limiter, receipt: Some(receipt), host, reporter }));
+            }
+            if is_admitted {
+                is_counted = false;
+                continue;
             }
             match wait.filter(|wait| *wait <= left()) {
                 // Behind a debt of another pace, which another process may have, nothing is promised.
@@ -159,9 +177,9 @@ impl Host {
     }
 
     /// Counts a request that is sent now, or returns `None` if none may be sent now.
-    pub(crate) fn try_send(&self) -> Option<Flight<'_>> {
+    pub(crate) fn try_send(&self, has_permit: bool) -> Option<Flight<'_>> {
         let (sent_at, mut state) = (Instant::now(), self.state());
-        if state.hold(sent_at).is_some() {
+        if state.hold(sent_at, has_permit).is_some() {
             return None;
         }
         state.sent(sent_at);
@@ -171,10 +189,13 @@ impl Host {
     /// Charges the first request at the pace that its response has announced: at the pace before, the
     /// charge may have recovered within the round trip.
     pub(crate) async fn charge_first(&self) {
-        let limiter = self.state().limiter();
-        // If it fails, one request more is sent.
-        let charged = limiter.check(&Key::from(&*self.name));
-        drop(charged.await);
+        let limiter = {
+            let mut state = self.state();
+            state.charge_first();
+            state.limiter()
+        };
+        // If it fails or takes too long, one request more is sent.
+        let _ = timeout(PROBE_TIMEOUT, limiter.check(&Key::from(&*self.name))).await;
     }
 
     /// Follows the response to a request that was sent at `sent_at`, to this host or to one that has
@@ -212,10 +233,22 @@ impl Flight<'_> {
         self.has_returned = true;
         let changes = {
             let mut state = self.host.state();
-            state.returned();
+            state.returned(self.sent_at);
             state.learn(self.sent_at, advice, layer.longest_pause)
         };
         self.host.report(advice, changes, &layer.reporter)
+    }
+
+    /// Counts the return of a response that says nothing of its host, because it is from a cache. The server
+    /// has not counted the request.
+    pub(crate) fn ignore(mut self) {
+        self.has_returned = true;
+        self.host.state().ignore(self.sent_at);
+    }
+
+    /// Follows an error instead of a response.
+    pub(crate) fn fail(self, failure: String) {
+        self.host.state().fail(self.sent_at, failure);
     }
 }
 
@@ -223,8 +256,8 @@ impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.has_returned {
             let mut state = self.host.state();
-            state.returned();
-            state.spend_one();
+            state.returned(self.sent_at);
+            state.spend_one(self.sent_at);
         }
         self.host.returned.notify_waiters();
     }

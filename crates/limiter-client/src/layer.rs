@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{Extensions, Uri, request::Parts};
+use http::request::Parts;
 use limiter_core::{Algorithm, Error, ErrorKind, MemoryLimiter, Policy, WaitingLimiter};
 use tower_layer::Layer;
 
@@ -11,6 +11,7 @@ use crate::{
     event::{Event, Reporter},
     host::Host,
     hosts::Hosts,
+    name::host_of_request,
     service::Throttle,
     spend::Spend,
 };
@@ -54,7 +55,7 @@ impl ThrottleLayer {
     /// Returns a layer whose fastest pace is that of `policy`, for each host. Its hosts and their paces are
     /// those of this process.
     ///
-    /// It keeps at most 10,000 hosts, unless requests to more are waiting or in flight, with about 2.5 kB
+    /// It keeps at most 10,000 hosts, unless requests to more are waiting or in flight, with about 2.8 kB
     /// a host. Beyond that, it forgets the hosts that were used longest ago, those without a pause first.
     ///
     /// # Errors
@@ -76,8 +77,12 @@ impl ThrottleLayer {
     /// permits of each host through a store, such as Redis. Each process learns the pace from the
     /// responses to its own requests.
     ///
-    /// If the limiter can't take the pace of a host, this process keeps that pace itself, without bursts,
-    /// and reports [`PaceKeptHere`](crate::EventKind::PaceKeptHere). A limiter in memory without
+    /// If the limiter's store fails, this process keeps the last pace of each host itself, unless
+    /// [`Self::on_store_failure`] says otherwise. That is also so if the limiter admits requests that it does not
+    /// count, as one may that has a setting for failures of its store.
+    ///
+    /// If the limiter can't take the pace of a host, this process keeps that pace itself, and reports
+    /// [`PaceKeptHere`](crate::EventKind::PaceKeptHere). A limiter in memory without
     /// [`wide_states`](limiter_core::Builder::wide_states) can take 65,535 different paces in its life.
     ///
     /// # Errors
@@ -108,7 +113,10 @@ impl ThrottleLayer {
     }
 
     /// Sets by what requests are counted, instead of the host and port of their URI: for instance by
-    /// host and account, if a server limits accounts. Requests without one are sent at once.
+    /// host and account, if a server limits accounts. Requests without one are sent at once. Events and log lines
+    /// have it as the host, so it should not be a credential.
+    ///
+    /// By default, `https://API.`, `https://api:443` and `http://api:80` are one host.
     ///
     /// ```
     /// use limiter_client::{Policy, Quota, ThrottleLayer};
@@ -177,7 +185,8 @@ impl ThrottleLayer {
         Self { longest_pause: pause.clamp(Duration::from_secs(1), LONGEST), ..self }
     }
 
-    /// Sets what follows if the limiter's store fails. By default, the request is sent.
+    /// Sets what follows if the limiter's store fails. By default, the request is sent at the last pace of its
+    /// host, which this process keeps.
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
         Self { on_store_failure: choice, ..self }
@@ -191,12 +200,10 @@ impl ThrottleLayer {
 
     /// Returns what a request is counted for.
     pub(crate) fn name_of(&self, head: &Parts) -> Option<String> {
-        if let Some(host) = &self.host {
-            return host(head);
+        match &self.host {
+            Some(host) => host(head),
+            None => Some(host_of_request(head)),
         }
-        let field = || head.headers.get(http::header::HOST)?.to_str().ok();
-        // Requests without a host share one pace, because they go to whichever host the client has.
-        Some(host_of(&head.uri).unwrap_or_else(|| field().unwrap_or_default().to_ascii_lowercase()))
     }
 
     pub(crate) fn counts_by_uri(&self) -> bool {
@@ -214,30 +221,6 @@ fn check(policy: &Policy) -> Result<(), Error> {
         "invalid policy \"{name}\" of outgoing requests, by {families}: use one limit by gcra"
     );
     Err(Error::new(ErrorKind::InvalidSetting, message))
-}
-
-/// Returns the host that has sent a response, if it is not that of `uri`: a client inside of this layer
-/// has followed a redirect.
-pub(crate) fn other_host(uri: &Uri, extensions: &Extensions) -> Option<String> {
-    let host = host_of(answered_by(extensions)?)?;
-    (Some(&host) != host_of(uri).as_ref()).then_some(host)
-}
-
-/// Returns the URI of the last request of a client that follows redirects.
-#[cfg(feature = "redirects")]
-fn answered_by(extensions: &Extensions) -> Option<&Uri> {
-    extensions.get::<tower_http::follow_redirect::RequestUri>().map(|uri| &uri.0)
-}
-
-#[cfg(not(feature = "redirects"))]
-const fn answered_by(_: &Extensions) -> Option<&Uri> {
-    None
-}
-
-/// Returns the host and port of a URI, without a user's name.
-fn host_of(uri: &Uri) -> Option<String> {
-    let authority = uri.authority()?.as_str();
-    Some(authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase())
 }
 
 impl<S> Layer<S> for ThrottleLayer {

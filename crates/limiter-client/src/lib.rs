@@ -17,17 +17,21 @@
 mod advice;
 mod announcement;
 mod backoff;
+mod bucket;
 mod error;
 mod event;
 mod host;
 mod hosts;
 mod layer;
+mod name;
 mod pace;
 mod permit;
+mod redact;
 mod service;
 mod spend;
 mod state;
 mod times;
+mod window;
 
 pub use limiter_core;
 #[doc(no_inline)]

@@ -84,11 +84,6 @@ impl Pace {
         self.0
     }
 
-    /// Returns the time from one request to the next, without bursts.
-    pub(crate) fn interval(self) -> Duration {
-        Duration::from_nanos(1_000_000_000 * PER_SECOND / self.rate().max(1))
-    }
-
     /// Returns the pace as a policy.
     pub(crate) fn policy(self, name: &str) -> Result<Policy, Error> {
         Policy::new(name, Algorithm::Gcra, self.0)

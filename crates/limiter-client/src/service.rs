@@ -1,6 +1,7 @@
 //! The service of outgoing requests.
 
 use std::{
+    fmt,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     task::{Context, Poll},
@@ -16,22 +17,22 @@ use tower_service::Service;
 
 use crate::{
     advice::Advice,
-    error::{BoxError, OnStoreFailure, ThrottleError, text_of},
+    error::{BoxError, ThrottleError},
     event::EventKind,
     host::{Flight, Host, NoPermit},
-    layer::{ThrottleLayer, other_host},
+    layer::ThrottleLayer,
+    name::other_host,
     permit::Permit,
+    redact::text_of,
+    window::PROBE_TIMEOUT,
 };
-
-/// For how long the first request to a host is alone, unless its response or error arrives before.
-pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`].
 ///
 /// It is always ready. The inner service is asked whether it is ready once a request has its permit, so
 /// that a request that waits occupies no connection. If the future is dropped before the request is sent,
 /// the permit is given back.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Throttle<S> {
     pub(crate) layer: ThrottleLayer,
     pub(crate) inner: S,
@@ -55,6 +56,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { layer, inner } = self.clone();
         Box::pin(send(layer, inner, request))
+    }
+}
+
+/// The inner service may have credentials, so it is not printed.
+impl<S> fmt::Debug for Throttle<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttle").field("layer", &self.layer).finish_non_exhaustive()
     }
 }
 
@@ -91,19 +99,26 @@ where
         Some(result) => result,
         None => {
             if front.take().is_some() {
-                host.set_probed(None);
+                host.set_probed();
             }
             call.await
         }
     };
-    let response = result.inspect_err(|error| {
-        host.set_probed(Some(text_of(error)));
-        report(EventKind::Failed { error });
-    })?;
+    let response = match result {
+        Ok(response) => response,
+        Err(error) => {
+            flight.fail(text_of(&error));
+            report(EventKind::Failed { error: &error });
+            return Err(error);
+        }
+    };
 
-    let advice = Advice::read(response.status(), response.headers(), layer.spend);
+    let Some(advice) = Advice::read(response.status(), response.headers(), layer.spend) else {
+        flight.ignore();
+        return Ok(response);
+    };
     if let Some(other) = other_host(&uri, response.extensions()) {
-        host.set_probed(None);
+        host.set_probed();
         // A closure can't be asked about a request that this layer has not seen.
         if layer.counts_by_uri() {
             layer.host_named(&other).learn(flight.sent_at, &advice, &layer);
@@ -144,28 +159,22 @@ where
         let permit = permit(layer, host, deadline).await?;
         let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())??;
         // A pause may have begun since. Nothing is awaited between this and the call.
-        if let Some(flight) = host.try_send() {
+        if let Some(flight) = host.try_send(permit.is_some()) {
             permit.into_iter().for_each(Permit::commit);
             return Ok(Ready { service, flight, front: (!host.is_probed()).then_some(front) });
         }
     }
 }
 
-/// Returns a permit, or none if the limiter's store failed and the request is sent nevertheless.
+/// Returns a permit, or none if this process keeps the pace.
 async fn permit(
     layer: &ThrottleLayer,
     host: &Host,
     deadline: Instant,
 ) -> Result<Option<Permit>, ThrottleError> {
-    match timeout_at(deadline, host.permit(deadline, &layer.reporter)).await {
-        Ok(Ok(permit)) => Ok(Some(permit)),
-        Ok(Err(NoPermit::Store(error))) => {
-            layer.reporter.report(host.name(), EventKind::StoreFailed { error: &error });
-            match layer.on_store_failure {
-                OnStoreFailure::Allow => Ok(None),
-                OnStoreFailure::Deny => Err(ThrottleError::Store(error)),
-            }
-        }
+    match timeout_at(deadline, host.permit(deadline, layer)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(NoPermit::Store(error))) => Err(ThrottleError::Store(error)),
         Ok(Err(NoPermit::TooLate(retry_after))) => Err(too_long(host, retry_after)),
         Err(_) => Err(too_long(host, host.pause())),
     }

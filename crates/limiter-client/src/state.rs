@@ -8,15 +8,13 @@ use tokio::time::Instant;
 use crate::{
     advice::Advice,
     backoff::{Backoff, Meter},
+    bucket::Bucket,
     pace::Pace,
+    window::{Hold, Window},
 };
 
 /// The slowest pace that refusals without a time lead to: one request in ten minutes.
 const SLOWEST_BACKOFF: Duration = Duration::from_secs(600);
-
-/// Two resets that are at most so far apart are the same one: they have whole seconds, and requests take
-/// different times.
-const SAME_RESET: Duration = Duration::from_secs(2);
 
 /// The pace of one host, its pause, and what it has left.
 pub(crate) struct State {
@@ -26,13 +24,15 @@ pub(crate) struct State {
     /// On the same states, by the present pace.
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
-    /// The time from one request to the next, if `limiter` could not take the present pace.
-    gap: Option<Duration>,
+    /// Whether this process keeps the present pace, because `limiter` could not take it.
+    is_kept_here: bool,
+    /// What this process has sent, in permits of the present pace.
+    bucket: Bucket,
     paused_until: Option<Instant>,
+    /// When the present pause began, if there is one.
+    pause_began: Instant,
     /// What remains until the reset, by the responses so far.
-    allowance: Option<Remaining>,
-    in_flight: u64,
-    last_sent: Option<Instant>,
+    window: Window,
     /// Whether the first request is over, so that the host's limits are known if it announces any.
     is_probed: bool,
     /// The error of the last request, if no response has arrived since.
@@ -43,19 +43,6 @@ pub(crate) struct State {
     /// The rate that refusals without an explanation have left.
     backoff: Option<Backoff>,
     meter: Meter,
-}
-
-#[derive(Clone, Copy)]
-struct Remaining {
-    permits: u64,
-    reset: Instant,
-}
-
-/// Why no request may be sent now.
-pub(crate) enum Hold {
-    For(Duration),
-    /// As many requests are in flight as remain.
-    UntilResponse,
 }
 
 /// What a response has changed.
@@ -75,11 +62,11 @@ impl State {
             fastest,
             fastest_pace: pace,
             pace,
-            gap: None,
+            is_kept_here: false,
+            bucket: Bucket::new(Instant::now()),
             paused_until: None,
-            allowance: None,
-            in_flight: 0,
-            last_sent: None,
+            pause_began: Instant::now(),
+            window: Window::default(),
             is_probed: false,
             failure: None,
             announced: None,
@@ -107,39 +94,53 @@ impl State {
         self.failure = failure;
     }
 
-    /// Returns why no request may be sent now, if that is so.
-    pub(crate) fn hold(&self, now: Instant) -> Option<Hold> {
-        let gap = self.gap.zip(self.last_sent).map(|(gap, sent)| sent + gap);
-        let mut until = self.paused_until.max(gap);
-        if let Some(Remaining { permits, reset }) = self.allowance {
-            // After the reset, one request finds out what remains then.
-            let limit = if now < reset { permits } else { 1 };
-            if limit <= self.in_flight && self.in_flight > 0 {
-                return Some(Hold::UntilResponse);
-            }
-            until = until.max((limit == 0).then_some(reset));
+    /// Returns why no request may be sent now, if that is so. `has_permit` is whether the limiter does or will
+    /// admit the request; otherwise this process keeps the pace.
+    pub(crate) fn hold(&mut self, now: Instant, has_permit: bool) -> Option<Hold> {
+        let pause = self.paused_until.map(|until| until.saturating_duration_since(now));
+        let is_kept_here = self.is_kept_here || !has_permit;
+        let wait = pause.max(is_kept_here.then(|| self.bucket.wait(now, self.pace)));
+        let wait = wait.unwrap_or_default();
+        match self.window.hold(now) {
+            Some(Hold::For(longer)) if longer > wait => Some(Hold::For(longer)),
+            held if wait.is_zero() => held,
+            _ => Some(Hold::For(wait)),
         }
-        let wait = until?.saturating_duration_since(now);
-        (!wait.is_zero()).then_some(Hold::For(wait))
     }
 
     /// Counts a request that is sent now.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.meter.count(now);
-        self.last_sent = Some(now);
-        self.in_flight += 1;
+        self.bucket.take(now, self.pace);
+        self.window.sent(now);
+    }
+
+    /// Charges the first request at the present pace.
+    pub(crate) fn charge_first(&mut self) {
+        self.bucket.take(Instant::now(), self.pace);
     }
 
     /// Removes a request from those in flight.
-    pub(crate) fn returned(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    pub(crate) fn returned(&mut self, sent_at: Instant) {
+        self.window.returned(sent_at, Instant::now());
     }
 
-    /// Counts a request whose response did not say what remains. The server may have counted it.
-    pub(crate) fn spend_one(&mut self) {
-        if let Some(left) = &mut self.allowance {
-            left.permits = left.permits.saturating_sub(1);
-        }
+    /// Counts a request whose response did not say what remains.
+    pub(crate) fn spend_one(&mut self, sent_at: Instant) {
+        self.window.spend_one(sent_at);
+    }
+
+    /// Follows a response from a cache.
+    pub(crate) fn ignore(&mut self, sent_at: Instant) {
+        self.set_probed(None);
+        self.returned(sent_at);
+        self.window.give_up(sent_at);
+    }
+
+    /// Follows the error of a request, instead of a response.
+    pub(crate) fn fail(&mut self, sent_at: Instant, failure: String) {
+        self.set_probed(Some(failure));
+        self.window.give_up(sent_at);
     }
 
     /// Follows the response to a request that was sent at `sent_at`.
@@ -151,17 +152,15 @@ impl State {
     ) -> Changes {
         let now = Instant::now();
         self.set_probed(None);
-        let until = advice.pause.map(|pause| now + pause.min(longest_pause));
+        if self.paused_until <= Some(now) {
+            self.pause_began = now;
+        }
+        // Also of several responses, whose requests were in flight together.
+        let latest = self.pause_began + longest_pause;
+        let until = advice.pause.map(|pause| (now + pause.min(longest_pause)).min(latest));
         let is_paused = until > self.paused_until;
         self.paused_until = self.paused_until.max(until);
-        if advice.allowance.is_none() {
-            self.spend_one();
-        }
-        let left = advice.allowance.map(|it| Remaining {
-            permits: it.remaining,
-            reset: now + it.reset.min(longest_pause),
-        });
-        self.allowance = Remaining::latest(self.allowance.filter(|left| now < left.reset), left);
+        self.window.learn(sent_at, now, advice, longest_pause);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
         let is_newer = self.announced_at.is_none_or(|latest| latest <= sent_at);
         let is_over = self
@@ -172,7 +171,7 @@ impl State {
         }
         // A refusal with a time, by a host that announces limits, is followed by the pause and what was
         // announced alone.
-        let is_announced = self.announced.is_some() || self.allowance.is_some();
+        let is_announced = self.announced.is_some() || self.window.is_announced();
         self.backoff = if advice.is_refused && !(advice.is_timed && is_announced) {
             let pace = self.pace.rate();
             Some(Backoff::refused(self.backoff, pace, &self.meter, sent_at, now))
@@ -198,26 +197,14 @@ impl State {
             let policy = pace.policy(self.fastest.policy().name());
             policy.and_then(|policy| self.fastest.waiting_with_policy(&policy))
         };
+        self.bucket.settle(Instant::now(), self.pace);
         self.pace = pace;
-        let (limiter, gap, error) = match taken {
-            Ok(limiter) => (limiter, None, None),
-            // The fastest pace of the limiter, and a gap in this process: never faster than the pace.
-            Err(error) => (Arc::clone(&self.fastest), Some(pace.interval()), Some(error)),
+        let (limiter, error) = match taken {
+            Ok(limiter) => (limiter, None),
+            // The fastest pace of the limiter, and the pace in this process: never faster than the pace.
+            Err(error) => (Arc::clone(&self.fastest), Some(error)),
         };
-        (self.limiter, self.gap) = (limiter, gap);
+        (self.limiter, self.is_kept_here) = (limiter, error.is_some());
         Changes { pause: None, pace: Some(pace.quota()), error }
-    }
-}
-
-impl Remaining {
-    /// Returns what is left by the former responses and a new one, which may be older than those.
-    fn latest(former: Option<Self>, new: Option<Self>) -> Option<Self> {
-        match (former, new) {
-            (Some(former), Some(new)) => {
-                let is_other_window = new.reset > former.reset + SAME_RESET;
-                Some(if is_other_window || new.permits < former.permits { new } else { former })
-            }
-            (former, new) => new.or(former),
-        }
     }
 }

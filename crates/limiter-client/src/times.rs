@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{
     HeaderMap,
-    header::{DATE, RETRY_AFTER},
+    header::{AGE, DATE, RETRY_AFTER},
 };
 
 /// A number from this on is Unix time in seconds: from September 2001 on. Below, it is a number of
@@ -21,6 +21,13 @@ pub(crate) fn server_time(headers: &HeaderMap) -> SystemTime {
     let date =
         headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     date.unwrap_or_else(SystemTime::now)
+}
+
+/// Returns the seconds of `Age`: for how long a response was in caches. As RFC 9111, section 5.1 has it, only the
+/// first of several values counts, and one that is not a number counts as absent.
+pub(crate) fn age(headers: &HeaderMap) -> u64 {
+    let first = || headers.get(AGE)?.to_str().ok()?.split(',').next();
+    first().and_then(|text| number(text.trim())).unwrap_or(0)
 }
 
 /// Returns the time of `Retry-After` from now on, in seconds or as a date.

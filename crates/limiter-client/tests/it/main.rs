@@ -1,15 +1,28 @@
 //! The behaviour of the layer, one file an area.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper that fails fails its test"
+)]
 
 mod announced;
+mod cached;
+mod capped;
 mod down;
+mod fields;
 mod github;
 mod hosts;
+mod names;
 mod observe;
 mod queue;
 mod redirect;
 mod refused;
+mod reset;
+mod secrets;
+mod server;
+mod store;
 
 use std::{
     convert::Infallible,
@@ -21,7 +34,6 @@ use std::{
 use http::{HeaderValue, Request, Response, header::HeaderName};
 use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
 use limiter_core::{Clock, MemoryLimiter, Policy, Quota, Timer, Timestamp};
-use limiter_tower::service::ResponseBody;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -105,13 +117,22 @@ fn client(
     log: &Log,
     answer: impl Fn(usize) -> Response<Body> + Clone + Send + Sync + 'static,
 ) -> Throttle<impl Server> {
+    slow_client(layer, log, move |index| (Duration::from_millis(10), answer(index)))
+}
+
+/// Returns a client of a server that answers what `answer` returns for the n-th request, so much later.
+fn slow_client(
+    layer: &ThrottleLayer,
+    log: &Log,
+    answer: impl Fn(usize) -> (Duration, Response<Body>) + Clone + Send + Sync + 'static,
+) -> Throttle<impl Server> {
     let log = log.clone();
     layer.layer(service_fn(move |_: Request<Body>| {
         let index = log.0.lock().unwrap().len();
-        let response = answer(index);
+        let (time, response) = answer(index);
         log.add(response.status().as_u16());
         async move {
-            sleep(Duration::from_millis(10)).await;
+            sleep(time).await;
             Ok::<_, Infallible>(response)
         }
     }))
@@ -153,17 +174,4 @@ async fn send_all<S: Server>(client: &Throttle<S>, host: &'static str, count: us
         tasks.spawn(async move { get(&client, host).await.unwrap() });
     }
     tasks.join_all().await
-}
-
-/// The inner service of a server by our own layer.
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
-}
-
-/// Sends one request to a server by our own layer.
-async fn send_server<S>(service: &S, request: Request<Body>) -> Response<ResponseBody<Body>>
-where
-    S: Service<Request<Body>, Response = Response<ResponseBody<Body>>, Error = Infallible> + Clone,
-{
-    service.clone().oneshot(request).await.unwrap()
 }

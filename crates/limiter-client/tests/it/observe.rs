@@ -1,7 +1,6 @@
 //! Events, metrics, and permits that can't be given back.
 
 use std::{
-    any::Any,
     future::{pending, ready},
     io,
     sync::{Arc, Mutex},
@@ -10,13 +9,11 @@ use std::{
 
 use http::{Request, Response};
 use limiter_client::{EventKind, ThrottleLayer};
-use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
-    Policy, Quota, Receipt, Reservation, Usage, WaitingLimiter,
-};
+use limiter_core::Quota;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::{Body, TokioClock, limiter, request_to, response, unlimited};
+use crate::store::{Now, Store};
+use crate::{Body, request_to, response, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -112,74 +109,6 @@ fn metrics_have_no_label_of_a_host() {
     );
 }
 
-/// A limiter that admits and can't refund.
-struct NoRefund(MemoryLimiter<TokioClock>);
-
-impl Limiter for NoRefund {
-    fn policy(&self) -> &Policy {
-        self.0.policy()
-    }
-
-    fn id(&self) -> LimiterId {
-        self.0.id()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        Limiter::check_n(&self.0, key, cost)
-    }
-
-    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        Limiter::peek(&self.0, key)
-    }
-
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
-        Limiter::reserve(&self.0, key, cost, within)
-    }
-
-    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
-        Limiter::take_up_to(&self.0, key, most)
-    }
-
-    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
-        Limiter::charge(&self.0, key, cost)
-    }
-
-    fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
-        LimiterFuture::pending(async { Err(Error::new(ErrorKind::Unavailable, "no connection")) })
-    }
-
-    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        Limiter::reset(&self.0, key)
-    }
-
-    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-        Limiter::with_policy(&self.0, policy)
-    }
-
-    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-        Limiter::sibling(&self.0, policy)
-    }
-}
-
-impl WaitingLimiter for NoRefund {
-    fn acquire(
-        &self,
-        key: &Key<'_>,
-        cost: Cost,
-        within: Option<Duration>,
-    ) -> LimiterFuture<Reservation> {
-        WaitingLimiter::acquire(&self.0, key, cost, within)
-    }
-
-    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
-        self.0.waiting_with_policy(policy)
-    }
-}
-
 /// A service that is never ready.
 #[derive(Clone)]
 struct NeverReady;
@@ -202,11 +131,13 @@ impl Service<Request<Body>> for NeverReady {
 async fn a_permit_that_cannot_be_given_back_is_reported() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
-    let own = NoRefund(limiter(Quota::per_second(1)));
-    let layer = ThrottleLayer::with_limiter(own).unwrap().within(SECOND);
+    let store = Store::new(Quota::per_second(1));
+    let layer = ThrottleLayer::with_limiter(store.clone()).unwrap().within(SECOND);
     let layer = layer.observe(move |event| seen.lock().unwrap().push(event.kind.name()));
-    let error = layer.layer(NeverReady).oneshot(request_to("a.example")).await;
-    assert!(error.is_err());
+    let request = tokio::spawn(layer.layer(NeverReady).oneshot(request_to("a.example")));
+    tokio::time::sleep(SECOND / 2).await;
+    store.set(Now::Fails);
+    assert!(request.await.unwrap().is_err());
     tokio::task::yield_now().await;
     let mut events = events.lock().unwrap().clone();
     events.sort_unstable();

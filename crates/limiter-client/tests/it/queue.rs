@@ -3,9 +3,8 @@
 use std::{convert::Infallible, time::Duration};
 
 use http::{Request, Response};
-use limiter_client::{OnStoreFailure, ThrottleError, ThrottleLayer};
-use limiter_core::{Error, ErrorKind, LimiterFuture, Policy, Quota};
-use limiter_test::fake::Fake;
+use limiter_client::{ThrottleError, ThrottleLayer};
+use limiter_core::{ErrorKind, Policy, Quota};
 use tokio::{
     task::yield_now,
     time::{Instant, sleep, timeout},
@@ -199,24 +198,6 @@ async fn requests_without_a_host_of_the_closure_are_sent_at_once() {
         client.clone().oneshot(request).await.unwrap();
     }
     assert!(start.elapsed() < SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_of_the_store_is_no_outage_of_the_client_unless_it_is_told() {
-    let failing = || {
-        let unused = || LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "unused")));
-        Fake::new(Policy::gcra("outgoing", Quota::per_second(1)), unused)
-    };
-    let log = Log::default();
-    let answer = |_| response(200, &[]);
-    let allowing = client(&ThrottleLayer::with_limiter(failing()).unwrap(), &log, answer);
-    assert_eq!(get(&allowing, "a.example").await.unwrap(), 200);
-    let denying =
-        ThrottleLayer::with_limiter(failing()).unwrap().on_store_failure(OnStoreFailure::Deny);
-    let denying = client(&denying, &log, answer);
-    let error = get(&denying, "a.example").await.unwrap_err();
-    assert!(matches!(&error, ThrottleError::Store(_)), "{error:?}");
-    assert!(error.to_string().contains("a fake limiter serves only checks"), "{error}");
 }
 
 #[test]

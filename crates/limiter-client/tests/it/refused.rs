@@ -3,12 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use limiter_client::{ThrottleError, ThrottleLayer};
-use limiter_core::Quota;
-use limiter_tower::{OnMissing, RateLimitLayer, headers::Headers, key::FixedKey};
+use limiter_core::{Policy, Quota};
 use tokio::time::{Instant, timeout};
-use tower::{Layer, service_fn};
+use tower::{Layer, ServiceExt};
 
-use crate::hello;
+use crate::server::{Form, Limit, server};
 use crate::{Fields, Log, client, get, limiter, response, send_all, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -123,19 +122,11 @@ async fn a_request_that_would_wait_too_long_fails_at_once() {
 /// Asserts that a client of a server that admits 50/s, and never says when to retry, is refused less
 /// than one request in ten, and uses most of the limit.
 async fn assert_found_out(fields: Fields<'static>) {
-    let server = limiter(Quota::per_second(50).with_burst(5));
-    let server = RateLimitLayer::new(server, FixedKey::new("all"), OnMissing::Reject)
-        .headers(Headers::None)
-        .layer(service_fn(hello));
+    let limit = Limit::new(Policy::gcra("api", Quota::per_second(50).with_burst(5)));
     let log = Log::default();
-    let own = log.clone();
-    let server = service_fn(move |request| {
-        let (server, log) = (server.clone(), own.clone());
-        async move {
-            let status = crate::send_server(&server, request).await.status().as_u16();
-            log.add(status);
-            Ok::<_, std::convert::Infallible>(response(status, fields))
-        }
+    let server = server(&limit, Form::None, &log).map_response(move |mut response| {
+        response.headers_mut().extend(crate::response(200, fields).headers().clone());
+        response
     });
     let own = limiter(Quota::per_second(500).with_burst(10));
     let layer = ThrottleLayer::with_limiter(own).unwrap().within(Duration::from_secs(3_600));
