@@ -25,6 +25,7 @@
 //! | tiers, waiting, refunds, several limits, configuration files | [`guide`](guide#several-limits) |
 //! | what every limiter promises, in ten laws | [`guide::laws`] |
 //! | several limiters, charged together or not at all | [`decide`] |
+//! | keys that are refused for a time after too many failures | [`Blocks`] |
 //! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
 //! | an algorithm without a limiter, and without `std` | [`algorithms`] |
 //!
@@ -44,6 +45,7 @@ extern crate alloc;
 
 mod algorithm;
 pub mod algorithms;
+mod block;
 mod charge;
 #[cfg(feature = "std")]
 mod clock;
@@ -74,6 +76,7 @@ mod timestamp;
 
 #[doc(inline)]
 pub use algorithm::Algorithm;
+pub use block::{Block, Blocks};
 #[cfg(feature = "std")]
 pub use clock::{Clock, ManualClock, SystemClock, Timer};
 #[cfg(feature = "serde")]

@@ -9,6 +9,7 @@
 
 mod acl;
 mod batches;
+mod blocks;
 #[cfg(feature = "fred-client")]
 mod brought;
 mod busy;

@@ -1,0 +1,149 @@
+//! `Blocks` in memory, compared with the rules.
+
+use std::time::Duration;
+
+use limiter_core::{
+    Block, Blocks, Cost, Demand, Key, ManualClock, MemoryLimiter, OnFull, Policy, Quota, decide,
+};
+use limiter_test::blocks::{Random, Rules, Settings, Step};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// Returns a limiter of 1,000 permits a day, and its clock.
+pub(crate) fn limiter() -> (MemoryLimiter<ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = MemoryLimiter::builder(Policy::gcra("login", Quota::per_day(1_000)));
+    (builder.capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
+}
+
+fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+fn block(settings: &Settings) -> Block {
+    let Settings { strikes, within, lasting, longest, forget_after } = *settings;
+    let block = Block::after(strikes as u64).within(ms(within)).lasting(ms(lasting));
+    let block = block.clear_on_success();
+    match longest == lasting {
+        true => block,
+        false => block.doubling(ms(longest)).forget_after(ms(forget_after)),
+    }
+}
+
+#[test]
+fn blocks_in_memory_keep_the_rules() {
+    let mut started = 0;
+    for seed in 0..1_000 {
+        let mut random = Random::new(seed);
+        let settings = random.settings();
+        let (limiter, clock) = limiter();
+        let blocks = Blocks::new(&limiter, &block(&settings)).unwrap();
+        let (key, mut rules, mut now) = (Key::from("alice"), Rules::new(settings), 1_000_000);
+        clock.advance(ms(now));
+        for _ in 0..100 {
+            let step = random.step(&settings, rules.wait(now), false);
+            match step {
+                Step::Wait(by) => {
+                    now += by;
+                    clock.advance(ms(by));
+                }
+                Step::Strikes(_) => {
+                    let length = blocks.strike(&key).take_ready().unwrap().unwrap();
+                    assert_eq!(length, rules.strike(now).map(ms), "seed {seed}");
+                    started += usize::from(length.is_some());
+                }
+                Step::WithoutState => {}
+                Step::Success => {
+                    blocks.success(&key).take_ready().unwrap().unwrap();
+                    rules.success();
+                }
+                Step::Reset => {
+                    blocks.reset(&key).take_ready().unwrap().unwrap();
+                    rules.reset();
+                }
+            }
+            let wait = ms(rules.wait(now));
+            let blocked_for = blocks.blocked_for(&key).take_ready().unwrap().unwrap();
+            assert_eq!(blocked_for, wait, "seed {seed}, {step:?}");
+
+            // A request of another limit, which is charged only if the key is not blocked.
+            limiter.reset(key.clone());
+            let [strikes, block] = blocks.demands(&key);
+            let demands = [strikes, Demand::new(&limiter, &key, Cost::ONE), block];
+            let decision = decide(&demands).take_ready().unwrap().unwrap();
+            assert_eq!(decision.is_admitted(), wait.is_zero(), "seed {seed}, {step:?}");
+            assert_eq!(decision.retry_after(), Some(wait), "seed {seed}, {step:?}");
+            assert_eq!(limiter.peek(key.clone()).used(), u64::from(wait.is_zero()));
+        }
+    }
+    println!("{started} blocks");
+    assert!(started > 1_000);
+}
+
+/// Other keys are not blocked, and a success changes nothing unless that was set.
+#[test]
+fn a_success_clears_nothing_by_default() {
+    let (limiter, _) = limiter();
+    let blocks = Blocks::new(&limiter, &Block::after(2)).unwrap();
+    let (alice, bob) = (Key::from("alice"), Key::from("bob"));
+    assert_eq!(blocks.strike(&alice).wait().unwrap(), None);
+    blocks.success(&alice).wait().unwrap();
+    assert_eq!(blocks.strike(&bob).wait().unwrap(), None);
+    assert_eq!(blocks.strike(&alice).wait().unwrap(), Some(15 * MINUTE));
+    assert_eq!(blocks.blocked_for(&bob).wait().unwrap(), Duration::ZERO);
+}
+
+/// By default, levels are kept for so long that a key that strikes slowly stays at the longest block.
+#[test]
+fn slow_strikes_keep_the_longest_block() {
+    let (limiter, clock) = limiter();
+    let block = Block::after(3).within(10 * MINUTE).lasting(MINUTE).doubling(60 * MINUTE);
+    let blocks = Blocks::new(&limiter, &block).unwrap();
+    let key = Key::from("alice");
+    let mut lengths = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..2 {
+            assert_eq!(blocks.strike(&key).wait().unwrap(), None);
+        }
+        clock.advance(10 * MINUTE - ms(1));
+        let length = blocks.strike(&key).wait().unwrap().unwrap();
+        clock.advance(length);
+        lengths.push(length.as_secs() / 60);
+    }
+    // Levels are forgotten while the blocks are still short.
+    let (rising, longest) = lengths.split_at(8);
+    assert_eq!(rising, [1, 2, 4, 8, 16, 16, 32, 32]);
+    assert!(longest.iter().all(|length| *length == 60), "{longest:?}");
+}
+
+#[test]
+fn a_key_without_a_slot_is_not_blocked() {
+    for on_full in [OnFull::Refuse, OnFull::Admit] {
+        for strikes in [1, 2] {
+            let policy = Policy::gcra("login", Quota::per_day(1_000));
+            let builder = MemoryLimiter::builder(policy).capacity(8).on_full(on_full);
+            let limiter = builder.clock(ManualClock::new()).build().unwrap();
+            let block = Block::after(strikes).within(10 * MINUTE).lasting(MINUTE);
+            let blocks = Blocks::new(&limiter, &block.doubling(4 * MINUTE)).unwrap();
+            let (mut blocked, mut without_state) = (0, 0);
+            for key in (0..200_u64).map(Key::from) {
+                let struck = (0..strikes).filter_map(|_| blocks.strike(&key).wait().unwrap());
+                let struck: Vec<_> = struck.collect();
+                let wait = blocks.blocked_for(&key).wait().unwrap();
+                match struck.as_slice() {
+                    [length] => {
+                        assert_eq!((*length, wait), (MINUTE, MINUTE));
+                        blocked += 1;
+                    }
+                    [] => {
+                        // Its strikes may have a slot, and be full.
+                        assert!(wait.is_zero() || wait == 10 * MINUTE, "{wait:?}");
+                        without_state += 1;
+                    }
+                    lengths => panic!("{lengths:?}"),
+                }
+            }
+            assert!(blocked > 0 && without_state > 0, "{on_full:?}, {strikes}: {blocked}");
+        }
+    }
+}
