@@ -60,11 +60,11 @@ async fn a_limiter_that_is_dropped_gives_its_leases_back() {
     let end = Instant::now() + LEASE * 3;
     let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
     let plain = process(&slow(100_000)).build_on(own(&server).await).unwrap();
-    // On a busy machine, a lease may have ended before it was spent.
-    let Counters { lease_permits, admitted, lease_unused, .. } = limiter.counters();
+    // On a busy machine, a lease may have ended before it was spent, and its permits may be back.
+    let counters = limiter.counters();
+    let Counters { lease_permits, admitted, lease_unused, lease_returned, .. } = counters;
     assert_eq!(admitted, audit.admitted());
-    let held = lease_permits.saturating_sub(admitted + lease_unused);
-    assert!(held > 0 || lease_unused > 0, "{held}");
+    assert!(lease_permits > admitted || lease_unused + lease_returned > 0, "{counters:?}");
     drop(limiter);
     let start = Instant::now();
     while plain.peek("key").await.unwrap().used() > audit.admitted() + lease_unused + 5 {
