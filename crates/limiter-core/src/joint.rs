@@ -2,6 +2,8 @@
 
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::{
+    future::poll_fn,
+    mem,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -50,11 +52,14 @@ use crate::{
 /// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
 /// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores or
-/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Then the stores
-/// are called in the order of the list, and limiters in memory are charged last. If one of them refuses or fails, the
-/// receipts of those before are refunded. So the limits are never exceeded, but a decision may be refused because of another one that is then
-/// refused itself. Put the client's own key first, and what it can choose or shares with others last. If the future is
-/// dropped before it is ready, stores that were called may keep what they have charged.
+/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Those that stand
+/// before the first store in the list are charged at once. Then the stores are called in the order of the list, and the
+/// other limiters in memory are charged last. If one of them refuses or fails, the receipts of those before are refunded.
+/// So the limits are never exceeded, but a decision may be refused because of another one that is then refused itself.
+///
+/// If the future is dropped before it is ready, what was charged stays, and stores that were called may charge. So put the
+/// client's own key first, and what it can choose or shares with others last: a client that resets its requests then uses
+/// up its own permits.
 ///
 /// # Errors
 ///
@@ -103,27 +108,28 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
         return LimiterFuture::ready(Ok(decided.collect()));
     }
     let is_read = |place: usize| previews.get(place).is_some_and(Option::is_some);
+    // Demands before the first one that needs a call are charged at once.
+    let first_call = (0..demands.len()).find(|place| !is_read(*place)).unwrap_or(demands.len());
+    let kind = |place: usize| (place >= first_call, is_read(place));
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, demand) in demands.iter().enumerate() {
         let has_demand = |group: &&mut Vec<usize>| {
             let first = group.first().copied().unwrap_or_default();
             let other =
                 demands.get(first).is_some_and(|other| by_shard && demand.shares_shard_with(other));
-            other && is_read(first) == is_read(place)
+            other && kind(first) == kind(place)
         };
         match groups.iter_mut().find(has_demand) {
             Some(group) => group.push(place),
             None => groups.push(vec![place]),
         }
     }
-    // Those that need no call are charged last, without an await in between.
+    // Of those after the first call, those that need none are charged last, without an await in between.
     // Those that only ask come before charges, so that their refusal finds nothing to give back.
     let only_asks = |place: &usize| demands.get(*place).is_some_and(Demand::only_asks);
-    groups.sort_by_key(|group| {
-        (group.first().copied().is_some_and(is_read), !group.iter().all(only_asks))
-    });
+    groups.sort_by_key(|group| (group.first().copied().map(kind), !group.iter().all(only_asks)));
     let mut owned = Vec::new();
-    for group in groups {
+    for group in &groups {
         let demands = group.iter().filter_map(|&place| Some((place, demands.get(place)?)));
         let demands = demands.map(|(place, demand)| Owned::of(demand, place));
         match demands.collect::<Result<Vec<_>, Error>>() {
@@ -131,10 +137,10 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
             Err(error) => return LimiterFuture::ready(Err(error)),
         }
     }
-    let are_read = previews.iter().all(Option::is_some);
+    let at_once = groups.iter().take_while(|group| group.first() < Some(&first_call)).count();
     let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged)).collect();
-    let mut charged = Box::pin(charge_in_turn(owned, decided));
-    if are_read {
+    let mut charged = Box::pin(charge_in_turn(owned, at_once, decided));
+    if at_once > 0 {
         // Limiters in memory are ready at the first poll.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(result) = charged.as_mut().poll(&mut context) {
@@ -227,12 +233,17 @@ async fn decide_group(group: &[Owned], is_read: bool) -> Result<JointDecision, E
     joint.await
 }
 
-/// Decides on the groups in turn, and refunds what was charged if one of them refuses or fails.
+/// Decides on the groups in turn, and refunds what was charged if one of them refuses or fails. The first poll decides only
+/// on those `at_once`, if there are any.
 async fn charge_in_turn(
     groups: Vec<Vec<Owned>>,
+    at_once: usize,
     mut decided: JointDecision,
 ) -> Result<JointDecision, Error> {
-    for group in &groups {
+    for (index, group) in groups.iter().enumerate() {
+        if index == at_once && index > 0 {
+            pause().await;
+        }
         let is_read = group.iter().all(|it| decided.decision(it.place).is_some());
         // Those that only ask have been read.
         if is_read && group.iter().all(|it| it.charge.is_none()) {
@@ -264,4 +275,14 @@ async fn charge_in_turn(
         return result.map(|_| decided);
     }
     Ok(decided)
+}
+
+/// Is pending when it is polled first, and then ready.
+async fn pause() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }

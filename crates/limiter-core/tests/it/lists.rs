@@ -243,7 +243,7 @@ fn a_refusal_in_memory_costs_no_call() {
 }
 
 #[test]
-fn a_refusal_of_a_store_charges_nothing_in_memory() {
+fn a_refusal_of_a_store_leaves_nothing_charged_in_memory() {
     let (memory, store, _) = mixed();
     let list = [one(&memory, "a"), Demand::new(&store, "a", Cost::of(2))];
     assert!(block_on(decide(&list)).unwrap().is_admitted());
@@ -251,6 +251,22 @@ fn a_refusal_of_a_store_charges_nothing_in_memory() {
     assert!(!joint.is_admitted());
     assert_eq!(memory.peek("a").remaining(), 1);
     assert_eq!(joint.refusing().map(|(index, _)| index).collect::<Vec<_>>(), [1]);
+}
+
+/// A client that resets its requests while a store is called uses up its own permits.
+#[test]
+fn what_stands_before_a_store_is_charged_at_once_and_what_stands_after_it_last() {
+    let (memory, store, _) = mixed();
+    let remaining = |key| memory.peek(key).remaining();
+    let list = [one(&memory, "before"), one(&store, "a"), one(&memory, "after")];
+    for left in [1, 0] {
+        drop(decide(&list));
+        assert_eq!((remaining("before"), remaining("after"), store.checks()), (left, 2, 0));
+    }
+    assert!(!now(&list).is_admitted());
+    let others = [one(&store, "a"), one(&memory, "after")];
+    assert!(block_on(decide(&others)).unwrap().is_admitted());
+    assert_eq!((remaining("after"), store.checks()), (1, 1));
 }
 
 #[test]
