@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
+    block::BlockState,
     read::{READ, Stored, WITHIN, invalid, time},
     state::{Field, State, Value, decode, span_of},
     stored::{Family, UnknownFamily, parse_leases},
@@ -46,6 +47,7 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         };
         read.push(Explained { found, now, stored, leases });
     }
+    read.retain(|it| it.exists() || !it.found.is_of_block);
     // Of the address and the network of an IPv6 client, only one may be stored.
     if read.iter().any(Explained::exists) {
         read.retain(Explained::exists);
@@ -126,12 +128,13 @@ impl Explained {
     }
 
     fn outcome(&self) -> Outcome {
-        let Found { key, parts, limit } = &self.found;
+        let Found { key, parts, limit, .. } = &self.found;
         let (exists, expires_in) = (self.stored.exists(), self.stored.expires_in);
         let permits = limit.as_ref().map(|limit| limit.quota().burst());
         let ((state, problem), (leases_end, problem_of_leases)) = (self.state(), self.leases());
         let problems = [problem, problem_of_leases].into_iter().flatten();
         let problem = problems.clone().collect::<Vec<_>>().join(" ");
+        let block = BlockState::of(parts);
 
         let key = words::text(key);
         let mut text = format!("{key}\n");
@@ -142,6 +145,11 @@ impl Explained {
             line("limit", limit);
         }
         line("algorithm", parts.algorithm());
+        if let (Some(block), Some(state)) =
+            (block, state.as_ref().filter(|it| it.problem.is_none()))
+        {
+            line("block", &block.words(state, permits));
+        }
         if let Some(expires_in) = expires_in {
             line("expires", &format!("in {}", words::time(expires_in)));
         }
@@ -165,6 +173,7 @@ impl Explained {
             "policy": parts.policy,
             "limit": parts.limit,
             "algorithm": parts.algorithm(),
+            "block": block.map(BlockState::name),
             "exists": exists,
             "expires_in_ms": expires_in.map(millis),
             "leases_end_in_ms": leases_end.map(millis),

@@ -3,6 +3,7 @@
 
 mod address;
 mod arguments;
+mod block;
 mod explain;
 mod read;
 mod report;

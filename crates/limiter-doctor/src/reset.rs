@@ -56,11 +56,15 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     let Targets { keys, searched, note, may_be_replaced } =
         target::find(server, &connection, target).await?;
     let (mut deleted, mut missing, mut leases) = (Vec::new(), Vec::new(), Vec::new());
-    for Found { key, parts, .. } in keys {
+    for Found { key, parts, is_of_block, .. } in keys {
         let (shown, family) = (words::text(&key), parts.family());
         let latest_key = [&key, LEASES.as_bytes()].concat();
         let state = reset(&connection, key, "state").await?;
-        if state.is_deleted { &mut deleted } else { &mut missing }.push(shown.clone());
+        if state.is_deleted {
+            deleted.push(shown.clone());
+        } else if !is_of_block {
+            missing.push(shown.clone());
+        }
         let mut latest = None;
         if family == Ok(Family::Gcra) {
             let shown = words::text(&latest_key);

@@ -106,6 +106,12 @@ impl State {
             problem: (!is_possible).then(|| TOO_FAR.to_owned()),
         }
     }
+
+    /// Returns the number of a field, `None` if there is none or it is zero.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        let field = self.fields.iter().find(|field| field.name == name)?;
+        field.value.parse().ok().filter(|number| *number > 0)
+    }
 }
 
 impl Field {

@@ -14,6 +14,7 @@ use crate::{
     Failure,
     address::Addresses,
     arguments::{Kind, Server, Target},
+    block::{self, BlockState},
     read::{WITHIN, invalid, text},
     subject::{StoredKey, suffix},
     words,
@@ -46,6 +47,8 @@ pub(crate) struct Found {
     pub(crate) parts: StoredKey,
     /// The limit that was given for it.
     pub(crate) limit: Option<Limit>,
+    /// Whether it is a key of the subject's block, which few subjects have. Then it is not missed.
+    pub(crate) is_of_block: bool,
 }
 
 /// The keys that the arguments mean.
@@ -60,8 +63,8 @@ pub(crate) struct Targets {
     pub(crate) may_be_replaced: bool,
 }
 
-/// Returns the keys that the arguments mean, without those of leases. Without a quota, the limits of a policy are not
-/// known, so the keys of its name are looked for.
+/// Returns the keys that the arguments mean and those of the subject's block, without those of leases. Without a quota,
+/// the limits of a policy are not known, so the keys of its name are looked for.
 pub(crate) async fn find(
     server: &Server,
     connection: &Connection,
@@ -82,7 +85,11 @@ pub(crate) async fn find(
             targets.note =
                 format!("This is the key of the leases beside {}.\n", words::text(&found.key));
         }
+        let is_of_block = BlockState::of(&found.parts).is_some();
+        let begin = block::begin_of(&found.key).filter(|_| !is_of_block);
+        let of_block = begin.map(Found::of_block).unwrap_or_default();
         targets.keys.push(found);
+        targets.keys.extend(of_block);
         return Ok(targets);
     };
     if !target.secret && StoredKey::parse(&given).is_some() {
@@ -112,6 +119,7 @@ pub(crate) async fn find(
             let key = [begin.as_slice(), suffix.as_bytes()].concat();
             targets.keys.push(Found::of(key, server, target)?);
         }
+        targets.keys.extend(Found::of_block(&begin));
     }
     Ok(targets)
 }
@@ -137,7 +145,16 @@ impl Found {
             key.truncate(key.len() - LEASES.len());
         }
         let limit = target.policy.limit_of(&parts)?;
-        Ok(Self { key, parts, limit })
+        Ok(Self { key, parts, limit, is_of_block: false })
+    }
+
+    /// Returns the keys that the block of a subject may have, whose keys begin so.
+    fn of_block(begin: &[u8]) -> Vec<Self> {
+        let found = BlockState::keys(begin).into_iter().filter_map(|key| {
+            let parts = StoredKey::parse(&key)?;
+            Some(Self { key, parts, limit: None, is_of_block: true })
+        });
+        found.collect()
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     Failure, Outcome,
     arguments::{Server, Top},
+    block::BlockState,
     explain::millis,
     read::{READ, Stored, WITHIN, invalid, text, time},
     state::{State, decode},
@@ -163,13 +164,15 @@ impl Ranking {
 
     fn outcome(&self, has_quotas: bool) -> Outcome {
         let mut text = format!("{:>18}  {:>10}  key\n", "permits in use", "fresh in");
-        for Entry { key, state, permits, .. } in &self.entries {
+        for Entry { key, parts, state, permits } in &self.entries {
             let most = if state.is_exact { "" } else { "at most " };
             let used = match permits {
                 Some(permits) => format!("{most}{} of {permits}", state.used),
                 None => format!("{most}{}", state.used),
             };
-            text += &format!("{used:>18}  {:>10}  {key}\n", words::time(state.fresh_in));
+            let block = BlockState::of(parts).map(|block| block.words(state, *permits));
+            let block = block.map(|words| format!(" ({words})")).unwrap_or_default();
+            text += &format!("{used:>18}  {:>10}  {key}{block}\n", words::time(state.fresh_in));
         }
         let Self { keys, foreign, other_version, has_stopped, not_read, .. } = self;
         let order = match has_quotas {
@@ -201,6 +204,7 @@ impl Ranking {
                 "policy": entry.parts.policy,
                 "limit": entry.parts.limit,
                 "algorithm": entry.parts.algorithm(),
+                "block": BlockState::of(&entry.parts).map(BlockState::name),
                 "permits_in_use": entry.state.used,
                 "is_exact": entry.state.is_exact,
                 "permits": entry.permits,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod arguments;
+mod blocks;
 mod explain;
 mod planted;
 mod report;
