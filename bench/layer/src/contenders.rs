@@ -23,14 +23,17 @@ pub const BARE: &str = "bare service";
 /// As it comes.
 pub const OURS: &str = "limiter-tower";
 pub const OURS_WITH_DECISIONS: &str = "limiter-tower, with decisions";
+/// By address, by method, and for all requests.
+pub const OURS_WITH_THREE_RULES: &str = "limiter-tower, three rules";
 /// The one that ratios refer to.
 pub const REFERENCE: &str = "tower_governor";
 
 /// The bare service is the first one.
-pub const CONTENDERS: [Contender; 5] = [
+pub const CONTENDERS: [Contender; 6] = [
     Contender { name: BARE, build: |setup| Some(Box::new(setup.inner)) },
     Contender { name: OURS, build: |setup| limiter_tower(setup, false) },
     Contender { name: OURS_WITH_DECISIONS, build: |setup| limiter_tower(setup, true) },
+    Contender { name: OURS_WITH_THREE_RULES, build: three_rules },
     Contender { name: REFERENCE, build: tower_governor },
     Contender { name: "axum-governor", build: axum_governor },
 ];
@@ -39,9 +42,16 @@ pub const CONTENDERS: [Contender; 5] = [
 // requests before a measurement have used up.
 
 fn limiter_tower(setup: Setup, decisions: bool) -> Option<Box<dyn Subject>> {
+    Some(Box::new(ours::layer(quota(setup), setup.headers, decisions).layer(setup.inner)))
+}
+
+fn three_rules(setup: Setup) -> Option<Box<dyn Subject>> {
+    Some(Box::new(ours::three_rules(quota(setup), setup.headers).layer(setup.inner)))
+}
+
+fn quota(setup: Setup) -> limiter_core::Quota {
     use limiter_core::Quota;
-    let quota = if setup.refuses { Quota::per_hour(1) } else { Quota::per_second(10_000) };
-    Some(Box::new(ours::layer(quota, setup.headers, decisions).layer(setup.inner)))
+    if setup.refuses { Quota::per_hour(1) } else { Quota::per_second(10_000) }
 }
 
 fn tower_governor(setup: Setup) -> Option<Box<dyn Subject>> {

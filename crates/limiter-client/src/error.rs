@@ -8,19 +8,6 @@ use crate::redact::text_of;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// What follows if the limiter's store fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnStoreFailure {
-    /// The request is sent without a permit, at the pace of its host that this process knows last, so that an
-    /// outage of the store is neither an outage of the client nor a flood for the host. Other processes do the
-    /// same, so the host may receive as many times the pace as there are processes. The default.
-    #[default]
-    Allow,
-    /// The request fails with [`ThrottleError::Store`].
-    Deny,
-}
-
 /// The error of [`Throttle`](crate::Throttle).
 ///
 /// A refusal by the server is not an error. Its response is returned unchanged.
@@ -32,6 +19,8 @@ pub enum ThrottleError {
     /// The request was not sent, because it would have to wait longer than
     /// [`within`](crate::ThrottleLayer::within).
     WaitTooLong {
+        /// How long it has waited already.
+        waited: Duration,
         /// How long the host's pause or the next permit was away, if that is known.
         retry_after: Option<Duration>,
         /// The error that the last request to the host failed with, if no response has arrived since. It
@@ -52,8 +41,9 @@ pub enum ThrottleError {
 impl fmt::Debug for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WaitTooLong { retry_after, cause } => f
+            Self::WaitTooLong { waited, retry_after, cause } => f
                 .debug_struct("WaitTooLong")
+                .field("waited", waited)
                 .field("retry_after", retry_after)
                 .field("cause", &cause.as_deref().map(|cause| text_of(cause)))
                 .finish(),
@@ -67,15 +57,18 @@ impl fmt::Debug for ThrottleError {
 impl fmt::Display for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WaitTooLong { retry_after: Some(wait), .. } => {
+            Self::WaitTooLong { waited, retry_after: Some(wait), .. } => {
                 write!(
                     f,
-                    "the request was not sent: its host can be asked in {wait:?}, which is longer than \
-                     the layer lets it wait"
+                    "the request was not sent: it has waited for {waited:?}, and its host can be asked in {wait:?}, \
+                     which is longer than the layer lets it wait"
                 )
             }
-            Self::WaitTooLong { retry_after: None, .. } => {
-                f.write_str("the request was not sent within the time that the layer lets it wait")
+            Self::WaitTooLong { waited, retry_after: None, .. } => {
+                write!(
+                    f,
+                    "the request was not sent: it has waited for {waited:?}, as long as the layer lets it"
+                )
             }
             Self::QueueFull => {
                 f.write_str("the request was not sent: the queue of its host is full")

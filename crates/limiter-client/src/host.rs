@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Cost, Error, Key, Limiter as _, WaitingLimiter};
+use limiter_core::{Cost, Error, Key, Limiter as _, OnStoreFailure, WaitingLimiter};
 use tokio::{
     sync::{Mutex as Queue, MutexGuard as Front, Notify},
     time::{Instant, sleep, timeout},
@@ -19,7 +19,6 @@ use tokio::{
 
 use crate::{
     advice::Advice,
-    error::OnStoreFailure,
     event::{EventKind, Reporter},
     layer::ThrottleLayer,
     permit::Permit,

@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
-use limiter_core::{Algorithm, Error, ErrorKind, MemoryLimiter, Policy, WaitingLimiter};
+use limiter_core::{
+    Algorithm, Error, ErrorKind, MemoryLimiter, OnStoreFailure, Policy, WaitingLimiter,
+};
 use tower_layer::Layer;
 
 use crate::{
-    error::OnStoreFailure,
     event::{Event, Reporter},
     host::Host,
     hosts::Hosts,
@@ -185,8 +186,10 @@ impl ThrottleLayer {
         Self { longest_pause: pause.clamp(Duration::from_secs(1), LONGEST), ..self }
     }
 
-    /// Sets what follows if the limiter's store fails. By default, the request is sent at the last pace of its
-    /// host, which this process keeps.
+    /// Sets what follows if the limiter's store fails. By default, the request is sent without a permit, at the last pace
+    /// of its host, which this process keeps: an outage of the store is neither an outage of the client nor a flood for the
+    /// host. Other processes do the same, so the host may receive as many times the pace as there are processes. With
+    /// [`OnStoreFailure::Deny`], the request fails with [`ThrottleError::Store`](crate::ThrottleError::Store).
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
         Self { on_store_failure: choice, ..self }

@@ -37,8 +37,10 @@ pub use limiter_core;
 #[doc(no_inline)]
 pub use limiter_core::{Error, MemoryLimiter, Policy, Quota, WaitingLimiter};
 
+pub use limiter_core::OnStoreFailure;
+
 pub use self::{
-    error::{OnStoreFailure, ThrottleError},
+    error::ThrottleError,
     event::{Event, EventKind},
     layer::ThrottleLayer,
     service::Throttle,

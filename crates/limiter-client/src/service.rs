@@ -151,9 +151,9 @@ where
     let _place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
     // Before it queues, because others in front of it may wait for longer than it can.
     if host.pause() > Some(layer.within) {
-        return Err(too_long(host, host.pause()));
+        return Err(too_long(layer, host, deadline, host.pause()));
     }
-    let late = || too_long(host, host.pause());
+    let late = || too_long(layer, host, deadline, host.pause());
     let front = timeout_at(deadline, host.front()).await.map_err(|_| late())?;
     loop {
         let permit = permit(layer, host, deadline).await?;
@@ -175,14 +175,22 @@ async fn permit(
     match timeout_at(deadline, host.permit(deadline, layer)).await {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(NoPermit::Store(error))) => Err(ThrottleError::Store(error)),
-        Ok(Err(NoPermit::TooLate(retry_after))) => Err(too_long(host, retry_after)),
-        Err(_) => Err(too_long(host, host.pause())),
+        Ok(Err(NoPermit::TooLate(retry_after))) => {
+            Err(too_long(layer, host, deadline, retry_after))
+        }
+        Err(_) => Err(too_long(layer, host, deadline, host.pause())),
     }
 }
 
 /// Returns the error of a request whose time to wait is over.
-fn too_long(host: &Host, retry_after: Option<Duration>) -> ThrottleError {
-    ThrottleError::WaitTooLong { retry_after, cause: host.failure().map(Into::into) }
+fn too_long(
+    layer: &ThrottleLayer,
+    host: &Host,
+    deadline: Instant,
+    retry_after: Option<Duration>,
+) -> ThrottleError {
+    let waited = layer.within.saturating_sub(deadline.saturating_duration_since(Instant::now()));
+    ThrottleError::WaitTooLong { waited, retry_after, cause: host.failure().map(Into::into) }
 }
 
 /// Returns `service` once it is ready.

@@ -65,6 +65,7 @@ mod limiter_id;
 mod memory;
 mod merged;
 mod notation;
+mod on_store_failure;
 mod policy;
 mod quota;
 mod receipt;
@@ -92,6 +93,7 @@ pub use limiter::{Demand, Limiter, WaitingLimiter};
 pub use limiter_id::LimiterId;
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, OnFull};
+pub use on_store_failure::OnStoreFailure;
 pub use policy::{Limit, Policy};
 pub use quota::{KnownQuotas, Quota};
 pub use receipt::{Receipt, Reservation};

@@ -11,11 +11,14 @@ use std::{
 use axum::body::Body;
 use futures::future::join_all;
 use http::{Request, Response};
-use limiter_core::{Limiter as _, MemoryLimiter, Policy, Quota};
-use limiter_redis::{Builder, Connection, Counters, RedisLimiter};
+use limiter_core::{Block, Cost, Key, Limiter as _, MemoryLimiter, Policy, Quota};
+use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
 use limiter_rig::server::Server;
 use limiter_tower::{
-    OnMissing, RateLimitLayer, headers::Headers, key::FixedKey, rule::Wait, settle::Keep,
+    RateLimitLayer, Rule,
+    headers::Headers,
+    key::FixedKey,
+    rule::{Keep, Wait},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -65,28 +68,26 @@ async fn until_used(limiter: &Limiter, permits: u64) {
 }
 
 #[tokio::test]
-async fn a_later_refusal_refunds_the_earlier_charges() {
+async fn a_refusal_by_one_rule_charges_no_other() {
     let server = Server::start();
     let narrow = limiter(&server, Policy::gcra("narrow", Quota::per_day(9))).await;
     let wide = limiter(&server, Policy::gcra("wide", Quota::per_day(2))).await;
-    let (layer, handle) = RateLimitLayer::new(narrow.clone(), everyone(), OnMissing::Reject)
-        .and(wide.clone(), everyone(), OnMissing::Reject)
-        .build();
-    let service = layer.layer(service_fn(respond));
+    let rules = [&narrow, &wide].map(|limiter| Rule::new(limiter.clone(), everyone()));
+    let service = RateLimitLayer::all(rules.clone()).layer(service_fn(respond));
     for expected in [200, 200, 429, 429] {
         assert_eq!(status(&service).await, expected);
     }
     until_used(&narrow, 2).await;
     until_used(&wide, 2).await;
-    assert_eq!(handle.unsent_refunds(), 0);
+    assert_eq!(rules.each_ref().map(Rule::unsent), [0, 0]);
 }
 
 #[tokio::test]
 async fn a_settled_charge_is_refunded() {
     let server = Server::start();
     let limiter = limiter(&server, Policy::gcra("api", Quota::per_day(9))).await;
-    let layer = RateLimitLayer::new(limiter.clone(), everyone(), OnMissing::Reject);
-    let service = layer.settle(|_| Keep::None).layer(service_fn(respond));
+    let rule = Rule::new(limiter.clone(), everyone()).settle(|_| Keep::None);
+    let service = RateLimitLayer::all([rule]).layer(service_fn(respond));
     for _ in 0..20 {
         assert_eq!(status(&service).await, 200);
         until_used(&limiter, 0).await;
@@ -99,7 +100,7 @@ async fn requests_are_delayed_in_the_servers_order() {
     let quota = Quota::per_second(20).with_burst(1);
     let limiter = limiter(&server, Policy::gcra("api", quota)).await;
     let wait = Wait::up_to(Duration::from_secs(5)).queue(3);
-    let layer = RateLimitLayer::waiting(limiter, everyone(), OnMissing::Reject, wait);
+    let layer = RateLimitLayer::all([Rule::waiting(limiter, everyone(), wait)]);
     let service = layer.layer(service_fn(respond));
     let start = Instant::now();
     let requests = (0..6).map(|_| status(&service));
@@ -136,11 +137,10 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         let wide = Quota::new(300_000, Duration::from_secs(18_000)).unwrap();
         let wide = builder(Policy::fixed_window("wide", wide));
         let wide = wide.lease(true).connect(&server.url()).await.unwrap();
-        let (layer, handle) = RateLimitLayer::new(wide.clone(), everyone(), OnMissing::Reject)
-            .and(narrow, everyone(), OnMissing::Reject)
+        let rules = [Rule::new(wide.clone(), everyone()), Rule::new(narrow, everyone())];
+        let service = RateLimitLayer::all(rules.clone())
             .headers(Headers::RateLimit)
-            .build();
-        let service = layer.layer(service_fn(respond));
+            .layer(service_fn(respond));
 
         for _ in 0..ADMITTED {
             let response = send(&service).await;
@@ -166,7 +166,7 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         wide.drain(Duration::from_secs(10)).await.unwrap();
         let used = wide.peek("everyone").await.unwrap().used();
         let (calls, counters) = (calls(&server) - before, wide.counters());
-        assert_eq!(handle.unsent_refunds(), 0);
+        assert_eq!(rules.each_ref().map(Rule::unsent), [0, 0]);
         println!("{store}: {calls} calls for {REFUSED} refusals, {used} used, {counters:?}");
         // If each refund were a call, there would be 2,000.
         assert!(calls < REFUSED / 20, "{store}: {calls} calls");
@@ -176,4 +176,67 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         let most = ADMITTED + lease_unused + REFUSED / 2;
         assert!((ADMITTED..=most).contains(&used), "{store}: {used} used, at most {most} expected");
     }
+}
+
+/// Strikes that are counted in tasks of their own take a while.
+async fn until_blocked(rule: &Rule, key: &Key<'_>) {
+    let start = Instant::now();
+    while rule.blocked_for(key).await.unwrap().is_zero() {
+        assert!(start.elapsed() < Duration::from_secs(10), "not blocked");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn rules_of_siblings_and_a_block_are_one_call() {
+    let server = Server::start();
+    let users = limiter(&server, Policy::gcra("users", Quota::per_day(9))).await;
+    let all = users.sibling(&Policy::fixed_window("all", Quota::per_day(9))).unwrap();
+    let tokens = users.sibling(&Policy::gcra("tokens", Quota::per_day(9_000))).unwrap();
+    let layer = RateLimitLayer::all([
+        Rule::new(users, FixedKey::new("alice")).block(Block::after(100)).unwrap(),
+        Rule::new(tokens, FixedKey::new("alice")).cost(|_| Cost::of(1_200)),
+        Rule::new(all, everyone()),
+    ]);
+    let service = layer.layer(service_fn(respond));
+    // The scripts are loaded by the first request.
+    assert_eq!(status(&service).await, 200);
+    let before = calls(&server);
+    for _ in 0..5 {
+        assert_eq!(status(&service).await, 200);
+    }
+    assert_eq!(calls(&server) - before, 5);
+    // Of 9,000 tokens, 8,400 would be used by seven requests.
+    assert_eq!([status(&service).await, status(&service).await], [200, 429]);
+}
+
+#[tokio::test]
+async fn processes_share_a_block_and_a_reset_lifts_it() {
+    let server = Server::start();
+    let block = Block::after(3).within(Duration::from_secs(600)).lasting(Duration::from_secs(300));
+    let mut rules = Vec::new();
+    for number in 0..2 {
+        let options = ConnectOptions::new().with_name(&format!("process-{number}"));
+        let connection = connect_with(&server.url(), &options).await.unwrap();
+        let limiter = builder(Policy::gcra("login", Quota::per_day(2))).denial_cache(0);
+        let limiter = limiter.build_on(connection).unwrap();
+        rules.push(Rule::new(limiter, everyone()).block(block).unwrap());
+    }
+    let service = |rule: &Rule| RateLimitLayer::all([rule.clone()]).layer(service_fn(respond));
+    let [one, other] = &[service(&rules[0]), service(&rules[1])];
+    for (service, expected) in [(one, 200), (other, 200), (one, 429), (other, 429), (one, 429)] {
+        assert_eq!(status(service).await, expected);
+    }
+    let key = "everyone".into();
+    for rule in &rules {
+        until_blocked(rule, &key).await;
+        assert!(rule.blocked_for(&key).await.unwrap() > Duration::from_secs(290));
+    }
+    let refused = send(other).await;
+    let wait: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    // That of the limit, which is longer than the block.
+    assert!(wait > 300, "{wait}");
+    rules[0].reset(&key).await.unwrap();
+    assert_eq!([status(other).await, status(one).await, status(one).await], [200, 200, 429]);
+    assert_eq!(rules.iter().map(Rule::unsent).sum::<u64>(), 0);
 }

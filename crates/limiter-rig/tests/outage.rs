@@ -16,7 +16,7 @@ use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::{machine::Machine, server::Server};
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
+    RateLimitLayer, Rule,
     key::FixedKey,
     rule::{Mode, OnStoreFailure},
 };
@@ -42,10 +42,9 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         // A cached denial would be refused without the server.
         let limiter = RedisLimiter::builder(policy).deadline(DEADLINE).denial_cache(0);
         let limiter = limiter.build_on(client).unwrap();
-        let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
-            .on_store_failure(choice)
-            .mode(mode);
-        let service = layer.layer(service_fn(async |_: Request<Body>| {
+        let rule =
+            Rule::new(limiter, FixedKey::new("everyone")).on_store_failure(choice).with_mode(mode);
+        let service = RateLimitLayer::all([rule]).layer(service_fn(async |_: Request<Body>| {
             Ok::<_, Infallible>(Response::new(Body::from("hello")))
         }));
         let (answers, slowest) = (Cell::new(0), Cell::new(Duration::ZERO));

@@ -15,7 +15,7 @@ use axum::{Router, routing::get};
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::OnStoreFailure};
+use limiter_tower::{RateLimitLayer, Rule, key::FixedKey, rule::OnStoreFailure};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 const LIMIT: usize = 100;
@@ -51,8 +51,8 @@ async fn serve(redis: &str) {
     // The machine is busy, and the deadline is not what is tested.
     let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(10));
     let limiter = limiter.build_on(client).unwrap();
-    let layer = RateLimitLayer::new(limiter, FixedKey::new("everyone"), OnMissing::Reject)
-        .on_store_failure(OnStoreFailure::Deny);
+    let rule = Rule::new(limiter, FixedKey::new("everyone")).on_store_failure(OnStoreFailure::Deny);
+    let layer = RateLimitLayer::all([rule]);
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     // On a line of its own: the test harness leaves its own line open.

@@ -31,7 +31,7 @@ use limiter_client::ThrottleLayer;
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
+use limiter_tower::{RateLimitLayer, Rule, key::FixedKey};
 use tokio::{net::TcpListener, runtime, task::JoinSet, time::sleep};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -61,8 +61,8 @@ fn a_fleet_follows_the_limits_that_a_server_announces() {
     runtime::Runtime::new().unwrap().block_on(async {
         let counts = Arc::new(Counts::default());
         let limiter = MemoryLimiter::new(policy(LIMITS[0]));
-        let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
-        let (layer, handle) = layer.build();
+        let rule = Rule::new(limiter, FixedKey::new("all"));
+        let layer = RateLimitLayer::all([rule.clone()]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
@@ -74,7 +74,7 @@ fn a_fleet_follows_the_limits_that_a_server_announces() {
         let mut refusals = Vec::new();
         for (index, permits) in LIMITS.into_iter().enumerate() {
             let refused = counts.refused();
-            handle.rule("api").unwrap().set_policy(&policy(permits)).unwrap();
+            rule.set_policy(&policy(permits)).unwrap();
             sleep(LEAD).await;
             let (start, admitted) = (Instant::now(), counts.admitted());
             sleep(PHASE - LEAD).await;

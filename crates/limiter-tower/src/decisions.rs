@@ -1,49 +1,63 @@
 //! What the rules of a layer decided about a request.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Policy, Source};
+use limiter_core::{Cost, Decision, Limit, Policy, Source};
 
-use crate::{plan::Plan, respond::Reported, rule::Disclosure};
+use crate::{
+    plan::Plan,
+    rule::{Disclosure, Rule},
+};
 
-/// The decisions about one request, by policy, in the order in which the rules were asked.
+/// The decisions about one request, in the order in which the rules are asked.
 ///
-/// A layer with [`decisions`](crate::RateLimitLayer::decisions) inserts them into the extensions of an
-/// admitted request, for handlers, and of the response, for outer layers. The response to a refused
-/// request has only the decision to refuse it, because the charges of earlier rules are refunded. An
-/// inner layer appends to those of an outer one. With the feature `axum` they are an extractor.
+/// A layer with [`decisions`](crate::RateLimitLayer::decisions) inserts them into the extensions of an admitted request,
+/// for handlers, and of each response, for outer layers. The response to a refused request has the decisions of all rules
+/// that refuse it. An inner layer appends to those of an outer one. With the feature `axum` they are an extractor.
 ///
 /// ```
-/// use limiter_tower::observe::Decisions;
+/// use limiter_tower::{Rule, observe::Decisions};
 ///
-/// async fn handler(decisions: Decisions) -> String {
-///     let remaining = decisions.get("api").map(|decided| decided.decision().remaining());
-///     format!("{remaining:?} requests remain")
+/// fn remaining(decisions: &Decisions, api: &Rule) -> Option<u64> {
+///     Some(decisions.of(api)?.decision().remaining())
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Decisions {
-    /// Beside the others, so that one decision allocates nothing.
-    first: Option<PolicyDecision>,
-    others: Vec<PolicyDecision>,
-}
+pub struct Decisions(Vec<PolicyDecision>);
 
 /// A decision, and the policy that it was made under.
 #[derive(Clone, Debug)]
 pub struct PolicyDecision {
+    /// The rule's own, so that all its clones have the same one.
+    pub(crate) rule: Arc<str>,
     pub(crate) plan: Plan,
     pub(crate) cost: Cost,
+    /// Less than the cost if the rule charges after the response.
+    pub(crate) charged: u64,
     pub(crate) decision: Decision,
     pub(crate) is_shadow: bool,
+    pub(crate) is_blocked: bool,
     pub(crate) waited: Option<Duration>,
     pub(crate) disclosure: Disclosure,
 }
 
 impl PolicyDecision {
+    /// Returns the name of the rule.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
     /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         self.plan.policy()
+    }
+
+    /// Returns the limit that decided: the one that refused, or the one with the fewest permits left.
+    #[must_use]
+    pub fn limit(&self) -> Option<&Limit> {
+        self.policy().limits().get(self.decision.limit_index())
     }
 
     /// Returns the decision.
@@ -64,50 +78,65 @@ impl PolicyDecision {
         self.is_shadow
     }
 
+    /// Returns whether it is a refusal because the key is [blocked](Rule::block).
+    #[must_use]
+    pub const fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
     /// Returns how long the request waited for its permits, or `None` if it was not delayed.
     #[must_use]
     pub const fn waited(&self) -> Option<Duration> {
         self.waited
     }
 
-    /// Counts what a settlement has given back of the charge, when `kept` permits stay.
+    /// Sets what the request was charged in the end.
     fn settle(&mut self, kept: u64) {
-        let back = self.cost.get().saturating_sub(kept);
-        let is_charged = self.decision.is_admitted() && has_state(&self.decision);
-        if is_charged && back > 0 {
-            self.decision = self.plan.fields().refunded(&self.decision, back);
+        if self.decision.is_admitted() && has_state(&self.decision) {
+            self.decision = self.plan.fields().settled(&self.decision, self.charged, kept);
+            self.charged = kept;
         }
     }
 
     /// Returns what header fields report to clients, if they do.
     pub(crate) fn reported(&self) -> Option<Reported<'_>> {
-        let is_public = self.disclosure == Disclosure::Full
-            && !self.is_shadow
-            // A refusal by a full table has a wait.
-            && (has_state(&self.decision)
-                || (!self.decision.is_admitted() && self.decision.source() == Source::FullTable));
         let Self { plan, cost, decision, .. } = self;
-        is_public.then_some(Reported { plan, decision, cost: *cost })
+        is_public(self.disclosure, self.is_shadow, decision).then_some(Reported {
+            plan,
+            decision,
+            cost: *cost,
+        })
     }
 }
 
-impl From<PolicyDecision> for Decisions {
-    fn from(only: PolicyDecision) -> Self {
-        Self { first: Some(only), others: Vec::new() }
-    }
+/// Returns whether header fields report a decision.
+pub(crate) fn is_public(disclosure: Disclosure, is_shadow: bool, decision: &Decision) -> bool {
+    disclosure == Disclosure::Full
+        && !is_shadow
+        // A refusal by a full table has a wait.
+        && (has_state(decision)
+            || (!decision.is_admitted() && decision.source() == Source::FullTable))
+}
+
+/// A decision that header fields report.
+#[derive(Clone, Copy)]
+pub(crate) struct Reported<'d> {
+    pub(crate) plan: &'d Plan,
+    pub(crate) decision: &'d Decision,
+    pub(crate) cost: Cost,
 }
 
 impl Decisions {
-    /// Returns the decision under the policy of that name, the last one if there are several.
+    /// Returns the decision of a rule, the last one if it was asked by several layers.
     #[must_use]
-    pub fn get(&self, policy: &str) -> Option<&PolicyDecision> {
-        self.iter().rev().find(|decided| decided.policy().name() == policy)
+    pub fn of(&self, rule: &Rule) -> Option<&PolicyDecision> {
+        self.0.iter().rev().find(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name))
     }
 
     /// Returns the decisions in the order in which they were made.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PolicyDecision> + Clone {
-        self.first.iter().chain(&self.others)
+        self.0.iter()
     }
 
     /// Returns what header fields report to clients.
@@ -115,22 +144,30 @@ impl Decisions {
         self.iter().filter_map(PolicyDecision::reported)
     }
 
-    /// Counts what a settlement has given back.
-    pub(crate) fn settle(&mut self, kept: u64) {
-        self.first.iter_mut().chain(&mut self.others).for_each(|decided| decided.settle(kept));
+    /// Sets what a rule has charged in the end.
+    pub(crate) fn settle(&mut self, rule: &Rule, kept: u64) {
+        let of_rule =
+            self.0.iter_mut().filter(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name));
+        of_rule.for_each(|decided| decided.settle(kept));
     }
 
-    pub(crate) fn push(&mut self, decided: PolicyDecision) {
-        match self.first {
-            None => self.first = Some(decided),
-            Some(_) => self.others.push(decided),
-        }
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
     }
+}
 
-    pub(crate) fn append(&mut self, other: Self) {
-        for decided in other.first.into_iter().chain(other.others) {
-            self.push(decided);
-        }
+impl IntoIterator for Decisions {
+    type Item = PolicyDecision;
+    type IntoIter = std::vec::IntoIter<PolicyDecision>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl FromIterator<PolicyDecision> for Decisions {
+    fn from_iter<I: IntoIterator<Item = PolicyDecision>>(decisions: I) -> Self {
+        Self(decisions.into_iter().collect())
     }
 }
 

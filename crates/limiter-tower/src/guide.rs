@@ -1,10 +1,11 @@
 //! How to use the layer.
 //!
 //! - [`programs`]: the eight common cases, each in a few lines.
+//! - [`recipes`]: logins and lockouts, language models, tenants, WebSockets, GraphQL, queues.
 //! - [`keys`]: who is counted, and what follows without a key.
-//! - [`several`]: several limits for a request.
+//! - [`several`]: several limits for a request, and the order of the decision.
 //! - [`refusals`]: what clients receive: bodies, header fields, gRPC.
-//! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store.
+//! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store, blocks.
 //! - [`metrics`]: names, labels and an alert.
 //! - [`testing`]: limits under a manual clock.
 //! - [`migration`]: from other crates and scripts; other quotas or algorithms in production.
@@ -21,49 +22,59 @@ macro_rules! pages {
             doc = include_str!(concat!("../docs/", stringify!($name), ".md"))
         )]
         ///
-        /// [`and`]: crate::RateLimitLayer::and
+        /// [`Admission::strike`]: crate::ask::Admission::strike
         /// [`behind`]: crate::ClientIp::behind
-        /// [`build`]: crate::RateLimitLayer::build
+        /// [`Blocks`]: limiter_core::Blocks
         /// [`Charge`]: crate::settle::Charge
+        /// [`Charge::keep`]: crate::settle::Charge::keep
         /// [`ClientIp`]: crate::ClientIp
         /// [`ClientIp::peer`]: crate::ClientIp::peer
         /// [`Decision`]: limiter_core::Decision
+        /// [`decisions`]: crate::RateLimitLayer::decisions
         /// [`Disclosure`]: crate::rule::Disclosure
         /// [`ExtensionKey`]: crate::key::ExtensionKey
         /// [`FixedKey`]: crate::key::FixedKey
         /// [`forwarded`]: crate::ClientIp::forwarded
+        /// [`grpc`]: crate::RateLimitLayer::grpc
         /// [`grpc_status`]: crate::RateLimitLayer::grpc_status
-        /// [`Handle`]: crate::handle::Handle
-        /// [`Handle::switch_off`]: crate::handle::Handle::switch_off
         /// [`header`]: crate::ClientIp::header
         /// [`HeaderKey`]: crate::key::HeaderKey
         /// [`Headers`]: crate::headers::Headers
         /// [`hops`]: crate::ClientIp::hops
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
-        /// [`keep`]: crate::settle::Charge::keep
         /// [`key_fn`]: crate::key::key_fn
         /// [`KeyExtractor`]: crate::key::KeyExtractor
+        /// [`KeySource`]: crate::key::KeySource
         /// [`ManualClock`]: limiter_core::ManualClock
         /// [`MatchedPathKey`]: crate::key::MatchedPathKey
         /// [`Mode::sample`]: crate::rule::Mode::sample
         /// [`Mode::SHADOW`]: crate::rule::Mode::SHADOW
         /// [`next_wake`]: limiter_core::ManualClock::next_wake
         /// [`observe`]: crate::RateLimitLayer::observe
-        /// [`on_store_failure`]: crate::RateLimitLayer::on_store_failure
-        /// [`OnMissing`]: crate::OnMissing
+        /// [`on_store_failure`]: crate::Rule::on_store_failure
+        /// [`operation`]: crate::guide::operation
         /// [`Plan`]: crate::plan::Plan
         /// [`Plans`]: crate::plan::Plans
         /// [`Plans::by_extension`]: crate::plan::Plans::by_extension
-        /// [`Plans::by_method`]: crate::plan::Plans::by_method
         /// [`Plans::replace`]: crate::plan::Plans::replace
         /// [`Policy::all_of`]: crate::Policy::all_of
         /// [`problem_json`]: crate::refusal::problem_json
         /// [`programs`]: crate::guide::programs
-        /// [`RuleHandle::check`]: crate::handle::RuleHandle::check
-        /// [`RuleHandle::set_policy`]: crate::handle::RuleHandle::set_policy
+        /// [`RateLimitLayer::all`]: crate::RateLimitLayer::all
+        /// [`recipes`]: crate::guide::recipes
+        /// [`Refused`]: crate::refusal::Refused
+        /// [`Rule`]: crate::Rule
+        /// [`Rule::ask`]: crate::Rule::ask
+        /// [`Rule::block`]: crate::Rule::block
+        /// [`Rule::block_on`]: crate::Rule::block_on
+        /// [`Rule::reset`]: crate::Rule::reset
+        /// [`Rule::set_policies`]: crate::Rule::set_policies
+        /// [`Rule::set_policy`]: crate::Rule::set_policy
+        /// [`several`]: crate::guide::several
         /// [`skip`]: crate::RateLimitLayer::skip
+        /// [`switch_off`]: crate::RateLimitLayer::switch_off
         /// [`text`]: crate::refusal::text
         pub mod $name {}
     )*};
 }
-pages! { programs keys several refusals operation metrics testing migration }
+pages! { programs recipes keys several refusals operation metrics testing migration }

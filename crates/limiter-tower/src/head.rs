@@ -1,29 +1,27 @@
-//! A request without its body.
+//! Requests and responses without their bodies.
 
-use std::sync::LazyLock;
+use std::{fmt, sync::LazyLock};
 
-use http::{Extensions, HeaderMap, Method, Request, Uri, request::Parts};
+use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, request::Parts};
 
 /// The head of a request: all but its body.
 ///
-/// Extractors, and the closures that configure a layer, read it. It is a few references, so it is
-/// passed by value.
-#[derive(Clone, Copy, Debug)]
+/// Extractors, and the closures that configure a rule, read it. It is a few references, so it is passed by value.
+/// `Debug` prints the method and the path, because queries and header fields may contain credentials.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Head<'r> {
     /// The method.
     pub method: &'r Method,
-    /// The target.
-    pub uri: &'r Uri,
     /// The header fields.
     pub headers: &'r HeaderMap,
     /// What the server and outer layers have added.
     pub extensions: &'r Extensions,
+    uri: &'r Uri,
 }
 
 impl Head<'static> {
-    /// Returns the head of no request: `GET /` without header fields, for jobs and messages that are
-    /// [checked](crate::handle::RuleHandle::check) outside of a request.
+    /// Returns the head of no request: `GET /` without header fields, for jobs and messages.
     #[must_use]
     pub fn empty() -> Self {
         static EMPTY: LazyLock<Request<()>> = LazyLock::new(Request::default);
@@ -32,22 +30,23 @@ impl Head<'static> {
 }
 
 impl<'r> Head<'r> {
-    /// Returns the path of the target.
+    /// Returns the target, as the client has sent it.
+    ///
+    /// With the feature `axum` it is the original one also inside of `Router::nest`, which removes the prefix from the
+    /// request's own.
     #[must_use]
-    pub fn path(self) -> &'r str {
-        self.uri.path()
+    pub fn uri(self) -> &'r Uri {
+        #[cfg(feature = "axum")]
+        if let Some(axum::extract::OriginalUri(uri)) = self.extensions.get() {
+            return uri;
+        }
+        self.uri
     }
 
-    /// Returns whether this is a CORS preflight: `OPTIONS` with `Origin` and
-    /// `Access-Control-Request-Method` ([Fetch, section 3.3.2]).
-    ///
-    /// [Fetch, section 3.3.2]: https://fetch.spec.whatwg.org/#http-requests
+    /// Returns the path of [`uri`](Self::uri).
     #[must_use]
-    pub fn is_preflight(&self) -> bool {
-        use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
-        self.method == Method::OPTIONS
-            && self.headers.contains_key(ORIGIN)
-            && self.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+    pub fn path(self) -> &'r str {
+        self.uri().path()
     }
 }
 
@@ -55,9 +54,9 @@ impl<'r, B> From<&'r Request<B>> for Head<'r> {
     fn from(request: &'r Request<B>) -> Self {
         Self {
             method: request.method(),
-            uri: request.uri(),
             headers: request.headers(),
             extensions: request.extensions(),
+            uri: request.uri(),
         }
     }
 }
@@ -66,9 +65,46 @@ impl<'r> From<&'r Parts> for Head<'r> {
     fn from(parts: &'r Parts) -> Self {
         Self {
             method: &parts.method,
-            uri: &parts.uri,
             headers: &parts.headers,
             extensions: &parts.extensions,
+            uri: &parts.uri,
         }
+    }
+}
+
+impl fmt::Debug for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head")
+            .field("method", self.method)
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The head of a response: all but its body. `Debug` prints the status.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct ResponseHead<'r> {
+    /// The status code. A gRPC service reports errors in `grpc-status` instead.
+    pub status: StatusCode,
+    /// The header fields.
+    pub headers: &'r HeaderMap,
+    /// What the inner service has added.
+    pub extensions: &'r Extensions,
+}
+
+impl<'r, B> From<&'r Response<B>> for ResponseHead<'r> {
+    fn from(response: &'r Response<B>) -> Self {
+        Self {
+            status: response.status(),
+            headers: response.headers(),
+            extensions: response.extensions(),
+        }
+    }
+}
+
+impl fmt::Debug for ResponseHead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseHead").field("status", &self.status).finish_non_exhaustive()
     }
 }

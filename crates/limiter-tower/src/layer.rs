@@ -1,58 +1,65 @@
-//! The layer and its configuration.
+//! The layer: a list of rules, and how it answers.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::Response;
-use limiter_core::{Cost, Limiter, WaitingLimiter};
+use limiter_core::{Limit, Limiter};
 use tower_layer::Layer;
 
 use crate::{
-    OnMissing,
     config::Config,
-    handle::Handle,
     headers::Headers,
-    key::{Head, KeyExtractor},
-    observe::Event,
-    plan::Plan,
+    key::{Head, KeyExtractor, KeySource},
+    observe::{Event, report::Observer},
     refusal::{GrpcStatus, Refusal},
-    rule::{Disclosure, LiveMode, Mode, OnStoreFailure, Rule, Wait},
+    rule::Rule,
     service::RateLimit,
-    settle::{Keep, ResponseHead},
 };
 
 /// Limits the requests to a service.
 ///
-/// A layer has one or more rules. Each has a limiter, a key under which requests are counted, and a
-/// choice for requests without a key. All clones, and all services that they make, share the
-/// limiters' states.
+/// A layer is a list of [rules](Rule), and how it answers. All clones, and all services that they make, share the rules.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+/// use limiter_tower::{ClientIp, RateLimitLayer};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(50)));
-/// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject);
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer());
 /// ```
 ///
 /// # Several rules
 ///
-/// [`and`](Self::and) adds a rule. The rules are asked in order, so put the narrowest first. A
-/// request is admitted if all rules admit it. If a rule refuses it or fails, the charges of the rules
-/// before it are refunded. So no limit is ever exceeded, but the rules are not one atomic step: until the
-/// refund is applied, other requests may be refused. If the client goes away, charges stay, so that
-/// requests which are reset at once are limited too.
+/// The rules are one decision: a request is charged by all of them, or by none. A refusal has the longest wait of those
+/// that refuse, and names each of them. The order of the list never changes the outcome.
 ///
-/// A refusal reports the rule that refused. Its `Retry-After` is the longest wait among that rule and
-/// those after it whose limiters know it without a call to a store, and so is that of its decision. Each
-/// rule is a call of its own, one round trip each with a store. Limits for the *same* key are one atomic step with `Policy::all_of`.
+/// ```
+/// # use limiter_core::{MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{RateLimitLayer, Rule, key::{ExtensionKey, FixedKey, MaybeKey}};
 ///
-/// # Configuration
+/// #[derive(Clone)]
+/// struct User {
+///     id: u64,
+///     organisation: u64,
+/// }
 ///
-/// These methods configure the rule that was added last: [`policy`](Self::policy),
-/// [`cost`](Self::cost), [`mode`](Self::mode), [`disclose`](Self::disclose) and
-/// [`on_store_failure`](Self::on_store_failure). The others configure the layer. Configuring a clone
-/// does not change the original.
+/// # let limiter = |name, permits| MemoryLimiter::new(Policy::gcra(name, Quota::per_minute(permits)));
+/// let (users, organisations, service) = (limiter("user", 60), limiter("org", 600), limiter("all", 9_000));
+/// let layer = RateLimitLayer::all([
+///     Rule::new(users, ExtensionKey::new(|user: &User| user.id.into()).or_reject()),
+///     Rule::new(organisations, ExtensionKey::new(|user: &User| user.organisation.into()).or_skip()),
+///     Rule::new(service, FixedKey::new("all")),
+/// ]);
+/// ```
+///
+/// Limiters in Redis that are [siblings](limiter_core::Limiter::sibling) are one call, as far as their keys are in one
+/// slot. With several stores or slots, the rules are asked in turn: the client's own key first, then keys that it chooses, then keys that it shares; what was charged before a
+/// refusal is given back. See [`decide`](limiter_core::decide).
+///
+/// # While requests are served
+///
+/// A clone of the layer switches it off and on, and clones of its rules change policies and modes.
 #[derive(Clone)]
 pub struct RateLimitLayer {
     config: Arc<Config>,
@@ -60,196 +67,97 @@ pub struct RateLimitLayer {
 
 impl RateLimitLayer {
     /// Returns a layer with one rule, which counts requests under `key`.
-    pub fn new(
-        limiter: impl Limiter + 'static,
-        key: impl KeyExtractor + 'static,
-        missing: OnMissing,
-    ) -> Self {
-        Self::of(Rule::new(Plan::new(limiter), Arc::new(key), missing, None))
-    }
-
-    /// Returns a layer with one rule, which delays requests within the bounds of `wait` and refuses
-    /// the others.
-    pub fn waiting(
-        limiter: impl WaitingLimiter + 'static,
-        key: impl KeyExtractor + 'static,
-        missing: OnMissing,
-        wait: Wait,
-    ) -> Self {
-        Self::of(Rule::new(Plan::waiting(limiter), Arc::new(key), missing, Some(wait)))
-    }
-
-    fn of(rule: Rule) -> Self {
-        Self { config: Arc::new(Config::new(rule)) }
-    }
-
-    /// Adds a rule, which is asked after the others.
     ///
     /// # Panics
     ///
-    /// If the policy, or one of its limits, has the name of another rule's: header fields, metrics and
-    /// the [`Handle`] identify rules by name.
-    #[must_use]
-    pub fn and(
-        self,
-        limiter: impl Limiter + 'static,
-        key: impl KeyExtractor + 'static,
-        missing: OnMissing,
-    ) -> Self {
-        self.and_rule(Rule::new(Plan::new(limiter), Arc::new(key), missing, None))
+    /// As [`all`](Self::all).
+    pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
+        Self::all([Rule::new(limiter, key)])
     }
 
-    /// Adds a rule that delays requests, as [`waiting`](Self::waiting) does.
+    /// Returns a layer with several rules.
     ///
     /// # Panics
     ///
-    /// As [`and`](Self::and).
+    /// - If there is no rule, or more than 16; a rule with a [block](Rule::block) counts as three.
+    /// - If two rules have a policy or a limit of the same name: header fields and metrics identify them by name. A rule
+    ///   with a [block](Rule::block) also takes the names of the block's states, such as `login-block`.
+    /// - If two rules [wait](Rule::waiting).
+    /// - If a rule counts requests by a key that clients [choose](KeySource::Chosen), such as an unverified
+    ///   [`HeaderKey`](crate::key::HeaderKey), and no rule with another key counts all requests and is enforced for as
+    ///   many keys.
     #[must_use]
-    pub fn and_waiting(
-        self,
-        limiter: impl WaitingLimiter + 'static,
-        key: impl KeyExtractor + 'static,
-        missing: OnMissing,
-        wait: Wait,
-    ) -> Self {
-        self.and_rule(Rule::new(Plan::waiting(limiter), Arc::new(key), missing, Some(wait)))
-    }
-
-    fn and_rule(self, rule: Rule) -> Self {
-        let taken = self.config.taken_name(rule.plan.get().policy(), None);
-        let name = taken.as_deref().unwrap_or_default();
-        assert!(taken.is_none(), "two rules have a policy or limit named {name:?}; rename one");
-        self.with(|config| config.rules.push(rule))
-    }
-
-    /// Sets the policy of each request: `select` returns it, or `None` for the rule's own.
-    ///
-    /// [`Plans`](crate::plan::Plans) selects by tier, route or method. The returned plans should be
-    /// prepared beforehand and share the limiter's states. A rule that delays requests refuses those whose plan
-    /// can't wait.
-    #[must_use]
-    pub fn policy(self, select: impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static) -> Self {
-        self.with_rule(|rule| rule.select = Some(Arc::new(select)))
-    }
-
-    /// Sets the cost of each request. The default is one permit.
-    ///
-    /// A cost above the burst, as that of a large batch or a deep GraphQL query, never fits: the refusal
-    /// has no `Retry-After` and says so. Cap the cost at the burst if such a request should be served.
-    ///
-    /// ```
-    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
-    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
-    /// use limiter_core::Cost;
-    ///
-    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-    /// const EXPORT: Cost = Cost::of(10);
-    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-    ///     .cost(|head| if head.path() == "/export" { EXPORT } else { Cost::ONE });
-    /// ```
-    #[must_use]
-    pub fn cost(self, cost: impl Fn(Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
-        self.with_rule(|rule| rule.cost = Some(Arc::new(cost)))
-    }
-
-    /// Sets for which keys the rule is enforced. The default is all.
-    #[must_use]
-    pub fn mode(self, mode: Mode) -> Self {
-        self.with_rule(|rule| rule.mode = LiveMode::new(mode))
-    }
-
-    /// Sets how much of the rule's decisions clients see. The default is all.
-    #[must_use]
-    pub fn disclose(self, disclosure: Disclosure) -> Self {
-        self.with_rule(|rule| rule.disclosure = disclosure)
-    }
-
-    /// Sets what follows while the limiter's store fails. The default is to forward requests.
-    #[must_use]
-    pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with_rule(|rule| rule.on_store_failure = choice)
+    pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut rules: Box<[Rule]> = rules.into_iter().collect();
+        check(&rules);
+        rules.sort_by_key(|rule| {
+            let source = match rule.source() {
+                KeySource::Own => 0,
+                KeySource::Chosen => 1,
+                KeySource::Shared => 2,
+            };
+            (rule.settings.wait.is_some(), source)
+        });
+        Self { config: Arc::new(Config::new(rules)) }
     }
 
     /// Forwards requests for which `skip` returns true, without counting them.
     ///
     /// ```
     /// # use limiter_core::{MemoryLimiter, Policy, Quota};
-    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// # use limiter_tower::{ClientIp, RateLimitLayer};
     /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-    ///     .skip(|head| head.path() == "/health" || head.is_preflight());
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).skip(|head| head.path() == "/health");
     /// ```
     #[must_use]
     pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|config| config.skip = Some(Arc::new(skip)))
     }
 
-    /// Settles each charge when the inner service has responded: `settle` returns how much is kept.
-    ///
-    /// Each request is charged in full first, and its header fields report what is left after the
-    /// settlement. So requests at the same moment need room for all of them: of 20 correct logins at once
-    /// under 5/min, 15 are refused, although none of them is charged in the end. Choose a burst for the
-    /// requests that a key may have in flight. Without a response, because the inner service failed,
-    /// panicked or the client went away, the full charge stays.
-    ///
-    /// ```
-    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
-    /// # use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
-    /// use limiter_tower::settle::Keep;
-    ///
-    /// # let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(5)));
-    /// // Only failed logins count.
-    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-    ///     .settle(|response| if response.status == 401 { Keep::All } else { Keep::None });
-    /// ```
-    #[must_use]
-    pub fn settle(self, settle: impl Fn(ResponseHead<'_>) -> Keep + Send + Sync + 'static) -> Self {
-        self.with(|config| config.settle = Some(Arc::new(settle)))
-    }
-
-    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of admitted requests, for handlers
-    /// that settle it themselves. [`settle`](Self::settle) does this, too.
-    #[must_use]
-    pub fn chargeable(self) -> Self {
-        self.with(|config| config.is_chargeable = true)
-    }
-
     /// Sets the response to requests that are not admitted, for HTTP clients. The default is
     /// [`text`](crate::refusal::text); another one is [`problem_json`](crate::refusal::problem_json).
     ///
     /// The layer adds `Cache-Control: no-store` and `Retry-After`, unless the response has them, and
-    /// the fields of [`headers`](Self::headers). gRPC clients receive a gRPC status instead.
+    /// the fields of [`headers`](Self::headers).
     ///
     /// ```
-    /// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+    /// use limiter_tower::{ClientIp, RateLimitLayer};
     /// # use limiter_tower::{MemoryLimiter, Policy, Quota};
     /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(1)));
     ///
-    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-    ///     .refuse_with(|refusal| {
-    ///         let mut response = http::Response::new("slow down\n".into());
-    ///         *response.status_mut() = refusal.status();
-    ///         response
-    ///     });
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).refuse_with(|refusal| {
+    ///     let mut response = http::Response::new("slow down\n".into());
+    ///     *response.status_mut() = refusal.status();
+    ///     response
+    /// });
     /// ```
     #[must_use]
     pub fn refuse_with(
         self,
         refuse: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|config| config.refuse = Arc::new(refuse))
+        self.with(|config| config.answers.refuse = Arc::new(refuse))
     }
 
     /// Sets which header fields report the decisions.
     #[must_use]
     pub fn headers(self, headers: Headers) -> Self {
-        self.with(|config| config.headers = headers)
+        self.with(|config| config.answers.headers = headers)
     }
 
-    /// Sets the status that gRPC clients receive when a limit refuses their call.
+    /// Answers requests of gRPC and gRPC-Web clients, by their content type, with a gRPC status.
+    ///
+    /// Without it all refusals are HTTP, because any client can send gRPC's content type, and a refusal by gRPC has the
+    /// HTTP status 200, which firewalls and access logs take for a success.
+    #[must_use]
+    pub fn grpc(self) -> Self {
+        self.grpc_status(GrpcStatus::default())
+    }
+
+    /// As [`grpc`](Self::grpc), with another status for calls that a limit refuses.
     #[must_use]
     pub fn grpc_status(self, status: GrpcStatus) -> Self {
-        self.with(|config| config.grpc_status = status)
+        self.with(|config| config.answers.grpc = Some(status))
     }
 
     /// Inserts [`Decisions`](crate::observe::Decisions) into the extensions of requests and responses,
@@ -259,74 +167,50 @@ impl RateLimitLayer {
         self.with(|config| config.has_decisions = true)
     }
 
+    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of requests, for handlers that settle what the
+    /// rules have charged.
+    #[must_use]
+    pub fn chargeable(self) -> Self {
+        self.with(|config| config.is_chargeable = true)
+    }
+
     /// Calls `observer` with what each rule did with each request, in place of an earlier observer. It
     /// is called on the request's path, so it must not block.
     #[must_use]
     pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.with(|config| config.observer = Some(Arc::new(observer)))
+        self.with(|config| config.observer = Observer(Some(Arc::new(observer))))
     }
 
-    /// Ends the configuration. Returns the layer, and a handle that changes it while requests are
-    /// served.
-    ///
-    /// # Panics
-    ///
-    /// If a rule counts requests by a key that clients choose, such as an unverified
-    /// [`HeaderKey`](crate::key::HeaderKey), and no other rule without
-    /// [`OnMissing::Allow`] is enforced for as many keys.
+    /// Returns the rules, in the order in which they are asked.
     #[must_use]
-    pub fn build(self) -> (BuiltLayer, Handle) {
-        assert!(
-            self.config.has_enough_keys(|rule| rule.mode.get()),
-            "a client can choose its key, so it has any number of allowances: add a rule by address \
-             with `and`, enforced and without `OnMissing::Allow`, or call `verified` on the key if an \
-             outer layer verifies it"
-        );
-        let handle = Handle::new(Arc::clone(&self.config));
-        (BuiltLayer { config: self.config }, handle)
+    pub fn rules(&self) -> &[Rule] {
+        &self.config.rules
+    }
+
+    /// Forwards all requests from now on, without counting them, in all clones. Requests that wait already are not
+    /// released.
+    pub fn switch_off(&self) {
+        self.config.is_off.set(true);
+    }
+
+    /// Limits requests again after [`switch_off`](Self::switch_off).
+    pub fn switch_on(&self) {
+        self.config.is_off.set(false);
+    }
+
+    /// Returns whether requests are limited.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.config.is_off.get()
     }
 
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(Arc::make_mut(&mut self.config));
         self
     }
-
-    /// Changes the rule that was added last.
-    fn with_rule(self, change: impl FnOnce(&mut Rule)) -> Self {
-        self.with(|config| {
-            if let Some(rule) = config.rules.last_mut() {
-                change(rule);
-            }
-        })
-    }
 }
 
 impl<S> Layer<S> for RateLimitLayer {
-    type Service = RateLimit<S>;
-
-    /// Returns the limited service.
-    ///
-    /// # Panics
-    ///
-    /// As [`build`](RateLimitLayer::build).
-    fn layer(&self, inner: S) -> RateLimit<S> {
-        self.clone().build().0.layer(inner)
-    }
-}
-
-impl fmt::Debug for RateLimitLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt(f)
-    }
-}
-
-/// A layer whose configuration has ended: see [`RateLimitLayer::build`].
-#[derive(Clone)]
-pub struct BuiltLayer {
-    config: Arc<Config>,
-}
-
-impl<S> Layer<S> for BuiltLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
@@ -334,7 +218,46 @@ impl<S> Layer<S> for BuiltLayer {
     }
 }
 
-impl fmt::Debug for BuiltLayer {
+/// Panics unless a layer can have these rules.
+fn check(rules: &[Rule]) {
+    assert!(!rules.is_empty(), "a layer needs at least one rule");
+    let demands = rules.iter().map(|rule| if rule.settings.block.is_some() { 3 } else { 1 });
+    let demands: usize = demands.sum();
+    assert!(
+        demands <= MAX_DEMANDS,
+        "the rules of a layer have {demands} demands, of which a block is two; at most {MAX_DEMANDS} are possible"
+    );
+    let waiting = rules.iter().filter(|rule| rule.settings.wait.is_some()).count();
+    assert!(waiting <= 1, "{waiting} rules wait; a layer has at most one");
+    let mut names = HashMap::new();
+    for (place, rule) in rules.iter().enumerate() {
+        let policy = rule.policy();
+        let limits = policy.limits().iter().map(Limit::name);
+        let own = limits.chain([policy.name()]).map(str::to_owned);
+        // A block has states of these names.
+        let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
+        let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", policy.name()));
+        for name in own.chain(of_block) {
+            let other = *names.entry(name.clone()).or_insert(place);
+            assert!(other == place, "two rules have a policy or limit named {name:?}; rename one");
+        }
+    }
+    let (chosen, others): (Vec<_>, Vec<_>) =
+        rules.iter().partition(|rule| rule.source() == KeySource::Chosen);
+    let enforced = |rule: &Rule| rule.mode().percent();
+    let most_chosen = chosen.into_iter().map(enforced).max();
+    let others = others.into_iter().filter(|rule| !rule.skips());
+    assert!(
+        most_chosen <= others.map(enforced).max(),
+        "a client can choose its key, so it has any number of allowances: add a rule by address, enforced for as many \
+         keys, or call `verified` on the key if an outer layer verifies it"
+    );
+}
+
+/// The most demands of one decision.
+const MAX_DEMANDS: usize = 16;
+
+impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.fmt(f)
     }

@@ -4,14 +4,14 @@
 //! use std::net::SocketAddr;
 //!
 //! use axum::{Router, routing::get};
-//! use limiter_tower::{ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer};
+//! use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
 //!
 //! #[tokio::main]
 //! async fn main() -> std::io::Result<()> {
 //!     let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_minute(100)));
 //!     let app = Router::new()
 //!         .route("/", get(|| async { "hello" }))
-//!         .layer(RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject));
+//!         .layer(RateLimitLayer::new(limiter, ClientIp::peer()));
 //!
 //!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
 //!     // The connect info is the peer's address, by which requests are counted.
@@ -19,12 +19,13 @@
 //! }
 //! ```
 //!
-//! Many people share one IPv4 address behind carrier NAT: a limit by address needs several times the
-//! quota of one user.
+//! Many people share one IPv4 address behind carrier NAT: a limit by address needs several times the quota of one user.
 //!
-//! [`RateLimitLayer`] asks a limiter about each request, under a [key]. It has no type parameters, so a
-//! struct can hold it. The [`guide`] has a short program for each common case, and shows how to test,
-//! roll out and observe limits.
+//! A [`Rule`] is a limiter, the [key] under which it counts requests, and what follows from its decisions. A
+//! [`RateLimitLayer`] asks one or several rules about each request; a handler, a WebSocket or a queue consumer can ask a
+//! rule itself. Neither has type parameters, so a struct can hold them, and clones are handles: a clone of a rule changes
+//! its policy and its mode while requests are served. The [`guide`] has a short program for each common case, and shows
+//! how to test, roll out and observe limits.
 //!
 //! | module | for |
 //! |---|---|
@@ -32,28 +33,29 @@
 //! | [`rule`] | modes, waits, failures of the store, disclosure |
 //! | [`plan`] | tiers, routes, customers |
 //! | [`settle`] | charges that depend on the response |
+//! | [`ask`] | rules that are asked in handlers, and outside of requests |
 //! | [`headers`], [`refusal`] | what clients receive |
 //! | [`observe`] | what a service learns |
-//! | [`handle`] | changes while requests are served |
 //! | [`service`] | the types of the tower traits |
 //!
 //! | outcome | what the client receives |
 //! |---|---|
 //! | admitted | the inner service's response, with `RateLimit-Policy` and `RateLimit` |
 //! | refused | 429 with `Retry-After`, `RateLimit-Policy` and `RateLimit`; the inner service is not called |
-//! | no key | what [`OnMissing`] says, a required argument: 400, or forwarded, or counted together |
+//! | no key | what the key's [ending](key::MaybeKey) says: counted under another key, not counted, or 400 |
 //! | a key that can't be read | 400, or 500 if the server failed to provide it |
 //! | the store failed | what [`OnStoreFailure`](rule::OnStoreFailure) says: forwarded by default, else 503 |
 //!
-//! A gRPC client receives HTTP status 200 and a gRPC status instead: `RESOURCE_EXHAUSTED` with
-//! `RetryInfo`, `QuotaFailure` and `grpc-retry-pushback-ms`; `INVALID_ARGUMENT` or `INTERNAL` without a
-//! key; `UNAVAILABLE` if the store failed. A gRPC-Web client receives the same in header fields. A `POST`
-//! with their `Content-Type` is such a request. No refusal may be stored by a cache.
+//! All of these are HTTP, also for gRPC clients. With [`grpc`](RateLimitLayer::grpc), a gRPC client receives HTTP status
+//! 200 and a gRPC status instead: `RESOURCE_EXHAUSTED` with `RetryInfo`, `QuotaFailure` and `grpc-retry-pushback-ms`;
+//! `INVALID_ARGUMENT` or `INTERNAL` without a key; `UNAVAILABLE` if the store failed. A gRPC-Web client receives the same
+//! in header fields. A `POST` with their `Content-Type` is such a request. No refusal may be stored by a cache.
 //!
 //! # Header fields
 //!
-//! `Retry-After` (RFC 9110, section 10.2.3) is rounded up to whole seconds, at least one: a client that
-//! returns then is admitted, unless others were faster. It is absent if the cost can never be admitted.
+//! `Retry-After` (RFC 9110, section 10.2.3) is rounded up to whole seconds, at least one, and is the longest wait of all
+//! rules that refuse. A client that returns then is admitted by them, unless others were faster. It is absent if the cost
+//! can never be admitted.
 //!
 //! The other fields are those of [draft-ietf-httpapi-ratelimit-headers-11];
 //! [`Headers`](headers::Headers) chooses others.
@@ -65,22 +67,21 @@
 //! # Where to put the layer
 //!
 //! From outside to inside: tracing, CORS, authentication, rate limit, time-out. A CORS layer must expose
-//! [these fields](headers::Headers::exposed), and preflights are not counted if the layer
-//! [skips](RateLimitLayer::skip) them.
+//! [these fields](headers::Headers::exposed). It answers preflights itself, so they do not reach the limit.
 //!
-//! The layer decides in `call`, so an idle connection that waits in `poll_ready` holds nothing. All
-//! clones of a layer share one state: one layer on several routes is one limit. With nested
-//! layers, a refusal by the inner layer does not refund the outer one. Rules joined by
-//! [`and`](RateLimitLayer::and) are refunded.
+//! The layer decides in `call`, so an idle connection that waits in `poll_ready` holds nothing. All clones of a layer
+//! share one state: one layer on several routes is one limit. The rules of one layer are one decision: all are charged, or
+//! none. With nested layers, a refusal by the inner layer does not refund the outer one.
+//! The chapter [`several`](guide::several) has the order of the decision.
 //!
 //! # Features
 //!
-//! - `axum` (default): the peer's address from axum's `ConnectInfo` and `MockConnectInfo`, keys and plans
-//!   by matched route, [`Refused`](handle::Refused) as a response, and
+//! - `axum` (default): the peer's address from axum's `ConnectInfo` and `MockConnectInfo`, keys by matched route, the
+//!   original path inside of `Router::nest`, [`Refused`](refusal::Refused) as a response, and
 //!   [`Decisions`](observe::Decisions) as an extractor.
 //! - `metrics`: metrics by the facade `metrics`, [listed in the guide](guide::metrics).
-//! - `tokio` (default): [delays](RateLimitLayer::waiting) with a limiter in memory, and refunds to a store.
-//!   Without it, refunds to Redis are not sent, only [counted](handle::Handle::unsent_refunds).
+//! - `tokio` (default): [delays](Rule::waiting) with a limiter in memory, and refunds to a store.
+//!   Without it, refunds to Redis are not sent, only [counted](Rule::unsent).
 //! - `tonic`: the peer's address from tonic's `TcpConnectInfo`.
 //! - `tracing`: log lines.
 //!
@@ -88,22 +89,25 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod check;
+mod after;
+pub mod ask;
+mod conclude;
 mod config;
+mod decide;
 mod decisions;
+mod fields;
 mod future;
 pub mod guide;
-pub mod handle;
 mod head;
 pub mod key;
 mod layer;
 pub mod observe;
 pub mod plan;
-mod request_check;
 mod respond;
 pub mod rule;
 pub mod service;
 pub mod settle;
+mod verdict;
 mod wait;
 
 /// Which header fields report the decisions.
@@ -113,14 +117,14 @@ pub mod headers {
 
 /// What clients receive in place of the inner service's response.
 pub mod refusal {
-    pub use crate::respond::{GrpcStatus, Protocol, Reason, Refusal, problem_json, text};
+    pub use crate::respond::{GrpcStatus, Protocol, Reason, Refusal, Refused, problem_json, text};
 }
 
 pub use limiter_core;
 #[doc(no_inline)]
 pub use limiter_core::{MemoryLimiter, Policy, Quota};
 
-pub use self::{key::ClientIp, layer::RateLimitLayer, rule::OnMissing};
+pub use self::{key::ClientIp, layer::RateLimitLayer, rule::Rule};
 
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]

@@ -4,11 +4,12 @@ pub(crate) mod log;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 pub(crate) mod quotas;
+pub(crate) mod report;
 pub(crate) mod watch;
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Error, Policy};
+use limiter_core::{Decision, Error, Key, Policy};
 
 pub use crate::decisions::{Decisions, PolicyDecision};
 use crate::key::Head;
@@ -25,6 +26,8 @@ pub struct Event<'a> {
     pub store: &'static str,
     /// What became of the request.
     pub outcome: Outcome,
+    /// The key under which it was counted. `None` if the limiter was not asked. `Debug` hides a secret one.
+    pub key: Option<&'a Key<'a>>,
     /// The decision. `None` if the limiter was not asked, or could not decide. Its source reports that a
     /// table in memory was [full](limiter_core::Source::FullTable) for the key.
     pub decision: Option<&'a Decision>,
@@ -46,6 +49,8 @@ pub enum Outcome {
     Delayed,
     /// It was refused.
     Denied,
+    /// It was refused, because its key is blocked.
+    Blocked,
     /// It would have been refused, but the rule is a shadow for its key.
     ShadowDenied,
     /// It was not counted: the layer skips it or is switched off, or it has no key.
@@ -59,6 +64,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns whether the request was not forwarded because of it.
+    pub(crate) const fn is_refusal(self) -> bool {
+        matches!(self, Self::Denied | Self::Blocked | Self::Rejected | Self::ErrorDenied)
+    }
+
     /// Returns the outcome as metrics name it, such as `shadow_denied`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -66,6 +76,7 @@ impl Outcome {
             Self::Allowed => "allowed",
             Self::Delayed => "delayed",
             Self::Denied => "denied",
+            Self::Blocked => "blocked",
             Self::ShadowDenied => "shadow_denied",
             Self::Bypassed => "bypassed",
             Self::Rejected => "rejected",

@@ -1,19 +1,18 @@
-//! The limiter that a rule asks, and tables of them.
+//! Policies for tiers and customers.
 
-mod table;
+mod plans;
 
 use std::{fmt, sync::Arc};
 
 use limiter_core::{Error, Limiter, Policy, WaitingLimiter};
 
-pub use self::table::Plans;
-use crate::{observe::quotas::QuotaWatch, respond::fields::Fields};
+pub use self::plans::Plans;
+use crate::{fields::Fields, observe::quotas::QuotaWatch};
 
 /// A limiter's handle that a layer can use under one policy, with its header fields prepared.
 ///
-/// [`Plans`] is a table of them, for tiers, routes and methods. A closure given to
-/// [`RateLimitLayer::policy`](crate::RateLimitLayer::policy) returns them, for instance for the quota
-/// that a database holds for a customer. A clone is cheap.
+/// [`Plans`] is a table of them. A closure given to [`Rule::plan`](crate::Rule::plan) returns one for each request, for
+/// instance for the quota that a database has for a customer. A clone is cheap.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};

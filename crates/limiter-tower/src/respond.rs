@@ -2,7 +2,6 @@
 
 pub(crate) mod body;
 mod dialect;
-pub(crate) mod fields;
 mod grpc;
 mod http;
 mod protocol;
@@ -16,21 +15,18 @@ use ::http::{
 };
 use bytes::Bytes;
 
-pub(crate) use self::dialect::{Reported, ResponseFields};
+pub(crate) use self::dialect::ResponseFields;
+use self::grpc::{Code, Retry, Status, Violation};
 pub use self::{
     dialect::{Headers, Reset},
     http::{problem_json, text},
     protocol::Protocol,
-    refusal::{Reason, Refusal},
-};
-use self::{
-    fields::integer,
-    grpc::{Code, Retry, Status, Violation},
+    refusal::{Reason, Refusal, Refused},
 };
 use crate::{
-    config::Config,
-    observe::Decisions,
-    rule::{Disclosure, Rule},
+    decisions::{Decisions, PolicyDecision},
+    fields::integer,
+    key::Head,
 };
 
 /// Returns the response to a request that an HTTP client sent.
@@ -47,49 +43,46 @@ pub enum GrpcStatus {
     Unavailable,
 }
 
-/// The head of a response.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct ResponseHead<'r> {
-    /// The status code. A gRPC service reports errors in `grpc-status` instead.
-    pub status: StatusCode,
-    /// The header fields.
-    pub headers: &'r HeaderMap,
-    /// What the inner service has added.
-    pub extensions: &'r Extensions,
+/// How a layer answers.
+#[derive(Clone)]
+pub(crate) struct Answers {
+    pub(crate) refuse: RefuseFn,
+    pub(crate) headers: Headers,
+    /// `None` if gRPC's content type means nothing to the service.
+    pub(crate) grpc: Option<GrpcStatus>,
 }
 
-impl<'r, B> From<&'r Response<B>> for ResponseHead<'r> {
-    fn from(response: &'r Response<B>) -> Self {
-        Self {
-            status: response.status(),
-            headers: response.headers(),
-            extensions: response.extensions(),
-        }
+impl Default for Answers {
+    fn default() -> Self {
+        Self { refuse: Arc::new(text), headers: Headers::default(), grpc: None }
     }
 }
 
-/// Returns the response to a request that is not admitted.
-pub(crate) fn respond(config: &Config, rule: &Rule, refusal: &Refusal<'_>) -> Response<Bytes> {
-    let mut response = match refusal.protocol() {
-        Protocol::Http => (config.refuse)(refusal),
-        Protocol::Grpc | Protocol::GrpcWeb => {
-            return grpc_response(config.grpc_status, refusal, rule.disclosure);
+impl Answers {
+    /// Returns the response to a request that is not admitted.
+    pub(crate) fn refuse(&self, head: Head<'_>, refused: &Refused) -> Response<Bytes> {
+        let refusal = Refusal::new(head, refused);
+        if let Some(status) = self.grpc
+            && refusal.protocol() != Protocol::Http
+        {
+            return grpc_response(status, &refusal);
         }
-    };
-    let headers = response.headers_mut();
+        let mut response = (self.refuse)(&refusal);
+        add_common_fields(&refusal, response.headers_mut());
+        let reported = refused.decisions().filter_map(PolicyDecision::reported);
+        if let Some(fields) = self.headers.fields(reported) {
+            fields.append_to(response.headers_mut());
+        }
+        response
+    }
+}
+
+/// Adds the fields that each refusal has, unless it has them.
+fn add_common_fields(refusal: &Refusal<'_>, headers: &mut HeaderMap) {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let (Some(seconds), true) =
-        (refusal.retry_after_seconds(), rule.disclosure != Disclosure::None)
-    {
+    if let Some(seconds) = refusal.retry_after_seconds() {
         headers.entry(RETRY_AFTER).or_insert_with(|| integer(seconds));
     }
-    if let Reason::Quota(decided) = refusal.reason()
-        && let Some(fields) = config.headers.fields(decided.reported().into_iter())
-    {
-        fields.append_to(headers);
-    }
-    response
 }
 
 /// Adds the decisions to those of another layer.
@@ -103,11 +96,7 @@ pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
 }
 
 /// Returns the response to a request of a gRPC client.
-fn grpc_response(
-    status: GrpcStatus,
-    refusal: &Refusal<'_>,
-    disclosure: Disclosure,
-) -> Response<Bytes> {
+fn grpc_response(status: GrpcStatus, refusal: &Refusal<'_>) -> Response<Bytes> {
     let code = match (refusal.reason(), refusal.status()) {
         (Reason::Quota(_), _) => match status {
             GrpcStatus::ResourceExhausted => Code::ResourceExhausted,
@@ -117,17 +106,20 @@ fn grpc_response(
         (Reason::Rejected(_), StatusCode::BAD_REQUEST) => Code::InvalidArgument,
         (Reason::Misconfigured | Reason::Rejected(_), _) => Code::Internal,
     };
-    let retry = match (disclosure, refusal.reason(), refusal.retry_after()) {
-        (Disclosure::None, ..) | (_, Reason::Misconfigured | Reason::Rejected(_), _) => {
-            Retry::Unspecified
-        }
-        (_, _, Some(wait)) => Retry::After(wait),
-        (_, _, None) => Retry::Never,
+    let retry = match refusal.retry_after() {
+        Some(wait) => Retry::After(wait),
+        None if refusal.never_fits() => Retry::Never,
+        None => Retry::Unspecified,
     };
+    let violation = |decided: &'_ PolicyDecision| {
+        let description = decided.limit()?.quota().to_string();
+        Some((decided.policy().name().to_owned(), description))
+    };
+    let violations: Vec<_> = refusal.public().filter_map(violation).collect();
+    let violations: Vec<_> = violations
+        .iter()
+        .map(|(subject, description)| Violation { subject, description })
+        .collect();
     let message = refusal.message();
-    let quota = refusal.limit().map(|limit| limit.quota().to_string());
-    let violation = quota.as_deref().filter(|_| disclosure == Disclosure::Full);
-    let violation =
-        violation.map(|description| Violation { subject: refusal.policy().name(), description });
-    Status { code, message: &message, retry, violation }.respond_to(refusal.head())
+    Status { code, message: &message, retry, violations: &violations }.respond_to(refusal.head())
 }

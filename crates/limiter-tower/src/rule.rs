@@ -1,185 +1,321 @@
-//! The settings of one rule of a layer.
+//! One rule: a limiter, a key, and what follows from its decisions.
 
 mod choices;
 mod live;
 mod mode;
+mod operate;
+mod request;
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, sync::Arc};
 
-use limiter_core::{Cost, Decision, Error, ErrorKind, Key};
+pub use limiter_core::OnStoreFailure;
+use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
 
-pub(crate) use self::live::{Flag, LiveMode, LivePlan};
 pub use self::{
-    choices::{Disclosure, OnMissing, OnStoreFailure},
+    choices::{Disclosure, Keep, Strike},
     mode::Mode,
+};
+pub(crate) use self::{
+    live::{Flag, Live},
+    request::OnError,
 };
 pub use crate::wait::Wait;
 use crate::{
-    key::{Head, KeyExtractor, MissingKey},
-    observe::{log, watch::StoreWatch},
+    head::ResponseHead,
+    key::{Head, KeyExtractor},
     plan::Plan,
 };
 
-/// Returns the cost of a request.
-pub(crate) type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
-/// Returns the plan that applies to a request, or `None` for the rule's own.
-pub(crate) type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
+type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
+type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
+type SettleFn = Arc<dyn Fn(ResponseHead<'_>) -> Keep + Send + Sync>;
+type StrikeFn = Arc<dyn Fn(ResponseHead<'_>) -> Strike + Send + Sync>;
+type ChargeFn = Arc<dyn Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync>;
 
-/// What follows when a limiter returns an error.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnError {
-    /// The request is forwarded: the store failed.
-    Forward,
-    /// The request is refused: the store failed.
-    Deny,
-    /// The request is rejected, because the server is not set up to decide: retries can't help.
-    Reject,
+/// A limiter, the key under which it counts requests, and what follows from its decisions.
+///
+/// A rule is a value. A [`RateLimitLayer`](crate::RateLimitLayer) asks it about each request, and a handler, a WebSocket
+/// or a queue consumer [asks](Self::ask) it itself. Clones are one rule: they share its states, policy, mode and metrics,
+/// so a clone in a service's state changes and inspects the rule of a layer.
+///
+/// ```
+/// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{ClientIp, RateLimitLayer, Rule, rule::Mode};
+///
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(10)));
+/// const EXPORT: Cost = Cost::of(5);
+/// let rule = Rule::new(limiter, ClientIp::peer())
+///     .cost(|head| if head.path() == "/export" { EXPORT } else { Cost::ONE });
+/// let layer = RateLimitLayer::all([rule.clone()]);
+///
+/// // While requests are served:
+/// rule.set_policy(&Policy::gcra("api", Quota::per_minute(100)))?;
+/// rule.set_mode(Mode::SHADOW);
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Rule {
+    pub(crate) settings: Arc<Settings>,
 }
 
+/// What is fixed before the rule is used. Changing a clone's does not change the original's.
 #[derive(Clone)]
-pub(crate) struct Rule {
-    /// The name that its policy had at first.
-    pub(crate) name: Arc<str>,
-    pub(crate) plan: LivePlan,
-    pub(crate) mode: LiveMode,
-    pub(crate) key: Arc<dyn KeyExtractor>,
-    pub(crate) missing: OnMissing,
+pub(crate) struct Settings {
+    /// What all clones share.
+    live: Arc<Live>,
+    key: Arc<dyn KeyExtractor>,
+    cost: Option<CostFn>,
+    select: Select,
     pub(crate) wait: Option<Wait>,
-    pub(crate) cost: Option<CostFn>,
-    pub(crate) select: Option<PlanFn>,
+    pub(crate) settle: Option<SettleFn>,
+    pub(crate) charge_after: Option<ChargeFn>,
+    pub(crate) block: Option<Blocking>,
     pub(crate) disclosure: Disclosure,
-    pub(crate) on_store_failure: OnStoreFailure,
-    /// Whether a fault of the server that leaves requests without a key was logged.
-    missing_key_logged: Flag,
-    /// Whether a configuration error of the limiter was logged.
-    misconfiguration_logged: Flag,
-    pub(crate) store: Arc<StoreWatch>,
+    on_store_failure: OnStoreFailure,
+}
+
+/// When keys are blocked.
+#[derive(Clone)]
+pub(crate) struct Blocking {
+    pub(crate) blocks: Blocks,
+    /// Which responses are strikes. `None` if refusals are.
+    pub(crate) strikes: Option<StrikeFn>,
+}
+
+/// Which plan applies to a request.
+#[derive(Clone)]
+enum Select {
+    /// The rule's own.
+    Own,
+    Fixed(Plan),
+    /// `None` is the rule's own.
+    By(PlanFn),
 }
 
 impl Rule {
-    pub(crate) fn new(
-        plan: Plan,
-        key: Arc<dyn KeyExtractor>,
-        missing: OnMissing,
-        wait: Option<Wait>,
+    /// Returns a rule that counts requests under `key`, and refuses those that don't fit.
+    pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
+        Self::of(Plan::new(limiter), Arc::new(key), None)
+    }
+
+    /// Returns a rule that delays requests within the bounds of `wait`, and refuses the others.
+    ///
+    /// A layer has at most one such rule.
+    pub fn waiting(
+        limiter: impl WaitingLimiter + 'static,
+        key: impl KeyExtractor + 'static,
+        wait: Wait,
     ) -> Self {
-        Self {
-            name: plan.policy().name().into(),
-            plan: LivePlan::new(plan),
-            mode: LiveMode::default(),
+        Self::of(Plan::waiting(limiter), Arc::new(key), Some(wait))
+    }
+
+    fn of(plan: Plan, key: Arc<dyn KeyExtractor>, wait: Option<Wait>) -> Self {
+        let settings = Settings {
+            live: Arc::new(Live::new(plan)),
             key,
-            missing,
-            wait,
             cost: None,
-            select: None,
+            select: Select::Own,
+            wait,
+            settle: None,
+            charge_after: None,
+            block: None,
             disclosure: Disclosure::default(),
             on_store_failure: OnStoreFailure::default(),
-            missing_key_logged: Flag::default(),
-            misconfiguration_logged: Flag::default(),
-            store: Arc::default(),
-        }
+        };
+        Self { settings: Arc::new(settings) }
     }
 
-    /// Returns the key under which a request is counted, `None` if it is not counted.
-    pub(crate) fn key<'r>(&self, head: Head<'r>) -> Result<Option<Key<'r>>, MissingKey> {
-        let found = self.key.key(head).inspect_err(|missing| self.log_missing_key(missing));
-        self.or_missing(found)
+    /// Sets the cost of each request. The default is one permit.
+    ///
+    /// A cost above the burst, as that of a large batch or a deep GraphQL query, never fits: the refusal
+    /// has no `Retry-After` and says so. Cap the cost at the burst if such a request should be served.
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.cost = Some(Arc::new(cost)))
     }
 
-    /// Returns what the choice for requests without a key makes of an extractor's result.
-    fn or_missing<'r>(
-        &self,
-        found: Result<Key<'r>, MissingKey>,
-    ) -> Result<Option<Key<'r>>, MissingKey> {
-        match (found, self.missing) {
-            (Ok(key), _) => Ok(Some(key)),
-            // No extractor returns the key of no parts.
-            (Err(MissingKey::Absent(_)), OnMissing::Shared) => Ok(Some(Key::tuple([]))),
-            (Err(MissingKey::Absent(_)), OnMissing::Allow) => Ok(None),
-            // Without a key, a shadow or a sample has nothing to decide by.
-            (Err(_), _) if self.mode.get() != Mode::ENFORCE => Ok(None),
-            (Err(missing), _) => Err(missing),
-        }
+    /// Sets the plan of each request: `select` returns it, or `None` for the rule's own policy.
+    ///
+    /// [`Plans`](crate::plan::Plans) selects by tier. Plans should be prepared beforehand, and share the limiter's
+    /// states. A rule that delays requests refuses those whose plan can't wait.
+    #[must_use]
+    pub fn plan(self, select: impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.select = Select::By(Arc::new(select)))
     }
 
-    /// Returns what the rule would decide on a request, if it is enforced for it and its limiter knows
-    /// without a call to its store.
-    pub(crate) fn preview(&self, head: Head<'_>) -> Option<Decision> {
-        let key = self.or_missing(self.key.key(head)).ok().flatten();
-        let key = key.filter(|key| self.enforces(key))?;
-        self.with_plan(head, |plan| plan.limiter().preview(&key, self.cost(head)))
+    /// Returns this rule under `plan`, for [`check`](Self::check) and [`ask`](Self::ask).
+    #[must_use]
+    pub fn on(&self, plan: &Plan) -> Self {
+        self.clone().with(|settings| settings.select = Select::Fixed(plan.clone()))
     }
 
-    /// Lends the plan that applies to a request.
-    pub(crate) fn with_plan<T>(&self, head: Head<'_>, use_: impl FnOnce(&Plan) -> T) -> T {
-        match self.select.as_ref().and_then(|select| select(head)) {
-            Some(plan) => use_(&plan),
-            None => self.plan.with(use_),
-        }
+    /// Sets for which keys the rule is enforced, for all clones. The default is all keys.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        self.live().mode.set(mode);
+        self
     }
 
-    pub(crate) fn plan(&self, head: Head<'_>) -> Plan {
-        let selected = self.select.as_ref().and_then(|select| select(head));
-        selected.unwrap_or_else(|| self.plan.get())
+    /// Settles each charge when the inner service has responded: `settle` returns how much is kept.
+    ///
+    /// Each request is charged in full first, and its header fields report what is left after the
+    /// settlement. So requests at the same moment need room for all of them: of 20 correct logins at once
+    /// under 5/min, 15 are refused, although none of them is charged in the end. Choose a burst for the
+    /// requests that a key may have in flight, or [`charge_after`](Self::charge_after). Without a response, because the
+    /// inner service failed, panicked or the client went away, the full charge stays.
+    ///
+    /// Give back for what the service calls a success, and keep the rest: a status that nobody has thought of then
+    /// counts.
+    ///
+    /// ```
+    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
+    /// use limiter_tower::{ClientIp, Rule, rule::Keep};
+    ///
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(5)));
+    /// // Only failed logins count. A form that has logged in answers 303.
+    /// let rule = Rule::new(limiter, ClientIp::peer())
+    ///     .settle(|response| if response.status == 303 { Keep::None } else { Keep::All });
+    /// ```
+    #[must_use]
+    pub fn settle(self, settle: impl Fn(ResponseHead<'_>) -> Keep + Send + Sync + 'static) -> Self {
+        self.with(|settings| {
+            settings.settle = Some(Arc::new(settle));
+            settings.charge_after = None;
+        })
     }
 
-    /// Returns whether the rule is enforced for `key`.
-    pub(crate) fn enforces(&self, key: &Key<'_>) -> bool {
-        self.mode.get().enforces(&self.name, key)
+    /// Charges each request when the inner service has responded: `charge` returns how much, `None` for nothing.
+    ///
+    /// Before, the rule only asks whether the [cost](Self::cost) fits. So requests that are in flight at the same time
+    /// are all admitted, and a key gets up to that many more than its limit. Use it where the outcome decides what a
+    /// request costs and the overshoot does no harm, and [`settle`](Self::settle) elsewhere. Without a response nothing
+    /// is charged.
+    #[must_use]
+    pub fn charge_after(
+        self,
+        charge: impl Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| {
+            settings.charge_after = Some(Arc::new(charge));
+            settings.settle = None;
+        })
     }
 
-    pub(crate) fn cost(&self, head: Head<'_>) -> Cost {
-        self.cost.as_ref().map_or(Cost::ONE, |cost| cost(head))
+    /// Blocks a key for a time after too many refusals: see [`Block`].
+    ///
+    /// While a key is blocked, its requests are refused and charge nothing, neither here nor by other rules, and their
+    /// refusals don't prolong the block. Blocks are in the store of the limiter, so processes share them.
+    /// [`reset`](Self::reset) lifts the block of a key.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use limiter_core::{Block, MemoryLimiter, Policy, Quota};
+    /// use limiter_tower::{ClientIp, Rule};
+    ///
+    /// const MINUTE: Duration = Duration::from_secs(60);
+    /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(10)));
+    /// // An address that was refused 100 times within a minute is blocked for 5 minutes, then for 10, up to an hour.
+    /// let block = Block::after(100).within(MINUTE).lasting(5 * MINUTE).doubling(60 * MINUTE);
+    /// let rule = Rule::new(limiter, ClientIp::peer()).block(block)?;
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Blocks::new`].
+    pub fn block(self, block: Block) -> Result<Self, Error> {
+        self.blocking(block, None)
     }
 
-    fn log_missing_key(&self, missing: &MissingKey) {
-        let plan = self.plan.get();
-        if matches!(missing, MissingKey::Server(_)) && self.missing_key_logged.turn_on() {
-            log::no_key_by_server(plan.policy(), self.missing, missing);
-        } else {
-            log::no_key(plan.policy(), self.missing, missing);
-        }
+    /// Blocks a key for a time after too many responses that `strike` chooses, such as 401 for wrong passwords.
+    ///
+    /// A block alone admits as many attempts as are in flight at once: let the rule's limit bound those.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use limiter_core::{Block, MemoryLimiter, Policy, Quota};
+    /// use limiter_tower::{ClientIp, Rule, rule::Strike};
+    ///
+    /// const MINUTE: Duration = Duration::from_secs(60);
+    /// let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(10)));
+    /// let block = Block::after(20).within(10 * MINUTE).lasting(15 * MINUTE);
+    /// // A form that has logged in answers 303. All else is a strike.
+    /// let rule = Rule::new(limiter, ClientIp::peer())
+    ///     .block_on(block, |response| if response.status == 303 { Strike::Success } else { Strike::Count })?;
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Blocks::new`].
+    pub fn block_on(
+        self,
+        block: Block,
+        strike: impl Fn(ResponseHead<'_>) -> Strike + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        self.blocking(block, Some(Arc::new(strike)))
     }
 
-    /// Reports an error, and returns what follows.
-    pub(crate) fn failed(&self, plan: &Plan, error: &Error) -> OnError {
-        let is_of_store = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
-        );
-        if !is_of_store {
-            if self.misconfiguration_logged.turn_on() {
-                log::misconfigured(plan.policy(), error);
-            }
-            return OnError::Reject;
-        }
-        if self.store.failed(Instant::now()) {
-            log::store_failed(plan.policy(), self.on_store_failure, error);
-        }
-        match self.on_store_failure {
-            OnStoreFailure::Allow => OnError::Forward,
-            OnStoreFailure::Deny => OnError::Deny,
-        }
+    fn blocking(self, block: Block, strikes: Option<StrikeFn>) -> Result<Self, Error> {
+        let blocks = self.live().plan.with(|plan| Blocks::new(plan.limiter(), &block))?;
+        Ok(self.with(|settings| settings.block = Some(Blocking { blocks, strikes })))
     }
 
-    /// Notes that the store returned a decision.
-    pub(crate) fn store_decided(&self, plan: &Plan) {
-        if self.store.answered(Instant::now) {
-            log::store_recovered(plan.policy());
-        }
+    /// Sets how much of the rule's decisions clients see. The default is all.
+    #[must_use]
+    pub fn disclose(self, disclosure: Disclosure) -> Self {
+        self.with(|settings| settings.disclosure = disclosure)
+    }
+
+    /// Sets what follows while the limiter's store fails. The default is not to count requests meanwhile; the alternative
+    /// is 503, or gRPC `UNAVAILABLE`. Other rules go on.
+    ///
+    /// An error that is no failure of the store, such as a secret key without a secret to hide it with, is answered 500 or
+    /// gRPC `INTERNAL`, and logged once.
+    #[must_use]
+    pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
+        self.with(|settings| settings.on_store_failure = choice)
+    }
+
+    /// Returns whether `other` is a clone of this rule.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.settings.live, &other.settings.live)
+    }
+
+    /// Returns what all clones share.
+    pub(crate) fn live(&self) -> &Live {
+        &self.settings.live
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
+    }
+}
+
+impl Settings {
+    /// Returns whether the limiter's decision is all that there is to the rule.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.wait.is_none() && self.block.is_none() && !self.settles()
+    }
+
+    /// Returns whether the response matters.
+    pub(crate) fn settles(&self) -> bool {
+        self.settle.is_some()
+            || self.charge_after.is_some()
+            || self.block.as_ref().is_some_and(|block| block.strikes.is_some())
     }
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rule")
-            .field("name", &self.name)
-            .field("plan", &self.plan.get())
-            .field("mode", &self.mode.get())
-            .field("missing", &self.missing)
-            .field("wait", &self.wait)
-            .field("disclosure", &self.disclosure)
-            .field("on_store_failure", &self.on_store_failure)
+            .field("name", &self.live().name)
+            .field("policy", &self.policy())
+            .field("mode", &self.mode())
+            .field("wait", &self.settings.wait)
+            .field("disclosure", &self.settings.disclosure)
+            .field("on_store_failure", &self.settings.on_store_failure)
             .finish_non_exhaustive()
     }
 }

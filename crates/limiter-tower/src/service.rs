@@ -9,12 +9,8 @@ use std::{
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::{
-    config::Config,
-    key::Head,
-    request_check::{RequestCheck, Start},
-};
-pub use crate::{future::ResponseFuture, layer::BuiltLayer, respond::body::ResponseBody};
+use crate::{config::Config, key::Head, verdict::Verdict};
+pub use crate::{future::ResponseFuture, respond::body::ResponseBody};
 
 /// A service whose requests are limited.
 ///
@@ -56,18 +52,16 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let mut after = match RequestCheck::start(&self.config, Head::from(&request)) {
-            Start::Admitted(after) => after,
-            Start::Refused(refused) => return ResponseFuture::refused(refused),
-            Start::Pending(check) => {
+        let mut after = match self.config.decide(Head::from(&request)) {
+            Ok(Verdict::Forward(after)) => after,
+            Ok(Verdict::Answer(response)) => return ResponseFuture::answered(response),
+            Err(pending) => {
                 // The service that was polled ready goes with the request, because only it may be
                 // called. A clone, which is yet to be polled, stays.
                 let clone = self.inner.clone();
-                let mut service = mem::replace(&mut self.inner, clone);
-                if check.is_waiting() {
-                    service = service.clone();
-                }
-                return ResponseFuture::deciding(check, service, request);
+                let service = mem::replace(&mut self.inner, clone);
+                let config = Arc::clone(&self.config);
+                return ResponseFuture::deciding(config, pending, service, request);
             }
         };
         if let Some(after) = &mut after {

@@ -1,66 +1,66 @@
 //! What a request was charged, and settling it afterwards.
 //!
-//! [`RateLimitLayer::settle`](crate::RateLimitLayer::settle) settles by the response's head, and
-//! [`Charge`] in a handler.
+//! [`Rule::settle`](crate::Rule::settle) and [`Rule::charge_after`](crate::Rule::charge_after) settle by the response's
+//! head, and [`Charge`] in a handler.
 
 use std::{
-    fmt, mem,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
 };
 
-use limiter_core::{LimiterFuture, Receipt};
+use limiter_core::{Cost, Key, LimiterFuture, Receipt};
 
-use crate::plan::Plan;
-pub use crate::respond::ResponseHead;
-
-/// How much of a charge is kept when a response is settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Keep {
-    /// All of it.
-    All,
-    /// None of it: the request was free.
-    None,
-    /// So many permits, at most the charge. The rest is refunded.
-    Only(u64),
-}
+pub use crate::head::ResponseHead;
+use crate::{
+    observe::log,
+    plan::Plan,
+    rule::{Blocking, Keep, Rule, Strike},
+};
 
 /// The permits that a request was charged, for a handler to settle.
 ///
-/// A layer with [`settle`](crate::RateLimitLayer::settle) or
-/// [`chargeable`](crate::RateLimitLayer::chargeable) inserts it into the extensions of admitted
-/// requests. Clones are handles on one charge: the first settlement wins. Without any settlement the
-/// full charge stays. With nested layers, a handler settles the charges of all of them.
+/// A layer with [`chargeable`](crate::RateLimitLayer::chargeable) inserts it into the extensions of requests. Clones are
+/// handles on one charge: the first settlement of a rule wins. Without any settlement the full charge stays. With nested
+/// layers, a handler settles the charges of all of them.
 ///
 /// ```
-/// use limiter_tower::settle::Charge;
+/// use limiter_tower::{Rule, settle::Charge};
 ///
-/// /// The request was charged 1,000 permits, the most that a completion can have.
-/// fn completed(charge: &Charge, tokens: u64) {
-///     charge.keep(tokens);
+/// /// The request was charged 1,000 tokens, as many as most completions have.
+/// fn completed(charge: &Charge, tokens: &Rule, used: u64) {
+///     charge.keep(tokens, used);
 /// }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Charge {
-    settlement: Arc<Mutex<Settlement>>,
+    charges: Arc<Mutex<Charges>>,
     /// The charge of an outer layer.
     outer: Option<Arc<Charge>>,
 }
 
-struct Settlement {
-    charges: Charges,
-    /// Whether a handler settles it, and not the layer.
-    is_taken: bool,
-    /// How many permits each rule keeps at most, once it is settled.
-    kept: Option<u64>,
+#[derive(Default)]
+struct Charges {
+    of_rules: Vec<Charged>,
+    /// Whether a handler settles them, and not the layer.
+    are_taken: bool,
+}
+
+/// What one rule has charged. Dropping it keeps the charge.
+pub(crate) struct Charged {
+    pub(crate) rule: Rule,
+    pub(crate) plan: Plan,
+    pub(crate) key: Key<'static>,
+    /// `None` if nothing was charged yet.
+    pub(crate) receipt: Option<Receipt>,
+    /// How much was kept, once it is settled.
+    pub(crate) kept: Option<u64>,
 }
 
 impl Charge {
-    pub(crate) fn new(charges: Charges) -> Self {
-        let settlement = Settlement { charges, is_taken: false, kept: None };
-        Self { settlement: Arc::new(Mutex::new(settlement)), outer: None }
+    pub(crate) fn new(of_rules: Vec<Charged>) -> Self {
+        let charges = Charges { of_rules, are_taken: false };
+        Self { charges: Arc::new(Mutex::new(charges)), outer: None }
     }
 
     /// Sets the charge of the layer around this one's, if that has one.
@@ -68,58 +68,57 @@ impl Charge {
         self.outer = outer.cloned().map(Arc::new);
     }
 
-    /// Keeps `permits` of each rule's charge, at most all of it, and refunds the rest as far as it still
-    /// counts: see [`Limiter::refund`](limiter_core::Limiter::refund). Does nothing if the charge was
-    /// settled before. A request that was delayed is settled like any other.
+    /// Sets what the request costs by `rule`: refunds what was charged above `permits`, as far as it still counts, or
+    /// charges the difference, whether or not it fits. See [`Limiter::refund`](limiter_core::Limiter::refund) and
+    /// [`Limiter::charge`](limiter_core::Limiter::charge).
     ///
-    /// The refund is sent now, without waiting for it.
-    pub fn keep(&self, permits: u64) {
-        self.settle_if(|_| true, permits);
+    /// Does nothing if the rule has not counted the request, or if its charge was settled before. The refund or charge is
+    /// sent now, without waiting for it.
+    pub fn keep(&self, rule: &Rule, permits: u64) {
+        for charged in &mut self.lock().of_rules {
+            if charged.rule.is(rule) {
+                charged.keep(permits);
+            }
+        }
         if let Some(outer) = &self.outer {
-            outer.keep(permits);
+            outer.keep(rule, permits);
         }
     }
 
-    /// Makes the caller responsible for settling the charge, so that the layer's
-    /// [`settle`](crate::RateLimitLayer::settle) does not apply: for a stream that ends after the
-    /// response's head was sent. Does nothing if the charge was settled before.
+    /// Makes the caller responsible for settling the charge, so that [`Rule::settle`] and [`Rule::charge_after`] do not
+    /// apply: for a stream that ends after the response's head was sent.
     #[must_use = "the charge stays unless it is settled"]
     pub fn take(&self) -> Self {
-        self.settlement().is_taken = true;
+        self.lock().are_taken = true;
         if let Some(outer) = &self.outer {
             let _ = outer.take();
         }
         self.clone()
     }
 
-    /// Settles the charge for the layer, unless a handler does.
-    pub(crate) fn settle(&self, keep: Keep) {
-        let permits = match keep {
-            Keep::All => u64::MAX,
-            Keep::None => 0,
-            Keep::Only(permits) => permits,
-        };
-        self.settle_if(|settlement| !settlement.is_taken, permits);
-    }
-
-    /// Returns how many permits each rule keeps at most, if the charge was settled.
-    pub(crate) fn kept(&self) -> Option<u64> {
-        self.settlement().kept
-    }
-
-    fn settle_if(&self, may_settle: impl FnOnce(&Settlement) -> bool, permits: u64) {
-        let mut settlement = self.settlement();
-        if settlement.kept.is_some() || !may_settle(&settlement) {
-            return;
+    /// Settles by the response, unless a handler does. Calls `settled` with each rule that keeps less than it has
+    /// charged.
+    pub(crate) fn settle(&self, response: ResponseHead<'_>, mut settled: impl FnMut(&Rule, u64)) {
+        let mut charges = self.lock();
+        let are_taken = charges.are_taken;
+        for charged in &mut charges.of_rules {
+            charged.strike(response);
+            if !are_taken {
+                charged.settle(response);
+            }
+            if let Some(kept) = charged.kept {
+                settled(&charged.rule, kept);
+            }
         }
-        settlement.kept = Some(permits);
-        let charges = mem::take(&mut settlement.charges);
-        drop(settlement);
-        charges.refund_above(permits);
     }
 
-    fn settlement(&self) -> MutexGuard<'_, Settlement> {
-        self.settlement.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Refunds all charges that are not settled.
+    pub(crate) fn refund(&self) {
+        self.lock().of_rules.iter_mut().for_each(|charged| charged.keep(0));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Charges> {
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,92 +128,142 @@ impl fmt::Debug for Charge {
     }
 }
 
-/// The charges of one request. Dropping them keeps them.
-#[derive(Default)]
-pub(crate) struct Charges(Vec<Charged>);
-
-struct Charged {
-    plan: Plan,
-    receipt: Receipt,
-    unsent: Arc<UnsentRefunds>,
-}
-
-/// How many refunds could not be sent.
-#[derive(Debug, Default)]
-pub(crate) struct UnsentRefunds(AtomicU64);
-
-impl UnsentRefunds {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+impl Charged {
+    /// Counts the response as a strike, if the rule says so.
+    fn strike(&self, response: ResponseHead<'_>) {
+        if let Some(Blocking { strikes: Some(strike), .. }) = &self.rule.settings.block {
+            self.send(strike(response));
+        }
     }
 
-    fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// Sends an outcome to the rule's block, if it has one.
+    pub(crate) fn send(&self, strike: Strike) {
+        let Some(Blocking { blocks, .. }) = &self.rule.settings.block else { return };
+        match strike {
+            Strike::Count => send_strike(blocks.strike(&self.key), &self.rule),
+            Strike::Success => send(blocks.success(&self.key), &self.rule),
+            Strike::Ignore => {}
+        }
     }
-}
 
-impl Charges {
-    pub(crate) fn push(&mut self, plan: Plan, receipt: Receipt, unsent: &Arc<UnsentRefunds>) {
-        self.0.push(Charged { plan, receipt, unsent: Arc::clone(unsent) });
+    /// Settles by the response, as the rule says.
+    fn settle(&mut self, response: ResponseHead<'_>) {
+        let settings = Arc::clone(&self.rule.settings);
+        let kept = match (&settings.settle, &settings.charge_after) {
+            (Some(settle), _) => match settle(response) {
+                Keep::All => return,
+                Keep::None => 0,
+                Keep::Only(permits) => permits.min(self.permits()),
+            },
+            (None, Some(charge)) => match charge(response) {
+                Some(cost) => cost.get(),
+                None => return,
+            },
+            (None, None) => return,
+        };
+        self.keep(kept);
     }
 
-    /// Refunds each charge but for `permits`.
-    pub(crate) fn refund_above(self, permits: u64) {
-        for Charged { plan, receipt, unsent } in self.0 {
-            let receipt = receipt.keep(permits);
-            if receipt.permits() > 0 {
-                send(plan.limiter().refund(receipt), unsent);
+    /// Refunds or charges the difference between what was charged and `permits`, unless that was done.
+    pub(crate) fn keep(&mut self, permits: u64) {
+        if self.kept.is_some() {
+            return;
+        }
+        self.kept = Some(permits);
+        let charged = self.permits();
+        match (self.receipt.take(), Cost::new(permits.saturating_sub(charged))) {
+            (_, Ok(more)) => {
+                send(self.plan.limiter().charge(&self.key, more), &self.rule);
             }
+            (Some(receipt), Err(_)) => {
+                let receipt = receipt.keep(permits);
+                if receipt.permits() > 0 {
+                    send(self.plan.limiter().refund(receipt), &self.rule);
+                }
+            }
+            (None, Err(_)) => {}
+        }
+    }
+
+    fn permits(&self) -> u64 {
+        self.receipt.as_ref().map_or(0, Receipt::permits)
+    }
+}
+
+/// Counts a strike, as [`send`] does, and reports the block that it starts.
+pub(crate) fn send_strike(mut strike: LimiterFuture<Option<Duration>>, rule: &Rule) {
+    match strike.take_ready() {
+        Some(Ok(blocked_for)) => report_block(blocked_for, rule),
+        Some(Err(_)) => count_unsent(rule),
+        None => {
+            let reported = rule.clone();
+            let strike = LimiterFuture::pending(async move {
+                report_block(strike.await?, &reported);
+                Ok(())
+            });
+            send(strike, rule);
         }
     }
 }
 
-/// Executes a refund, whether or not anything polls it. Counts it if that fails.
-fn send(mut refund: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
-    match refund.take_ready() {
-        Some(Ok(_)) => {}
-        Some(Err(_)) => unsent.count(),
-        None => spawn(refund, unsent),
+fn report_block(blocked_for: Option<Duration>, rule: &Rule) {
+    if let Some(blocked_for) = blocked_for {
+        log::blocked(&rule.live().name, blocked_for);
+        #[cfg(feature = "metrics")]
+        crate::observe::metrics::record_block(&rule.live().name);
     }
 }
 
-/// Polls the refund in a task of its own.
+/// Executes an operation whose result nobody needs, whether or not anything polls it. Counts it if it fails.
+pub(crate) fn send<T: Send + 'static>(mut operation: LimiterFuture<T>, rule: &Rule) {
+    match operation.take_ready() {
+        Some(Ok(_)) => {}
+        Some(Err(_)) => count_unsent(rule),
+        None => spawn(operation, rule.clone()),
+    }
+}
+
+fn count_unsent(rule: &Rule) {
+    rule.live().unsent.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Polls the operation in a task of its own.
 #[cfg(feature = "tokio")]
-fn spawn(refund: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
+fn spawn<T: Send + 'static>(operation: LimiterFuture<T>, rule: Rule) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
-            let uncertain = RefundGuard(Some(unsent));
+            let uncertain = Unsent(Some(rule));
             runtime.spawn(async move {
-                if refund.await.is_ok() {
+                if operation.await.is_ok() {
                     uncertain.disarm();
                 }
             });
         }
-        Err(_) => unsent.count(),
+        Err(_) => count_unsent(&rule),
     }
 }
 
-/// A refund that counts as unsent when this is dropped: it failed, or the runtime was shut down.
+#[cfg(not(feature = "tokio"))]
+fn spawn<T>(_: LimiterFuture<T>, rule: Rule) {
+    count_unsent(&rule);
+}
+
+/// An operation that counts as unsent when this is dropped: it failed, or the runtime was shut down.
 #[cfg(feature = "tokio")]
-struct RefundGuard(Option<Arc<UnsentRefunds>>);
+struct Unsent(Option<Rule>);
 
 #[cfg(feature = "tokio")]
-impl RefundGuard {
+impl Unsent {
     fn disarm(mut self) {
         self.0 = None;
     }
 }
 
 #[cfg(feature = "tokio")]
-impl Drop for RefundGuard {
+impl Drop for Unsent {
     fn drop(&mut self) {
-        if let Some(unsent) = &self.0 {
-            unsent.count();
+        if let Some(rule) = &self.0 {
+            count_unsent(rule);
         }
     }
-}
-
-#[cfg(not(feature = "tokio"))]
-fn spawn(_: LimiterFuture<u64>, unsent: Arc<UnsentRefunds>) {
-    unsent.count();
 }

@@ -16,19 +16,18 @@ use limiter_core::Key;
 /// which they came. nginx's `burst=20 delay=8` admits nine requests at once, delays twelve and refuses
 /// the others: that is a quota with a burst of 9 and a queue of 12.
 ///
-/// Clones share the number of waiters, so one value given to several rules bounds them together. The
-/// waits of several rules add up.
+/// Clones share the number of waiters, so one value given to several rules bounds them together.
 ///
 /// ```
 /// use std::time::Duration;
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, rule::Wait};
+/// use limiter_tower::{ClientIp, RateLimitLayer, Rule, rule::Wait};
 ///
 /// # #[cfg(feature = "tokio")] {
 /// // 10/s from each address: 9 at once, 12 more delayed by up to 2 s, the rest refused.
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(10).with_burst(9)));
 /// let wait = Wait::up_to(Duration::from_secs(2)).queue(12);
-/// let layer = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait);
+/// let layer = RateLimitLayer::all([Rule::waiting(limiter, ClientIp::peer(), wait)]);
 /// # }
 /// ```
 #[derive(Clone)]
@@ -59,7 +58,8 @@ impl Wait {
         Self { per_key, ..self }
     }
 
-    /// Sets how many requests may wait in total, in this process.
+    /// Sets how many requests may wait in total, in this process: several times as many as for one key, because a key
+    /// gets no place once it has half as many as are free. So a few keys can't take all.
     #[must_use]
     pub fn total(self, waiters: usize) -> Self {
         Self { total: waiters, ..self }
@@ -77,7 +77,9 @@ impl Wait {
         let name = name.into_boxed_slice();
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = waiters.by_key.get(&name).copied().unwrap_or(0);
-        if of_key >= self.per_key || waiters.total >= self.total {
+        // A key has at most half as many places as are free, so that a few keys can't take them all.
+        let free = self.total.saturating_sub(waiters.total);
+        if of_key >= self.per_key.min(free.div_ceil(2)) {
             return None;
         }
         waiters.by_key.insert(name.clone(), of_key + 1);

@@ -34,9 +34,8 @@ use customers::{Customer, authenticate, hello};
 use limiter_core::Policies;
 use limiter_redis::RedisSettings;
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    handle::Handle,
-    key::{ExtensionKey, KeyExtractor},
+    ClientIp, RateLimitLayer, Rule,
+    key::{ExtensionKey, MaybeKey},
     plan::Plans,
     refusal::problem_json,
 };
@@ -63,11 +62,10 @@ async fn main() -> Result<()> {
     let limiter = redis.connect(api.clone()).await?;
     let plans = Plans::new(limiter.clone(), limits.tiers("api").cloned())?;
     let key = ExtensionKey::new(|customer: &Customer| customer.name.into()).or(ClientIp::peer());
-    let (layer, handle) = RateLimitLayer::new(limiter, key, OnMissing::Reject)
-        .policy(plans.by_extension(|customer: &Customer| customer.tier, "api")?)
-        .refuse_with(problem_json)
-        .build();
-    thread::spawn(move || watch(&path, text, &handle, &plans));
+    let rule = Rule::new(limiter, key)
+        .plan(plans.by_extension(|customer: &Customer| customer.tier, "api")?);
+    let layer = RateLimitLayer::all([rule.clone()]).refuse_with(problem_json);
+    thread::spawn(move || watch(&path, text, &rule, &plans));
 
     // The layer that is added last is the outermost: customers are known before they are limited.
     let app = Router::new().route("/", get(hello)).layer(layer);
@@ -83,13 +81,13 @@ async fn main() -> Result<()> {
 
 /// Applies each change of the file within a second. Replace the file by a rename, such as `mv`, so that
 /// no half of it is read.
-fn watch(path: &str, text: String, handle: &Handle, plans: &Plans) {
+fn watch(path: &str, text: String, rule: &Rule, plans: &Plans) {
     let mut last = Ok(text);
     loop {
         thread::sleep(Duration::from_secs(1));
         let text = fs::read_to_string(path).map_err(|error| error.to_string());
         if text != last {
-            match text.clone().map_err(Error::msg).and_then(|text| reload(&text, handle, plans)) {
+            match text.clone().map_err(Error::msg).and_then(|text| reload(&text, rule, plans)) {
                 Ok(()) => tracing::info!("{path}: reloaded"),
                 Err(why) => tracing::error!("{path} is invalid, so the old limits stay: {why:#}"),
             }
@@ -99,9 +97,9 @@ fn watch(path: &str, text: String, handle: &Handle, plans: &Plans) {
 }
 
 /// Enforces the limits in `text`. Customers keep their debts.
-fn reload(text: &str, handle: &Handle, plans: &Plans) -> Result<()> {
+fn reload(text: &str, rule: &Rule, plans: &Plans) -> Result<()> {
     let Settings { limits, .. } = toml::from_str(text)?;
     // If this succeeds, so does the next line, because tiers have the algorithm of their policy.
-    handle.rule("api")?.set_policy(limits.get("api").context("the file has no [limits.api]")?)?;
+    rule.set_policy(limits.get("api").context("the file has no [limits.api]")?)?;
     Ok(plans.replace(limits.tiers("api").cloned())?)
 }

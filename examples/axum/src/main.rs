@@ -35,7 +35,7 @@ use anyhow::{Context, Result};
 use axum::{Router, routing::get};
 use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
-use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+use limiter_tower::{ClientIp, RateLimitLayer};
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -43,11 +43,8 @@ async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
 
     let policy = Policy::gcra("default", Quota::per_minute(10));
-    let app = Router::new().route("/", get(|| async { "hello\n" })).layer(RateLimitLayer::new(
-        limiter(policy).await?,
-        ClientIp::peer(),
-        OnMissing::Reject,
-    ));
+    let layer = RateLimitLayer::new(limiter(policy).await?, ClientIp::peer());
+    let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port()?)).await?;
     let address = listener.local_addr()?;

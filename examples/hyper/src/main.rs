@@ -32,9 +32,7 @@ use hyper::{
 };
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_core::Cost;
-use limiter_tower::{
-    ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::PeerAddr,
-};
+use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule, key::PeerAddr};
 use tokio::{net::TcpListener, time::sleep};
 use tower::{ServiceBuilder, service_fn};
 
@@ -43,8 +41,9 @@ const POST: Cost = Cost::of(5);
 #[tokio::main]
 async fn main() -> Result<()> {
     let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(10)));
-    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    let rule = Rule::new(limiter, ClientIp::peer())
         .cost(|head| if head.method == Method::POST { POST } else { Cost::ONE });
+    let layer = RateLimitLayer::all([rule]);
     let service = ServiceBuilder::new().layer(layer).service(service_fn(respond));
 
     let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());

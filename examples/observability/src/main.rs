@@ -24,7 +24,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use axum::{Router, routing::get};
-use limiter_tower::{ClientIp, MemoryLimiter, OnMissing, Policy, RateLimitLayer};
+use limiter_tower::{ClientIp, MemoryLimiter, Policy, RateLimitLayer};
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -38,9 +38,9 @@ async fn main() -> Result<()> {
     let layer = match env::var("REDIS_URL") {
         Ok(url) => {
             let limiter = leases::limiter(&url, policy).await?;
-            RateLimitLayer::new(limiter, client, OnMissing::Reject)
+            RateLimitLayer::new(limiter, client)
         }
-        Err(_) => RateLimitLayer::new(MemoryLimiter::new(policy), client, OnMissing::Reject),
+        Err(_) => RateLimitLayer::new(MemoryLimiter::new(policy), client),
     };
     // Routes that are added after the layer are not limited.
     let app = Router::new()

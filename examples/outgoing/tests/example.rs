@@ -5,14 +5,14 @@
 use std::process::Command;
 
 use axum::{Router, routing::get};
-use limiter_tower::{MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::FixedKey};
+use limiter_tower::{MemoryLimiter, Policy, Quota, RateLimitLayer, key::FixedKey};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 /// Starts a server of 300 requests a minute, 4 at once, and returns its address.
 fn server(runtime: &Runtime) -> String {
     let quota = Quota::per_minute(300).with_burst(4);
     let limiter = MemoryLimiter::new(Policy::gcra("api", quota));
-    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
+    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"));
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer);
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();

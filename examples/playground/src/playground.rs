@@ -16,7 +16,7 @@ use axum::{
 };
 use limiter_core::{Error, MemoryLimiter, Policy};
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
+    RateLimitLayer, Rule,
     observe::{Decisions, Event, Outcome, PolicyDecision},
     plan::Plan,
     rule::Wait,
@@ -70,16 +70,14 @@ pub(crate) fn routes() -> Result<Router> {
     let first = Run::new(limiter.clone());
     let playground = Arc::new(Playground(RwLock::new(Arc::new(first))));
 
-    // The current plan replaces the layers' own, which is the first one. So the page can change the
-    // algorithm: `Handle::set_policy` changes a quota, and keeps the algorithm's states.
-    let refusing = RateLimitLayer::new(limiter.clone(), BySubject, OnMissing::Reject);
-    let waiting = Wait::up_to(LONGEST_WAIT);
-    let waiting = RateLimitLayer::waiting(limiter, BySubject, OnMissing::Reject, waiting);
-    let [refusing, waiting] = [refusing, waiting].map(|layer| {
+    // The current plan replaces the rules' own, which is the first one. So the page can change the
+    // algorithm: `Rule::set_policy` changes a quota, and keeps the algorithm's states.
+    let refusing = Rule::new(limiter.clone(), BySubject);
+    let waiting = Rule::waiting(limiter, BySubject, Wait::up_to(LONGEST_WAIT));
+    let [refusing, waiting] = [refusing, waiting].map(|rule| {
         let [select, observe] = [(); 2].map(|()| Arc::clone(&playground));
-        layer
+        RateLimitLayer::all([rule.plan(move |_| Some(select.current().plan.clone()))])
             .decisions()
-            .policy(move |_| Some(select.current().plan.clone()))
             .observe(move |event| observe.current().record(event))
     });
     Ok(Router::new()
@@ -97,7 +95,7 @@ fn limiter(text: &str) -> Result<MemoryLimiter, Error> {
 }
 
 async fn admitted(decisions: Decisions) -> String {
-    match decisions.get(NAME).and_then(PolicyDecision::waited) {
+    match decisions.iter().find_map(PolicyDecision::waited) {
         Some(waited) => format!("admitted after {} ms\n", waited.as_millis()),
         None => "admitted\n".to_owned(),
     }
@@ -149,7 +147,7 @@ impl Run {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         *tally.outcomes.entry(event.outcome.name()).or_default() += 1;
         if event.outcome == Outcome::Denied
-            && let Some(subject) = subject::find(event.head.uri)
+            && let Some(subject) = subject::find(event.head.uri())
         {
             tally.refused.add(subject);
         }

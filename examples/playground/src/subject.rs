@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 use limiter_core::Key;
-use limiter_tower::key::{Head, KeyExtractor, MissingKey};
+use limiter_tower::key::{Head, KeyExtractor, KeySource, MissingKey};
 
 /// The longest subject, in bytes. The server keeps the names of those that are refused most.
 const LONGEST: usize = 64;
@@ -15,7 +15,7 @@ pub(crate) struct BySubject;
 
 impl KeyExtractor for BySubject {
     fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        match find(head.uri) {
+        match find(head.uri()) {
             None => Err(MissingKey::absent("the query has no subject; add ?subject=alice")),
             Some(subject) if subject.len() > LONGEST => {
                 Err(MissingKey::invalid("the subject is longer than 64 bytes; use a shorter one"))
@@ -24,10 +24,10 @@ impl KeyExtractor for BySubject {
         }
     }
 
-    /// Clients do choose it. A real service would return `true`, and the layer would ask for a rule by
+    /// Clients do choose it. A real service would return `KeySource::Chosen`, and the layer would demand a rule by
     /// address beside this one.
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Own
     }
 }
 

@@ -27,7 +27,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use limiter_tower::{ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer};
+use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
 use tonic::{
     Code,
     service::LayerExt,
@@ -54,8 +54,8 @@ async fn main() -> Result<()> {
 async fn serve() -> Result<()> {
     let policy = Policy::gcra("default", Quota::per_minute(12).with_burst(3));
     let limiter = MemoryLimiter::new(policy);
-    // tonic inserts the peer's address into each request.
-    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject);
+    // tonic inserts the peer's address into each request. With `grpc`, refusals have a gRPC status.
+    let layer = RateLimitLayer::new(limiter, ClientIp::peer()).grpc();
 
     let port = env::var("PORT").unwrap_or_else(|_| "50051".to_owned());
     let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;

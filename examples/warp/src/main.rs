@@ -29,8 +29,7 @@ use anyhow::{Context, Result};
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_tower::{
-    ClientIp, MemoryLimiter, OnMissing, Policy, Quota, RateLimitLayer, key::PeerAddr,
-    observe::Decisions,
+    ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule, key::PeerAddr, observe::Decisions,
 };
 use tokio::{net::TcpListener, time::sleep};
 use tower::ServiceBuilder;
@@ -38,16 +37,16 @@ use warp::Filter;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // The layer inserts its decisions into the request, where a filter reads them.
-    let hello = warp::path!("hello" / String)
-        .and(warp::ext::get::<Decisions>())
-        .map(|name, decisions| greeting(name, &decisions));
-    let health = warp::path!("health").map(|| "healthy\n".to_owned());
-
     let limiter = MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(10)));
-    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
+    let rule = Rule::new(limiter, ClientIp::peer());
+    let layer = RateLimitLayer::all([rule.clone()])
+        // Inserts the decisions into the request, where a filter reads them.
         .decisions()
         .skip(|head| head.path() == "/health");
+    let hello = warp::path!("hello" / String)
+        .and(warp::ext::get::<Decisions>())
+        .map(move |name, decisions| greeting(name, &decisions, &rule));
+    let health = warp::path!("health").map(|| "healthy\n".to_owned());
     let service = ServiceBuilder::new().layer(layer).service(warp::service(hello.or(health)));
 
     let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
@@ -85,7 +84,7 @@ async fn main() -> Result<()> {
     }
 }
 
-fn greeting(name: String, decisions: &Decisions) -> String {
-    let remaining = decisions.get("default").map_or(0, |decided| decided.decision().remaining());
+fn greeting(name: String, decisions: &Decisions, rule: &Rule) -> String {
+    let remaining = decisions.of(rule).map_or(0, |decided| decided.decision().remaining());
     format!("hello {name}, {remaining} requests remain\n")
 }

@@ -16,7 +16,7 @@ use limiter_core::{Error, ErrorKind, Key};
 
 use self::field::{Field, X_FORWARDED_FOR};
 pub use self::{networks::Networks, peer::PeerAddr};
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeyExtractor, KeySource, MissingKey};
 
 /// Counts requests by the client's address.
 ///
@@ -276,8 +276,8 @@ impl KeyExtractor for ClientIp {
         })
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Own
     }
 }
 

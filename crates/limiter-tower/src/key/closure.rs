@@ -2,31 +2,32 @@
 
 use limiter_core::Key;
 
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeySource, MaybeKey, MissingKey};
 
 /// Returns an extractor that calls `find`, which returns `None` if the key is absent.
 ///
 /// The layer can't see what the closure reads, so the key counts as
-/// [chosen by the client](KeyExtractor::is_client_chosen) unless it is
-/// [`verified`](KeyExtractor::verified).
+/// [chosen by the client](KeySource::Chosen) unless it is
+/// [`verified`](MaybeKey::verified) or [`shared`](MaybeKey::shared).
 ///
 /// Write the closure in the call: the compiler does not infer a lifetime for a closure that was bound
 /// to a variable before.
 ///
 /// ```
 /// use limiter_core::Key;
-/// use limiter_tower::key::{KeyExtractor, key_fn};
+/// use limiter_tower::key::{MaybeKey, key_fn};
 ///
 /// // A gateway in front sets this field, and removes what clients send.
-/// let by_tenant = key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into())).verified();
+/// let by_tenant = key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into())).verified().or_reject();
 ///
 /// // Beside a rule by address.
 /// let by_path_and_language = key_fn(|head| {
 ///     let language = head.headers.get("accept-language")?;
 ///     Some(Key::tuple([head.path().into(), language.as_bytes().into()]))
-/// });
+/// })
+/// .or_skip();
 /// ```
-pub const fn key_fn<F>(find: F) -> impl KeyExtractor
+pub const fn key_fn<F>(find: F) -> impl MaybeKey
 where
     F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
@@ -35,15 +36,15 @@ where
 
 struct KeyFn<F>(F);
 
-impl<F> KeyExtractor for KeyFn<F>
+impl<F> MaybeKey for KeyFn<F>
 where
     F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+    fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         (self.0)(head).ok_or_else(|| MissingKey::absent("the request has no rate limit key"))
     }
 
-    fn is_client_chosen(&self) -> bool {
-        true
+    fn source(&self) -> KeySource {
+        KeySource::Chosen
     }
 }

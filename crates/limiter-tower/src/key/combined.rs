@@ -2,28 +2,9 @@
 
 use limiter_core::Key;
 
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeyExtractor, KeySource, MaybeKey, MissingKey};
 
-/// The extractor that [`KeyExtractor::or`] returns.
-pub(super) struct Or<K, F> {
-    pub(super) first: K,
-    pub(super) fallback: F,
-}
-
-impl<K: KeyExtractor, F: KeyExtractor> KeyExtractor for Or<K, F> {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        match self.first.key(head) {
-            Err(MissingKey::Absent(_)) => self.fallback.key(head),
-            result => result,
-        }
-    }
-
-    fn is_client_chosen(&self) -> bool {
-        self.first.is_client_chosen() || self.fallback.is_client_chosen()
-    }
-}
-
-/// The extractor that [`KeyExtractor::secret`] returns.
+/// The extractor that `secret` returns.
 pub(super) struct Secret<K>(pub(super) K);
 
 impl<K: KeyExtractor> KeyExtractor for Secret<K> {
@@ -31,21 +12,70 @@ impl<K: KeyExtractor> KeyExtractor for Secret<K> {
         self.0.key(head).map(Key::secret)
     }
 
-    fn is_client_chosen(&self) -> bool {
-        self.0.is_client_chosen()
+    fn source(&self) -> KeySource {
+        self.0.source()
+    }
+
+    fn skips(&self) -> bool {
+        self.0.skips()
     }
 }
 
-/// The extractor that [`KeyExtractor::verified`] returns.
-pub(super) struct Verified<K>(pub(super) K);
-
-impl<K: KeyExtractor> KeyExtractor for Verified<K> {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
-        self.0.key(head)
+impl<K: MaybeKey> MaybeKey for Secret<K> {
+    fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        self.0.find(head).map(Key::secret)
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        self.0.source()
+    }
+
+    fn branches(&self) -> u32 {
+        self.0.branches()
+    }
+}
+
+/// The extractor that `verified` and `shared` return.
+pub(super) struct WithSource<K> {
+    pub(super) key: K,
+    pub(super) source: KeySource,
+}
+
+impl<K: KeyExtractor> KeyExtractor for WithSource<K> {
+    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        self.key.key(head)
+    }
+
+    fn source(&self) -> KeySource {
+        self.source
+    }
+
+    fn skips(&self) -> bool {
+        self.key.skips()
+    }
+}
+
+impl<K: MaybeKey> MaybeKey for WithSource<K> {
+    fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        self.key.find(head)
+    }
+
+    fn source(&self) -> KeySource {
+        self.source
+    }
+
+    fn branches(&self) -> u32 {
+        self.key.branches()
+    }
+}
+
+/// Returns the source of a key with several parts: chosen if a part is, else the client's own if a part is.
+fn of_parts(sources: &[KeySource]) -> KeySource {
+    let has = |source| sources.contains(&source);
+    match (has(KeySource::Chosen), has(KeySource::Own)) {
+        (true, _) => KeySource::Chosen,
+        (false, true) => KeySource::Own,
+        (false, false) => KeySource::Shared,
     }
 }
 
@@ -58,9 +88,14 @@ macro_rules! tuples {
                 Ok(Key::tuple([$($name.key(head)?),+]))
             }
 
-            fn is_client_chosen(&self) -> bool {
+            fn source(&self) -> KeySource {
                 let ($($name,)+) = self;
-                $($name.is_client_chosen())||+
+                of_parts(&[$($name.source()),+])
+            }
+
+            fn skips(&self) -> bool {
+                let ($($name,)+) = self;
+                $($name.skips())||+
             }
         }
     )+};

@@ -4,7 +4,7 @@ use std::{any::type_name, fmt, marker::PhantomData};
 
 use limiter_core::Key;
 
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeySource, MaybeKey, MissingKey};
 
 /// Counts requests by a value in their extensions, such as the user that an authentication layer has
 /// inserted.
@@ -13,7 +13,7 @@ use super::{Head, KeyExtractor, MissingKey};
 /// verify it: a value copied from a header field is chosen by the client.
 ///
 /// ```
-/// use limiter_tower::{ClientIp, key::{ExtensionKey, KeyExtractor}};
+/// use limiter_tower::{ClientIp, key::{ExtensionKey, MaybeKey}};
 ///
 /// #[derive(Clone)]
 /// struct User {
@@ -39,20 +39,28 @@ where
     }
 }
 
-impl<T, F> KeyExtractor for ExtensionKey<T, F>
+impl<T, F> MaybeKey for ExtensionKey<T, F>
 where
     T: Send + Sync + 'static,
     F: for<'t> Fn(&'t T) -> Key<'t> + Send + Sync,
 {
-    fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+    fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         match head.extensions.get::<T>() {
             Some(value) => Ok((self.key)(value)),
             None => Err(MissingKey::absent("the request has no verified identity")),
         }
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Own
+    }
+}
+
+impl<T, F: Copy> Copy for ExtensionKey<T, F> {}
+
+impl<T, F: Clone> Clone for ExtensionKey<T, F> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), value: PhantomData }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeyExtractor, KeySource, MissingKey};
 
 /// Counts all requests under one key: a limit of the whole service.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ impl KeyExtractor for FixedKey {
         Ok(self.0.clone())
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Shared
     }
 }

@@ -2,16 +2,19 @@
 
 use std::{borrow::Cow, error, fmt};
 
-/// Why a request has no key, and whose fault that is. Prints as the reason.
+/// Why a rule has no key for a request, and whose fault that is. Prints as the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
-    /// The client has not sent what the key is made of: [`OnMissing`](crate::OnMissing) decides.
+    /// The rule does not count the request: see [`MaybeKey::or_skip`](super::MaybeKey::or_skip).
+    Skipped,
+    /// The client has not sent what the key is made of. An ending of [`MaybeKey`](super::MaybeKey) decides what then;
+    /// without one, the request is rejected with 400.
     Absent(Cow<'static, str>),
-    /// The client has sent something that can't be a key. The request is rejected, with this reason.
+    /// The client has sent something that can't be a key. The request is rejected with 400 and this reason.
     Invalid(Cow<'static, str>),
-    /// The server is not set up so that requests have this key. The request is rejected. The reason
-    /// states what to change; it is logged, and not sent to clients.
+    /// The server is not set up so that requests have this key. The request is rejected with 500. The reason says what
+    /// to change; it is logged, and sent to clients only by debug builds.
     Server(Cow<'static, str>),
 }
 
@@ -34,8 +37,12 @@ impl MissingKey {
 
 impl fmt::Display for MissingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Absent(reason) | Self::Invalid(reason) | Self::Server(reason)) = self;
-        f.write_str(reason)
+        match self {
+            Self::Skipped => f.write_str("the request is not counted"),
+            Self::Absent(reason) | Self::Invalid(reason) | Self::Server(reason) => {
+                f.write_str(reason)
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use limiter_core::Key;
 
-use super::{Head, KeyExtractor, MissingKey};
+use super::{Head, KeyExtractor, KeySource, MissingKey};
 
 /// Counts requests by their method. All methods that RFC 9110 and RFC 5789 do not define share one
 /// key, because a client can invent others.
@@ -18,8 +18,8 @@ impl KeyExtractor for MethodKey {
         Ok(if is_known { head.method.as_str() } else { "" }.into())
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Shared
     }
 }
 
@@ -47,7 +47,7 @@ impl KeyExtractor for MatchedPathKey {
         }
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Shared
     }
 }

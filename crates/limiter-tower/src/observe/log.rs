@@ -1,58 +1,76 @@
 //! Log lines, with the feature `tracing`. Keys are left out of them.
 
-use limiter_core::{Decision, Error, KnownQuotas, Policy};
+use std::time::Duration;
 
-use crate::{OnMissing, key::MissingKey, rule::OnStoreFailure};
+use limiter_core::{Decision, Error, KnownQuotas};
+
+use crate::{key::MissingKey, rule::OnStoreFailure};
 
 macro_rules! log {
-    ($level:ident, $policy:expr, $($rest:tt)+) => {
+    ($level:ident, $rule:expr, $($rest:tt)+) => {
         #[cfg(feature = "tracing")]
-        tracing::$level!(target: "limiter_tower", policy = $policy.name(), $($rest)+)
+        tracing::$level!(target: "limiter_tower", policy = $rule, $($rest)+)
     };
 }
 
-pub(crate) fn refused(policy: &Policy, decision: &Decision) {
-    log!(debug, policy, retry_after = ?decision.retry_after(), "request refused");
-    let _ = (policy, decision);
+pub(crate) fn refused(rule: &str, decision: &Decision) {
+    log!(debug, rule, retry_after = ?decision.retry_after(), "request refused");
+    let _ = (rule, decision);
 }
 
-pub(crate) fn store_failed(policy: &Policy, then: OnStoreFailure, error: &Error) {
-    log!(warn, policy, ?then, "rate limit store failed: {error}");
-    let _ = (policy, then, error);
+pub(crate) fn blocked(rule: &str, length: Duration) {
+    log!(info, rule, ?length, "a key is blocked");
+    let _ = (rule, length);
 }
 
-pub(crate) fn store_recovered(policy: &Policy) {
-    log!(info, policy, "rate limit store recovered");
-    let _ = policy;
+pub(crate) fn store_failed(rule: &str, then: OnStoreFailure, error: &Error) {
+    log!(warn, rule, ?then, "rate limit store failed: {error}");
+    let _ = (rule, then, error);
+}
+
+pub(crate) fn store_recovered(rule: &str) {
+    log!(info, rule, "rate limit store recovered");
+    let _ = rule;
 }
 
 /// A limiter that can't decide because of how the server is set up, logged once.
-pub(crate) fn misconfigured(policy: &Policy, error: &Error) {
-    log!(error, policy, "rate limit misconfigured, so requests are rejected: {error}");
-    let _ = (policy, error);
+pub(crate) fn misconfigured(rule: &str, error: &Error) {
+    log!(error, rule, "rate limit misconfigured, so requests are rejected: {error}");
+    let _ = (rule, error);
+}
+
+/// A rule that was asked without a request, although its plan depends on it.
+pub(crate) fn plan_needs_request(rule: &str) {
+    log!(
+        error,
+        rule,
+        "the rule's plan depends on the request: ask it with the request, or under a plan by `on`"
+    );
+    let _ = rule;
 }
 
 /// A limiter that can know few more quotas, logged once.
-pub(crate) fn many_quotas(policy: &Policy, quotas: KnownQuotas) {
+pub(crate) fn many_quotas(rule: &str, quotas: KnownQuotas) {
     let KnownQuotas { known, capacity } = quotas;
     log!(
         warn,
-        policy,
+        rule,
         known,
         capacity,
         "rate limiter knows most of the quotas that it can know, and then fails for new ones: round \
          quotas to steps, or build it with wide_states"
     );
-    let _ = (policy, known, capacity);
+    let _ = (rule, known, capacity);
 }
 
-/// A fault of the server, logged once.
-pub(crate) fn no_key_by_server(policy: &Policy, then: OnMissing, missing: &MissingKey) {
-    log!(error, policy, ?then, "no rate limit key: {missing}");
-    let _ = (policy, then, missing);
+/// A fault of the server, logged once: on standard error if there is no log, because the remedy is in it.
+pub(crate) fn no_key_by_server(rule: &str, missing: &MissingKey) {
+    log!(error, rule, "no rate limit key: {missing}");
+    #[cfg(not(feature = "tracing"))]
+    eprintln!("limiter-tower: rule {rule:?} has no key: {missing}");
 }
 
-pub(crate) fn no_key(policy: &Policy, then: OnMissing, missing: &MissingKey) {
-    log!(debug, policy, ?then, "no rate limit key: {missing}");
-    let _ = (policy, then, missing);
+pub(crate) fn no_key(rule: &str, missing: &MissingKey) {
+    log!(debug, rule, "no rate limit key: {missing}");
+    let _ = (rule, missing);
 }

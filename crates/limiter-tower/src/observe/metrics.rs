@@ -38,6 +38,12 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     }
 }
 
+/// Records that a block of a key has begun.
+pub(crate) fn record_block(rule: &Arc<str>) {
+    counter!("ratelimit_blocks_total", "policy" => SharedString::from_shared(Arc::clone(rule)))
+        .increment(1);
+}
+
 fn record_usage(policy: &SharedString, decision: &Decision) {
     #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
     let [used, limit] = [decision.usage().used(), decision.burst()].map(|count| count as f64);

@@ -31,7 +31,7 @@ impl QuotaWatch {
         super::metrics::record_quotas(&self.policy, quotas);
         let many = capacity - capacity / 5;
         if (before..known).contains(&(many - 1)) {
-            log::many_quotas(&self.policy, quotas);
+            log::many_quotas(self.policy.name(), quotas);
         }
     }
 }

@@ -7,13 +7,12 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
-use limiter_core::{Cost, Decision};
 
-use super::{
+use super::grpc;
+use crate::{
+    decisions::Reported,
     fields::{MAX_INTEGER, integer, whole_seconds},
-    grpc,
 };
-use crate::plan::Plan;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -115,14 +114,6 @@ impl Headers {
             Self::RateLimit | Self::None => None,
         }
     }
-}
-
-/// A decision that header fields report.
-#[derive(Clone, Copy)]
-pub(crate) struct Reported<'d> {
-    pub(crate) plan: &'d Plan,
-    pub(crate) decision: &'d Decision,
-    pub(crate) cost: Cost,
 }
 
 /// The fields that a response gets.

@@ -56,8 +56,8 @@ pub(crate) struct Status<'a> {
     pub(crate) message: &'a str,
     /// When the client may try again.
     pub(crate) retry: Retry,
-    /// The policy that refused the call, if the client may know it.
-    pub(crate) violation: Option<Violation<'a>>,
+    /// The policies that refused the call, as far as the client may know them.
+    pub(crate) violations: &'a [Violation<'a>],
 }
 
 /// A [status code](https://grpc.github.io/grpc/core/md_doc_statuscodes.html) of gRPC.
@@ -118,7 +118,7 @@ impl Status<'_> {
     /// Returns the `google.rpc.Status`, or `None` if it would only repeat the code and the message.
     fn details(&self) -> Option<Message> {
         let retry = self.retry.info();
-        let quota = self.violation.map(Violation::quota_failure);
+        let quota = (!self.violations.is_empty()).then(|| quota_failure(self.violations));
         if retry.is_none() && quota.is_none() {
             return None;
         }
@@ -154,13 +154,13 @@ impl Retry {
     }
 }
 
-impl Violation<'_> {
-    /// Returns a `google.rpc.QuotaFailure` of one violation, as an `Any`.
-    fn quota_failure(self) -> Message {
-        let violation = Message::default().string(1, self.subject).string(2, self.description);
-        let failure = Message::default().message(1, &violation);
-        any("type.googleapis.com/google.rpc.QuotaFailure", &failure)
-    }
+/// Returns a `google.rpc.QuotaFailure` as an `Any`.
+fn quota_failure(violations: &[Violation<'_>]) -> Message {
+    let failure = violations.iter().fold(Message::default(), |failure, violation| {
+        let Violation { subject, description } = violation;
+        failure.message(1, &Message::default().string(1, subject).string(2, description))
+    });
+    any("type.googleapis.com/google.rpc.QuotaFailure", &failure)
 }
 
 /// Returns a `google.protobuf.Any`.

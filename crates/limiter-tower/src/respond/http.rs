@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
 use super::{Reason, Refusal};
-use crate::rule::Disclosure;
 
 /// Returns a refusal as plain text. The default.
 #[must_use]
@@ -22,7 +21,7 @@ const QUOTA: &str = "rate limit exceeded";
 /// [draft-ietf-httpapi-ratelimit-headers-11].
 ///
 /// `retry-after` is the same number of seconds as in the header field; `detail` is there if a retry
-/// can't help; `violated-policies` names the limit that refused, if its
+/// can't help; `violated-policies` names each limit that refused and whose
 /// [disclosure](crate::rule::Disclosure) is full:
 ///
 /// ```json
@@ -32,11 +31,10 @@ const QUOTA: &str = "rate limit exceeded";
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, refusal::problem_json};
+/// use limiter_tower::{ClientIp, RateLimitLayer, refusal::problem_json};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-/// let layer =
-///     RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).refuse_with(problem_json);
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).refuse_with(problem_json);
 /// ```
 ///
 /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
@@ -46,6 +44,9 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
     let status = refusal.status().as_u16();
     let (name, title) = match refusal.reason() {
+        Reason::Quota(_) if refusal.is_blocked() => {
+            ("abnormal-usage-detected", "Abnormal Usage Detected")
+        }
         Reason::Quota(_) => ("quota-exceeded", "Quota Exceeded"),
         Reason::Unavailable => ("temporary-reduced-capacity", "Temporary Reduced Capacity"),
         Reason::Misconfigured | Reason::Rejected(_) => {
@@ -57,17 +58,17 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
         body += &format!("\"type\":\"{TYPES}{name}\",");
     }
     body += &format!("\"title\":{},\"status\":{status}", json_string(title));
-    let disclosure = refusal.disclosure();
-    match refusal.retry_after_seconds() {
-        Some(seconds) if disclosure != Disclosure::None => {
-            body += &format!(",\"retry-after\":{seconds}");
-        }
-        Some(_) => {}
-        None => body += &format!(",\"detail\":{}", json_string(&refusal.message())),
+    if let Some(seconds) = refusal.retry_after_seconds() {
+        body += &format!(",\"retry-after\":{seconds}");
+    } else if refusal.never_fits() || !matches!(refusal.reason(), Reason::Quota(_)) {
+        body += &format!(",\"detail\":{}", json_string(&refusal.message()));
     }
-    if let (Some(limit), Disclosure::Full) = (refusal.limit(), disclosure) {
-        // The limit that refused has the name of its member in `RateLimit`.
-        body += &format!(",\"violated-policies\":[{}]", json_string(limit.name()));
+    // The limit that refused has the name of its member in `RateLimit`.
+    let violated =
+        refusal.public().filter_map(|decided| Some(json_string(decided.limit()?.name())));
+    let violated: Vec<String> = violated.collect();
+    if !violated.is_empty() {
+        body += &format!(",\"violated-policies\":[{}]", violated.join(","));
     }
     body.push('}');
     response(refusal, "application/problem+json", body.into())

@@ -1,108 +1,130 @@
 //! A request that is not admitted.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, error, fmt, ops::Deref, time::Duration};
 
 use http::StatusCode;
-use limiter_core::{Decision, Limit, Policy};
+use limiter_core::{Decision, Policy};
 
-use super::{Protocol, fields::whole_seconds};
+use super::Protocol;
+#[cfg(feature = "axum")]
+use super::text;
 use crate::{
+    decisions::{Decisions, PolicyDecision},
+    fields::whole_seconds,
     key::{Head, MissingKey},
-    observe::PolicyDecision,
     plan::Plan,
     rule::Disclosure,
 };
 
-/// A request that is not admitted, and why.
+/// Why a request is not admitted.
 ///
-/// A closure given to [`RateLimitLayer::refuse_with`](crate::RateLimitLayer::refuse_with) returns the
-/// response to it. The layer adds the header fields.
-#[derive(Clone, Copy, Debug)]
-pub struct Refusal<'r> {
-    head: Head<'r>,
-    plan: &'r Plan,
-    reason: Reason<'r>,
+/// A [rule](crate::Rule) that is asked in a handler returns it as an error. With the feature `axum` it is a response:
+/// that of [`text`](crate::refusal::text). [`respond`](Self::respond) returns another one.
+#[derive(Clone, Debug)]
+pub struct Refused(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    plan: Plan,
+    reason: Reason,
 }
 
-/// Why a request is not admitted.
-#[derive(Clone, Copy, Debug)]
+/// The kind of a [`Refused`].
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Reason<'r> {
-    /// A limit refused it.
-    Quota(&'r PolicyDecision),
+pub enum Reason {
+    /// Limits refused it. There is at least one decision, and all are refusals.
+    Quota(Decisions),
     /// The store failed, and requests are denied then.
     Unavailable,
     /// The server is not set up so that its limiter can decide.
     Misconfigured,
     /// It has no key, and such requests are rejected.
-    Rejected(&'r MissingKey),
+    Rejected(MissingKey),
 }
 
-impl<'r> Refusal<'r> {
-    pub(crate) const fn quota(head: Head<'r>, decided: &'r PolicyDecision) -> Self {
-        Self { head, plan: &decided.plan, reason: Reason::Quota(decided) }
+/// A request that is not admitted, and why: what a closure given to
+/// [`RateLimitLayer::refuse_with`](crate::RateLimitLayer::refuse_with) responds to. The layer adds the header fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal<'r> {
+    head: Head<'r>,
+    refused: &'r Refused,
+}
+
+impl Refused {
+    pub(crate) fn new(plan: Plan, reason: Reason) -> Self {
+        Self(Box::new(Inner { plan, reason }))
     }
 
-    pub(crate) const fn unavailable(head: Head<'r>, plan: &'r Plan) -> Self {
-        Self { head, plan, reason: Reason::Unavailable }
+    /// Returns the refusal by these decisions, `None` if there are none.
+    ///
+    /// Each that clients may see has the longest wait of those, so that no header field gives an earlier time than
+    /// `Retry-After`. The others keep their own.
+    pub(crate) fn by_quota(mut decisions: Vec<PolicyDecision>) -> Option<Self> {
+        let plan = decisions.first()?.plan.clone();
+        if let [_, _, ..] = *decisions {
+            let is_disclosed = |it: &PolicyDecision| it.disclosure != Disclosure::None;
+            let longest = longest_wait(decisions.iter().filter(|it| is_disclosed(it)));
+            for decided in decisions.iter_mut().filter(|it| is_disclosed(it)) {
+                let (usage, source) = (decided.decision.usage(), decided.decision.source());
+                decided.decision = Decision::refused(usage, longest).with_source(source);
+            }
+        }
+        Some(Self::new(plan, Reason::Quota(decisions.into_iter().collect())))
     }
 
-    pub(crate) const fn misconfigured(head: Head<'r>, plan: &'r Plan) -> Self {
-        Self { head, plan, reason: Reason::Misconfigured }
-    }
-
-    pub(crate) const fn rejected(head: Head<'r>, plan: &'r Plan, missing: &'r MissingKey) -> Self {
-        Self { head, plan, reason: Reason::Rejected(missing) }
-    }
-
-    /// Returns the head of the request.
+    /// Returns the response to the client that `respond` returns, such as
+    /// [`problem_json`](crate::refusal::problem_json), with the field `Retry-After`.
     #[must_use]
-    pub const fn head(&self) -> Head<'r> {
-        self.head
-    }
-
-    /// Returns the protocol of the request.
-    #[must_use]
-    pub fn protocol(&self) -> Protocol {
-        Protocol::of(self.head)
-    }
-
-    /// Returns the policy that applies.
-    #[must_use]
-    pub fn policy(&self) -> &'r Policy {
-        self.plan.policy()
+    pub fn respond(
+        &self,
+        respond: impl Fn(&Refusal<'_>) -> http::Response<bytes::Bytes>,
+    ) -> http::Response<bytes::Bytes> {
+        let refusal = Refusal::new(Head::empty(), self);
+        let mut response = respond(&refusal);
+        super::add_common_fields(&refusal, response.headers_mut());
+        response
     }
 
     /// Returns why the request is not admitted.
     #[must_use]
-    pub const fn reason(&self) -> Reason<'r> {
-        self.reason
+    pub const fn reason(&self) -> &Reason {
+        &self.0.reason
     }
 
-    /// Returns the decision, if a limit refused the request.
+    /// Returns the policy that applied: of several, that of the first rule that refused.
     #[must_use]
-    pub const fn decision(&self) -> Option<Decision> {
-        match self.reason {
-            Reason::Quota(decided) => Some(decided.decision),
+    pub fn policy(&self) -> &Policy {
+        self.0.plan.policy()
+    }
+
+    /// Returns the decisions that refused the request: of all rules that refused it, also of those that clients must
+    /// not see.
+    pub fn decisions(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
+        let decisions = match self.reason() {
+            Reason::Quota(decisions) => Some(decisions.iter()),
             _ => None,
-        }
+        };
+        decisions.into_iter().flatten()
     }
 
-    /// Returns the limit that refused the request, if one did.
-    #[must_use]
-    pub fn limit(&self) -> Option<&'r Limit> {
-        self.policy().limits().get(self.decision()?.limit_index())
+    /// Returns the decisions whose wait clients may see.
+    fn disclosed(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
+        self.decisions().filter(|decided| decided.disclosure != Disclosure::None)
     }
 
-    /// Returns when to retry: a second from now if the store failed. `None` if a retry can't help.
-    ///
-    /// With several rules it is the longest wait among the one that refused and those after it, as far
-    /// as their limiters know it without a call to a store and their
-    /// [disclosure](crate::rule::Disclosure) shows it.
+    /// Returns the decisions that clients may see in full.
+    pub(super) fn public(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
+        self.decisions().filter(|decided| decided.disclosure == Disclosure::Full)
+    }
+
+    /// Returns when to retry, as far as clients may see it: the longest wait of the rules that refused, or a second if
+    /// the store failed. `None` if a retry can't help, or if [`Disclosure`] hides it.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<Duration> {
-        match self.reason {
-            Reason::Quota(decided) => decided.decision.retry_after(),
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.reason() {
+            Reason::Quota(_) if self.disclosed().next().is_none() => None,
+            Reason::Quota(_) => longest_wait(self.disclosed()),
             Reason::Unavailable => Some(Duration::from_secs(1)),
             Reason::Misconfigured | Reason::Rejected(_) => None,
         }
@@ -115,40 +137,96 @@ impl<'r> Refusal<'r> {
         self.retry_after().map(whole_seconds)
     }
 
-    /// Returns how much of the decision clients see.
-    pub(super) const fn disclosure(&self) -> Disclosure {
-        match self.reason {
-            Reason::Quota(decided) => decided.disclosure,
-            _ => Disclosure::Full,
-        }
+    /// Returns whether the key is blocked, as far as clients may see it.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.disclosed().any(|decided| decided.is_blocked)
+    }
+
+    /// Returns whether the cost can never be admitted, and clients may see it.
+    pub(super) fn never_fits(&self) -> bool {
+        self.disclosed().any(|decided| decided.decision.retry_after().is_none())
     }
 
     /// Returns the status code for HTTP: 429 if a limit refused the request, 503 if the store failed,
     /// 400 without a key, and 500 for a fault of the server.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        match self.reason {
+        match self.reason() {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
             Reason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Reason::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
-            Reason::Rejected(MissingKey::Server(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Reason::Misconfigured | Reason::Rejected(MissingKey::Server(_)) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             Reason::Rejected(_) => StatusCode::BAD_REQUEST,
         }
     }
 
     /// Returns the reason in words, for clients.
+    ///
+    /// A fault of the server is not for clients: only debug builds say what to change.
     #[must_use]
-    pub fn message(&self) -> Cow<'r, str> {
-        match self.reason {
-            Reason::Quota(_) if self.retry_after().is_none() => {
+    pub fn message(&self) -> Cow<'_, str> {
+        match self.reason() {
+            Reason::Quota(_) if self.never_fits() => {
                 "the request costs more than the rate limit can admit".into()
             }
             Reason::Quota(_) => "rate limit exceeded".into(),
             Reason::Unavailable => "the rate limit can't be checked now".into(),
-            // How the server is set up is not for clients.
-            Reason::Misconfigured => "the rate limit is not set up".into(),
-            Reason::Rejected(MissingKey::Server(_)) => "the rate limit is not set up".into(),
+            Reason::Rejected(MissingKey::Server(reason)) if cfg!(debug_assertions) => {
+                format!("the rate limit is not set up: {reason}").into()
+            }
+            Reason::Misconfigured | Reason::Rejected(MissingKey::Server(_)) => {
+                "the rate limit is not set up".into()
+            }
             Reason::Rejected(missing) => missing.to_string().into(),
         }
+    }
+}
+
+/// Returns the longest wait of refusals, `None` if one of them is for ever.
+fn longest_wait<'d>(mut refused: impl Iterator<Item = &'d PolicyDecision>) -> Option<Duration> {
+    refused.try_fold(Duration::ZERO, |longest, decided| {
+        Some(longest.max(decided.decision.retry_after()?))
+    })
+}
+
+impl<'r> Refusal<'r> {
+    pub(crate) const fn new(head: Head<'r>, refused: &'r Refused) -> Self {
+        Self { head, refused }
+    }
+
+    /// Returns the head of the request.
+    #[must_use]
+    pub const fn head(&self) -> Head<'r> {
+        self.head
+    }
+
+    /// Returns the protocol of the request, by its content type.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        Protocol::of(self.head)
+    }
+}
+
+impl Deref for Refusal<'_> {
+    type Target = Refused;
+
+    fn deref(&self) -> &Refused {
+        self.refused
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message())
+    }
+}
+
+impl error::Error for Refused {}
+
+#[cfg(feature = "axum")]
+impl axum::response::IntoResponse for Refused {
+    fn into_response(self) -> axum::response::Response {
+        self.respond(text).map(axum::body::Body::from)
     }
 }

@@ -1,15 +1,43 @@
-//! Settings that a handle changes while requests are served. A clone copies the current values; later
-//! changes are not shared.
+//! What all clones of a rule share, and a program changes while requests are served.
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
 use arc_swap::ArcSwap;
 
 use super::Mode;
-use crate::plan::Plan;
+use crate::{observe::watch::StoreWatch, plan::Plan};
+
+/// What all clones of a rule share.
+pub(crate) struct Live {
+    /// The name that its policy had at first.
+    pub(crate) name: Arc<str>,
+    pub(crate) plan: LivePlan,
+    pub(crate) mode: LiveMode,
+    pub(crate) store: StoreWatch,
+    /// Whether a fault of the server that leaves requests without a key was logged.
+    pub(crate) missing_key_logged: Flag,
+    /// Whether a configuration error of the limiter was logged.
+    pub(crate) misconfiguration_logged: Flag,
+    /// How many refunds and later charges could not be sent.
+    pub(crate) unsent: AtomicU64,
+}
+
+impl Live {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            name: plan.policy().name().into(),
+            plan: LivePlan::new(plan),
+            mode: LiveMode::default(),
+            store: StoreWatch::default(),
+            missing_key_logged: Flag::default(),
+            misconfiguration_logged: Flag::default(),
+            unsent: AtomicU64::new(0),
+        }
+    }
+}
 
 /// The plan of a rule.
 pub(crate) struct LivePlan {
@@ -40,12 +68,6 @@ impl LivePlan {
     }
 }
 
-impl Clone for LivePlan {
-    fn clone(&self) -> Self {
-        Self::new(self.get())
-    }
-}
-
 /// The mode of a rule.
 pub(crate) struct LiveMode(AtomicU8);
 
@@ -69,12 +91,6 @@ impl Default for LiveMode {
     }
 }
 
-impl Clone for LiveMode {
-    fn clone(&self) -> Self {
-        Self::new(self.get())
-    }
-}
-
 /// Something that is on or off.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
@@ -91,11 +107,5 @@ impl Flag {
     /// Turns it on, and returns whether it was off. Writes only then, because all requests share it.
     pub(crate) fn turn_on(&self) -> bool {
         !self.get() && !self.0.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl Clone for Flag {
-    fn clone(&self) -> Self {
-        Self(AtomicBool::new(self.get()))
     }
 }

@@ -6,10 +6,12 @@ use axum::{Router, body, routing::get};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use limiter_core::{Policy, Quota};
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, observe::Decisions};
+use limiter_tower::{RateLimitLayer, observe::Decisions};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{decision, header, hello, layer, limiter, limiter_of, per_address, request_from, send};
+use crate::{
+    decision, for_all, header, hello, layer, limiter, limiter_of, per_address, request_from, send,
+};
 
 #[tokio::test]
 async fn the_limit_is_admitted_and_the_rest_refused() {
@@ -127,10 +129,6 @@ async fn the_decision_is_in_the_extensions() {
 /// Decisions are off by default, so the rejection names the method that switches them on.
 #[tokio::test]
 async fn the_extractor_of_decisions_says_how_to_switch_them_on() {
-    let handler = async |decisions: Decisions| {
-        let remaining = decisions.get("default").map(|decided| decided.decision().remaining());
-        format!("{remaining:?}")
-    };
     for (has_decisions, expected) in [
         (true, "Some(9)"),
         (
@@ -139,9 +137,13 @@ async fn the_extractor_of_decisions_says_how_to_switch_them_on() {
              this route",
         ),
     ] {
-        let (limiter, _) = limiter(Quota::per_minute(10));
-        let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
+        let rule = for_all(limiter(Quota::per_minute(10)).0);
+        let layer = RateLimitLayer::all([rule.clone()]);
         let layer = if has_decisions { layer.decisions() } else { layer };
+        let handler = async move |decisions: Decisions| {
+            let remaining = decisions.of(&rule).map(|decided| decided.decision().remaining());
+            format!("{remaining:?}")
+        };
         let app: Router = Router::new().route("/", get(handler)).layer(layer);
         let response = app.oneshot(Request::new(body::Body::empty())).await.unwrap();
         assert_eq!(response.status() == 200, has_decisions);

@@ -13,7 +13,7 @@ use std::{
 use axum::{Router, response::Html, routing::get};
 use http::{HeaderName, header::CONTENT_TYPE};
 use limiter_core::Quota;
-use limiter_tower::{OnMissing, RateLimitLayer, headers::Headers, key::FixedKey};
+use limiter_tower::{RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
 
@@ -70,8 +70,7 @@ async fn a_page_of_another_origin_reads_nothing_that_is_not_exposed() {
 /// Asserts what this page reads if an API exposes these header fields.
 async fn assert_seen(page: &str, exposed: &[HeaderName], expected: &str) {
     let (limiter, _) = limiter(Quota::per_hour(2));
-    let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject)
-        .skip(|head| head.is_preflight());
+    let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all")).grpc();
     let cors = CorsLayer::new()
         .allow_origin(Any)
         .allow_headers([HeaderName::from_static("x-page"), CONTENT_TYPE])

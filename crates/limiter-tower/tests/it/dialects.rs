@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
+    RateLimitLayer, Rule,
     headers::{Headers, Reset},
     key::FixedKey,
     refusal::problem_json,
@@ -14,7 +14,10 @@ use limiter_tower::{
 };
 use tower::{Layer, service_fn};
 
-use crate::{header, hello, limiter, limiter_of, nested, per_address, request_from, send};
+use crate::{
+    by_address, for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address,
+    request_from, send,
+};
 
 const X_DELTA: Headers = Headers::XRateLimit(Reset::Delta);
 
@@ -109,10 +112,12 @@ async fn single_valued_fields_report_the_most_restrictive_of_several_rules() {
             let name = ["minute", "hour", "second"][index];
             limiter_of(Policy::gcra(name, quotas[index])).0
         });
-        let layer = per_address(first)
-            .and(second, FixedKey::new("second"), OnMissing::Reject)
-            .and(third, FixedKey::new("third"), OnMissing::Reject)
-            .headers(Headers::RateLimitReset);
+        let layer = layer_of([
+            by_address(first),
+            Rule::new(second, FixedKey::new("second")),
+            Rule::new(third, FixedKey::new("third")),
+        ])
+        .headers(Headers::RateLimitReset);
         // Of an hour and a second, 4 are left; the hour recovers last.
         let headers = headers(&layer).await;
         assert_eq!(triple(&headers, ""), [Some("5"), Some("4"), Some("720")], "{order:?}");
@@ -138,7 +143,8 @@ async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
 #[tokio::test]
 async fn an_inner_refusal_is_more_restrictive_than_an_outer_admission() {
     // The cost of 4 leaves 2 of the inner layer's permits, and then 0 of the outer one's.
-    let inner = gcra("inner", Quota::per_hour(6)).cost(|_| Cost::of(4)).headers(X_DELTA);
+    let inner = limiter_of(Policy::gcra("inner", Quota::per_hour(6))).0;
+    let inner = layer_of([by_address(inner).cost(|_| Cost::of(4))]).headers(X_DELTA);
     let outer = gcra("outer", Quota::per_second(2)).headers(X_DELTA);
     let service = nested(inner, outer);
     send(&service, request_from("192.0.2.1")).await;
@@ -165,7 +171,8 @@ async fn disclosure_decides_what_clients_see() {
     ];
     for (disclosure, fields, retry_after, has_policy) in rows {
         let (limiter, _) = limiter(Quota::per_minute(1));
-        let layer = per_address(limiter).refuse_with(problem_json).disclose(disclosure);
+        let rule = by_address(limiter).disclose(disclosure);
+        let layer = layer_of([rule]).refuse_with(problem_json);
         let service = layer.layer(service_fn(hello));
         let admitted = send(&service, request_from("192.0.2.1")).await;
         assert_eq!(names(admitted.headers()), fields, "{disclosure:?}");
@@ -185,9 +192,7 @@ async fn disclosure_decides_what_clients_see() {
 async fn disclosure_is_a_choice_of_each_rule() {
     let (public, _) = limiter_of(Policy::gcra("public", Quota::per_minute(10)));
     let (secret, _) = limiter_of(Policy::gcra("secret", Quota::per_minute(1)));
-    let layer = per_address(public)
-        .and(secret, FixedKey::new("all"), OnMissing::Reject)
-        .disclose(Disclosure::None);
+    let layer = layer_of([by_address(public), for_all(secret).disclose(Disclosure::None)]);
     for _ in 0..2 {
         let headers = headers(&layer).await;
         assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");

@@ -19,7 +19,7 @@ use limiter_test::fake::Fake;
 use limiter_tower::rule::OnStoreFailure;
 use tower::{Layer, service_fn};
 
-use crate::{header, hello, per_address, request_from, send};
+use crate::{by_address, header, hello, layer_of, per_address, request_from, send};
 
 /// Returns a limiter whose store fails while the flag is set, at once or after a while.
 fn failing(at_once: bool) -> (impl Limiter, Arc<AtomicBool>) {
@@ -51,7 +51,7 @@ async fn the_choice_for_a_failing_store_is_followed() {
             (OnStoreFailure::Deny, StatusCode::SERVICE_UNAVAILABLE),
         ];
         for (choice, status) in rows {
-            let layer = per_address(failing(at_once).0).on_store_failure(choice);
+            let layer = layer_of([by_address(failing(at_once).0).on_store_failure(choice)]);
             let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
             assert_eq!(response.status(), status);
             assert_eq!(header(response.headers(), "ratelimit"), None);
@@ -70,7 +70,7 @@ async fn an_error_that_is_no_failure_of_the_store_forwards_nothing() {
     let limiter = Fake::new(policy, || {
         LimiterFuture::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
     });
-    let service = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
+    let service = layer_of([by_address(limiter).on_store_failure(OnStoreFailure::Allow)]);
     let service = service.layer(service_fn(hello));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -92,7 +92,7 @@ async fn a_decision_without_a_state_has_no_fields() {
         let decision = decision.with_source(source);
         let limiter = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
         // The setting for errors does not apply to decisions.
-        let layer = per_address(limiter).on_store_failure(OnStoreFailure::Allow);
+        let layer = layer_of([by_address(limiter).on_store_failure(OnStoreFailure::Allow)]);
         let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
         assert_eq!(response.status(), status);
         assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields);

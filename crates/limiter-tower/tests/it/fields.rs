@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Slots, Source, Usage};
 use limiter_test::fake::Fake;
-use limiter_tower::{OnMissing, key::FixedKey};
 use tower::{Layer, service_fn};
 
 use crate::{
-    header, hello, limiter, limiter_of, nested, per_address, request_from, send,
+    by_address, for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address,
+    request_from, send,
     structured::{Member, member, members},
 };
 
@@ -46,7 +46,7 @@ async fn every_policy_name_is_carried() {
 async fn members_are_joined_by_a_comma_and_a_space_and_parameters_by_semicolons() {
     let (limiter, _) = limiter(Quota::per_minute(10).with_burst(5));
     let (other, _) = limiter_of(Policy::gcra("other", Quota::per_hour(100)));
-    let service = per_address(limiter).and(other, FixedKey::new("all"), OnMissing::Reject);
+    let service = layer_of([by_address(limiter), for_all(other)]);
     let response = send(&service.layer(service_fn(hello)), request_from("192.0.2.1")).await;
     let expected = "\"default\";q=10;w=60;limiter-burst=5, \"other\";q=100;w=3600";
     assert_eq!(header(response.headers(), "ratelimit-policy"), Some(expected));
@@ -119,7 +119,7 @@ async fn a_burst_that_differs_from_the_quota_is_a_parameter_and_r_starts_there()
 #[tokio::test]
 async fn without_enough_left_t_is_the_wait_until_the_same_cost_is_admitted() {
     let (limiter, clock) = limiter(Quota::per_minute(10));
-    let service = per_address(limiter).cost(|_| Cost::of(4)).layer(service_fn(hello));
+    let service = layer_of([by_address(limiter).cost(|_| Cost::of(4))]).layer(service_fn(hello));
     // 6, then 2 of 4 are left: two more recover in 12 s.
     for (status, r, t) in [(200, 6, 36), (200, 2, 12), (429, 2, 12)] {
         let response = send(&service, request_from("192.0.2.1")).await;
@@ -241,7 +241,7 @@ async fn an_admitted_cost_above_the_limit_is_reported() {
     let usage = Usage::new(10, 0, Duration::from_secs(90));
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
-    let service = per_address(fake).cost(|_| Cost::of(15)).layer(service_fn(hello));
+    let service = layer_of([by_address(fake).cost(|_| Cost::of(15))]).layer(service_fn(hello));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(both(response.headers()).1, member("default", [("r", 0), ("t", 90)]));
 }

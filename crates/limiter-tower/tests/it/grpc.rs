@@ -11,7 +11,7 @@ use std::{
 
 use http::{Request, Response, uri::PathAndQuery};
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{ClientIp, OnMissing, RateLimitLayer};
+use limiter_tower::{ClientIp, RateLimitLayer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -40,7 +40,7 @@ fn layer() -> (RateLimitLayer, ManualClock) {
     let clock = ManualClock::new();
     let policy = Policy::gcra("default", Quota::per_minute(1));
     let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
-    (RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject), clock)
+    (RateLimitLayer::new(limiter, ClientIp::peer()).grpc(), clock)
 }
 
 /// Returns tonic's health service, which needs no generated code of ours.

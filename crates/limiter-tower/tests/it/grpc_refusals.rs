@@ -11,8 +11,8 @@ use limiter_core::{
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    key::{FixedKey, HeaderKey, KeyExtractor},
+    ClientIp, RateLimitLayer, Rule,
+    key::{FixedKey, HeaderKey, KeyExtractor, MaybeKey},
     refusal::GrpcStatus,
     rule::{Disclosure, OnStoreFailure},
     service::ResponseBody,
@@ -21,11 +21,18 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tower::{Layer, ServiceExt};
 
+use crate::for_all;
+
 /// Returns a layer of one permit a minute, with a clock that stands still.
 fn layer(key: impl KeyExtractor + 'static) -> RateLimitLayer {
+    RateLimitLayer::all([rule(key)]).grpc()
+}
+
+/// Returns the rule of such a layer.
+fn rule(key: impl KeyExtractor + 'static) -> Rule {
     let policy = Policy::gcra("default", Quota::per_minute(1));
     let limiter = MemoryLimiter::builder(policy).clock(ManualClock::new()).build().unwrap();
-    RateLimitLayer::new(limiter, key, OnMissing::Reject)
+    Rule::new(limiter, key)
 }
 
 /// Sends a gRPC request through the layer.
@@ -64,7 +71,9 @@ async fn a_used_up_quota_is_resource_exhausted_and_names_its_policy() {
 
 #[tokio::test]
 async fn a_cost_that_never_fits_is_resource_exhausted_and_asks_for_no_retry() {
-    let status = status(&layer(FixedKey::new("all")).cost(|_| Cost::of(2))).await;
+    let status =
+        status(&RateLimitLayer::all([rule(FixedKey::new("all")).cost(|_| Cost::of(2))]).grpc())
+            .await;
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(status.message(), "the request costs more than the rate limit can admit");
     assert_eq!(pushback(&status), Some("-1"));
@@ -73,7 +82,7 @@ async fn a_cost_that_never_fits_is_resource_exhausted_and_asks_for_no_retry() {
 
 #[tokio::test]
 async fn a_key_that_the_client_has_not_sent_is_an_invalid_argument() {
-    let key = HeaderKey::new(HeaderName::from_static("x-api-key")).verified();
+    let key = HeaderKey::new(HeaderName::from_static("x-api-key")).verified().or_reject();
     let status = status(&layer(key)).await;
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(status.message(), "missing header field `x-api-key`");
@@ -81,9 +90,12 @@ async fn a_key_that_the_client_has_not_sent_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_server_without_connect_info_is_an_internal_error_without_its_reason() {
+async fn a_server_without_connect_info_is_an_internal_error_whose_reason_is_for_developers() {
     let status = status(&layer(ClientIp::peer())).await;
-    assert_eq!((status.code(), status.message()), (Code::Internal, "the rate limit is not set up"));
+    assert_eq!(status.code(), Code::Internal);
+    // Only a debug build says to the client what to change.
+    let said = status.message().strip_prefix("the rate limit is not set up").unwrap();
+    assert_eq!(said.contains("into_make_service_with_connect_info"), cfg!(debug_assertions));
     assert_eq!((pushback(&status), status.details()), (None, &[][..]));
 }
 
@@ -93,8 +105,8 @@ async fn a_store_that_fails_is_unavailable_for_a_second() {
     let limiter = Fake::new(policy, || {
         LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
     });
-    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
-    let status = status(&layer.on_store_failure(OnStoreFailure::Deny)).await;
+    let rule = for_all(limiter).on_store_failure(OnStoreFailure::Deny);
+    let status = status(&RateLimitLayer::all([rule]).grpc()).await;
     assert_eq!(status.code(), Code::Unavailable);
     assert_eq!(pushback(&status), Some("1000"));
     let details = status.check_error_details().unwrap();
@@ -107,7 +119,7 @@ async fn an_undisclosed_policy_is_not_in_the_details() {
     for (disclosure, wait) in
         [(Disclosure::RetryAfterOnly, Some("60000")), (Disclosure::None, None)]
     {
-        let layer = layer(FixedKey::new("all")).disclose(disclosure);
+        let layer = RateLimitLayer::all([rule(FixedKey::new("all")).disclose(disclosure)]).grpc();
         call(&layer).await;
         let status = status(&layer).await;
         assert_eq!(status.code(), Code::ResourceExhausted);

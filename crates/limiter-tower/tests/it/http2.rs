@@ -20,7 +20,11 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use limiter_core::{ManualClock, MemoryLimiter, Quota};
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, rule::Wait, settle::Keep};
+use limiter_tower::{
+    RateLimitLayer, Rule,
+    key::FixedKey,
+    rule::{Keep, Wait},
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -28,7 +32,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::limiter;
+use crate::{for_all, limiter};
 
 const STREAMS: usize = 1_000;
 const QUOTA: Quota = Quota::per_hour(600);
@@ -45,18 +49,17 @@ struct Client {
     socket: std::net::TcpStream,
 }
 
-fn of_quota() -> (RateLimitLayer, Limiter) {
+fn of_quota() -> (Rule, Limiter) {
     let limiter = limiter(QUOTA).0;
-    (RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject), limiter)
+    (for_all(limiter.clone()), limiter)
 }
 
-/// Returns a layer with so many places for waiters.
-fn waiting(places: usize) -> (RateLimitLayer, Limiter, ManualClock) {
+/// Returns a rule with so many places for waiters.
+fn waiting(places: usize) -> (Rule, Limiter, ManualClock) {
     let (limiter, clock) = limiter(DELAYED);
     let wait = Wait::up_to(STEP * 1_000).queue(places);
     let key = FixedKey::new("all");
-    let layer = RateLimitLayer::waiting(limiter.clone(), key, OnMissing::Reject, wait);
-    (layer, limiter, clock)
+    (Rule::waiting(limiter.clone(), key, wait), limiter, clock)
 }
 
 fn used(limiter: &Limiter) -> u64 {
@@ -195,8 +198,8 @@ fn app() -> Router {
 #[tokio::test]
 async fn a_thousand_streams_are_admitted_up_to_the_quota() {
     let test = async {
-        let ((layer, limiter), gate) = (of_quota(), Gate::new());
-        let server = Server::start(gate.app().layer(layer)).await;
+        let ((rule, limiter), gate) = (of_quota(), Gate::new());
+        let server = Server::start(gate.app().layer(RateLimitLayer::all([rule]))).await;
         let requests = Requests::start(&server.connect().await, STREAMS);
         until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
         assert_eq!(used(&limiter), 600);
@@ -210,15 +213,15 @@ async fn a_thousand_streams_are_admitted_up_to_the_quota() {
 #[tokio::test]
 async fn a_thousand_streams_are_refunded_when_they_are_settled() {
     let test = async {
-        let ((layer, limiter), gate) = (of_quota(), Gate::new());
-        let (layer, handle) = layer.settle(|_| Keep::None).build();
-        let server = Server::start(gate.app().layer(layer)).await;
+        let ((rule, limiter), gate) = (of_quota(), Gate::new());
+        let rule = rule.settle(|_| Keep::None);
+        let server = Server::start(gate.app().layer(RateLimitLayer::all([rule.clone()]))).await;
         let client = server.connect().await;
         let requests = Requests::start(&client, STREAMS);
         until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
         gate.open();
         until(|| requests.answered() == [600, 400]).await;
-        assert_eq!((used(&limiter), handle.unsent_refunds()), (0, 0));
+        assert_eq!((used(&limiter), rule.unsent()), (0, 0));
 
         let requests = Requests::start(&client, 600);
         until(|| requests.answered() == [600, 0]).await;
@@ -230,8 +233,10 @@ async fn a_thousand_streams_are_refunded_when_they_are_settled() {
 #[tokio::test]
 async fn streams_reset_in_the_handler_keep_their_charge() {
     let test = async {
-        let ((layer, limiter), gate) = (of_quota(), Gate::new());
-        let server = Server::start(gate.app().layer(layer.settle(|_| Keep::None))).await;
+        let ((rule, limiter), gate) = (of_quota(), Gate::new());
+        let server =
+            Server::start(gate.app().layer(RateLimitLayer::all([rule.settle(|_| Keep::None)])))
+                .await;
         let client = server.connect().await;
         let requests = Requests::start(&client, STREAMS);
         until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
@@ -250,8 +255,8 @@ async fn streams_reset_in_the_handler_keep_their_charge() {
 #[tokio::test]
 async fn streams_reset_while_they_wait_free_their_places_and_permits() {
     let test = async {
-        let (layer, limiter, clock) = waiting(100);
-        let server = Server::start(app().layer(layer)).await;
+        let (rule, limiter, clock) = waiting(100);
+        let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
         let client = server.connect().await;
         let requests = Requests::start(&client, STREAMS);
         until(|| requests.answered() == [600, 300]).await;
@@ -275,8 +280,8 @@ async fn streams_reset_while_they_wait_free_their_places_and_permits() {
 #[tokio::test]
 async fn a_connection_that_closes_frees_the_places_of_all_its_streams() {
     let test = async {
-        let (layer, limiter, clock) = waiting(100);
-        let server = Server::start(app().layer(layer)).await;
+        let (rule, limiter, clock) = waiting(100);
+        let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
         let client = server.connect().await;
         let requests = Requests::start(&client, STREAMS);
         until(|| requests.answered() == [600, 300]).await;
@@ -295,8 +300,9 @@ async fn a_connection_that_closes_frees_the_places_of_all_its_streams() {
 #[tokio::test]
 async fn a_handler_that_panics_keeps_its_charge_and_frees_its_place() {
     let test = async {
-        let (layer, limiter, clock) = waiting(1);
-        let server = Server::start(app().layer(layer.settle(|_| Keep::None))).await;
+        let (rule, limiter, clock) = waiting(1);
+        let server =
+            Server::start(app().layer(RateLimitLayer::all([rule.settle(|_| Keep::None)]))).await;
         let client = server.connect().await;
         let panicking: Vec<_> = (0..600).map(|_| send(&client, "/panic")).collect();
         for response in panicking {

@@ -1,54 +1,50 @@
-//! The same limiter inside a handler.
+//! A rule that is asked in a handler, or without a request.
+
+use std::time::Duration;
 
 use axum::{
     Router,
     body::{self, Bytes},
     extract::State,
     http::request::Parts,
-    response::Response,
+    response::{IntoResponse, Response},
     routing::post,
 };
-use http::Request;
+use http::{HeaderName, Request, StatusCode};
 use http_body_util::BodyExt;
 use limiter_core::{Cost, Key, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
-    handle::{Handle, Refused},
-    key::{FixedKey, Head},
-    observe::Decisions,
-    refusal::problem_json,
-    rule::Mode,
+    ClientIp, Rule,
+    key::{HeaderKey, MaybeKey, MissingKey},
+    plan::Plan,
+    refusal::{Reason, Refused, problem_json},
+    rule::{Mode, OnStoreFailure, Wait},
 };
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{header, limiter_of};
+use crate::{by_address, for_all, header, hello, layer_of, limiter_of, request_from, statuses};
+
+const TENANT: HeaderName = HeaderName::from_static("x-tenant");
+
+fn bytes(permits: u64) -> Deferred {
+    Deferred::new(limiter_of(Policy::gcra("bytes", Quota::per_hour(permits))).0)
+}
 
 /// Charges as many permits to a user as the body has bytes.
-async fn import(
-    State(handle): State<Handle>,
-    parts: Parts,
-    body: Bytes,
-) -> Result<String, Refused> {
-    let rule = handle.rule("bytes").unwrap();
+async fn import(State(rule): State<Rule>, parts: Parts, body: Bytes) -> Result<String, Refused> {
     let cost = Cost::new(body.len() as u64).unwrap();
-    let decided = rule.check(&parts, &Key::from("user"), cost).await?;
-    Ok(decided.map_or("uncounted".into(), |decided| decided.decision().remaining().to_string()))
+    let admission = rule.ask(&parts).key("user").cost(cost).await?;
+    let remaining = admission.decision().map(|decided| decided.decision().remaining());
+    Ok(remaining.map_or("uncounted".into(), |remaining| remaining.to_string()))
 }
 
-/// Returns an app, a limiter of 100 bytes, and the handle.
-fn app() -> (Router, Deferred, Handle) {
-    let limiter = Deferred::new(limiter_of(Policy::gcra("bytes", Quota::per_hour(100))).0);
-    let (_, handle) = RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject)
-        .refuse_with(problem_json)
-        .decisions()
-        .build();
-    (Router::new().route("/", post(import)).with_state(handle.clone()), limiter, handle)
+fn app(rule: &Rule) -> Router {
+    Router::new().route("/", post(import)).with_state(rule.clone())
 }
 
-async fn send(app: &Router, content_type: &str, length: usize) -> Response {
-    let body = body::Body::from(vec![b'x'; length]);
-    let request = Request::post("/").header("content-type", content_type).body(body).unwrap();
+async fn send(app: &Router, length: usize) -> Response {
+    let request = Request::post("/").body(body::Body::from(vec![b'x'; length])).unwrap();
     app.clone().oneshot(request).await.unwrap()
 }
 
@@ -57,52 +53,215 @@ async fn text(response: Response) -> String {
     String::from_utf8(body.to_vec()).unwrap()
 }
 
+async fn used(rule: &Rule, key: impl Into<Key<'_>>) -> u64 {
+    rule.peek(&key.into()).await.unwrap().used()
+}
+
+fn of_tenant(name: &str) -> Request<()> {
+    Request::builder().header(TENANT, name).body(()).unwrap()
+}
+
 #[tokio::test]
-async fn a_handler_charges_by_the_body_and_answers_with_the_layers_refusal() {
-    let (app, _, _) = app();
-    assert_eq!(text(send(&app, "text/plain", 70).await).await, "30");
-    let refusal = send(&app, "text/plain", 40).await;
+async fn a_handler_charges_by_the_body_and_its_refusal_is_a_response() {
+    let app = app(&for_all(bytes(100)));
+    assert_eq!(text(send(&app, 70).await).await, "30");
+    let refusal = send(&app, 40).await;
     assert_eq!(refusal.status(), 429);
-    assert_eq!(header(refusal.headers(), "content-type"), Some("application/problem+json"));
+    assert_eq!(header(refusal.headers(), "content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(header(refusal.headers(), "retry-after"), Some("360"));
-    assert_eq!(header(refusal.headers(), "ratelimit"), Some("\"bytes\";r=30;t=360"));
-    assert_eq!(text(send(&app, "text/plain", 30).await).await, "0");
+    assert_eq!(header(refusal.headers(), "cache-control"), Some("no-store"));
+    assert_eq!(text(refusal).await, "rate limit exceeded\n");
+    assert_eq!(text(send(&app, 30).await).await, "0");
 }
 
 #[tokio::test]
-async fn a_handler_refuses_a_grpc_client_in_grpc() {
-    let (app, _, _) = app();
-    let refusal = send(&app, "application/grpc", 101).await;
-    assert_eq!(refusal.status(), 200);
-    assert_eq!(header(refusal.headers(), "grpc-status"), Some("8"));
-    assert_eq!(header(refusal.headers(), "grpc-retry-pushback-ms"), Some("-1"));
-}
-
-#[tokio::test]
-async fn a_handler_follows_mode_switch_and_store_failures() {
-    let (app, limiter, handle) = app();
+async fn a_handler_follows_mode_and_store_failures() {
+    let limiter = bytes(100);
+    let rule = for_all(limiter.clone());
     limiter.set_failing(true);
-    assert_eq!(text(send(&app, "text/plain", 10).await).await, "uncounted");
+    assert_eq!(text(send(&app(&rule), 10).await).await, "uncounted");
+    let denying = rule.clone().on_store_failure(OnStoreFailure::Deny);
+    assert_eq!(send(&app(&denying), 10).await.status(), 503);
     limiter.set_failing(false);
-    handle.switch_off();
-    assert_eq!(text(send(&app, "text/plain", 1_000).await).await, "uncounted");
-    handle.switch_on();
-    handle.rule("bytes").unwrap().set_mode(Mode::SHADOW).unwrap();
-    assert_eq!(send(&app, "text/plain", 1_000).await.status(), 200);
+    assert_eq!(send(&app(&rule), 1_000).await.status(), 429);
+    rule.set_mode(Mode::SHADOW);
+    assert_eq!(send(&app(&rule), 1_000).await.status(), 200);
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_error_and_a_response() {
-    let (_, _, handle) = app();
-    let parts = Request::new(()).into_parts().0;
-    let rule = handle.rule("bytes").unwrap();
-    let refused = rule.check(&parts, &Key::from("user"), Cost::of(101)).await.unwrap_err();
-    assert_eq!(refused.decision().unwrap().retry_after(), None);
+async fn a_refusal_is_an_error_and_any_response() {
+    let rule = for_all(bytes(100));
+    let user = Key::from("user");
+    let refused = rule.check(&user, Cost::of(101)).await.unwrap_err();
+    assert!(matches!(refused.reason(), Reason::Quota(decisions) if decisions.of(&rule).is_some()));
+    assert_eq!((refused.retry_after(), refused.policy().name()), (None, "bytes"));
+    assert_eq!(refused.to_string(), "the request costs more than the rate limit can admit");
     // A job has no request.
-    let job = rule.check(Head::empty(), &Key::from("user"), Cost::of(100)).await.unwrap();
-    assert_eq!(job.unwrap().decision().remaining(), 0);
-    assert_eq!(refused.to_string(), "the rate limit refused the request");
-    let response = refused.into_response();
+    let job = rule.check(&user, Cost::of(100)).await.unwrap();
+    assert_eq!(job.decision().unwrap().decision().remaining(), 0);
+
+    let refused = rule.check(&user, Cost::ONE).await.unwrap_err();
+    let error: &dyn std::error::Error = &refused;
+    assert_eq!(error.to_string(), "rate limit exceeded");
+    assert_eq!(refused.retry_after_seconds(), Some(36));
+    let response = refused.respond(problem_json);
     assert_eq!(response.status(), 429);
-    assert!(response.extensions().get::<Decisions>().unwrap().get("bytes").is_some());
+    assert_eq!(header(response.headers(), "content-type"), Some("application/problem+json"));
+    assert_eq!(header(response.headers(), "retry-after"), Some("36"));
+    assert!(response.body().ends_with(br#","retry-after":36,"violated-policies":["bytes"]}"#));
+}
+
+#[tokio::test]
+async fn a_handler_asks_with_the_key_the_cost_and_the_plan_of_the_layer() {
+    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(10)));
+    let large =
+        Plan::new(limiter.clone()).with_policy(&Policy::gcra("large", Quota::per_hour(100)));
+    let large = large.unwrap();
+    let rule = Rule::new(limiter, HeaderKey::new(TENANT).verified().or(ClientIp::peer()))
+        .cost(|head| if head.path() == "/export" { Cost::of(6) } else { Cost::ONE })
+        .plan(move |head| head.headers.contains_key("x-large").then(|| large.clone()));
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 1).await, [200]);
+
+    // The key of the layer: the address, and the tenant.
+    let mut request = request_from("192.0.2.1");
+    *request.uri_mut() = "/export".parse().unwrap();
+    let parts = request.into_parts().0;
+    let admission = rule.ask(&parts).await.unwrap();
+    let decided = admission.decision().unwrap();
+    assert_eq!((decided.decision().remaining(), decided.cost()), (3, Cost::of(6)));
+    assert_eq!(rule.ask(&parts).await.unwrap_err().status(), 429);
+    let _ = rule.ask(&of_tenant("acme")).await.unwrap();
+    assert_eq!((used(&rule, rule.key(&parts).unwrap()).await, used(&rule, b"acme").await), (7, 1));
+
+    // Its plan.
+    let mut large = parts.clone();
+    large.headers.insert("x-large", "yes".parse().unwrap());
+    let admission = rule.ask(&large).await.unwrap();
+    assert_eq!(admission.decision().unwrap().policy().name(), "large");
+    // Another key, another cost.
+    let _ = rule.ask(&parts).key("other").cost(Cost::of(2)).await.unwrap();
+    assert_eq!(used(&rule, "other").await, 2);
+}
+
+#[tokio::test]
+async fn a_request_without_the_key_is_rejected_or_not_counted_as_in_a_layer() {
+    let rule = |key| Rule::new(bytes(1), key);
+    let key = || HeaderKey::new(TENANT).verified();
+    let request = Request::new(());
+    let refused = Rule::new(bytes(1), key().or_reject()).ask(&request).await.unwrap_err();
+    assert!(matches!(refused.reason(), Reason::Rejected(MissingKey::Absent(_))));
+    assert_eq!(refused.into_response().status(), StatusCode::BAD_REQUEST);
+    for _ in 0..3 {
+        let rule = Rule::new(bytes(1), key().or_skip());
+        assert!(rule.ask(&request).await.unwrap().decision().is_none());
+    }
+    let refused = rule(ClientIp::peer()).ask(&request).await.unwrap_err();
+    assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let shadow = rule(ClientIp::peer()).with_mode(Mode::SHADOW);
+    assert!(shadow.ask(&request).await.unwrap().decision().is_none());
+}
+
+#[tokio::test]
+async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
+    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(10)));
+    let own = Plan::new(limiter.clone());
+    let gold = own.with_policy(&Policy::gcra("gold", Quota::per_hour(100))).unwrap();
+    let rule = for_all(limiter).plan(|_| None);
+    let alice = Key::from("alice");
+    let refused = rule.check(&alice, Cost::of(5)).await.unwrap_err();
+    assert!(matches!(refused.reason(), Reason::Misconfigured));
+    assert_eq!(refused.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(used(&rule, "alice").await, 0);
+
+    let admission = rule.on(&gold).check(&alice, Cost::of(50)).await.unwrap();
+    assert_eq!(admission.decision().unwrap().policy().name(), "gold");
+    // One state: the rule's own policy counts the same permits.
+    assert_eq!(rule.on(&own).check(&alice, Cost::ONE).await.unwrap_err().status(), 429);
+    // A plan for a request, too.
+    let ask = rule.on(&gold);
+    let admission = ask.ask(&Request::new(())).await.unwrap();
+    assert_eq!(admission.decision().unwrap().policy().name(), "gold");
+}
+
+#[tokio::test]
+async fn an_admission_refunds_and_charges_the_difference() {
+    let (memory, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(100)));
+    let rules = [for_all(memory), for_all(bytes(100))];
+    for (keep, left) in [(0, 0), (4, 4), (10, 10), (30, 30), (1_000, 100)] {
+        for rule in &rules {
+            let key = Key::from("user");
+            rule.reset(&key).await.unwrap();
+            let admission = rule.check(&key, Cost::of(10)).await.unwrap();
+            assert_eq!(used(rule, "user").await, 10);
+            admission.keep(keep);
+            // Through a store it is on its way for a while.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(used(rule, "user").await, left, "{keep} kept");
+            assert_eq!(rule.unsent(), 0);
+        }
+    }
+    // Without `keep`, the charge stays.
+    for rule in &rules {
+        let key = Key::from("other");
+        drop(rule.check(&key, Cost::of(10)).await.unwrap());
+        assert_eq!(used(rule, "other").await, 10);
+    }
+}
+
+#[tokio::test]
+async fn an_admission_under_a_charge_after_is_charged_when_it_is_kept() {
+    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(100)));
+    let rule = for_all(limiter).charge_after(|_| None);
+    let admission = rule.check(&"user".into(), Cost::of(10)).await.unwrap();
+    assert_eq!(used(&rule, "user").await, 0);
+    admission.keep(7);
+    assert_eq!(used(&rule, "user").await, 7);
+}
+
+#[tokio::test]
+async fn a_handler_waits_as_a_layer_does() {
+    let (limiter, clock) = limiter_of(Policy::gcra("bytes", Quota::per_second(1)));
+    let wait = Wait::up_to(Duration::from_secs(1));
+    let rule = Rule::waiting(limiter, ClientIp::peer(), wait);
+    let request = request_from("192.0.2.1");
+    let _ = rule.ask(&request).await.unwrap();
+    let waiting = tokio::spawn({
+        let (rule, request) = (rule.clone(), request.clone());
+        async move { rule.ask(&request).await.unwrap().decision().unwrap().waited() }
+    });
+    while clock.next_wake().is_none() {
+        tokio::task::yield_now().await;
+    }
+    // The second in the queue would wait for too long.
+    assert_eq!(rule.ask(&request).await.unwrap_err().status(), 429);
+    clock.advance(Duration::from_secs(1));
+    assert!(waiting.await.unwrap().is_some());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
+    let recorded = crate::metrics::record(async {
+        let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(2)));
+        let rule = by_address(limiter);
+        let request = request_from("192.0.2.1");
+        for _ in 0..3 {
+            drop(rule.ask(&request).await);
+        }
+        drop(rule.check(&rule.key(&request).unwrap(), Cost::ONE).await);
+        drop(rule.ask(&Request::new(())).await);
+        rule.set_mode(Mode::SHADOW);
+        drop(rule.ask(&request).await);
+    });
+    for (result, count) in
+        [("allowed", 2.0), ("denied", 2.0), ("rejected", 1.0), ("shadow_denied", 1.0)]
+    {
+        let name = format!("ratelimit_requests_total policy=bytes result={result}");
+        assert_eq!(recorded[&name], [count], "{result}");
+    }
+    let durations = &recorded["ratelimit_check_duration_seconds policy=bytes store=memory"];
+    assert_eq!(durations.len(), 5);
 }

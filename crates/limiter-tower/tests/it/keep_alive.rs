@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
+use limiter_tower::{RateLimitLayer, key::FixedKey};
 use std::net::SocketAddr;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -32,7 +32,7 @@ async fn serve(permits: u64) -> (SocketAddr, MemoryLimiter<ManualClock>, AbortHa
     let app = Router::new()
         .route("/", get(async || "hello"))
         .layer(GlobalConcurrencyLimitLayer::new(1))
-        .layer(RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject));
+        .layer(RateLimitLayer::new(limiter.clone(), FixedKey::new("all")));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { axum::serve(listener, app).await });

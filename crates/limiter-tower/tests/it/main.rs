@@ -3,16 +3,24 @@
 #![cfg(feature = "axum")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
+mod abuse;
 mod addresses;
 mod answers;
+mod blocks;
 mod browser;
+mod charging_after;
+mod debugging;
 mod dialects;
+mod disclosure;
+mod extractors;
 mod failures;
 mod fields;
 mod grpc;
 mod grpc_refusals;
 mod http2;
 mod inside;
+mod joint;
+mod joint_waiting;
 mod keep_alive;
 mod keys;
 mod metrics;
@@ -26,6 +34,7 @@ mod rules;
 mod server;
 mod settling;
 mod sharing;
+mod store;
 mod structured;
 mod tower_contract;
 mod trust;
@@ -38,9 +47,12 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
-use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Limiter, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer, key::PeerAddr, observe::Decisions, service::ResponseBody,
+    ClientIp, RateLimitLayer, Rule,
+    key::{FixedKey, PeerAddr},
+    observe::Decisions,
+    service::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -63,9 +75,24 @@ fn layer() -> (RateLimitLayer, ManualClock) {
     (per_address(limiter), clock)
 }
 
+/// Returns a rule that counts requests by the peer's address.
+fn by_address(limiter: impl Limiter + 'static) -> Rule {
+    Rule::new(limiter, ClientIp::peer())
+}
+
+/// Returns a rule that counts all requests under the key `all`.
+fn for_all(limiter: impl Limiter + 'static) -> Rule {
+    Rule::new(limiter, FixedKey::new("all"))
+}
+
+/// Returns a layer of these rules, which shows its decisions.
+fn layer_of<const N: usize>(rules: [Rule; N]) -> RateLimitLayer {
+    RateLimitLayer::all(rules).decisions()
+}
+
 /// Returns a layer that counts requests by the peer's address.
-fn per_address(limiter: impl limiter_core::Limiter + 'static) -> RateLimitLayer {
-    RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).decisions()
+fn per_address(limiter: impl Limiter + 'static) -> RateLimitLayer {
+    layer_of([by_address(limiter)])
 }
 
 /// The inner service: responds with `hello`.
@@ -109,6 +136,15 @@ fn decision(extensions: &http::Extensions) -> limiter_core::Decision {
     let decisions: Vec<_> = extensions.get::<Decisions>().unwrap().iter().collect();
     let [decided] = decisions.as_slice() else { panic!("one decision: {decisions:?}") };
     decided.decision()
+}
+
+/// Polls a future once.
+fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.poll(&mut context) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
 }
 
 type Limited<S> = limiter_tower::service::RateLimit<S>;

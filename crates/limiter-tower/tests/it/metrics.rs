@@ -10,14 +10,16 @@ use limiter_core::{
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
-    key::{FixedKey, HeaderKey, KeyExtractor, key_fn},
+    RateLimitLayer, Rule,
+    key::{FixedKey, HeaderKey, MaybeKey, key_fn},
     rule::{Mode, OnStoreFailure, Wait},
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tower::{Layer, service_fn};
 
-use crate::{Body, hello, limiter_of, per_address, request_from, send};
+use crate::{
+    Body, by_address, for_all, hello, layer_of, limiter_of, per_address, request_from, send,
+};
 
 /// What was recorded: names with labels, and counts or values.
 pub(crate) type Recorded = BTreeMap<String, Vec<f64>>;
@@ -64,37 +66,39 @@ fn policy(permits: u64) -> Policy {
     Policy::gcra("default", Quota::per_hour(permits))
 }
 
-fn keyed(policy: Policy) -> RateLimitLayer {
-    RateLimitLayer::new(limiter_of(policy).0, FixedKey::new("all"), OnMissing::Reject)
+fn keyed(policy: Policy) -> Rule {
+    for_all(limiter_of(policy).0)
 }
 
-/// Returns a layer whose limiter returns this.
-fn returning(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
+/// Returns a rule whose limiter returns this.
+fn returning(result: Result<Decision, ErrorKind>) -> Rule {
     let limiter = Fake::new(policy(10), move || {
         LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
     });
-    RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
+    for_all(limiter)
 }
 
 #[test]
 fn each_outcome_is_counted_by_its_name() {
     let failed = || returning(Err(ErrorKind::Unavailable));
-    let by_key = |missing| {
-        let key = HeaderKey::new(http::HeaderName::from_static("x-api-key")).verified();
-        RateLimitLayer::new(limiter_of(policy(2)).0, key, missing)
-    };
+    let key = || HeaderKey::new(http::HeaderName::from_static("x-api-key")).verified();
+    let limiter = || limiter_of(policy(2)).0;
     let rows = [
         (keyed(policy(2)), &[("allowed", 2.0), ("denied", 3.0)][..]),
-        (keyed(policy(2)).mode(Mode::SHADOW), &[("allowed", 2.0), ("shadow_denied", 3.0)]),
-        (keyed(policy(2)).skip(|_| true), &[("bypassed", 5.0)]),
-        (by_key(OnMissing::Allow), &[("bypassed", 5.0)]),
-        (by_key(OnMissing::Reject), &[("rejected", 5.0)]),
+        (keyed(policy(2)).with_mode(Mode::SHADOW), &[("allowed", 2.0), ("shadow_denied", 3.0)]),
+        (Rule::new(limiter(), key().or_skip()), &[("bypassed", 5.0)]),
+        (Rule::new(limiter(), key().or_reject()), &[("rejected", 5.0)]),
         (failed().on_store_failure(OnStoreFailure::Allow), &[("error_allowed", 5.0)]),
         (failed().on_store_failure(OnStoreFailure::Deny), &[("error_denied", 5.0)]),
     ];
-    for (layer, expected) in rows {
-        assert_eq!(results(&requests(&layer, 5)), expected);
+    for (rule, expected) in rows {
+        assert_eq!(results(&requests(&layer_of([rule]), 5)), expected);
     }
+    let skipping = layer_of([keyed(policy(2))]).skip(|_| true);
+    assert_eq!(results(&requests(&skipping, 5)), [("bypassed", 5.0)]);
+    let off = layer_of([keyed(policy(2))]);
+    off.switch_off();
+    assert_eq!(results(&requests(&off, 5)), [("bypassed", 5.0)]);
 }
 
 #[cfg(feature = "tokio")]
@@ -102,22 +106,18 @@ fn each_outcome_is_counted_by_its_name() {
 fn a_delayed_request_is_counted_as_such() {
     let quota = Quota::new(1, Duration::from_millis(10)).unwrap();
     let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
-    let layer = RateLimitLayer::waiting(
-        limiter,
-        FixedKey::new("all"),
-        OnMissing::Reject,
-        Wait::up_to(Duration::from_secs(5)),
-    );
+    let wait = Wait::up_to(Duration::from_secs(5));
+    let layer = layer_of([Rule::waiting(limiter, FixedKey::new("all"), wait)]);
     assert_eq!(results(&requests(&layer, 2)), [("allowed", 1.0), ("delayed", 1.0)]);
 }
 
 #[test]
 fn rules_are_counted_one_by_one() {
     let other = limiter_of(Policy::gcra("other", Quota::per_hour(1))).0;
-    let layer = keyed(policy(2)).and(other, FixedKey::new("other"), OnMissing::Reject);
+    let layer = layer_of([keyed(policy(2)), Rule::new(other, FixedKey::new("other"))]);
     let recorded = requests(&layer, 3);
-    // The first rule's charge is refunded when the other one refuses.
-    assert_eq!(results(&recorded), [("allowed", 3.0)]);
+    // A rule that would have admitted the request charges and counts nothing when the other one refuses.
+    assert_eq!(results(&recorded), [("allowed", 1.0)]);
     let of_other =
         |result| &recorded[&format!("ratelimit_requests_total policy=other result={result}")];
     assert_eq!((of_other("allowed"), of_other("denied")), (&vec![1.0], &vec![2.0]));
@@ -125,7 +125,7 @@ fn rules_are_counted_one_by_one() {
 
 #[test]
 fn usage_is_recorded_for_each_decision() {
-    let recorded = requests(&keyed(policy(10)), 11);
+    let recorded = requests(&layer_of([keyed(policy(10))]), 11);
     let counts: Vec<_> = (1..=10).chain([10]).map(f64::from).collect();
     assert_eq!(recorded["ratelimit_window_count policy=default"], counts);
     let parts: Vec<_> = counts.iter().map(|count| count / 10.0).collect();
@@ -158,7 +158,7 @@ fn decisions_without_a_slot_are_counted() {
 fn a_decision_without_a_state_has_no_usage() {
     let usage = Usage::new(10, 0, Duration::ZERO);
     let decision = Decision::admitted(usage).with_source(Source::Failure);
-    let recorded = requests(&returning(Ok(decision)), 3);
+    let recorded = requests(&layer_of([returning(Ok(decision))]), 3);
     assert_eq!(results(&recorded), [("error_allowed", 3.0)]);
     let names: Vec<_> = recorded.keys().map(String::as_str).collect();
     let duration = "ratelimit_check_duration_seconds policy=default store=other";
@@ -174,7 +174,7 @@ fn errors_of_the_store_are_counted_by_kind() {
         (ErrorKind::Unexpected, "unexpected"),
         (ErrorKind::InvalidSetting, "invalid"),
     ] {
-        let recorded = requests(&returning(Err(kind)), 2);
+        let recorded = requests(&layer_of([returning(Err(kind))]), 2);
         let name = format!("ratelimit_store_errors_total kind={label} policy=default");
         assert_eq!(recorded[&name], [2.0]);
     }
@@ -182,11 +182,9 @@ fn errors_of_the_store_are_counted_by_kind() {
 
 #[test]
 fn no_label_depends_on_a_request() {
-    let layer = per_address(limiter_of(policy(2)).0).and(
-        limiter_of(Policy::gcra("path", Quota::per_hour(2))).0,
-        key_fn(|head| Some(head.path().into())),
-        OnMissing::Reject,
-    );
+    let by_path = key_fn(|head| Some(head.path().into())).or_reject();
+    let paths = limiter_of(Policy::gcra("path", Quota::per_hour(2))).0;
+    let layer = layer_of([by_address(limiter_of(policy(2)).0), Rule::new(paths, by_path)]);
     let series = |clients: u8| {
         let recorded = record(async {
             let service = layer.clone().layer(service_fn(hello));

@@ -5,30 +5,33 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use http::{Method, Request};
-use limiter_core::{ErrorKind, Policy, Quota};
+use http::Request;
+use limiter_core::{Cost, ErrorKind, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    key::{FixedKey, HeaderKey, KeyExtractor, Networks},
+    ClientIp, Rule,
+    key::{HeaderKey, MaybeKey, Networks},
     observe::{Decisions, Outcome},
     rule::{Mode, OnStoreFailure},
 };
 use tower::{Layer, service_fn};
 
-use crate::{Body, header, hello, limiter, limiter_of, per_address, request_from, send, statuses};
+use crate::{
+    Body, by_address, for_all, header, hello, layer_of, limiter, limiter_of, per_address,
+    request_from, send, statuses,
+};
 
 #[tokio::test]
 async fn a_shadow_marks_its_refusals_and_shows_clients_nothing() {
-    let (limiter, _) = limiter(Quota::per_hour(1));
-    let service = per_address(limiter).mode(Mode::SHADOW).layer(service_fn(hello));
+    let rule = by_address(limiter(Quota::per_hour(1)).0).with_mode(Mode::SHADOW);
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
     for is_admitted in [true, false, false] {
         let response = send(&service, request_from("192.0.2.1")).await;
         assert_eq!(response.status(), 200);
         assert_eq!(header(response.headers(), "ratelimit"), None);
         assert_eq!(header(response.headers(), "ratelimit-policy"), None);
         let decisions = response.extensions().get::<Decisions>().unwrap();
-        let decided = decisions.get("default").unwrap();
+        let decided = decisions.of(&rule).unwrap();
         assert!(decided.is_shadow());
         assert_eq!(decided.decision().is_admitted(), is_admitted);
     }
@@ -38,10 +41,8 @@ async fn a_shadow_marks_its_refusals_and_shows_clients_nothing() {
 async fn a_shadow_that_refuses_refunds_no_other_rule() {
     let (enforced, _) = limiter_of(Policy::gcra("enforced", Quota::per_hour(9)));
     let (shadow, _) = limiter_of(Policy::gcra("shadow", Quota::per_hour(1)));
-    let service = per_address(enforced.clone())
-        .and(shadow, ClientIp::peer(), OnMissing::Reject)
-        .mode(Mode::SHADOW)
-        .layer(service_fn(hello));
+    let shadow = by_address(shadow).with_mode(Mode::SHADOW);
+    let service = layer_of([by_address(enforced.clone()), shadow]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 3).await, [200, 200, 200]);
     assert_eq!(enforced.peek(Ipv4Addr::new(192, 0, 2, 1)).used(), 3);
 }
@@ -49,7 +50,7 @@ async fn a_shadow_that_refuses_refunds_no_other_rule() {
 #[tokio::test]
 async fn a_sample_is_enforced_for_its_share_of_keys() {
     let (limiter, _) = limiter(Quota::per_hour(1));
-    let layer = per_address(limiter).mode(Mode::sample(30).unwrap());
+    let layer = layer_of([by_address(limiter).with_mode(Mode::sample(30).unwrap())]);
     let service = layer.layer(service_fn(hello));
     let mut refused = 0;
     for last in 0..=255 {
@@ -62,14 +63,13 @@ async fn a_sample_is_enforced_for_its_share_of_keys() {
 }
 
 #[tokio::test]
-async fn exempt_networks_paths_and_preflights_are_not_counted() {
+async fn exempt_networks_and_paths_are_not_counted() {
     let (limiter, _) = limiter(Quota::per_hour(1));
     let office = Networks::parse(["203.0.113.0/24"]).unwrap();
     let client = ClientIp::peer();
     let service = per_address(limiter)
         .skip(move |head| {
             head.path() == "/health"
-                || head.is_preflight()
                 || client.address(head).is_ok_and(|address| office.contains(address))
         })
         .layer(service_fn(hello));
@@ -78,16 +78,8 @@ async fn exempt_networks_paths_and_preflights_are_not_counted() {
         *request.uri_mut() = "/health".parse().unwrap();
         request
     };
-    let preflight = || {
-        let mut request = request_from("192.0.2.1");
-        *request.method_mut() = Method::OPTIONS;
-        request.headers_mut().insert("origin", "https://example.com".parse().unwrap());
-        let method = "access-control-request-method";
-        request.headers_mut().insert(method, "POST".parse().unwrap());
-        request
-    };
     for _ in 0..5 {
-        for request in [health(), preflight(), request_from("203.0.113.7")] {
+        for request in [health(), request_from("203.0.113.7")] {
             let response = send(&service, request).await;
             assert_eq!(response.status(), 200);
             assert_eq!(header(response.headers(), "ratelimit"), None);
@@ -97,78 +89,71 @@ async fn exempt_networks_paths_and_preflights_are_not_counted() {
 }
 
 #[tokio::test]
-async fn a_shadow_rejects_no_request_without_a_key() {
-    for mode in [Mode::SHADOW, Mode::sample(99).unwrap()] {
-        let service = per_address(limiter(Quota::per_hour(1)).0).mode(mode);
-        let service = service.layer(service_fn(hello));
-        assert_eq!(send(&service, Request::new(Body::default())).await.status(), 200);
+async fn a_shadow_rejects_no_request_without_a_key_and_a_sample_does() {
+    // The address of the peer, which the server does not provide.
+    for (mode, status) in [(Mode::SHADOW, 200), (Mode::sample(99).unwrap(), 500)] {
+        let rule = by_address(limiter(Quota::per_hour(1)).0).with_mode(mode);
+        let service = layer_of([rule]).layer(service_fn(hello));
+        assert_eq!(send(&service, Request::new(Body::default())).await.status(), status);
     }
 }
 
-#[test]
-fn a_policy_does_not_take_the_name_of_another_rules() {
-    let [a, b] = ["a", "b"].map(|name| limiter_of(Policy::gcra(name, Quota::per_hour(5))).0);
-    let (_, handle) = per_address(a).and(b, FixedKey::new("all"), OnMissing::Reject).build();
-    let taken = Policy::gcra("b", Quota::per_hour(20));
-    let error = handle.rule("a").unwrap().set_policy(&taken).unwrap_err();
-    assert_eq!(error.to_string(), "another rule has a policy or limit named \"b\"; rename one");
-    handle.rule("b").unwrap().set_policy(&taken).unwrap();
-    assert_eq!(handle.rules().map(|rule| rule.name().to_owned()).collect::<Vec<_>>(), ["a", "b"]);
-}
-
 #[tokio::test]
-async fn a_handle_changes_the_policy_and_keeps_debts() {
-    let (limiter, _) = limiter(Quota::per_hour(2));
-    let (layer, handle) = per_address(limiter).build();
-    let service = layer.layer(service_fn(hello));
+async fn a_clone_of_a_rule_changes_the_policy_and_keeps_debts() {
+    let rule = by_address(limiter(Quota::per_hour(2)).0);
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     let raised = Policy::gcra("raised", Quota::per_hour(4));
-    handle.rule("default").unwrap().set_policy(&raised).unwrap();
-    assert_eq!(handle.rule("default").unwrap().policy(), raised);
+    rule.set_policy(&raised).unwrap();
+    assert_eq!((rule.name(), rule.policy()), ("default", raised.clone()));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(header(response.headers(), "ratelimit-policy"), Some("\"raised\";q=4;w=3600"));
     assert_eq!(statuses(&service, 2).await, [200, 429]);
 
     let window = Policy::fixed_window("window", Quota::per_hour(1));
-    let error = handle.rule("default").unwrap().set_policy(&window).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert_eq!(handle.rules().next().unwrap().policy(), raised);
-    let error = handle.rule("raised").unwrap_err();
-    assert_eq!(error.to_string(), "unknown rule \"raised\"; expected one of \"default\"");
+    assert_eq!(rule.set_policy(&window).unwrap_err().kind(), ErrorKind::InvalidSetting);
+    assert_eq!(rule.policy(), raised);
 }
 
 #[tokio::test]
-async fn a_handle_peeks_resets_and_switches_off() {
-    let (limiter, _) = limiter(Quota::per_hour(2));
-    let (layer, handle) = per_address(limiter).build();
+async fn a_clone_of_a_rule_peeks_and_resets_and_one_of_the_layer_switches_off() {
+    let rule = by_address(limiter(Quota::per_hour(2)).0);
+    let layer = layer_of([rule.clone()]);
     let service = layer.layer(service_fn(hello));
-    let key = Ipv4Addr::new(192, 0, 2, 1).into();
-    let rule = handle.rule("default").unwrap();
+    let request = request_from("192.0.2.1");
+    let key = rule.key(&request).unwrap();
+    assert_eq!(key, Ipv4Addr::new(192, 0, 2, 1).into());
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     assert_eq!(rule.peek(&key).await.unwrap().remaining(), 0);
     rule.reset(&key).await.unwrap();
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
 
-    handle.switch_off();
-    assert!(!handle.is_on());
+    layer.switch_off();
+    assert!(!layer.clone().is_on());
     assert_eq!(statuses(&service, 3).await, [200, 200, 200]);
-    handle.switch_on();
+    layer.clone().switch_on();
+    assert!(layer.is_on());
     assert_eq!(statuses(&service, 1).await, [429]);
-    rule.set_mode(Mode::SHADOW).unwrap();
+    rule.set_mode(Mode::SHADOW);
     assert_eq!(statuses(&service, 1).await, [200]);
     assert_eq!(rule.mode(), Mode::SHADOW);
 }
 
 #[tokio::test]
 async fn a_configured_clone_leaves_the_original_as_it_was() {
-    let (limiter, _) = limiter(Quota::per_hour(1));
-    let layer = per_address(limiter);
-    let shadow = layer.clone().mode(Mode::SHADOW).layer(service_fn(hello));
-    let (layer, handle) = layer.build();
+    let rule = by_address(limiter(Quota::per_hour(2)).0);
+    let twice = rule.clone().cost(|_| Cost::of(2));
+    let layer = layer_of([rule]);
+    let skipping = layer.clone().skip(|_| true);
     let service = layer.layer(service_fn(hello));
-    assert_eq!(statuses(&shadow, 2).await, [200, 200]);
-    assert_eq!(statuses(&service, 1).await, [429]);
-    handle.switch_off();
+    let (twice, skipping) = (layer_of([twice]), skipping.layer(service_fn(hello)));
+    let twice = twice.layer(service_fn(hello));
+    assert_eq!(statuses(&skipping, 3).await, [200; 3]);
+    assert_eq!(statuses(&service, 1).await, [200]);
+    // One permit is left: the states are the same, and only the clone's cost is two.
+    assert_eq!(statuses(&twice, 1).await, [429]);
+    assert_eq!(statuses(&service, 2).await, [200, 429]);
+    layer.switch_off();
     assert_eq!(statuses(&service, 1).await, [200]);
 }
 
@@ -179,14 +164,16 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
     let x_api_key = http::HeaderName::from_static("x-api-key");
-    let layer = RateLimitLayer::new(memory, ClientIp::peer(), OnMissing::Reject)
-        .and(deferred.clone(), HeaderKey::new(x_api_key).verified(), OnMissing::Allow)
-        .skip(|head| head.path() == "/health")
-        .observe(move |event| {
-            let policy = event.policy.name().to_owned();
-            sink.lock().unwrap().push((policy, event.store, event.outcome));
-        });
-    let (layer, handle) = layer.build();
+    let api = by_address(memory);
+    let layer = layer_of([
+        api.clone(),
+        Rule::new(deferred.clone(), HeaderKey::new(x_api_key).verified().or_skip()),
+    ])
+    .skip(|head| head.path() == "/health")
+    .observe(move |event| {
+        let policy = event.policy.name().to_owned();
+        sink.lock().unwrap().push((policy, event.store, event.outcome));
+    });
     let service = layer.layer(service_fn(hello));
     let request = |path: &str, key: Option<&str>| {
         let mut request = request_from("192.0.2.1");
@@ -196,7 +183,7 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
         }
         request
     };
-    let set_mode = |mode| handle.rule("api").unwrap().set_mode(mode).unwrap();
+    let set_mode = |mode| api.set_mode(mode);
     send(&service, request("/", Some("k"))).await;
     send(&service, request("/", Some("k"))).await;
     send(&service, request("/health", None)).await;
@@ -213,8 +200,9 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
         ("api", "memory", Outcome::Denied),
         ("api", "memory", Outcome::Bypassed),
         ("stored", "other", Outcome::Bypassed),
-        ("api", "memory", Outcome::ShadowDenied),
+        // Which rules count a request is known before any is asked.
         ("stored", "other", Outcome::Bypassed),
+        ("api", "memory", Outcome::ShadowDenied),
         ("api", "memory", Outcome::ShadowDenied),
         ("stored", "other", Outcome::ErrorAllowed),
         ("api", "memory", Outcome::Rejected),
@@ -229,8 +217,8 @@ async fn an_observer_sees_denials_by_a_failing_store_and_how_long_a_check_took()
     deferred.set_failing(true);
     let seen = Arc::new(Mutex::new(None));
     let sink = Arc::clone(&seen);
-    let service = RateLimitLayer::new(deferred, FixedKey::new("all"), OnMissing::Reject)
-        .on_store_failure(OnStoreFailure::Deny)
+    let rule = for_all(deferred).on_store_failure(OnStoreFailure::Deny);
+    let service = layer_of([rule])
         .observe(move |event| {
             let kind = event.error.map(limiter_core::Error::kind);
             *sink.lock().unwrap() = Some((event.outcome, kind, event.elapsed.is_some()));
@@ -239,4 +227,51 @@ async fn an_observer_sees_denials_by_a_failing_store_and_how_long_a_check_took()
     assert_eq!(statuses(&service, 1).await, [503]);
     let expected = (Outcome::ErrorDenied, Some(ErrorKind::Unavailable), true);
     assert_eq!(*seen.lock().unwrap(), Some(expected));
+}
+
+#[tokio::test]
+async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
+    let gcra = |name, permits| Policy::gcra(name, Quota::per_hour(permits));
+    let rules = ["a", "b", "c"].map(|name| by_address(limiter_of(gcra(name, 1)).0));
+    let policies = || rules.each_ref().map(Rule::policy);
+    let before = policies();
+    let [a, b, c] = ["a", "b", "c"].map(|name| gcra(name, 5));
+    let window = Policy::fixed_window("c", Quota::per_hour(5));
+    for (bad, kind, message) in [
+        // The last one has another algorithm.
+        (vec![a.clone(), b.clone(), window], ErrorKind::InvalidSetting, None),
+        (vec![a.clone(), b.clone()], ErrorKind::InvalidName, Some("no policy for the rule \"c\"")),
+        (
+            vec![a.clone(), gcra("x", 5), b.clone(), gcra("y", 5)],
+            ErrorKind::InvalidName,
+            Some(
+                "no policy for the rule \"c\", no rule for the policy \"x\", \
+                 no rule for the policy \"y\"",
+            ),
+        ),
+        (vec![], ErrorKind::InvalidName, None),
+    ] {
+        let error = Rule::set_policies(&rules, bad).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(message.is_none_or(|message| error.to_string() == message), "{error}");
+        assert_eq!(policies(), before, "{error}");
+    }
+    let service = layer_of(rules.clone()).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 2).await, [200, 429]);
+
+    // In any order.
+    Rule::set_policies(&rules, [c.clone(), a.clone(), b.clone()]).unwrap();
+    assert_eq!(policies(), [a, b, c]);
+    assert_eq!(statuses(&service, 5).await, [200, 200, 200, 200, 429]);
+}
+
+/// One of them would be lost.
+#[test]
+fn two_policies_for_one_rule_are_not_set() {
+    let rules = [by_address(limiter(Quota::per_hour(1)).0)];
+    let twice = [5, 6].map(|permits| Policy::gcra("default", Quota::per_hour(permits)));
+    let error = Rule::set_policies(&rules, twice).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    assert_eq!(error.to_string(), "two policies named \"default\"");
+    assert_eq!(rules[0].policy(), Policy::gcra("default", Quota::per_hour(1)));
 }

@@ -7,11 +7,12 @@ use http::Request;
 use hyper_util::service::TowerToHyperService;
 use limiter_core::Quota;
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    handle::Handle,
+    ClientIp, RateLimitLayer, Rule,
+    ask::Admission,
     key::{FixedKey, Head},
     observe::{Decisions, PolicyDecision},
     plan::{Plan, Plans},
+    refusal::Refused,
     rule::Wait,
     service::{RateLimit, ResponseBody, ResponseFuture},
     settle::Charge,
@@ -22,7 +23,7 @@ use crate::{Body, hello, limiter, request_from};
 
 /// Returns a layer that admits one request.
 fn one() -> RateLimitLayer {
-    RateLimitLayer::new(limiter(Quota::per_hour(1)).0, FixedKey::new("all"), OnMissing::Reject)
+    RateLimitLayer::new(limiter(Quota::per_hour(1)).0, FixedKey::new("all"))
 }
 
 async fn statuses(app: &Router, path: &str) -> [u16; 2] {
@@ -118,7 +119,9 @@ const fn can_be_sent<T: Debug + Send + 'static>() {}
 const _: () = {
     can_be_cloned::<RateLimitLayer>();
     can_be_cloned::<RateLimit<Inner>>();
-    can_be_cloned::<Handle>();
+    can_be_cloned::<Rule>();
+    can_be_cloned::<Refused>();
+    can_be_sent::<Admission>();
     can_be_cloned::<Plan>();
     can_be_cloned::<Plans>();
     can_be_cloned::<Decisions>();

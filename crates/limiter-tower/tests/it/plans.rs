@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::{Router, body, routing::get};
+use axum::{Router, body, extract::MatchedPath, routing::get};
 use http::{Method, Request};
 use limiter_core::{ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    key::FixedKey,
+    key::Head,
     observe::Decisions,
     plan::{Plan, Plans},
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, header, hello, limiter, request_from, send};
+use crate::{Body, by_address, for_all, header, hello, layer_of, limiter, request_from, send};
 
 /// An authentication layer would insert it.
 #[derive(Clone)]
@@ -39,10 +38,9 @@ fn plans() -> (MemoryLimiter<ManualClock>, Plans) {
 #[tokio::test]
 async fn a_tier_has_its_own_quota_over_the_same_states() {
     let (limiter, plans) = plans();
-    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .decisions()
-        .policy(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap())
-        .layer(service_fn(hello));
+    let rule =
+        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
     let mut seen = Vec::new();
     for tier in ["gold", "gold", "silver", "gold", "gold"] {
         let response = send(&service, of_tier(tier)).await;
@@ -53,7 +51,8 @@ async fn a_tier_has_its_own_quota_over_the_same_states() {
     assert_eq!(seen, expected);
     let refusal = send(&service, of_tier("gold")).await;
     assert_eq!(header(refusal.headers(), "ratelimit-policy"), Some("\"gold\";q=3;w=3600"));
-    assert!(refusal.extensions().get::<Decisions>().unwrap().get("gold").is_some());
+    let decisions = refusal.extensions().get::<Decisions>().unwrap();
+    assert_eq!(decisions.of(&rule).unwrap().policy().name(), "gold");
 }
 
 #[tokio::test]
@@ -62,9 +61,7 @@ async fn a_tier_that_no_plan_has_is_a_choice() {
         for unknown in [of_tier("platinum"), request_from("192.0.2.1")] {
             let (limiter, plans) = plans();
             let select = plans.by_extension(|tier: &Tier| tier.0, otherwise).unwrap();
-            let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-                .policy(select)
-                .layer(service_fn(hello));
+            let service = layer_of([by_address(limiter).plan(select)]).layer(service_fn(hello));
             for status in expected {
                 assert_eq!(send(&service, unknown.clone()).await.status(), status, "{otherwise}");
             }
@@ -76,10 +73,9 @@ async fn a_tier_that_no_plan_has_is_a_choice() {
 async fn a_request_without_a_tier_follows_the_rules_live_policy() {
     let (limiter, plans) = plans();
     let select = plans.by_extension(|tier: &Tier| tier.0, "default").unwrap();
-    let layer = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject).policy(select);
-    let (layer, handle) = layer.build();
-    let service = layer.layer(service_fn(hello));
-    handle.rule("default").unwrap().set_policy(&gcra("default", 2)).unwrap();
+    let rule = by_address(limiter).plan(select);
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
+    rule.set_policy(&gcra("default", 2)).unwrap();
     assert_eq!(crate::statuses(&service, 3).await, [200, 200, 429]);
 }
 
@@ -101,9 +97,9 @@ fn a_plan_that_a_selector_names_is_never_missing() {
 #[tokio::test]
 async fn a_reloaded_table_applies_to_the_next_request() {
     let (limiter, plans) = plans();
-    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap())
-        .layer(service_fn(hello));
+    let rule =
+        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
+    let service = layer_of([rule]).layer(service_fn(hello));
     for status in [200, 200, 200, 429] {
         assert_eq!(send(&service, of_tier("gold")).await.status(), status);
     }
@@ -115,12 +111,6 @@ async fn a_reloaded_table_applies_to_the_next_request() {
 #[test]
 fn names_are_checked_when_the_table_is_built() {
     let (limiter, plans) = plans();
-    let error = plans.by_method(&[(Method::POST, "bronze")]).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::InvalidName);
-    let expected = "unknown plan \"bronze\"; expected one of \"default\", \"gold\", \"silver\"";
-    assert_eq!(error.to_string(), expected);
-    assert!(plans.by_route(&[("/a", "gold"), ("/b", "bronze")]).is_err());
-
     let error = Plans::new(limiter.clone(), [gcra("gold", 1), gcra("gold", 2)]).unwrap_err();
     assert_eq!(error.to_string(), "two plans are named \"gold\"; give each a name of its own");
     let other = Policy::fixed_window("window", Quota::per_hour(1));
@@ -133,10 +123,9 @@ fn names_are_checked_when_the_table_is_built() {
 #[tokio::test]
 async fn the_limiters_own_policy_is_one_of_the_plans() {
     let (limiter, plans) = plans();
-    let by_method = plans.by_method(&[(Method::GET, "default"), (Method::PUT, "gold")]).unwrap();
-    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(by_method)
-        .layer(service_fn(hello));
+    let rule =
+        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
     assert_eq!(crate::statuses(&service, 2).await, [200, 429]);
     // A reload that names it replaces it.
     plans.replace([gcra("default", 7), gcra("gold", 3)]).unwrap();
@@ -146,9 +135,9 @@ async fn the_limiters_own_policy_is_one_of_the_plans() {
 #[tokio::test]
 async fn methods_have_their_plans() {
     let (limiter, plans) = plans();
-    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .policy(plans.by_method(&[(Method::GET, "gold")]).unwrap())
-        .layer(service_fn(hello));
+    let gold = plans.get("gold").unwrap();
+    let of_method = move |head: Head<'_>| (*head.method == Method::GET).then(|| gold.clone());
+    let service = layer_of([for_all(limiter).plan(of_method)]).layer(service_fn(hello));
     let mut statuses = Vec::new();
     for method in [Method::GET, Method::POST, Method::GET, Method::GET] {
         let request = Request::builder().method(method).body(Body::default()).unwrap();
@@ -160,8 +149,11 @@ async fn methods_have_their_plans() {
 #[tokio::test]
 async fn routes_have_their_plans() {
     let (limiter, plans) = plans();
-    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .policy(plans.by_route(&[("/files/{id}", "gold")]).unwrap());
+    let gold = plans.get("gold").unwrap();
+    let layer = layer_of([for_all(limiter).plan(move |head| {
+        let route = head.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        (route == Some("/files/{id}")).then(|| gold.clone())
+    })]);
     let app = Router::new()
         .route("/files/{id}", get(|| async { "file" }))
         .route("/users/{id}", get(|| async { "user" }))
@@ -180,9 +172,9 @@ async fn a_closure_returns_the_quota_of_each_customer() {
     // As many quotas as customers: a real program would fill a cache from its database.
     let own = Plan::new(limiter.clone());
     let acme = own.with_policy(&gcra("acme", 3)).unwrap();
-    let service = RateLimitLayer::new(limiter, ClientIp::peer(), OnMissing::Reject)
-        .policy(move |head| head.headers.contains_key("acme").then(|| acme.clone()))
-        .layer(service_fn(hello));
+    let rule = by_address(limiter)
+        .plan(move |head| head.headers.contains_key("acme").then(|| acme.clone()));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let mut statuses = Vec::new();
     for _ in 0..4 {
         let mut request = request_from("192.0.2.1");
@@ -198,8 +190,7 @@ async fn a_plan_through_a_pointer_has_the_same_states() {
     let shared: Arc<dyn limiter_core::Limiter> = Arc::new(limiter.clone());
     let plans = Plans::new(shared, [gcra("gold", 5)]).unwrap();
     let gold = plans.get("gold").unwrap();
-    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .policy(move |_| Some(gold.clone()))
-        .layer(service_fn(hello));
+    let service =
+        layer_of([for_all(limiter).plan(move |_| Some(gold.clone()))]).layer(service_fn(hello));
     assert_eq!(crate::statuses(&service, 6).await, [200, 200, 200, 200, 200, 429]);
 }

@@ -11,11 +11,10 @@ use limiter_core::{
     Cost, Decision, Error, Key, KnownQuotas, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
     Policy, Quota, Receipt, Reservation, Usage,
 };
-use limiter_tower::{
-    OnMissing, RateLimitLayer,
-    key::FixedKey,
-    plan::{Plan, Plans},
-};
+use limiter_tower::plan::{Plan, Plans};
+
+#[cfg(feature = "metrics")]
+use crate::for_all;
 
 /// A limiter that knows ten quotas at most, as one in memory knows 65,535.
 struct FewQuotas {
@@ -132,8 +131,7 @@ fn each_new_quota_sets_the_gauge_of_the_first_plan() {
     };
     assert_eq!(ratio(tiers), Some(0.3));
     let reload = |_| {
-        let layer = RateLimitLayer::new(few_quotas(), FixedKey::new("all"), OnMissing::Reject);
-        layer.build().1.rule("default").unwrap().set_policy(&hourly(2)).unwrap();
+        for_all(few_quotas()).set_policy(&hourly(2)).unwrap();
     };
     assert_eq!(ratio(reload), Some(0.2));
 }

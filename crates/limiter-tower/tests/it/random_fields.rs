@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Algorithm, Cost, Error, Limit, Policy};
 use limiter_test::policies::any_policy;
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey};
+use limiter_tower::RateLimitLayer;
 use proptest::{collection::vec, prelude::*};
 use tower::{Layer, service_fn};
 
-use crate::{Body, header, hello, limiter_of, send, structured::members};
+use crate::{Body, for_all, header, hello, limiter_of, send, structured::members};
 
 const MAX_INTEGER: i64 = 999_999_999_999_999;
 
@@ -84,9 +84,9 @@ fn checked(policy: &Policy, status: StatusCode, headers: &HeaderMap) -> (i64, Op
 
 async fn holds(policy: &Policy, steps: &[Step]) {
     let (limiter, clock) = limiter_of(policy.clone());
-    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .cost(|head| *head.extensions.get().unwrap())
-        .layer(service_fn(hello));
+    let service =
+        RateLimitLayer::all([for_all(limiter).cost(|head| *head.extensions.get().unwrap())])
+            .layer(service_fn(hello));
     let request = |cost| {
         let mut request = http::Request::new(Body::default());
         request.extensions_mut().insert(Cost::of(cost));

@@ -6,17 +6,17 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt;
 use limiter_core::{Cost, Decision, Error, ErrorKind, LimiterFuture, Policy, Quota, Usage};
-use limiter_test::fake::Fake;
+use limiter_test::{deferred::Deferred, fake::Fake};
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
-    key::{FixedKey, KeyExtractor, MissingKey, key_fn},
+    RateLimitLayer,
+    key::{KeyExtractor, KeySource, MaybeKey, MissingKey, key_fn},
     refusal::{Protocol, Reason, problem_json},
     rule::OnStoreFailure,
 };
 use serde_json::{Value, json};
-use tower::{Layer, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, header, hello, limiter_of, request_from, send};
+use crate::{Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send};
 
 const TEN: Quota = Quota::per_minute(10);
 
@@ -32,35 +32,34 @@ impl KeyExtractor for NoKey {
         Err(self.0.clone())
     }
 
-    fn is_client_chosen(&self) -> bool {
-        false
+    fn source(&self) -> KeySource {
+        KeySource::Own
     }
 }
 
-fn layer_of(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
+fn returning(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
     let policy = Policy::gcra("default", TEN);
     let limiter = Fake::new(policy, move || {
         LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
     });
-    RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .on_store_failure(OnStoreFailure::Deny)
+    layer_of([for_all(limiter).on_store_failure(OnStoreFailure::Deny)])
 }
 
 /// Returns a layer that refuses requests, and makes them wait so long.
 fn refusing(wait: Option<Duration>) -> RateLimitLayer {
-    layer_of(Ok(Decision::refused(Usage::new(10, 0, Duration::from_secs(60)), wait)))
+    returning(Ok(Decision::refused(Usage::new(10, 0, Duration::from_secs(60)), wait)))
 }
 
 fn rejecting(missing: MissingKey) -> RateLimitLayer {
     let (limiter, _) = limiter_of(Policy::gcra("default", TEN));
-    RateLimitLayer::new(limiter, NoKey(missing), OnMissing::Reject)
+    RateLimitLayer::new(limiter, NoKey(missing))
 }
 
 /// Returns a layer for each status of a refusal.
 fn each() -> [(u16, RateLimitLayer); 4] {
     [
         (429, refusing(Some(Duration::from_millis(1_500)))),
-        (503, layer_of(Err(ErrorKind::Unavailable))),
+        (503, returning(Err(ErrorKind::Unavailable))),
         (400, rejecting(MissingKey::absent("the header \"x-api-key\" is missing"))),
         (500, rejecting(MissingKey::server("insert the internal ConnectInfo"))),
     ]
@@ -111,8 +110,11 @@ async fn the_body_is_plain_text_by_default() {
         "rate limit exceeded\n",
         "the rate limit can't be checked now\n",
         "the header \"x-api-key\" is missing\n",
-        // How the server is set up is not for clients.
-        "the rate limit is not set up\n",
+        // How the server is set up is not for clients, but for who develops it.
+        match cfg!(debug_assertions) {
+            true => "the rate limit is not set up: insert the internal ConnectInfo\n",
+            false => "the rate limit is not set up\n",
+        },
     ];
     for ((status, layer), expected) in each().into_iter().zip(bodies) {
         let (_, headers, body) = refusal(&layer).await;
@@ -127,7 +129,14 @@ async fn problem_details_are_those_of_the_registered_types() {
         r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"retry-after":2,"violated-policies":["default"]}"#,
         r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"retry-after":1}"#,
         r#"{"title":"Bad Request","status":400,"detail":"the header \"x-api-key\" is missing"}"#,
-        r#"{"title":"Internal Server Error","status":500,"detail":"the rate limit is not set up"}"#,
+        match cfg!(debug_assertions) {
+            true => {
+                r#"{"title":"Internal Server Error","status":500,"detail":"the rate limit is not set up: insert the internal ConnectInfo"}"#
+            }
+            false => {
+                r#"{"title":"Internal Server Error","status":500,"detail":"the rate limit is not set up"}"#
+            }
+        },
     ];
     for ((status, layer), golden) in each().into_iter().zip(golden) {
         let (found, headers, body) = refusal(&layer.refuse_with(problem_json)).await;
@@ -148,8 +157,7 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
         (Policy::all_of("api", limits).unwrap(), name),
     ] {
         let (limiter, _) = limiter_of(policy);
-        let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject);
-        let layer = layer.refuse_with(problem_json);
+        let layer = layer_of([for_all(limiter)]).refuse_with(problem_json);
         refusal(&layer).await;
         let (_, headers, body) = refusal(&layer).await;
         let body: Value = serde_json::from_str(&body).unwrap();
@@ -162,9 +170,7 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
 #[tokio::test]
 async fn a_problem_that_no_wait_solves_says_so() {
     let (limiter, _) = limiter_of(Policy::gcra("graphql", Quota::per_minute(100)));
-    let layer = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .cost(|_| Cost::of(101))
-        .refuse_with(problem_json);
+    let layer = layer_of([for_all(limiter).cost(|_| Cost::of(101))]).refuse_with(problem_json);
     let (status, headers, body) = refusal(&layer).await;
     assert_eq!((status.as_u16(), header(&headers, "retry-after")), (429, None));
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -185,10 +191,10 @@ async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
 #[tokio::test]
 async fn a_closure_returns_any_response() {
     let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_minute(1)));
-    let by_path = key_fn(|head| Some(head.path().into())).verified();
-    let layer = RateLimitLayer::new(limiter, by_path, OnMissing::Reject).refuse_with(|refusal| {
-        let limit = refusal.limit().unwrap();
-        let decision = refusal.decision().unwrap();
+    let by_path = key_fn(|head| Some(head.path().into())).verified().or_reject();
+    let layer = RateLimitLayer::new(limiter, by_path).refuse_with(|refusal| {
+        let decided = refusal.decisions().next().unwrap();
+        let (limit, decision) = (decided.limit().unwrap(), decided.decision());
         assert!(matches!(refusal.reason(), Reason::Quota(_)));
         assert_eq!(refusal.protocol(), Protocol::Http);
         let body = format!(
@@ -225,4 +231,27 @@ async fn a_closures_own_fields_are_kept() {
     assert_eq!(header(&headers, "retry-after"), Some("100"));
     assert_eq!(headers.get_all("retry-after").iter().count(), 1);
     assert_eq!(header(&headers, "cache-control"), Some("private"));
+}
+
+/// What was charged is given back before a closure of the application is called.
+#[tokio::test]
+async fn a_panic_in_the_closure_keeps_no_charge() {
+    let gcra = |name, permits| limiter_of(Policy::gcra(name, Quota::per_hour(permits))).0;
+    let failing = Deferred::new(gcra("failing", 9));
+    failing.set_failing(true);
+    for other in [
+        for_all(gcra("full", 1)).cost(|_| Cost::of(2)),
+        for_all(Deferred::new(gcra("full", 1))).cost(|_| Cost::of(2)),
+        for_all(failing).on_store_failure(OnStoreFailure::Deny),
+    ] {
+        let name = other.name().to_owned();
+        let charged = by_address(gcra("charged", 9));
+        let layer = layer_of([charged.clone(), other]).refuse_with(|_| panic!("as the test wants"));
+        let service = layer.layer(service_fn(hello));
+        let request = request_from("192.0.2.1");
+        let key = charged.key(&request).unwrap();
+        let call = service.clone().oneshot(request.clone());
+        assert!(tokio::spawn(call).await.unwrap_err().is_panic(), "{name}");
+        assert_eq!(charged.peek(&key).await.unwrap().used(), 0, "{name}");
+    }
 }

@@ -9,22 +9,28 @@ use std::{
 use http::{Request, Response};
 use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    OnMissing, RateLimitLayer,
-    key::FixedKey,
-    settle::{Charge, Keep, ResponseHead},
+    RateLimitLayer, Rule,
+    observe::Decisions,
+    rule::Keep,
+    settle::{Charge, ResponseHead},
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, header, limiter_of, request_from, send, statuses};
+use crate::{
+    Body, by_address, for_all, header, layer_of, limiter_of, request_from, send, statuses,
+};
 
 const TEN: Cost = Cost::of(10);
 
-/// Returns a layer that charges ten permits for a request, and the limiter behind it.
-fn layer() -> (RateLimitLayer, MemoryLimiter<ManualClock>) {
+/// Returns a rule that charges ten permits for a request, and the limiter behind it.
+fn tokens() -> (Rule, MemoryLimiter<ManualClock>) {
     let (limiter, _) = limiter_of(Policy::gcra("tokens", Quota::per_hour(1_000)));
-    let layer =
-        RateLimitLayer::new(limiter.clone(), FixedKey::new("all"), OnMissing::Reject).cost(|_| TEN);
-    (layer, limiter)
+    (for_all(limiter.clone()).cost(|_| TEN), limiter)
+}
+
+/// Returns a layer whose handlers get the charge.
+fn chargeable(rule: &Rule) -> RateLimitLayer {
+    RateLimitLayer::all([rule.clone()]).chargeable()
 }
 
 fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
@@ -36,6 +42,11 @@ fn failures(response: ResponseHead<'_>) -> Keep {
     if response.status.is_success() { Keep::None } else { Keep::All }
 }
 
+/// Responds with 401 to a wrong password.
+async fn login(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    respond(if request.headers().contains_key("wrong") { 401 } else { 200 }).await
+}
+
 async fn respond(status: u16) -> Result<Response<Body>, Infallible> {
     Ok(Response::builder().status(status).body(Body::default()).unwrap())
 }
@@ -43,8 +54,8 @@ async fn respond(status: u16) -> Result<Response<Body>, Infallible> {
 #[tokio::test]
 async fn a_charge_is_settled_by_the_responses_status() {
     for (status, left) in [(200, 0), (401, 10), (500, 10)] {
-        let (layer, limiter) = layer();
-        let service = layer.settle(failures).layer(service_fn(move |_| respond(status)));
+        let (rule, limiter) = tokens();
+        let service = layer_of([rule.settle(failures)]).layer(service_fn(move |_| respond(status)));
         assert_eq!(statuses(&service, 1).await, [status]);
         assert_eq!(used(&limiter), left, "status {status}");
     }
@@ -53,11 +64,7 @@ async fn a_charge_is_settled_by_the_responses_status() {
 #[tokio::test]
 async fn only_failed_logins_count() {
     let (limiter, _) = limiter_of(Policy::gcra("login", Quota::per_hour(3)));
-    let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-        .settle(failures)
-        .layer(service_fn(|request: Request<Body>| {
-            respond(if request.headers().contains_key("wrong") { 401 } else { 200 })
-        }));
+    let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(login));
     assert_eq!(statuses(&service, 20).await, [200; 20]);
     let mut failed = Vec::new();
     for _ in 0..5 {
@@ -71,8 +78,8 @@ async fn only_failed_logins_count() {
 #[tokio::test]
 async fn a_part_of_a_charge_is_kept_and_at_most_all_of_it() {
     for (keep, left) in [(Keep::Only(3), 3), (Keep::Only(0), 0), (Keep::Only(u64::MAX), 10)] {
-        let (layer, limiter) = layer();
-        let service = layer.settle(move |_| keep).layer(service_fn(|_| respond(200)));
+        let (rule, limiter) = tokens();
+        let service = layer_of([rule.settle(move |_| keep)]).layer(service_fn(|_| respond(200)));
         statuses(&service, 1).await;
         assert_eq!(used(&limiter), left, "{keep:?}");
     }
@@ -80,11 +87,11 @@ async fn a_part_of_a_charge_is_kept_and_at_most_all_of_it() {
 
 #[tokio::test]
 async fn a_handler_settles_its_charge_and_the_first_settlement_wins() {
-    let (layer, limiter) = layer();
-    let service = layer.chargeable().layer(service_fn(|request: Request<Body>| {
+    let (rule, limiter) = tokens();
+    let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
         let charge = request.extensions().get::<Charge>().unwrap();
-        charge.keep(4);
-        charge.clone().keep(0);
+        charge.keep(&rule, 4);
+        charge.clone().keep(&rule, 0);
         respond(200)
     }));
     statuses(&service, 1).await;
@@ -93,10 +100,10 @@ async fn a_handler_settles_its_charge_and_the_first_settlement_wins() {
 
 #[tokio::test]
 async fn a_handlers_settlement_wins_over_the_layers() {
-    let (layer, limiter) = layer();
-    let layer = layer.settle(|_| Keep::None);
-    let service = layer.layer(service_fn(|request: Request<Body>| {
-        request.extensions().get::<Charge>().unwrap().keep(7);
+    let (rule, limiter) = tokens();
+    let rule = rule.settle(|_| Keep::None);
+    let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
+        request.extensions().get::<Charge>().unwrap().keep(&rule, 7);
         respond(200)
     }));
     statuses(&service, 1).await;
@@ -105,8 +112,9 @@ async fn a_handlers_settlement_wins_over_the_layers() {
 
 #[tokio::test]
 async fn a_taken_charge_is_settled_after_the_response() {
-    let (layer, limiter) = layer();
-    let service = layer.settle(|_| Keep::None).layer(service_fn(async |request: Request<Body>| {
+    let (rule, limiter) = tokens();
+    let rule = rule.settle(|_| Keep::None);
+    let service = chargeable(&rule).layer(service_fn(async |request: Request<Body>| {
         let charge = request.extensions().get::<Charge>().unwrap().take();
         let mut response = Response::new(Body::default());
         response.extensions_mut().insert(charge);
@@ -114,27 +122,29 @@ async fn a_taken_charge_is_settled_after_the_response() {
     }));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(used(&limiter), 10);
-    response.extensions().get::<Charge>().unwrap().keep(2);
+    response.extensions().get::<Charge>().unwrap().keep(&rule, 2);
     assert_eq!(used(&limiter), 2);
 }
 
 #[tokio::test]
 async fn a_handler_settles_the_charges_of_nested_layers() {
-    let [(outer, outers), (inner, inners)] = [layer(), layer()];
-    let service = inner.chargeable().layer(service_fn(|request: Request<Body>| {
-        request.extensions().get::<Charge>().unwrap().keep(3);
+    let [(outer, outers), (inner, inners)] = [tokens(), tokens()];
+    let service = chargeable(&inner).layer(service_fn(|request: Request<Body>| {
+        let charge = request.extensions().get::<Charge>().unwrap();
+        charge.keep(&outer, 2);
+        charge.keep(&inner, 3);
         respond(200)
     }));
-    let service = outer.chargeable().layer(service);
+    let service = chargeable(&outer).layer(service);
     let response = service.oneshot(request_from("192.0.2.1")).await.unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!((used(&outers), used(&inners)), (3, 3));
+    assert_eq!((used(&outers), used(&inners)), (2, 3));
 }
 
 #[tokio::test]
 async fn without_a_settlement_the_charge_stays() {
-    let (layer, limiter) = layer();
-    let layer = layer.settle(|_| Keep::None);
+    let (rule, limiter) = tokens();
+    let layer = layer_of([rule.settle(|_| Keep::None)]);
     let failing = layer.layer(service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7))));
     assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), 7);
     assert_eq!(used(&limiter), 10);
@@ -166,11 +176,7 @@ async fn the_fields_are_those_after_the_settlement() {
         ("5/min by fixed-window", ["5;t=1", "4;t=60", "4;t=60"]),
     ] {
         let (limiter, _) = limiter_of(Policy::parse("login", quota).unwrap());
-        let service = RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject)
-            .settle(failures)
-            .layer(service_fn(|request: Request<Body>| {
-                respond(if request.headers().contains_key("wrong") { 401 } else { 200 })
-            }));
+        let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(login));
         for (is_wrong, fields) in [false, true, false].into_iter().zip(expected) {
             let mut request = request_from("192.0.2.1");
             if is_wrong {
@@ -186,16 +192,61 @@ async fn the_fields_are_those_after_the_settlement() {
 #[tokio::test]
 async fn the_fields_follow_the_settlement_of_a_handler_and_not_one_that_is_yet_to_come() {
     for (permits, remaining) in [(Some(4), 996), (None, 990)] {
-        let (layer, _) = layer();
-        let service = layer.chargeable().layer(service_fn(move |request: Request<Body>| {
+        let (rule, _) = tokens();
+        let layer = chargeable(&rule);
+        let service = layer.layer(service_fn(move |request: Request<Body>| {
             let charge = request.extensions().get::<Charge>().unwrap().take();
             if let Some(permits) = permits {
-                charge.keep(permits);
+                charge.keep(&rule, permits);
             }
             respond(200)
         }));
         let response = send(&service, request_from("192.0.2.1")).await;
         let fields = header(response.headers(), "ratelimit").unwrap();
         assert!(fields.starts_with(&format!("\"tokens\";r={remaining};")), "{fields}");
+    }
+}
+
+/// A request is one request, and as many tokens as its answer has.
+#[tokio::test]
+async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {
+    for (keep, tokens_left) in [(0, 0), (3, 3), (10, 10), (250, 250), (5_000, 1_000)] {
+        let (tokens, of_tokens) = tokens();
+        let (of_requests, _) = limiter_of(Policy::gcra("requests", Quota::per_hour(9)));
+        let requests = by_address(of_requests.clone());
+        let rules = [tokens.clone(), requests.clone()];
+        let layer = layer_of(rules).chargeable();
+        let other = for_all(limiter_of(Policy::gcra("other", Quota::per_hour(9))).0);
+        let service = layer.layer(service_fn(|request: Request<Body>| {
+            let charge = request.extensions().get::<Charge>().unwrap();
+            // A rule that has not counted the request is none of it.
+            charge.keep(&other, 5);
+            charge.keep(&tokens, keep);
+            charge.keep(&tokens, 1);
+            respond(200)
+        }));
+        let response = send(&service, request_from("192.0.2.1")).await;
+        let used_requests = of_requests.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used();
+        assert_eq!((used(&of_tokens), used_requests), (tokens_left, 1), "{keep} kept");
+        let decisions = response.extensions().get::<Decisions>().unwrap();
+        let remaining =
+            [&tokens, &requests].map(|it| decisions.of(it).unwrap().decision().remaining());
+        assert_eq!(remaining, [1_000 - tokens_left, 8], "{keep} kept");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_gets_the_charge_only_of_a_chargeable_layer() {
+    let (rule, _) = tokens();
+    for (layer, expected) in [
+        (RateLimitLayer::all([rule.clone()]), false),
+        (RateLimitLayer::all([rule.clone().settle(|_| Keep::None)]), false),
+        (chargeable(&rule), true),
+    ] {
+        let service = layer.layer(service_fn(move |request: Request<Body>| {
+            assert_eq!(request.extensions().get::<Charge>().is_some(), expected);
+            respond(200)
+        }));
+        assert_eq!(statuses(&service, 1).await, [200]);
     }
 }

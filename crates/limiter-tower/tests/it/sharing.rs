@@ -5,10 +5,10 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{Extension, Router, body, extract::connect_info::MockConnectInfo, routing::get};
 use http::{Request, StatusCode};
 use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
-use limiter_tower::{OnMissing, RateLimitLayer, key::FixedKey, observe::Decisions};
+use limiter_tower::{RateLimitLayer, key::FixedKey, observe::Decisions, rule::Mode};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{hello, layer, per_address, request_from, send};
+use crate::{by_address, for_all, hello, layer, layer_of, per_address, request_from, send};
 
 /// A layer in a struct, so that its type can be named.
 struct Settings {
@@ -18,7 +18,7 @@ struct Settings {
 fn settings(limit: u64) -> Settings {
     let policy = Policy::gcra("default", Quota::per_hour(limit));
     let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy));
-    Settings { layer: RateLimitLayer::new(limiter, FixedKey::new("all"), OnMissing::Reject) }
+    Settings { layer: RateLimitLayer::new(limiter, FixedKey::new("all")) }
 }
 
 async fn status(app: &Router, path: &str) -> StatusCode {
@@ -75,21 +75,22 @@ async fn a_limiter_can_be_shared_by_two_layers() {
 async fn two_layers_on_one_route_keep_both_decisions() {
     let named = |name, permits| {
         let policy = Policy::gcra(name, Quota::per_hour(permits));
-        per_address(MemoryLimiter::new(policy))
+        by_address(MemoryLimiter::new(policy))
     };
+    let (inner, outer) = (named("inner", 5), named("outer", 9));
     let app = Router::new()
         .route(
             "/",
             get(|Extension(decisions): Extension<Decisions>| async move { names(&decisions) }),
         )
-        .layer(named("inner", 5))
-        .layer(named("outer", 9))
+        .layer(layer_of([inner.clone()]))
+        .layer(layer_of([outer.clone()]))
         .layer(MockConnectInfo(SocketAddr::from(([192, 0, 2, 1], 4711))));
     let request = Request::new(body::Body::empty());
     let response = app.oneshot(request).await.unwrap();
     let decisions = response.extensions().get::<Decisions>().unwrap().clone();
-    assert_eq!(decisions.get("inner").unwrap().decision().remaining(), 4);
-    assert_eq!(decisions.get("outer").unwrap().decision().remaining(), 8);
+    assert_eq!(decisions.of(&inner).unwrap().decision().remaining(), 4);
+    assert_eq!(decisions.of(&outer).unwrap().decision().remaining(), 8);
     assert_eq!(names(&decisions), "inner outer");
     let body = body::to_bytes(response.into_body(), 100).await.unwrap();
     assert_eq!(body, "outer inner");
@@ -98,4 +99,34 @@ async fn two_layers_on_one_route_keep_both_decisions() {
 fn names(decisions: &Decisions) -> String {
     let names: Vec<_> = decisions.iter().map(|decided| decided.policy().name()).collect();
     names.join(" ")
+}
+
+#[tokio::test]
+async fn a_rule_in_two_layers_is_one_rule() {
+    let rule = by_address(MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(3))));
+    // One of the layers has another rule, too.
+    let other = for_all(MemoryLimiter::new(Policy::gcra("other", Quota::per_hour(99))));
+    let one = layer_of([rule.clone()]).layer(service_fn(hello));
+    let two = layer_of([other, rule.clone()]).layer(service_fn(hello));
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for service in [&one, &two, &one, &two] {
+            statuses.push(send(service, request_from("192.0.2.1")).await.status().as_u16());
+        }
+        statuses
+    };
+    // One state.
+    assert_eq!(statuses().await, [200, 200, 200, 429]);
+    // One mode.
+    rule.set_mode(Mode::SHADOW);
+    assert_eq!(statuses().await, [200; 4]);
+    rule.set_mode(Mode::ENFORCE);
+    assert_eq!(statuses().await, [429; 4]);
+    // One policy.
+    rule.set_policy(&Policy::gcra("default", Quota::per_hour(5))).unwrap();
+    assert_eq!(statuses().await, [200, 200, 429, 429]);
+    let request = request_from("192.0.2.1");
+    let decisions = send(&two, request.clone()).await.extensions().get::<Decisions>().cloned();
+    assert!(decisions.unwrap().of(&rule.clone()).is_some());
+    assert_eq!(rule.peek(&rule.key(&request).unwrap()).await.unwrap().used(), 5);
 }

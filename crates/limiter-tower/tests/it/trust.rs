@@ -2,21 +2,27 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
 use axum::{Router, routing::get};
 use http::{HeaderName, Method, Request, Response, header::CONTENT_TYPE};
-use limiter_core::{ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_test::deferred::Deferred;
+use limiter_core::{Key, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    key::{FixedKey, HeaderKey, KeyExtractor, MatchedPathKey, key_fn},
-    rule::{Mode, Wait},
+    ClientIp, RateLimitLayer, Rule,
+    key::{
+        FixedKey, Head, HeaderKey, KeyExtractor, KeySource, MatchedPathKey, MaybeKey, MissingKey,
+        key_fn,
+    },
+    rule::Wait,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::{Body, header, hello, limiter, limiter_of, per_address, request_from, send};
+use crate::{
+    Body, by_address, header, hello, layer_of, limiter, limiter_of, per_address, poll_once,
+    request_from, send,
+};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -30,7 +36,7 @@ fn used_by_address(limiter: &MemoryLimiter<ManualClock>) -> u64 {
 
 /// Returns the response to the second request of a limit of one.
 async fn refused(method: Method, content_type: &'static str) -> Response<()> {
-    let service = per_address(limiter(Quota::per_hour(1)).0).layer(service_fn(hello));
+    let service = per_address(limiter(Quota::per_hour(1)).0).grpc().layer(service_fn(hello));
     send(&service, request_from("192.0.2.1")).await;
     let mut request = request_from("192.0.2.1");
     *request.method_mut() = method;
@@ -56,85 +62,77 @@ async fn only_a_post_is_answered_as_grpc_and_no_refusal_is_stored() {
 
 /// A second line of the header field once skipped the rule.
 #[tokio::test]
-async fn only_an_absent_key_is_allowed_or_shared() {
-    for choice in [OnMissing::Reject, OnMissing::Allow, OnMissing::Shared] {
-        let keyed =
-            RateLimitLayer::new(gcra("keyed", 9), HeaderKey::new(API_KEY).verified(), choice);
-        let service = keyed.layer(service_fn(hello));
+async fn only_an_absent_key_is_skipped_or_shared() {
+    type Endings = [Arc<dyn KeyExtractor>; 4];
+    let header = || HeaderKey::new(API_KEY).verified();
+    let endings: Endings = [
+        Arc::new(header().or_reject()),
+        Arc::new(header().or_skip()),
+        Arc::new(header().or_shared()),
+        Arc::new(header().or(ClientIp::peer())),
+    ];
+    for (ending, key) in endings.into_iter().enumerate() {
+        let service = RateLimitLayer::new(gcra("keyed", 9), key).layer(service_fn(hello));
         let mut request = request_from("192.0.2.1");
         for value in ["one", "two"] {
             request.headers_mut().append(API_KEY, value.parse().unwrap());
         }
-        assert_eq!(send(&service, request).await.status(), 400, "{choice:?}");
+        assert_eq!(send(&service, request).await.status(), 400, "ending {ending}");
+    }
 
-        // The server that forgot its connect info.
-        let by_address = RateLimitLayer::new(gcra("address", 9), ClientIp::peer(), choice);
-        let service = by_address.layer(service_fn(hello));
+    // The server that forgot its connect info.
+    let address = || PeerOrNone(ClientIp::peer());
+    let endings: [Arc<dyn KeyExtractor>; 3] = [
+        Arc::new(address().or_reject()),
+        Arc::new(address().or_skip()),
+        Arc::new(address().or_shared()),
+    ];
+    for (ending, key) in endings.into_iter().enumerate() {
+        let service = RateLimitLayer::new(gcra("address", 9), key).layer(service_fn(hello));
         let response = send(&service, Request::new(Body::default())).await;
-        assert_eq!(response.status(), 500, "{choice:?}");
+        assert_eq!(response.status(), 500, "ending {ending}");
     }
 }
 
-fn accepts(layer: &RateLimitLayer) -> bool {
-    catch_unwind(AssertUnwindSafe(|| drop(layer.layer(service_fn(hello))))).is_ok()
+/// An address as a key that a request may not have.
+struct PeerOrNone(ClientIp);
+
+impl MaybeKey for PeerOrNone {
+    fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+        self.0.key(head)
+    }
+
+    fn source(&self) -> KeySource {
+        self.0.source()
+    }
+}
+
+fn accepts<const N: usize>(rules: [Rule; N]) -> bool {
+    catch_unwind(AssertUnwindSafe(|| RateLimitLayer::all(rules))).is_ok()
 }
 
 #[test]
 fn a_closure_counts_as_chosen_by_the_client_unless_it_says_otherwise() {
     let by_tenant = || key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into()));
-    let alone =
-        |key: Box<dyn KeyExtractor>| RateLimitLayer::new(gcra("tenant", 1), key, OnMissing::Reject);
-    assert!(!accepts(&alone(Box::new(by_tenant()))));
-    assert!(!accepts(&alone(Box::new((by_tenant(), ClientIp::peer())))));
-    assert!(accepts(&alone(Box::new(by_tenant().verified()))));
+    let alone = |key: Box<dyn KeyExtractor>| accepts([Rule::new(gcra("tenant", 1), key)]);
+    assert!(!alone(Box::new(by_tenant().or_reject())));
+    assert!(!alone(Box::new((by_tenant().or_reject(), ClientIp::peer()))));
+    assert!(alone(Box::new(by_tenant().verified().or_reject())));
+    assert!(alone(Box::new(by_tenant().or_reject().verified())));
 }
 
 #[test]
 fn a_rule_that_requests_can_skip_is_no_company_for_a_chosen_key() {
-    let layer = |missing| {
-        RateLimitLayer::new(gcra("keyed", 1), HeaderKey::new(API_KEY), OnMissing::Allow).and(
-            gcra("user", 1),
-            HeaderKey::new(HeaderName::from_static("x-user")).verified(),
-            missing,
-        )
+    let user = || HeaderKey::new(HeaderName::from_static("x-user")).verified();
+    let beside = |key: Box<dyn KeyExtractor>| {
+        let keyed = Rule::new(gcra("keyed", 1), HeaderKey::new(API_KEY).or_skip());
+        accepts([keyed, Rule::new(gcra("user", 1), key)])
     };
-    assert!(!accepts(&layer(OnMissing::Allow)));
-    assert!(accepts(&layer(OnMissing::Shared)));
-    assert!(accepts(&layer(OnMissing::Reject)));
-}
-
-#[test]
-fn a_mode_that_would_leave_a_chosen_key_alone_is_an_error() {
-    let layer = RateLimitLayer::new(gcra("keyed", 1), HeaderKey::new(API_KEY), OnMissing::Allow)
-        .and(gcra("address", 1), ClientIp::peer(), OnMissing::Reject);
-    let (_, handle) = layer.build();
-    let [keyed, address] = ["keyed", "address"].map(|name| handle.rule(name).unwrap());
-    for mode in [Mode::SHADOW, Mode::sample(99).unwrap()] {
-        let error = address.set_mode(mode).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-        assert_eq!(address.mode(), Mode::ENFORCE);
-    }
-    keyed.set_mode(Mode::SHADOW).unwrap();
-    address.set_mode(Mode::sample(50).unwrap()).unwrap();
-    assert!(keyed.set_mode(Mode::ENFORCE).is_err());
-    keyed.set_mode(Mode::sample(50).unwrap()).unwrap();
-    handle.switch_off();
-}
-
-/// HTTP/2 lets a client reset a stream at once. Were it refunded, its address would never be limited,
-/// and the store would get all the load.
-#[tokio::test]
-async fn a_client_that_goes_away_during_a_check_stays_charged() {
-    let (address, global) = (gcra("address", 3), Deferred::new(gcra("global", 9)));
-    let mut service = RateLimitLayer::new(address.clone(), ClientIp::peer(), OnMissing::Reject)
-        .and(global.clone(), FixedKey::new("all"), OnMissing::Reject)
-        .layer(service_fn(hello));
-    for reset in 1..=3 {
-        drop(service.ready().await.unwrap().call(request_from("192.0.2.1")));
-        assert_eq!(used_by_address(&address), reset);
-    }
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 429);
-    assert_eq!(global.checks(), 0);
+    assert!(!beside(Box::new(user().or_skip())));
+    assert!(!beside(Box::new((user().or_skip(), ClientIp::peer()))));
+    assert!(beside(Box::new(user().or_shared())));
+    assert!(beside(Box::new(user().or_reject())));
+    assert!(beside(Box::new(user().or(ClientIp::peer()))));
 }
 
 #[cfg(feature = "tokio")]
@@ -143,25 +141,15 @@ async fn a_client_that_goes_away_while_it_waits_gives_back_what_it_waits_for() {
     let address = gcra("address", 9);
     let (global, _) = limiter_of(Policy::gcra("global", Quota::per_minute(1)));
     let wait = Wait::up_to(Duration::from_secs(3_600)).queue(1);
-    let mut service = RateLimitLayer::new(address.clone(), ClientIp::peer(), OnMissing::Reject)
-        .and_waiting(global.clone(), FixedKey::new("all"), OnMissing::Reject, wait)
-        .layer(service_fn(hello));
+    let waiting = Rule::waiting(global.clone(), FixedKey::new("all"), wait);
+    let mut service = layer_of([by_address(address.clone()), waiting]).layer(service_fn(hello));
     assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-    for waited in 2..=4 {
+    for _ in 0..3 {
         let mut waiting = Box::pin(service.ready().await.unwrap().call(request_from("192.0.2.1")));
         assert!(poll_once(waiting.as_mut()).is_none());
         drop(waiting);
-        // Its place is free again, or the next one would be refused.
-        assert_eq!((used_by_address(&address), global.peek("all").used()), (waited, 1));
-    }
-}
-
-/// Polls a future once.
-fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.poll(&mut context) {
-        std::task::Poll::Ready(output) => Some(output),
-        std::task::Poll::Pending => None,
+        // Its place is free again, or the next one would be refused. Nothing else is charged before it is admitted.
+        assert_eq!((used_by_address(&address), global.peek("all").used()), (1, 1));
     }
 }
 
@@ -186,7 +174,7 @@ async fn clients_behind_nat64_are_counted_by_their_ipv4_address() {
 
 #[tokio::test]
 async fn a_matched_path_outside_of_a_router_is_a_fault_of_the_server() {
-    let layer = || RateLimitLayer::new(gcra("route", 2), MatchedPathKey, OnMissing::Allow);
+    let layer = || RateLimitLayer::new(gcra("route", 2), MatchedPathKey);
     let service = layer().layer(service_fn(hello));
     assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 500);
 

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    pin::Pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,8 +10,8 @@ use std::{
 use http::{Request, Response};
 use limiter_core::{Clock, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, OnMissing, RateLimitLayer,
-    key::FixedKey,
+    ClientIp, Rule,
+    key::{FixedKey, PeerAddr},
     observe::{Decisions, Outcome},
     plan::Plans,
     rule::{Mode, Wait},
@@ -18,18 +19,18 @@ use limiter_tower::{
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
-use crate::{Body, hello, limiter, limiter_of, request_from, statuses};
+use crate::{
+    Body, for_all, hello, layer_of, limiter, limiter_of, poll_once, request_from, statuses,
+};
 
 /// Ten a second, two at once.
 const QUOTA: Quota = Quota::per_second(10).with_burst(2);
 const ONE_SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(100);
 
-fn waiting(wait: Wait) -> (RateLimitLayer, MemoryLimiter<ManualClock>, ManualClock) {
+fn waiting(wait: Wait) -> (Rule, MemoryLimiter<ManualClock>, ManualClock) {
     let (limiter, clock) = limiter(QUOTA);
-    let layer = RateLimitLayer::waiting(limiter.clone(), ClientIp::peer(), OnMissing::Reject, wait);
-    let layer = layer.decisions();
-    (layer, limiter, clock)
+    (Rule::waiting(limiter.clone(), ClientIp::peer(), wait), limiter, clock)
 }
 
 /// Requests that are on their way, with the order in which they were answered.
@@ -78,8 +79,8 @@ async fn settle() {
 
 #[tokio::test]
 async fn some_pass_at_once_some_are_delayed_in_order_and_the_rest_refused() {
-    let (layer, _, clock) = waiting(Wait::up_to(ONE_SECOND).queue(3));
-    let service = layer.layer(service_fn(hello));
+    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND).queue(3));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 8).await;
     let at_once = [(0, 200), (1, 200), (5, 429), (6, 429), (7, 429)];
     assert_eq!(requests.answered(), at_once);
@@ -93,23 +94,23 @@ async fn some_pass_at_once_some_are_delayed_in_order_and_the_rest_refused() {
 
 #[tokio::test]
 async fn a_delayed_request_says_so_in_its_extensions() {
-    let (layer, _, clock) = waiting(Wait::up_to(ONE_SECOND));
-    let service = layer.layer(service_fn(hello));
+    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND));
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
     let requests = Requests::start(&service, 3).await;
     clock.advance(STEP);
     let mut delayed = Vec::new();
     for task in requests.tasks {
         let response = task.await.unwrap();
         let decisions = response.extensions().get::<Decisions>().unwrap();
-        delayed.push(decisions.get("default").unwrap().waited().is_some());
+        delayed.push(decisions.of(&rule).unwrap().waited().is_some());
     }
     assert_eq!(delayed, [false, false, true]);
 }
 
 #[tokio::test]
 async fn a_wait_is_bounded_in_time() {
-    let (layer, _, _) = waiting(Wait::up_to(STEP * 2));
-    let service = layer.layer(service_fn(hello));
+    let (rule, _, _) = waiting(Wait::up_to(STEP * 2));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 6).await;
     assert_eq!(requests.answered(), [(0, 200), (1, 200), (4, 429), (5, 429)]);
     for task in requests.tasks {
@@ -119,8 +120,8 @@ async fn a_wait_is_bounded_in_time() {
 
 #[tokio::test]
 async fn a_refusal_after_the_queue_says_when_to_retry() {
-    let (layer, _, _) = waiting(Wait::up_to(STEP * 2));
-    let service = layer.layer(service_fn(hello));
+    let (rule, _, _) = waiting(Wait::up_to(STEP * 2));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let mut requests = Requests::start(&service, 5).await;
     let refusal = requests.tasks.remove(4).await.unwrap();
     assert_eq!(refusal.status(), 429);
@@ -130,10 +131,11 @@ async fn a_refusal_after_the_queue_says_when_to_retry() {
 #[tokio::test]
 async fn all_rules_of_one_wait_share_its_total() {
     let wait = Wait::up_to(ONE_SECOND).total(1);
-    let (layer, _, clock) = waiting(wait.clone());
+    let (rule, _, clock) = waiting(wait.clone());
     let (other, _) = limiter_of(Policy::gcra("other", QUOTA));
-    let other = RateLimitLayer::waiting(other, FixedKey::new("all"), OnMissing::Reject, wait);
-    let (first, second) = (layer.layer(service_fn(hello)), other.layer(service_fn(hello)));
+    let other = layer_of([Rule::waiting(other, FixedKey::new("all"), wait)]);
+    let (first, second) =
+        (layer_of([rule]).layer(service_fn(hello)), other.layer(service_fn(hello)));
     let first = Requests::start(&first, 4).await;
     let second = Requests::start(&second, 3).await;
     assert_eq!(first.answered(), [(0, 200), (1, 200), (3, 429)]);
@@ -145,8 +147,8 @@ async fn all_rules_of_one_wait_share_its_total() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_its_place_and_its_permit() {
-    let (layer, limiter, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
-    let service = layer.layer(service_fn(hello));
+    let (rule, limiter, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 3).await;
     assert_eq!(requests.answered().len(), 2);
     requests.tasks[2].abort();
@@ -161,9 +163,9 @@ async fn a_client_that_goes_away_frees_its_place_and_its_permit() {
 
 #[tokio::test]
 async fn a_waiting_request_holds_no_permit_of_an_inner_concurrency_limit() {
-    let (layer, _, clock) = waiting(Wait::up_to(ONE_SECOND));
+    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND));
     let inner = ConcurrencyLimitLayer::new(1).layer(service_fn(hello));
-    let service: RateLimit<_> = layer.layer(inner.clone());
+    let service: RateLimit<_> = layer_of([rule]).layer(inner.clone());
     let requests = Requests::start(&service, 3).await;
     assert_eq!(requests.answered().len(), 2);
     // The third waits; the inner service's only permit is free.
@@ -201,10 +203,10 @@ impl Service<Request<Body>> for Failing {
 
 #[tokio::test]
 async fn a_service_that_fails_after_the_delay_refunds_every_rule() {
-    let (layer, limiter, clock) = waiting(Wait::up_to(ONE_SECOND));
+    let (rule, limiter, clock) = waiting(Wait::up_to(ONE_SECOND));
     let (global, _) = limiter_of(Policy::gcra("global", Quota::per_hour(9)));
-    let layer = layer.and(global.clone(), FixedKey::new("all"), OnMissing::Reject);
-    let service = layer.layer(Failing { left: Arc::new(Mutex::new(4)) });
+    let service =
+        layer_of([rule, for_all(global.clone())]).layer(Failing { left: Arc::new(Mutex::new(4)) });
     for _ in 0..2 {
         service.clone().oneshot(request_from("192.0.2.1")).await.unwrap();
     }
@@ -221,17 +223,17 @@ async fn plans_share_the_queue_of_their_rule() {
     let (limiter, _) = limiter(QUOTA);
     let plans = Plans::waiting(limiter.clone(), [Policy::gcra("other", QUOTA)]).unwrap();
     let wait = Wait::up_to(ONE_SECOND).queue(1);
-    let service = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait)
-        .policy(plans.by_extension(|_: &limiter_tower::key::PeerAddr| "other", "other").unwrap())
-        .layer(service_fn(hello));
+    let other = plans.by_extension(|_: &PeerAddr| "other", "other").unwrap();
+    let rule = Rule::waiting(limiter, ClientIp::peer(), wait).plan(other);
+    let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 4).await;
     assert_eq!(requests.answered(), [(0, 200), (1, 200), (3, 429)]);
 }
 
 #[tokio::test]
 async fn a_shadow_does_not_delay() {
-    let (layer, _, _) = waiting(Wait::up_to(ONE_SECOND));
-    let service = layer.mode(Mode::SHADOW).layer(service_fn(hello));
+    let (rule, _, _) = waiting(Wait::up_to(ONE_SECOND));
+    let service = layer_of([rule.with_mode(Mode::SHADOW)]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 5).await, [200; 5]);
 }
 
@@ -242,9 +244,8 @@ async fn a_plan_delays_by_its_own_quota() {
     let plans = Plans::waiting(limiter.clone(), [fast]).unwrap();
     let fast = plans.get("fast").unwrap();
     let wait = Wait::up_to(ONE_SECOND);
-    let service = RateLimitLayer::waiting(limiter, ClientIp::peer(), OnMissing::Reject, wait)
-        .policy(move |_| Some(fast.clone()))
-        .layer(service_fn(hello));
+    let rule = Rule::waiting(limiter, ClientIp::peer(), wait).plan(move |_| Some(fast.clone()));
+    let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 3).await;
     assert_eq!(requests.answered().len(), 2);
     clock.advance(STEP / 10);
@@ -256,8 +257,8 @@ async fn a_plan_delays_by_its_own_quota() {
 async fn a_delay_is_reported_as_one() {
     let outcomes = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&outcomes);
-    let (layer, _, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
-    let layer = layer.observe(move |event| sink.lock().unwrap().push(event.outcome));
+    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
+    let layer = layer_of([rule]).observe(move |event| sink.lock().unwrap().push(event.outcome));
     let service = layer.layer(service_fn(hello));
     let requests = Requests::start(&service, 4).await;
     assert_eq!(clock.next_wake(), Some(clock.now().saturating_add(STEP)));
@@ -266,4 +267,67 @@ async fn a_delay_is_reported_as_one() {
     assert_eq!(requests.answered().len(), 4);
     let expected = [Outcome::Allowed, Outcome::Allowed, Outcome::Denied, Outcome::Delayed];
     assert_eq!(*outcomes.lock().unwrap(), expected);
+}
+
+/// Starts so many requests of each of ten addresses, one address after another or in turns, and returns them.
+fn of_ten_addresses<S>(service: &S, each: usize, in_turns: bool) -> Vec<Pin<Box<S::Future>>>
+where
+    S: Service<Request<Body>> + Clone,
+{
+    let mut requests: Vec<_> = (0..10 * each).map(|request| request / each).collect();
+    if in_turns {
+        requests = (0..10 * each).map(|request| request % 10).collect();
+    }
+    let start = |address| {
+        let request = request_from(&format!("198.51.100.{address}"));
+        let mut call = Box::pin(service.clone().call(request));
+        let _ = poll_once(call.as_mut());
+        call
+    };
+    requests.into_iter().map(start).collect()
+}
+
+/// Returns how many requests of another address can wait besides.
+fn places<S>(service: &S) -> usize
+where
+    S: Service<Request<Body>> + Clone,
+{
+    let mut waiting = Vec::new();
+    loop {
+        let mut call = Box::pin(service.clone().call(request_from("192.0.2.1")));
+        // The first ones are admitted at once.
+        let is_answered = poll_once(call.as_mut()).is_some();
+        if is_answered && waiting.len() >= 2 {
+            return waiting.len() - 2;
+        }
+        waiting.push(call);
+    }
+}
+
+/// Returns how many of 110 places ten addresses leave that take all they get, one after another or in turns.
+fn left_by_ten(per_key: usize, in_turns: bool) -> usize {
+    let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_hour(1).with_burst(2)));
+    let wait = Wait::up_to(Duration::from_secs(1_000_000)).queue(per_key).total(110);
+    let service = layer_of([Rule::waiting(limiter, ClientIp::peer(), wait)]);
+    let service = service.layer(service_fn(hello));
+    let held = of_ten_addresses(&service, 150, in_turns);
+    let places = places(&service);
+    drop(held);
+    places
+}
+
+#[tokio::test]
+async fn ten_keys_in_turns_leave_places_to_others() {
+    // Each has nine or ten, and the next key gets a third of those that are left.
+    for (per_key, places) in [(10, 6), (50, 6), (1_000, 6)] {
+        assert_eq!(left_by_ten(per_key, true), places, "{per_key} places for each key");
+    }
+    assert_eq!(left_by_ten(10, false), 5);
+}
+
+#[tokio::test]
+async fn ten_keys_one_after_another_leave_places_to_others() {
+    for per_key in [50, 1_000] {
+        assert!(left_by_ten(per_key, false) > 0, "{per_key} places for each key");
+    }
 }

@@ -8,6 +8,15 @@ fn the_page_counts_what_the_server_counts() {
     let mut page = Browser::open(&format!("http://{}/", program.address()));
     page.wait_until("document.getElementById('limit')?.textContent === '10/min'");
 
+    // The limit of the form is shown before it is in force.
+    assert_eq!(page.text("next"), "20/5s by gcra");
+    page.fill("burst", "40");
+    assert_eq!(page.text("next"), "20/5s burst 40 by gcra");
+    page.fill("algorithm", "sub-windows loose");
+    assert_eq!(page.text("next"), "20/5s by sub-windows 10 slots loose");
+    assert_eq!(page.text("limit"), "10/min");
+    page.fill("algorithm", "gcra");
+
     // An invalid limit is reported, and no traffic starts.
     page.fill("permits", "0");
     page.click("toggle");
@@ -19,7 +28,9 @@ fn the_page_counts_what_the_server_counts() {
     page.fill("permits", "15");
     page.fill("rate", "30");
     page.fill("pattern", "random");
+    assert_eq!(page.text("next"), "15/5s by sliding-log");
     start_traffic(&mut page, "15/5s by sliding-log");
+    assert_eq!(page.eval("document.getElementById('next-note').hidden"), true);
     let refused = "Number(document.getElementById('refused').textContent)";
     page.wait_until(&format!("{refused} >= 100"));
     page.screenshot("playground-light.png", 1280, "light");

@@ -1,10 +1,11 @@
 //! Sets of networks.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use limiter_core::Error;
 
-use super::{invalid, mask};
+use super::invalid;
 
 /// A set of networks, for example of those that are exempt from a limit.
 ///
@@ -60,40 +61,21 @@ impl Networks {
 
 /// Returns the first and the last address of a network.
 fn range(network: &str) -> Result<(IpAddr, IpAddr), String> {
-    const EXAMPLE: &str = "use for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32";
-    let (address, prefix) = match network.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (network, None),
+    let parsed = match network.parse::<IpAddr>() {
+        Ok(address) => IpNet::from(address),
+        Err(_) => network.parse::<IpNet>().map_err(|_| {
+            "it is not an IP address with an optional prefix length; use for example 192.0.2.7, 10.0.0.0/8 or \
+             2001:db8::/32"
+        })?,
     };
-    let Ok(address) = address.parse::<IpAddr>() else {
-        return Err(format!("it is not an IP address with an optional prefix length; {EXAMPLE}"));
-    };
-    // IPv4 networks are computed with as those in ::ffff:0:0/96.
-    let (family, most, bits) = match address {
-        IpAddr::V4(address) => ("IPv4", 32, address.to_ipv6_mapped().to_bits()),
-        IpAddr::V6(address) => ("IPv6", 128, address.to_bits()),
-    };
-    let length = match prefix {
-        None => most,
-        Some(prefix) => match prefix.parse::<u8>() {
-            Ok(length) if length <= most && !prefix.starts_with('+') => length,
-            _ => {
-                return Err(format!(
-                    "the prefix length of an {family} network is 0 to {most}; {EXAMPLE}"
-                ));
-            }
-        },
-    };
-    let prefix = 128 - most + length;
-    let mask = mask(prefix);
-    let ipv6 = |bits| IpAddr::V6(Ipv6Addr::from_bits(bits));
-    if bits & !mask != 0 {
-        let first = ipv6(bits & mask);
-        let first = if address.is_ipv4() { first.to_canonical() } else { first };
-        return Err(format!("bits after the prefix are set; use {first}/{length}"));
+    if parsed.trunc() != parsed {
+        return Err(format!("bits after the prefix are set; use {}", parsed.trunc()));
     }
-    let (first, last) = (ipv6(bits), ipv6(bits | !mask));
+    let (first, last) = (parsed.network(), parsed.broadcast());
     // A shorter prefix than 96 bits leaves the mapped addresses, so it is an IPv6 network even if
     // its last address is a mapped one.
-    Ok(if prefix >= 96 { (first.to_canonical(), last.to_canonical()) } else { (first, last) })
+    match parsed.prefix_len() {
+        96.. => Ok((first.to_canonical(), last.to_canonical())),
+        _ => Ok((first, last)),
+    }
 }

@@ -14,7 +14,7 @@ const EXCEEDED: Status<'_> = Status {
     code: Code::ResourceExhausted,
     message: "rate limit exceeded",
     retry: Retry::After(Duration::from_millis(1500)),
-    violation: None,
+    violations: &[],
 };
 
 const GOLDEN: &str = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBj\
@@ -142,8 +142,8 @@ fn a_wait_too_long_for_the_pushback_asks_for_no_retry() {
 
 #[test]
 fn a_cost_that_never_fits_asks_for_no_retry() {
-    let violation = Some(Violation { subject: "default", description: "10 per minute" });
-    let response = respond(&Status { retry: Retry::Never, violation, ..EXCEEDED });
+    let violations = &[Violation { subject: "default", description: "10 per minute" }];
+    let response = respond(&Status { retry: Retry::Never, violations, ..EXCEEDED });
     assert_eq!(field(&response, "grpc-retry-pushback-ms").as_deref(), Some("-1"));
     let details = read(&response).check_error_details().expect("details");
     assert!(details.retry_info().is_none());
@@ -166,15 +166,24 @@ fn retry() -> impl Strategy<Value = Retry> {
     ]
 }
 
+/// Returns subjects and descriptions of quotas that were exceeded.
+fn quotas() -> impl Strategy<Value = Vec<(String, String)>> {
+    proptest::collection::vec(any::<(String, String)>(), 0..4)
+}
+
+fn violations(quotas: &[(String, String)]) -> Vec<Violation<'_>> {
+    quotas.iter().map(|(subject, description)| Violation { subject, description }).collect()
+}
+
 proptest! {
     #[test]
     fn tonic_reads_what_was_written(
         message in any::<String>(),
         retry in retry(),
-        violation in any::<Option<(String, String)>>(),
+        quotas in quotas(),
     ) {
-        let quota = violation.as_ref().map(|(subject, description)| Violation { subject, description });
-        let response = respond(&Status { message: &message, retry, violation: quota, ..EXCEEDED });
+        let violations = &violations(&quotas);
+        let response = respond(&Status { message: &message, retry, violations, ..EXCEEDED });
         let status = read(&response);
         prop_assert_eq!(status.message(), message.as_str());
         let details = status.check_error_details().expect("details");
@@ -188,23 +197,23 @@ proptest! {
 
         let violations = details.quota_failure().map(|failure| failure.violations.clone());
         let violations = violations.into_iter().flatten().map(|one| (one.subject, one.description));
-        prop_assert!(violations.eq(violation));
+        prop_assert!(violations.eq(quotas));
     }
 
     #[test]
     fn details_equal_those_of_tonic_types(
         message in any::<String>(),
         wait in (0..=MAX_SECONDS, 0..1_000_000_000_u32),
-        subject in any::<String>(),
-        description in any::<String>(),
+        quotas in quotas(),
     ) {
         let wait = Duration::new(wait.0, wait.1).min(Duration::from_secs(MAX_SECONDS));
-        let violation = Some(Violation { subject: &subject, description: &description });
-        let retry = Retry::After(wait);
-        let ours = read(&respond(&Status { message: &message, retry, violation, ..EXCEEDED }));
+        let (retry, violations) = (Retry::After(wait), &violations(&quotas));
+        let ours = read(&respond(&Status { message: &message, retry, violations, ..EXCEEDED }));
 
         let mut details = ErrorDetails::with_retry_info(Some(wait));
-        details.add_quota_failure_violation(subject.clone(), description.clone());
+        for (subject, description) in quotas {
+            details.add_quota_failure_violation(subject, description);
+        }
         let code = tonic::Code::ResourceExhausted;
         let theirs = tonic::Status::with_error_details(code, message.clone(), details);
         prop_assert_eq!(ours.details(), theirs.details());

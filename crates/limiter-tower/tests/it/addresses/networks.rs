@@ -56,17 +56,15 @@ fn networks_may_overlap_and_stand_in_any_order() {
 #[test]
 fn an_invalid_network_is_quoted_with_a_remedy() {
     let example = "use for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32";
-    let ipv4 = format!("the prefix length of an IPv4 network is 0 to 32; {example}");
-    let ipv6 = format!("the prefix length of an IPv6 network is 0 to 128; {example}");
     let other = format!("it is not an IP address with an optional prefix length; {example}");
     let rows = [
-        ("10.0.0.0/33", &*ipv4),
-        ("10.0.0.0/", &ipv4),
-        ("10.0.0.0/-1", &ipv4),
-        ("10.0.0.0/+8", &ipv4),
-        ("10.0.0.0/255.0.0.0", &ipv4),
-        ("2001:db8::/129", &ipv6),
-        ("2001:db8::/32/48", &ipv6),
+        ("10.0.0.0/33", &*other),
+        ("10.0.0.0/", &other),
+        ("10.0.0.0/-1", &other),
+        ("10.0.0.0/+8", &other),
+        ("10.0.0.0/255.0.0.0", &other),
+        ("2001:db8::/129", &other),
+        ("2001:db8::/32/48", &other),
         ("", &other),
         ("10.0.0/8", &other),
         ("localhost", &other),

@@ -10,7 +10,7 @@ use itoa::Buffer;
 use limiter_core::{Algorithm, Cost, Decision, Policy, Source, Usage};
 
 /// The largest integer of a structured field: RFC 9651, section 3.3.1.
-pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
+pub(crate) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -51,7 +51,7 @@ impl Fields {
     }
 
     /// Returns the policy's members of `RateLimit-Policy`.
-    pub(super) fn policy(&self, decision: &Decision) -> HeaderValue {
+    pub(crate) fn policy(&self, decision: &Decision) -> HeaderValue {
         match (decision.source(), self.limits.get(decision.limit_index())) {
             // The local fallback enforces a share of the quota, so the field announces the share.
             (Source::Local, Some(limit)) => header_value(limit.policy(Some(decision.burst()))),
@@ -60,7 +60,7 @@ impl Fields {
     }
 
     /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(super) fn member(&self, decision: &Decision, cost: Cost) -> Option<HeaderValue> {
+    pub(crate) fn member(&self, decision: &Decision, cost: Cost) -> Option<HeaderValue> {
         let limit = self.limits.get(decision.limit_index())?;
         let (mut remaining, mut seconds) = (Buffer::new(), Buffer::new());
         let remaining = remaining.format(decision.remaining().min(MAX_INTEGER));
@@ -73,17 +73,21 @@ impl Fields {
         }))
     }
 
-    /// Returns an admission after `permits` of its charge were given back.
-    pub(crate) fn refunded(&self, decision: &Decision, permits: u64) -> Decision {
+    /// Returns an admission that has charged `charged` permits, after the charge was set to `kept`.
+    pub(crate) fn settled(&self, decision: &Decision, charged: u64, kept: u64) -> Decision {
         let usage = decision.usage();
-        let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
-        let reset_after = match self.limits.get(usage.limit_index()) {
+        let remaining = usage.remaining().saturating_add(charged).saturating_sub(kept);
+        let remaining = remaining.min(usage.burst());
+        let limit = self.limits.get(usage.limit_index()).filter(|limit| limit.is_continuous);
+        let reset_after = match limit {
             _ if remaining == usage.burst() => Duration::ZERO,
-            Some(limit) if limit.is_continuous => {
-                let recovered = Duration::from_nanos(limit.nanos_of(permits, false));
-                usage.reset_after().saturating_sub(recovered)
+            Some(limit) => {
+                let nanos = |permits, up| Duration::from_nanos(limit.nanos_of(permits, up));
+                let back = nanos(charged.saturating_sub(kept), false);
+                let more = nanos(kept.saturating_sub(charged), true);
+                usage.reset_after().saturating_sub(back).saturating_add(more)
             }
-            _ => usage.reset_after(),
+            None => usage.reset_after(),
         };
         let usage =
             Usage::new(usage.burst(), remaining, reset_after).with_limit_index(usage.limit_index());
@@ -165,7 +169,7 @@ impl LimitFields {
 }
 
 /// Rounds up, to one second at least, so that a client that waits this long has waited enough.
-pub(super) fn whole_seconds(time: Duration) -> u64 {
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
 }
 
@@ -174,11 +178,11 @@ fn saturated(number: u128) -> u64 {
 }
 
 /// Returns the value of a field. Policy names are printable ASCII, and so is all the rest.
-pub(super) fn header_value(value: String) -> HeaderValue {
+pub(crate) fn header_value(value: String) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(value)).unwrap_or(EMPTY)
 }
 
 /// Returns the value of a field that is an integer, with one allocation; `HeaderValue::from` takes two.
-pub(super) fn integer(number: u64) -> HeaderValue {
+pub(crate) fn integer(number: u64) -> HeaderValue {
     header_value(Buffer::new().format(number).to_owned())
 }

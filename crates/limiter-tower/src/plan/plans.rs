@@ -6,22 +6,20 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use http::Method;
 use limiter_core::{Error, ErrorKind, Limiter, Policy, WaitingLimiter};
 
 use super::Plan;
 use crate::key::Head;
 
-/// Named plans over the states of one limiter: tiers, or policies by route or method.
+/// Named plans over the states of one limiter, such as tiers.
 ///
 /// A plan's name is its policy's name. The limiter's own policy is a plan too, unless another policy of
-/// that name is given. Clones share the table. So do the closures that
-/// [`by_extension`](Self::by_extension), [`by_route`](Self::by_route) and
-/// [`by_method`](Self::by_method) return, so [`replace`](Self::replace) applies while requests are served.
+/// that name is given. Clones share the table, and so do the closures that [`by_extension`](Self::by_extension) returns,
+/// so [`replace`](Self::replace) applies while requests are served.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, OnMissing, RateLimitLayer, plan::Plans};
+/// use limiter_tower::{ClientIp, RateLimitLayer, Rule, plan::Plans};
 ///
 /// /// An authentication layer has inserted it.
 /// #[derive(Clone)]
@@ -31,8 +29,8 @@ use crate::key::Head;
 /// let plans = Plans::new(free.clone(), [Policy::gcra("premium", Quota::per_minute(1_000))])?;
 ///
 /// // A request without a tier, or with one that no plan has, has the plan `free`.
-/// let layer = RateLimitLayer::new(free, ClientIp::peer(), OnMissing::Reject)
-///     .policy(plans.by_extension(|tier: &Tier| &tier.0, "free")?);
+/// let rule = Rule::new(free, ClientIp::peer()).plan(plans.by_extension(|tier: &Tier| &tier.0, "free")?);
+/// let layer = RateLimitLayer::all([rule]);
 /// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ impl Plans {
         Self::of(Plan::new(limiter), policies)
     }
 
-    /// Returns plans that can delay requests: see [`RateLimitLayer::waiting`](crate::RateLimitLayer::waiting).
+    /// Returns plans that can delay requests: see [`Rule::waiting`](crate::Rule::waiting).
     ///
     /// # Errors
     ///
@@ -104,16 +102,11 @@ impl Plans {
         Some(plan.unwrap_or_else(|| self.shared.own.clone()))
     }
 
-    /// Returns the plan of that name, `None` for the rule's own.
-    fn selected(&self, name: &str) -> Option<Plan> {
-        self.shared.by_name.load().get(name)?.clone()
-    }
-
     /// Returns a selector by a value in the request's extensions: `name` returns the plan's name.
     ///
     /// A request without the value, or with a name that no plan has, has the plan `otherwise`. The name of
-    /// the limiter's own policy selects the rule's own, as a handle has last
-    /// [set](crate::handle::RuleHandle::set_policy) it.
+    /// the limiter's own policy selects the rule's own, as a program has last
+    /// [set](crate::Rule::set_policy) it.
     ///
     /// # Errors
     ///
@@ -134,53 +127,6 @@ impl Plans {
             let named = head.extensions.get::<T>().and_then(|value| table.get(name(value)));
             named.or_else(|| table.get(&*otherwise))?.clone()
         })
-    }
-
-    /// Returns a selector by axum's matched route: pairs of a route's pattern and a plan's name.
-    ///
-    /// For other routes the rule's own policy applies.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if a pair names an unknown plan. The message lists the known ones.
-    #[cfg(feature = "axum")]
-    pub fn by_route(
-        &self,
-        routes: &[(&str, &str)],
-    ) -> Result<impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + use<>, Error> {
-        let names = self.known(routes.iter().map(|(route, name)| ((*route).to_owned(), *name)))?;
-        let plans = self.clone();
-        Ok(move |head: Head<'_>| {
-            let path = head.extensions.get::<axum::extract::MatchedPath>()?;
-            plans.selected(names.get(path.as_str())?)
-        })
-    }
-
-    /// Returns a selector by method: pairs of a method and a plan's name.
-    ///
-    /// For other methods the rule's own policy applies.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if a pair names an unknown plan. The message lists the known ones.
-    pub fn by_method(
-        &self,
-        methods: &[(Method, &str)],
-    ) -> Result<impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + use<>, Error> {
-        let names = self.known(methods.iter().map(|(method, name)| (method.clone(), *name)))?;
-        let plans = self.clone();
-        Ok(move |head: Head<'_>| plans.selected(names.get(head.method)?))
-    }
-
-    /// Returns a map to plans' names, each of which exists from now on.
-    fn known<'a, K: Eq + std::hash::Hash>(
-        &self,
-        names: impl IntoIterator<Item = (K, &'a str)>,
-    ) -> Result<HashMap<K, Box<str>>, Error> {
-        let map: HashMap<_, Box<str>> =
-            names.into_iter().map(|(key, name)| (key, name.into())).collect();
-        self.select(map.values().map(|name| &**name))?;
-        Ok(map)
     }
 
     /// Notes that a selector returns these names, which have to exist from now on.

@@ -1,0 +1,219 @@
+//! What one client can't do to others.
+
+use http::{
+    HeaderName, Request,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
+use limiter_core::{Key, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_test::deferred::Deferred;
+use limiter_tower::{
+    Rule,
+    key::{HeaderKey, MaybeKey},
+    rule::{Mode, OnStoreFailure},
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::{
+    Body, by_address, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send,
+    statuses, store::Store,
+};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// All orders of a list of three.
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// How many requests an address has.
+const OWN: u64 = 3;
+
+fn gcra(name: &str, permits: u64) -> MemoryLimiter<ManualClock> {
+    limiter_of(Policy::gcra(name, Quota::per_hour(permits))).0
+}
+
+fn stored(name: &str, permits: u64) -> Store {
+    Store::new(gcra(name, permits))
+}
+
+fn by_key(limiter: impl limiter_core::Limiter + 'static) -> Rule {
+    Rule::new(limiter, HeaderKey::new(API_KEY).or_skip())
+}
+
+/// Returns a request with the API key of another client.
+fn with_the_victims_key() -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    request.headers_mut().insert(API_KEY, "victim".parse().unwrap());
+    request
+}
+
+async fn used(rule: &Rule, key: impl Into<Key<'_>>) -> u64 {
+    rule.peek(&key.into()).await.unwrap().used()
+}
+
+/// Returns the rules by address, by API key and for the whole service. The first is in memory or in a store, and so are
+/// the others.
+fn three(address_in_memory: bool, others_in_memory: bool) -> [Rule; 3] {
+    let address = match address_in_memory {
+        true => by_address(gcra("address", OWN)),
+        false => by_address(stored("address", OWN)),
+    };
+    let (keyed, global) = ("keyed", "global");
+    match others_in_memory {
+        true => [address, by_key(gcra(keyed, 100)), for_all(gcra(global, 100))],
+        false => [address, by_key(stored(keyed, 100)), for_all(stored(global, 100))],
+    }
+}
+
+#[tokio::test]
+async fn a_client_over_its_limit_drains_no_other_key_by_refused_requests() {
+    for (in_memory, others_in_memory) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        for order in ORDERS {
+            let rules = three(in_memory, others_in_memory);
+            let layer = layer_of(in_order(&rules, order));
+            let service = layer.layer(service_fn(hello));
+            let mut admitted = 0;
+            for _ in 0..50 {
+                let response = send(&service, with_the_victims_key()).await;
+                admitted += u64::from(response.status() == 200);
+            }
+            let drained = (used(&rules[1], b"victim").await, used(&rules[2], "all").await);
+            assert_eq!((admitted, drained), (OWN, (OWN, OWN)), "{order:?}");
+        }
+    }
+}
+
+fn in_order(rules: &[Rule; 3], order: [usize; 3]) -> [Rule; 3] {
+    order.map(|at| rules.get(at).unwrap().clone())
+}
+
+/// Asserts that requests which are dropped after a few polls, as those of a client of HTTP/2 that resets its streams,
+/// charge others' keys no more often than the client's own limit admits.
+async fn assert_resets_drain_nothing(address_in_memory: bool) {
+    for order in ORDERS {
+        for polls in 1..=3 {
+            let rules = three(address_in_memory, false);
+            let layer = layer_of(in_order(&rules, order));
+            let mut service = layer.layer(service_fn(hello));
+            for _ in 0..50 {
+                let ready = service.ready().await.unwrap();
+                let mut call = Box::pin(ready.call(with_the_victims_key()));
+                for _ in 0..polls {
+                    if poll_once(call.as_mut()).is_some() {
+                        break;
+                    }
+                }
+            }
+            let (keyed, global) = (used(&rules[1], b"victim").await, used(&rules[2], "all").await);
+            let drained = format!("{order:?}, {polls} polls: {keyed} of the key, {global} of all");
+            assert!(keyed <= OWN && global <= OWN, "{drained}");
+        }
+    }
+}
+
+/// The client's own rule is asked first, so its key pays for each request that reaches another one.
+#[tokio::test]
+async fn a_client_drains_no_other_key_by_requests_that_are_dropped_while_undecided() {
+    assert_resets_drain_nothing(false).await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_limited_in_memory_drains_no_key_in_a_store_by_dropped_requests() {
+    assert_resets_drain_nothing(true).await;
+}
+
+/// HTTP/2 lets a client reset a stream at once. Were it refunded, its address would never be limited, and the store
+/// would get all the load.
+#[tokio::test]
+async fn a_client_that_goes_away_during_a_check_stays_charged() {
+    for in_memory in [false, true] {
+        let rules = three(in_memory, false);
+        let mut service = layer_of([rules[0].clone(), rules[2].clone()]).layer(service_fn(hello));
+        let request = request_from("192.0.2.1");
+        let key = rules[0].key(&request).unwrap();
+        for reset in 1..=OWN {
+            let mut call = Box::pin(service.ready().await.unwrap().call(request.clone()));
+            // A pending answer of each store.
+            for _ in 0..=u64::from(!in_memory) {
+                assert!(poll_once(call.as_mut()).is_none());
+            }
+            drop(call);
+            assert_eq!(used(&rules[2], "all").await, reset);
+            assert_eq!(used(&rules[0], key.clone()).await, reset, "in memory: {in_memory}");
+        }
+        assert_eq!(send(&service, request.clone()).await.status(), 429);
+        assert_eq!(used(&rules[2], "all").await, OWN);
+    }
+}
+
+/// A second line of the header field skips no rule, whatever its mode.
+#[tokio::test]
+async fn a_key_sent_twice_is_rejected_by_a_sample_and_forwarded_by_a_shadow() {
+    let modes = [
+        (Mode::ENFORCE, 400),
+        (Mode::sample(99).unwrap(), 400),
+        (Mode::sample(1).unwrap(), 400),
+        (Mode::SHADOW, 200),
+    ];
+    for (mode, status) in modes {
+        let keyed = by_key(gcra("keyed", 100)).with_mode(mode);
+        let verified = HeaderKey::new(API_KEY).verified().or_shared();
+        let alone = Rule::new(gcra("alone", 100), verified).with_mode(mode);
+        for layer in [layer_of([keyed, by_address(gcra("address", 9))]), layer_of([alone])] {
+            let service = layer.layer(service_fn(hello));
+            let mut request = with_the_victims_key();
+            request.headers_mut().append(API_KEY, "another".parse().unwrap());
+            assert_eq!(send(&service, request).await.status(), status, "{mode:?}");
+        }
+    }
+}
+
+/// A firewall and an access log take the status 200 for a success.
+#[tokio::test]
+async fn a_content_type_of_grpc_hides_no_refusal_of_a_layer_without_grpc() {
+    let failing = Deferred::new(gcra("failing", 1));
+    failing.set_failing(true);
+    let layers = [
+        (layer_of([by_address(gcra("address", 1))]), 429),
+        (layer_of([by_address(failing).on_store_failure(OnStoreFailure::Deny)]), 503),
+        (
+            layer_of([Rule::new(gcra("keyed", 1), HeaderKey::new(API_KEY).verified().or_reject())]),
+            400,
+        ),
+    ];
+    for (layer, status) in layers {
+        let service = layer.layer(service_fn(hello));
+        statuses(&service, 1).await;
+        for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web"] {
+            let mut request = request_from("192.0.2.1");
+            *request.method_mut() = http::Method::POST;
+            request.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
+            let response = send(&service, request).await;
+            assert_eq!(response.status(), status, "{content_type}");
+            assert_eq!(header(response.headers(), "grpc-status"), None);
+            assert_eq!(header(response.headers(), "cache-control"), Some("no-store"));
+        }
+    }
+}
+
+/// RFC 9110, section 11.4: the scheme is case-insensitive, and one or more spaces follow it.
+#[tokio::test]
+async fn spellings_of_the_scheme_of_an_authorization_are_one_key() {
+    let key = HeaderKey::new(AUTHORIZATION).verified().or_reject();
+    let service = layer_of([Rule::new(gcra("token", 1), key)]).layer(service_fn(hello));
+    for (value, status) in [
+        ("Bearer x", 200),
+        ("Bearer x", 429),
+        ("bearer  x", 429),
+        ("BEARER   x", 429),
+        // Credentials are not.
+        ("Bearer X", 200),
+        ("Basic x", 200),
+        ("Bearerx", 200),
+        ("Bearer", 200),
+    ] {
+        let mut request = request_from("192.0.2.1");
+        request.headers_mut().insert(AUTHORIZATION, value.parse().unwrap());
+        assert_eq!(send(&service, request).await.status(), status, "{value:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Keys that are blocked after refusals, or after responses that a closure chooses.
+
+use std::{convert::Infallible, time::Duration};
+
+use http::{HeaderName, Request, Response, StatusCode};
+use limiter_core::{Block, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_tower::{
+    ClientIp, RateLimitLayer, Rule,
+    key::{HeaderKey, MaybeKey},
+    refusal::problem_json,
+    rule::{Mode, Strike},
+};
+use tower::{Layer, service_fn};
+
+use crate::{Body, header, hello, limiter_of, request_from, send, statuses};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn block() -> Block {
+    Block::after(3).within(10 * MINUTE).lasting(5 * MINUTE).doubling(20 * MINUTE)
+}
+
+fn limiter(name: &'static str, permits: u64) -> (MemoryLimiter<ManualClock>, ManualClock) {
+    limiter_of(Policy::gcra(name, Quota::per_minute(permits)))
+}
+
+/// The inner service: responds with the status that the request names.
+async fn named(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let status = request.headers().get("x-status").and_then(|it| it.to_str().ok()?.parse().ok());
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = status.unwrap_or(StatusCode::OK);
+    Ok(response)
+}
+
+fn request_for(status: u16) -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    let value = status.to_string().parse().unwrap();
+    request.headers_mut().insert(HeaderName::from_static("x-status"), value);
+    request
+}
+
+#[tokio::test]
+async fn refusals_block_a_key_and_a_block_is_not_prolonged_and_doubles() {
+    let (limiter, clock) = limiter("api", 2);
+    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap();
+    let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
+    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    // Two are admitted, and the third refusal blocks.
+    assert_eq!(statuses(&service, 5).await, [200, 200, 429, 429, 429]);
+    assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
+    clock.advance(4 * MINUTE);
+    // The permits are back, but the key is blocked, and that charges nothing.
+    assert_eq!(statuses(&service, 10).await, [429; 10]);
+    assert_eq!(rule.blocked_for(&key).await.unwrap(), MINUTE);
+    assert_eq!(rule.peek(&key).await.unwrap().remaining(), 2);
+    let refused = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(header(refused.headers(), "retry-after"), Some("60"));
+    // Others are not.
+    assert_eq!(send(&service, request_from("192.0.2.2")).await.status(), 200);
+    clock.advance(MINUTE);
+    assert_eq!(statuses(&service, 5).await, [200, 200, 429, 429, 429]);
+    assert_eq!(rule.blocked_for(&key).await.unwrap(), 10 * MINUTE);
+    rule.reset(&key).await.unwrap();
+    assert_eq!(statuses(&service, 2).await, [200, 200]);
+}
+
+#[tokio::test]
+async fn a_blocked_key_charges_no_other_rule_and_is_reported() {
+    let (blocking, _) = limiter("api", 1);
+    let (other, _) = limiter("all", 100);
+    let rule = Rule::new(blocking, ClientIp::peer()).block(block()).unwrap();
+    let all = Rule::new(other, limiter_tower::key::FixedKey::new("all"));
+    let layer = RateLimitLayer::all([all.clone(), rule]).refuse_with(problem_json);
+    let service = layer.layer(service_fn(hello));
+    assert_eq!(statuses(&service, 4).await, [200, 429, 429, 429]);
+    assert_eq!(statuses(&service, 5).await, [429; 5]);
+    assert_eq!(all.peek(&"all".into()).await.unwrap().remaining(), 99);
+    let refused = send(&service, request_from("192.0.2.1")).await;
+    let body = http_body_util::BodyExt::collect(refused.into_body()).await.unwrap().to_bytes();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert!(problem["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"), "{problem}");
+    assert_eq!(problem["retry-after"], 300);
+    assert_eq!(problem["violated-policies"], serde_json::json!(["api"]));
+}
+
+#[tokio::test]
+async fn chosen_responses_are_strikes_whoever_the_user_is() {
+    let (limiter, clock) = limiter("login", 100);
+    let account = HeaderKey::new(HeaderName::from_static("x-account")).verified();
+    let key = (ClientIp::peer(), account.or_shared());
+    let rule = Rule::new(limiter, key)
+        .block_on(block().clear_on_success(), |response| match response.status.as_u16() {
+            303 => Strike::Success,
+            404 => Strike::Ignore,
+            _ => Strike::Count,
+        })
+        .unwrap();
+    let service = RateLimitLayer::all([rule]).layer(service_fn(named));
+    let status = async |status| send(&service, request_for(status)).await.status().as_u16();
+    for (sent, received) in [(401, 401), (404, 404), (401, 401), (303, 303)] {
+        assert_eq!(status(sent).await, received);
+    }
+    // The success has cleared the strikes. A status that nobody thought of is one.
+    for (sent, received) in [(401, 401), (500, 500), (418, 418), (303, 429)] {
+        assert_eq!(status(sent).await, received);
+    }
+    clock.advance(5 * MINUTE);
+    assert_eq!(status(303).await, 303);
+}
+
+#[tokio::test]
+async fn a_shadow_counts_strikes_and_refuses_nobody() {
+    let (limiter, _) = limiter("api", 1);
+    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap().with_mode(Mode::SHADOW);
+    let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 6).await, [200; 6]);
+    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
+}
+
+#[test]
+fn a_block_that_is_impossible_is_an_error() {
+    let (limiter, _) = limiter("api", 1);
+    let error = Rule::new(limiter, ClientIp::peer()).block(Block::after(0)).unwrap_err();
+    assert_eq!(error.to_string(), "invalid block \"after 0\": use 1 to 1000000 strikes");
+}
+
+#[tokio::test]
+async fn a_handler_reports_strikes_and_successes() {
+    let (limiter, _) = limiter("login", 100);
+    let block = block().clear_on_success();
+    let rule = Rule::new(limiter, ClientIp::peer()).block_on(block, |_| Strike::Ignore).unwrap();
+    let key = "alice".into();
+    let check = async || rule.check(&key, limiter_core::Cost::ONE).await;
+    for _ in 0..2 {
+        check().await.unwrap().strike();
+    }
+    check().await.unwrap().success();
+    for _ in 0..3 {
+        check().await.unwrap().strike();
+    }
+    let refused = check().await.unwrap_err();
+    assert!(refused.decisions().all(limiter_tower::observe::PolicyDecision::is_blocked));
+    assert_eq!(refused.retry_after(), Some(5 * MINUTE));
+}
+
+#[test]
+#[should_panic(expected = "two rules have a policy or limit named \"api-block\"; rename one")]
+fn a_rule_with_the_name_of_anothers_block_is_refused() {
+    let blocking = Rule::new(limiter("api", 1).0, ClientIp::peer()).block(block()).unwrap();
+    let other = Rule::new(limiter("api-block", 1).0, ClientIp::peer());
+    drop(RateLimitLayer::all([blocking, other]));
+}

@@ -1,0 +1,182 @@
+//! Charges by the outcome, after the response.
+
+use std::{convert::Infallible, sync::Arc};
+
+use http::{Request, Response};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_test::deferred::Deferred;
+use limiter_tower::{Rule, observe::Decisions, rule::Keep, settle::ResponseHead};
+use tokio::sync::Semaphore;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::{
+    Body, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send, statuses,
+};
+
+const LIMIT: u64 = 3;
+
+fn login() -> MemoryLimiter<ManualClock> {
+    limiter_of(Policy::gcra("login", Quota::per_hour(LIMIT))).0
+}
+
+fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
+    limiter.peek("all").used()
+}
+
+/// Charges failures only.
+fn failures(response: ResponseHead<'_>) -> Option<Cost> {
+    (!response.status.is_success()).then_some(Cost::ONE)
+}
+
+async fn respond(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let status = if request.headers().contains_key("wrong") { 401 } else { 200 };
+    Ok(Response::builder().status(status).body(Body::default()).unwrap())
+}
+
+fn wrong() -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    request.headers_mut().insert("wrong", "yes".parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn it_asks_before_and_charges_by_the_outcome() {
+    let limiter = login();
+    let service = layer_of([for_all(limiter.clone()).charge_after(failures)]);
+    let service = service.layer(service_fn(respond));
+    assert_eq!(statuses(&service, 20).await, [200; 20]);
+    assert_eq!(used(&limiter), 0);
+    let mut failed = Vec::new();
+    for _ in 0..5 {
+        failed.push(send(&service, wrong()).await.status().as_u16());
+    }
+    assert_eq!(failed, [401, 401, 401, 429, 429]);
+    assert_eq!(used(&limiter), LIMIT);
+    // Those that would be free are refused as well.
+    assert_eq!(statuses(&service, 1).await, [429]);
+}
+
+#[tokio::test]
+async fn the_cost_is_asked_for_and_the_outcome_decides_what_is_charged() {
+    for (charged, left) in [(1, 1), (2, 2), (3, 3)] {
+        let limiter = login();
+        let rule = for_all(limiter.clone()).cost(|_| Cost::of(2));
+        let rule = rule.charge_after(move |_| Cost::new(charged).ok());
+        let service = layer_of([rule]).layer(service_fn(hello));
+        assert_eq!(statuses(&service, 1).await, [200]);
+        assert_eq!(used(&limiter), left);
+        // Two permits are asked for.
+        let expected = if LIMIT - left >= 2 { 200 } else { 429 };
+        assert_eq!(statuses(&service, 1).await, [expected]);
+    }
+}
+
+#[tokio::test]
+async fn the_overshoot_is_what_is_in_flight() {
+    const IN_FLIGHT: u64 = 3;
+    let (limiter, gate) = (login(), Arc::new(Semaphore::new(0)));
+    let closed = Arc::clone(&gate);
+    let layer = layer_of([for_all(limiter.clone()).charge_after(failures)]);
+    let mut service = layer.layer(service_fn(move |request: Request<Body>| {
+        let gate = Arc::clone(&closed);
+        async move {
+            drop(gate.acquire().await.unwrap());
+            respond(request).await
+        }
+    }));
+    // Two of three permits are used, and all requests in flight find the last one.
+    drop(for_all(limiter.clone()).check(&"all".into(), Cost::of(2)).await.unwrap());
+    let mut calls = Vec::new();
+    for _ in 0..IN_FLIGHT {
+        let mut call = Box::pin(service.ready().await.unwrap().call(wrong()));
+        assert!(poll_once(call.as_mut()).is_none());
+        calls.push(call);
+    }
+    assert_eq!(used(&limiter), 2);
+    gate.add_permits(1);
+    let mut admitted = 2;
+    for call in calls {
+        admitted += u64::from(call.await.unwrap().status() == 401);
+    }
+    // The last of those in flight fits, the others are beyond the limit.
+    assert_eq!(admitted, LIMIT + IN_FLIGHT - 1);
+    let refused = send(&service, wrong()).await;
+    assert_eq!(refused.status(), 429);
+    // The overshoot is a debt, which recovers at one permit in 20 minutes.
+    let wait = (admitted + 1 - LIMIT) * 1_200;
+    assert_eq!(header(refused.headers(), "retry-after"), Some(&*wait.to_string()));
+}
+
+#[tokio::test]
+async fn the_fields_and_decisions_report_the_state_after_the_charge() {
+    let limiter = login();
+    let rule = for_all(limiter.clone()).charge_after(failures);
+    let service = layer_of([rule.clone()]).layer(service_fn(respond));
+    let free = || request_from("192.0.2.1");
+    for (request, fields) in [
+        (free(), "\"login\";r=3;t=3600"),
+        (wrong(), "\"login\";r=2;t=2400"),
+        (free(), "\"login\";r=2;t=2400"),
+        (wrong(), "\"login\";r=1;t=1200"),
+        (wrong(), "\"login\";r=0;t=1200"),
+        (wrong(), "\"login\";r=0;t=1200"),
+    ] {
+        let response = send(&service, request).await;
+        assert_eq!(header(response.headers(), "ratelimit"), Some(fields));
+        let decisions = response.extensions().get::<Decisions>().unwrap();
+        let remaining = decisions.of(&rule).unwrap().decision().remaining();
+        assert_eq!(remaining, LIMIT - used(&limiter));
+    }
+}
+
+#[tokio::test]
+async fn without_a_response_nothing_is_charged() {
+    let limiter = login();
+    let layer = layer_of([for_all(limiter.clone()).charge_after(|_| Some(Cost::ONE))]);
+    let failing = layer.layer(service_fn(|_: Request<Body>| {
+        std::future::ready(Err::<Response<Body>, _>("fails"))
+    }));
+    assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), "fails");
+    let hanging = layer.layer(service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    }));
+    let mut call = Box::pin(hanging.oneshot(request_from("192.0.2.1")));
+    assert!(poll_once(call.as_mut()).is_none());
+    drop(call);
+    assert_eq!(used(&limiter), 0);
+}
+
+#[tokio::test]
+async fn a_store_is_asked_and_charged_too_and_counts_what_it_lost() {
+    let store = Deferred::new(login());
+    let rule = for_all(store.clone()).charge_after(failures);
+    let service = layer_of([rule.clone()]).layer(service_fn(respond));
+    let all = "all".into();
+    for charged in 1..=2 {
+        assert_eq!(send(&service, wrong()).await.status(), 401);
+        while rule.peek(&all).await.unwrap().used() < charged {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!((statuses(&service, 1).await, rule.unsent()), (vec![200], 0));
+    assert_eq!(send(&service, wrong()).await.status(), 401);
+    store.set_failing(true);
+    while rule.unsent() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rule.unsent(), 1);
+}
+
+#[tokio::test]
+async fn the_later_of_settle_and_charge_after_applies() {
+    let charges = |rule: Rule| rule.charge_after(|_| Some(Cost::of(2)));
+    let settles = |rule: Rule| rule.settle(|_| Keep::Only(1));
+    for (later, left) in [(true, 2), (false, 1)] {
+        let limiter = login();
+        let rule = for_all(limiter.clone());
+        let rule = if later { charges(settles(rule)) } else { settles(charges(rule)) };
+        let service = layer_of([rule]).layer(service_fn(hello));
+        statuses(&service, 1).await;
+        assert_eq!(used(&limiter), left);
+    }
+}

@@ -1,0 +1,289 @@
+//! All enforced rules are one decision, and shadows are asked after it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use http::{HeaderName, Request, Response, header::CONTENT_TYPE};
+use http_body_util::BodyExt;
+use limiter_core::{Cost, Key, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_test::deferred::Deferred;
+use limiter_tower::{
+    RateLimitLayer, Rule,
+    key::{HeaderKey, MaybeKey, key_fn},
+    observe::{Decisions, Outcome},
+    refusal::problem_json,
+    rule::{Mode, OnStoreFailure},
+    service::ResponseBody,
+};
+use serde_json::{Value, json};
+use tower::{Layer, service_fn};
+
+use crate::{
+    Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send, statuses,
+    store::Store,
+};
+
+fn gcra(name: &str, quota: Quota) -> MemoryLimiter<ManualClock> {
+    limiter_of(Policy::gcra(name, quota)).0
+}
+
+/// How the limiters of three rules answer.
+#[derive(Clone, Copy, Debug)]
+enum Answers {
+    AtOnce,
+    Later,
+    /// The first two later.
+    Mixed,
+}
+
+const ALL: [Answers; 3] = [Answers::AtOnce, Answers::Later, Answers::Mixed];
+
+fn limiter(memory: MemoryLimiter<ManualClock>, is_later: bool) -> Arc<dyn Limiter> {
+    if is_later { Arc::new(Store::new(memory)) } else { Arc::new(memory) }
+}
+
+/// Returns rules by account, address and for the whole service, which cost 1, 2 and 3 permits: of 10 a minute, 100 an
+/// hour and 1,000 a day.
+fn three(answers: Answers) -> [Rule; 3] {
+    let later = match answers {
+        Answers::AtOnce => [false; 3],
+        Answers::Later => [true; 3],
+        Answers::Mixed => [true, true, false],
+    };
+    let account = HeaderKey::new(HeaderName::from_static("x-account")).verified().or_skip();
+    [
+        Rule::new(limiter(gcra("account", Quota::per_minute(10)), later[0]), account),
+        by_address(limiter(gcra("address", Quota::per_hour(100)), later[1])).cost(|_| Cost::of(2)),
+        for_all(limiter(gcra("global", Quota::per_day(1_000)), later[2])).cost(|_| Cost::of(3)),
+    ]
+}
+
+fn request() -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    request.headers_mut().insert("x-account", "acme".parse().unwrap());
+    request
+}
+
+/// Uses up this many permits of the rule's key.
+async fn use_up(rule: &Rule, permits: u64) {
+    let request = request();
+    if let Ok(cost) = Cost::new(permits) {
+        drop(rule.check(&rule.key(&request).unwrap(), cost).await.unwrap());
+    }
+}
+
+async fn used<const N: usize>(rules: &[Rule; N]) -> [u64; N] {
+    let request = request();
+    let mut used = [0; N];
+    for (used, rule) in used.iter_mut().zip(rules) {
+        *used = rule.peek(&rule.key(&request).unwrap()).await.unwrap().used();
+    }
+    used
+}
+
+async fn body(response: Response<ResponseBody<Body>>) -> Value {
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap()
+}
+
+#[tokio::test]
+async fn each_rule_charges_its_cost_or_none_does() {
+    for answers in ALL {
+        let rules = three(answers);
+        let service = layer_of(rules.clone()).layer(service_fn(hello));
+        let admitted = send(&service, request()).await;
+        assert_eq!(admitted.status(), 200);
+        assert_eq!(used(&rules).await, [1, 2, 3], "{answers:?}");
+        let decisions = admitted.extensions().get::<Decisions>().unwrap();
+        let costs = rules.each_ref().map(|rule| decisions.of(rule).unwrap().cost().get());
+        assert_eq!(costs, [1, 2, 3]);
+
+        // One permit of the last rule is left, so its cost of 3 does not fit.
+        use_up(&rules[2], 996).await;
+        let refused = send(&service, request()).await;
+        assert_eq!(refused.status(), 429, "{answers:?}");
+        assert_eq!(used(&rules).await, [1, 2, 999], "{answers:?}");
+        let decisions = refused.extensions().get::<Decisions>().unwrap();
+        let of = rules.each_ref().map(|rule| decisions.of(rule).is_some());
+        assert_eq!(of, [false, false, true]);
+    }
+}
+
+#[tokio::test]
+async fn any_one_rule_refuses_for_all() {
+    for answers in ALL {
+        for (refusing, left) in [(0, 10), (1, 99), (2, 998)] {
+            let rules = three(answers);
+            use_up(&rules[refusing], left).await;
+            let service = layer_of(rules.clone()).layer(service_fn(hello));
+            assert_eq!(send(&service, request()).await.status(), 429, "{answers:?} {refusing}");
+            let mut expected = [0; 3];
+            expected[refusing] = left;
+            assert_eq!(used(&rules).await, expected, "{answers:?}");
+        }
+    }
+}
+
+/// Limiters in memory, because a store that refuses spares the calls to the others.
+#[tokio::test]
+async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
+    let rules = three(Answers::AtOnce);
+    let layer = layer_of(rules.clone()).refuse_with(problem_json).grpc();
+    let service = layer.layer(service_fn(hello));
+    use_up(&rules[1], 100).await;
+    use_up(&rules[2], 1_000).await;
+    // 3 of 1,000 a day recover in 259.2 s, 2 of 100 an hour in 72 s.
+    let refused = send(&service, request()).await;
+    assert_eq!(header(refused.headers(), "retry-after"), Some("260"));
+    let fields = "\"address\";r=0;t=260, \"global\";r=0;t=260";
+    assert_eq!(header(refused.headers(), "ratelimit"), Some(fields));
+    let policies = "\"address\";q=100;w=3600, \"global\";q=1000;w=86400";
+    assert_eq!(header(refused.headers(), "ratelimit-policy"), Some(policies));
+    let body = body(refused).await;
+    assert_eq!(body["violated-policies"], json!(["address", "global"]));
+    assert_eq!(body["retry-after"], 260);
+    assert_eq!(used(&rules).await, [0, 100, 1_000]);
+}
+
+#[cfg(feature = "tonic")]
+#[tokio::test]
+async fn a_refusal_names_all_rules_that_refuse_to_a_grpc_client() {
+    use tonic_types::StatusExt;
+
+    let rules = three(Answers::AtOnce);
+    let service = layer_of(rules.clone()).grpc().layer(service_fn(hello));
+    use_up(&rules[0], 10).await;
+    use_up(&rules[2], 1_000).await;
+    let mut request = request();
+    *request.method_mut() = http::Method::POST;
+    request.headers_mut().insert(CONTENT_TYPE, "application/grpc".parse().unwrap());
+    let response = send(&service, request).await;
+    let status = tonic::Status::from_header_map(response.headers()).unwrap();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "259200");
+    let details = status.check_error_details().unwrap();
+    let wait = details.retry_info().unwrap().retry_delay.unwrap();
+    assert_eq!(wait, std::time::Duration::from_millis(259_200));
+    let violations = &details.quota_failure().unwrap().violations;
+    let violations: Vec<_> =
+        violations.iter().map(|it| (it.subject.as_str(), it.description.as_str())).collect();
+    assert_eq!(violations, [("account", "10/min"), ("global", "1000/d")]);
+}
+
+#[tokio::test]
+async fn a_failed_store_acts_for_its_rule_alone() {
+    for (choice, status) in [(OnStoreFailure::Allow, 200), (OnStoreFailure::Deny, 503)] {
+        for others_in_memory in [true, false] {
+            let failing = Deferred::new(gcra("failing", Quota::per_hour(9)));
+            failing.set_failing(true);
+            let others = [gcra("address", Quota::per_hour(2)), gcra("global", Quota::per_hour(9))];
+            let [address, global] = others.map(|it| limiter(it, !others_in_memory));
+            let key = key_fn(|_| Some("failing".into())).verified().or_reject();
+            let rules = [
+                Rule::new(failing, key).on_store_failure(choice),
+                by_address(address),
+                for_all(global),
+            ];
+            let service = layer_of(rules.clone()).layer(service_fn(hello));
+            let case = format!("{choice:?}, others in memory: {others_in_memory}");
+            assert_eq!(statuses(&service, 2).await, [status; 2], "{case}");
+            let kept = if status == 200 { 2 } else { 0 };
+            // A refund to a store is on its way for a while.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(used(&[rules[1].clone(), rules[2].clone()]).await, [kept, kept], "{case}");
+
+            // The others are enforced meanwhile. Stores are not asked about a request that is refused anyway.
+            use_up(&rules[1], 2 - kept).await;
+            let refused = send(&service, request()).await;
+            if choice == OnStoreFailure::Deny && !others_in_memory {
+                assert_eq!(refused.status(), 503, "{case}");
+                continue;
+            }
+            assert_eq!(refused.status(), 429, "{case}");
+            let fields = "\"address\";r=0;t=1800";
+            assert_eq!(header(refused.headers(), "ratelimit"), Some(fields), "{case}");
+            assert_eq!(used(&[rules[2].clone()]).await, [kept], "{case}");
+        }
+    }
+}
+
+/// The rules and outcomes of events.
+type Events = Arc<Mutex<BTreeSet<(String, &'static str)>>>;
+
+/// Returns a layer of a rule by address that is enforced, and of a shadow; with its events.
+fn shadowed(enforced: impl Limiter + 'static, shadow: Rule) -> (RateLimitLayer, Events) {
+    let events = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&events);
+    // The order of the list changes nothing.
+    let rules = [shadow.with_mode(Mode::SHADOW), by_address(enforced)];
+    let layer = layer_of(rules).observe(move |event| {
+        seen.lock().unwrap().insert((event.rule.to_owned(), event.outcome.name()));
+    });
+    (layer, events)
+}
+
+#[tokio::test]
+async fn a_shadow_is_asked_only_about_requests_that_the_others_have_admitted() {
+    for (enforced_later, shadow_later) in
+        [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let enforced = limiter(gcra("enforced", Quota::per_hour(2)), enforced_later);
+        let shadow = for_all(limiter(gcra("shadow", Quota::per_hour(9)), shadow_later));
+        let (layer, _) = shadowed(enforced, shadow.clone());
+        let service = layer.layer(service_fn(hello));
+        assert_eq!(statuses(&service, 4).await, [200, 200, 429, 429]);
+        assert_eq!(used(&[shadow]).await, [2]);
+    }
+    // Its store gets no calls about the others either.
+    for enforced_later in [false, true] {
+        let enforced = limiter(gcra("enforced", Quota::per_hour(2)), enforced_later);
+        let shadow = Deferred::new(gcra("shadow", Quota::per_hour(9)));
+        let service = shadowed(enforced, for_all(shadow.clone())).0.layer(service_fn(hello));
+        assert_eq!(statuses(&service, 4).await, [200, 200, 429, 429]);
+        assert_eq!((shadow.checks(), shadow.refunds()), (2, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_answers_no_request_whatever_happens_to_it() {
+    let spent = |later| {
+        let rule = for_all(limiter(gcra("shadow", Quota::per_hour(1)), later));
+        (rule, Outcome::ShadowDenied)
+    };
+    let failing = || {
+        let limiter = Deferred::new(gcra("shadow", Quota::per_hour(9)));
+        limiter.set_failing(true);
+        for_all(limiter).on_store_failure(OnStoreFailure::Deny)
+    };
+    let keyless = key_fn(|_| None::<Key<'_>>).verified().or_reject();
+    let twice = HeaderKey::new(HeaderName::from_static("x-twice")).verified().or_reject();
+    let keyed = |key| (Rule::new(gcra("shadow", Quota::per_hour(9)), key), Outcome::Bypassed);
+    let twice = Rule::new(gcra("shadow", Quota::per_hour(9)), twice);
+    for (shadow, outcome) in [
+        spent(false),
+        spent(true),
+        (failing(), Outcome::ErrorAllowed),
+        keyed(keyless),
+        (twice, Outcome::Bypassed),
+        (for_all(gcra("shadow", Quota::per_hour(9))).cost(|_| Cost::of(99)), Outcome::ShadowDenied),
+    ] {
+        let (layer, events) = shadowed(gcra("enforced", Quota::per_hour(2)), shadow);
+        let service = layer.layer(service_fn(hello));
+        for expected in [200, 200, 429] {
+            let mut request = request();
+            for value in ["a", "b"] {
+                request.headers_mut().append("x-twice", value.parse().unwrap());
+            }
+            let response = send(&service, request).await;
+            assert_eq!(response.status(), expected, "{outcome:?}");
+            let fields = header(response.headers(), "ratelimit").unwrap();
+            assert!(!fields.contains("shadow"), "{fields}");
+        }
+        let events = events.lock().unwrap();
+        assert!(events.contains(&("shadow".into(), outcome.name())), "{events:?}");
+    }
+}
