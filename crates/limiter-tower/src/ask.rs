@@ -8,8 +8,9 @@ use crate::{
     decide::{Ask, Question},
     decisions::PolicyDecision,
     key::Head,
-    observe::{Outcome, log, report::Observer},
+    observe::{Outcome, log},
     plan::Plan,
+    report::Observer,
     respond::{Reason, Refused},
     rule::{Rule, Strike},
     settle::Charged,
@@ -18,7 +19,6 @@ use crate::{
 /// What a rule has admitted in a handler.
 ///
 /// Dropping it keeps the charge.
-#[must_use = "the charge stays as it is unless it is settled"]
 pub struct Admission {
     decision: Option<PolicyDecision>,
     charged: Option<Charged>,
@@ -61,7 +61,7 @@ impl Rule {
     /// Charges `cost` to `key`, without a request: for a job, a message of a queue or of a WebSocket.
     ///
     /// It follows the rule's mode, wait and choice for store failures, and is counted in its metrics. The policy is the
-    /// rule's own; of a rule whose [plan](Self::plan) depends on the request, say which by [`on`](Self::on).
+    /// rule's own; of a rule whose [plan](Self::plan) depends on the request, say which by [`under`](Self::under).
     ///
     /// ```
     /// use limiter_core::{Cost, Key, MemoryLimiter, Policy, Quota};
@@ -158,7 +158,7 @@ impl Admission {
         self.decision.as_ref()
     }
 
-    /// Counts a strike of the key, if the rule [blocks](Rule::block_on) keys: for outcomes that a handler sees, as there is
+    /// Counts a strike of the key, if the rule [blocks](Rule::block_by_response) keys: for outcomes that a handler sees, as there is
     /// no response to judge by. It is sent now, without waiting for it.
     pub fn strike(&self) {
         self.send(Strike::Count);

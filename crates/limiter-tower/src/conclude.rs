@@ -11,10 +11,8 @@ use crate::{
     decide::{Ask, Question, refund},
     decisions::{PolicyDecision, Reported, is_public},
     key::Head,
-    observe::{
-        Outcome, log,
-        report::{Details, Observer},
-    },
+    observe::{Outcome, log},
+    report::{Details, Observer},
     respond::{Reason, Refused},
     rule::{Blocking, OnError},
     settle::{Charged, send_strike},

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     key::Head,
-    observe::{Outcome, report::Observer},
+    observe::Outcome,
+    report::Observer,
     respond::Answers,
     rule::{Flag, Rule},
 };

@@ -66,7 +66,7 @@ macro_rules! pages {
         /// [`Rule`]: crate::Rule
         /// [`Rule::ask`]: crate::Rule::ask
         /// [`Rule::block`]: crate::Rule::block
-        /// [`Rule::block_on`]: crate::Rule::block_on
+        /// [`Rule::block_by_response`]: crate::Rule::block_by_response
         /// [`Rule::reset`]: crate::Rule::reset
         /// [`Rule::set_policies`]: crate::Rule::set_policies
         /// [`Rule::set_policy`]: crate::Rule::set_policy

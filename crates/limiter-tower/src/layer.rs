@@ -11,8 +11,9 @@ use crate::{
     config::Config,
     headers::Headers,
     key::{Head, KeyExtractor, KeySource},
-    observe::{Event, report::Observer},
+    observe::Event,
     refusal::{GrpcStatus, Refusal},
+    report::Observer,
     rule::Rule,
     service::RateLimit,
 };
@@ -71,6 +72,7 @@ impl RateLimitLayer {
     /// # Panics
     ///
     /// As [`all`](Self::all).
+    #[track_caller]
     pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
         Self::all([Rule::new(limiter, key)])
     }
@@ -87,6 +89,7 @@ impl RateLimitLayer {
     ///   [`HeaderKey`](crate::key::HeaderKey), and no rule with another key counts all requests and is enforced for as
     ///   many keys.
     #[must_use]
+    #[track_caller]
     pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Box<[Rule]> = rules.into_iter().collect();
         check(&rules);
@@ -219,6 +222,7 @@ impl<S> Layer<S> for RateLimitLayer {
 }
 
 /// Panics unless a layer can have these rules.
+#[track_caller]
 fn check(rules: &[Rule]) {
     assert!(!rules.is_empty(), "a layer needs at least one rule");
     let demands = rules.iter().map(|rule| if rule.settings.block.is_some() { 3 } else { 1 });
@@ -245,12 +249,13 @@ fn check(rules: &[Rule]) {
     let (chosen, others): (Vec<_>, Vec<_>) =
         rules.iter().partition(|rule| rule.source() == KeySource::Chosen);
     let enforced = |rule: &Rule| rule.mode().percent();
+    let names: Vec<_> = chosen.iter().map(|rule| rule.name()).collect();
     let most_chosen = chosen.into_iter().map(enforced).max();
     let others = others.into_iter().filter(|rule| !rule.skips());
     assert!(
         most_chosen <= others.map(enforced).max(),
-        "a client can choose its key, so it has any number of allowances: add a rule by address, enforced for as many \
-         keys, or call `verified` on the key if an outer layer verifies it"
+        "a client can choose its key by the rules {names:?}, so it has any number of allowances: add a rule by \
+         address, enforced for as many keys, or call `verified` on the key if an outer layer verifies it"
     );
 }
 

@@ -103,6 +103,7 @@ pub mod key;
 mod layer;
 pub mod observe;
 pub mod plan;
+mod report;
 mod respond;
 pub mod rule;
 pub mod service;

@@ -145,7 +145,7 @@ impl Rule {
 
     /// Returns this rule under `plan`, for [`check`](Self::check) and [`ask`](Self::ask).
     #[must_use]
-    pub fn on(&self, plan: &Plan) -> Self {
+    pub fn under(&self, plan: &Plan) -> Self {
         self.clone().with(|settings| settings.select = Select::Fixed(plan.clone()))
     }
 
@@ -241,14 +241,14 @@ impl Rule {
     /// let block = Block::after(20).within(10 * MINUTE).lasting(15 * MINUTE);
     /// // A form that has logged in answers 303. All else is a strike.
     /// let rule = Rule::new(limiter, ClientIp::peer())
-    ///     .block_on(block, |response| if response.status == 303 { Strike::Success } else { Strike::Count })?;
+    ///     .block_by_response(block, |response| if response.status == 303 { Strike::Success } else { Strike::Count })?;
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As [`Blocks::new`].
-    pub fn block_on(
+    pub fn block_by_response(
         self,
         block: Block,
         strike: impl Fn(ResponseHead<'_>) -> Strike + Send + Sync + 'static,

@@ -11,7 +11,8 @@ use crate::{
     config::Config,
     decide::{Ask, Pending, Question},
     key::{Head, MissingKey},
-    observe::{Outcome, report::Details},
+    observe::Outcome,
+    report::Details,
     respond::{Reason, Refused, insert},
     rule::Rule,
 };

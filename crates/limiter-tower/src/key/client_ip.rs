@@ -12,9 +12,10 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderName, header::FORWARDED};
-use limiter_core::{Error, ErrorKind, Key};
+use limiter_core::{Error, Key};
 
 use self::field::{Field, X_FORWARDED_FOR};
+use self::networks::invalid;
 pub use self::{networks::Networks, peer::PeerAddr};
 use super::{Head, KeyExtractor, KeySource, MissingKey};
 
@@ -243,6 +244,29 @@ impl ClientIp {
         peer::find(head.extensions).map(|peer| self.client(peer, head.headers))
     }
 
+    /// Returns the key under which requests of the client with this address are counted, for
+    /// [`Rule::reset`](crate::Rule::reset) and the like: that of its network, if it is an IPv6 address.
+    ///
+    /// ```
+    /// use std::net::IpAddr;
+    /// use limiter_tower::ClientIp;
+    ///
+    /// let clients = ClientIp::peer();
+    /// let of_network: IpAddr = "2001:db8::".parse()?;
+    /// assert_eq!(clients.key_of("2001:db8::1".parse()?), of_network.into());
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> Key<'static> {
+        match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => match translated(address) {
+                Some(address) => address.into(),
+                None => Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).into(),
+            },
+        }
+    }
+
     const fn new(source: AddressSource) -> Self {
         Self { source, ipv6_mask: mask(64) }
     }
@@ -266,13 +290,7 @@ impl KeyExtractor for ClientIp {
         Ok(match (&self.source, peer::find(head.extensions)?) {
             // Not by an `IpAddr`, whose copies are slow: 7 ns a request.
             (AddressSource::Peer, SocketAddr::V4(peer)) => (*peer.ip()).into(),
-            (_, peer) => match self.client(peer, head.headers) {
-                IpAddr::V4(address) => address.into(),
-                IpAddr::V6(address) => match translated(address) {
-                    Some(address) => address.into(),
-                    None => Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).into(),
-                },
-            },
+            (_, peer) => self.key_of(self.client(peer, head.headers)),
         })
     }
 
@@ -295,8 +313,4 @@ const fn mask(bits: u8) -> u128 {
         0 => 0,
         bits => u128::MAX << (128 - bits),
     }
-}
-
-fn invalid(what: &str, value: &str, fault: &str) -> Error {
-    Error::new(ErrorKind::InvalidSetting, format!("invalid {what} {value:?}: {fault}"))
 }

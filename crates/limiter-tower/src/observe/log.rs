@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Error, KnownQuotas};
+use limiter_core::{Decision, Error, KnownQuotas, OnStoreFailure};
 
-use crate::{key::MissingKey, rule::OnStoreFailure};
+use crate::key::MissingKey;
 
 macro_rules! log {
     ($level:ident, $rule:expr, $($rest:tt)+) => {
@@ -44,7 +44,7 @@ pub(crate) fn plan_needs_request(rule: &str) {
     log!(
         error,
         rule,
-        "the rule's plan depends on the request: ask it with the request, or under a plan by `on`"
+        "the rule's plan depends on the request: ask it with the request, or under a plan by `under`"
     );
     let _ = rule;
 }

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
+#[cfg(feature = "axum")]
+use super::Refused;
 use super::{Reason, Refusal};
 
 /// Returns a refusal as plain text. The default.
@@ -72,6 +74,13 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     }
     body.push('}');
     response(refusal, "application/problem+json", body.into())
+}
+
+#[cfg(feature = "axum")]
+impl axum::response::IntoResponse for Refused {
+    fn into_response(self) -> axum::response::Response {
+        self.respond(text).map(axum::body::Body::from)
+    }
 }
 
 fn response(refusal: &Refusal<'_>, content_type: &'static str, body: Bytes) -> Response<Bytes> {

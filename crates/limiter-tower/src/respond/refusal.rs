@@ -6,8 +6,6 @@ use http::StatusCode;
 use limiter_core::{Decision, Policy};
 
 use super::Protocol;
-#[cfg(feature = "axum")]
-use super::text;
 use crate::{
     decisions::{Decisions, PolicyDecision},
     fields::whole_seconds,
@@ -223,10 +221,3 @@ impl fmt::Display for Refused {
 }
 
 impl error::Error for Refused {}
-
-#[cfg(feature = "axum")]
-impl axum::response::IntoResponse for Refused {
-    fn into_response(self) -> axum::response::Response {
-        self.respond(text).map(axum::body::Body::from)
-    }
-}

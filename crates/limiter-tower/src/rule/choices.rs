@@ -24,7 +24,7 @@ pub enum Keep {
     Only(u64),
 }
 
-/// What a response means to the block of its key: see [`Rule::block_on`](crate::Rule::block_on).
+/// What a response means to the block of its key: see [`Rule::block_by_response`](crate::Rule::block_by_response).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strike {
     /// It is a strike.

@@ -89,7 +89,7 @@ async fn chosen_responses_are_strikes_whoever_the_user_is() {
     let account = HeaderKey::new(HeaderName::from_static("x-account")).verified();
     let key = (ClientIp::peer(), account.or_shared());
     let rule = Rule::new(limiter, key)
-        .block_on(block().clear_on_success(), |response| match response.status.as_u16() {
+        .block_by_response(block().clear_on_success(), |response| match response.status.as_u16() {
             303 => Strike::Success,
             404 => Strike::Ignore,
             _ => Strike::Count,
@@ -129,7 +129,8 @@ fn a_block_that_is_impossible_is_an_error() {
 async fn a_handler_reports_strikes_and_successes() {
     let (limiter, _) = limiter("login", 100);
     let block = block().clear_on_success();
-    let rule = Rule::new(limiter, ClientIp::peer()).block_on(block, |_| Strike::Ignore).unwrap();
+    let rule =
+        Rule::new(limiter, ClientIp::peer()).block_by_response(block, |_| Strike::Ignore).unwrap();
     let key = "alice".into();
     let check = async || rule.check(&key, limiter_core::Cost::ONE).await;
     for _ in 0..2 {

@@ -174,12 +174,12 @@ async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
     assert_eq!(refused.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(used(&rule, "alice").await, 0);
 
-    let admission = rule.on(&gold).check(&alice, Cost::of(50)).await.unwrap();
+    let admission = rule.under(&gold).check(&alice, Cost::of(50)).await.unwrap();
     assert_eq!(admission.decision().unwrap().policy().name(), "gold");
     // One state: the rule's own policy counts the same permits.
-    assert_eq!(rule.on(&own).check(&alice, Cost::ONE).await.unwrap_err().status(), 429);
+    assert_eq!(rule.under(&own).check(&alice, Cost::ONE).await.unwrap_err().status(), 429);
     // A plan for a request, too.
-    let ask = rule.on(&gold);
+    let ask = rule.under(&gold);
     let admission = ask.ask(&Request::new(())).await.unwrap();
     assert_eq!(admission.decision().unwrap().policy().name(), "gold");
 }

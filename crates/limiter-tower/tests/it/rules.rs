@@ -267,7 +267,10 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
             vec![both, named("daily")],
             "two rules have a policy or limit named \"daily\"; rename one",
         ),
-        (vec![chosen(), named("all").with_mode(Mode::SHADOW)], "a client can choose its key"),
+        (
+            vec![chosen(), named("all").with_mode(Mode::SHADOW)],
+            "a client can choose its key by the rules [\"chosen\"]",
+        ),
     ] {
         let all = std::panic::AssertUnwindSafe(|| drop(RateLimitLayer::all(rules)));
         let message = std::panic::catch_unwind(all).unwrap_err();

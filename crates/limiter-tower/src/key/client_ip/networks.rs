@@ -3,9 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use limiter_core::Error;
-
-use super::invalid;
+use limiter_core::{Error, ErrorKind};
 
 /// A set of networks, for example of those that are exempt from a limit.
 ///
@@ -78,4 +76,9 @@ fn range(network: &str) -> Result<(IpAddr, IpAddr), String> {
         96.. => Ok((first.to_canonical(), last.to_canonical())),
         _ => Ok((first, last)),
     }
+}
+
+/// Returns the error of a setting.
+pub(super) fn invalid(what: &str, value: &str, fault: &str) -> Error {
+    Error::new(ErrorKind::InvalidSetting, format!("invalid {what} {value:?}: {fault}"))
 }

@@ -4,8 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use limiter_core::{Decision, Error, Key};
 
-use super::{Event, Outcome};
-use crate::{key::Head, plan::Plan, rule::Rule};
+use crate::{
+    head::Head,
+    observe::{Event, Outcome},
+    plan::Plan,
+    rule::Rule,
+};
 
 pub(crate) type ObserveFn = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
@@ -44,7 +48,7 @@ impl Observer {
         let rule = &rule.live().name;
         let event = Event { rule, policy, store, outcome, key, decision, error, elapsed, head };
         #[cfg(feature = "metrics")]
-        super::metrics::record(&event, rule);
+        crate::observe::metrics::record(&event, rule);
         if let Some(observer) = &self.0 {
             observer(&event);
         }

@@ -1,0 +1,42 @@
+//! Keys of several parts.
+
+use limiter_core::Key;
+
+use super::{
+    extractor::{KeyExtractor, KeySource},
+    missing::MissingKey,
+};
+use crate::head::Head;
+
+/// Returns the source of a key with several parts: chosen if a part is, else the client's own if a part is.
+fn of_parts(sources: &[KeySource]) -> KeySource {
+    let has = |source| sources.contains(&source);
+    match (has(KeySource::Chosen), has(KeySource::Own)) {
+        (true, _) => KeySource::Chosen,
+        (false, true) => KeySource::Own,
+        (false, false) => KeySource::Shared,
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)+))+) => {$(
+        #[expect(non_snake_case, reason = "each value is named as its type")]
+        impl<$($name: KeyExtractor),+> KeyExtractor for ($($name,)+) {
+            fn key<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
+                let ($($name,)+) = self;
+                Ok(Key::tuple([$($name.key(head)?),+]))
+            }
+
+            fn source(&self) -> KeySource {
+                let ($($name,)+) = self;
+                of_parts(&[$($name.source()),+])
+            }
+
+            fn skips(&self) -> bool {
+                let ($($name,)+) = self;
+                $($name.skips())||+
+            }
+        }
+    )+};
+}
+tuples! { (A B) (A B C) (A B C D) }
