@@ -6,7 +6,7 @@ mod mode;
 mod operate;
 mod request;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 pub use limiter_core::OnStoreFailure;
 use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
@@ -30,6 +30,9 @@ type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
 type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
 type SettleFn = Arc<dyn Fn(ResponseHead<'_>) -> Keep + Send + Sync>;
 type StrikeFn = Arc<dyn Fn(ResponseHead<'_>) -> Strike + Send + Sync>;
+/// A task: a refund, a later charge or a strike that a store has to execute.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+type SpawnFn = Arc<dyn Fn(Task) + Send + Sync>;
 type ChargeFn = Arc<dyn Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync>;
 
 /// A limiter, the key under which it counts requests, and what follows from its decisions.
@@ -72,6 +75,8 @@ pub(crate) struct Settings {
     pub(crate) block: Option<Blocking>,
     pub(crate) disclosure: Disclosure,
     on_store_failure: OnStoreFailure,
+    /// Spawns tasks in place of Tokio.
+    pub(crate) spawn: Option<SpawnFn>,
 }
 
 /// When keys are blocked.
@@ -121,6 +126,7 @@ impl Rule {
             block: None,
             disclosure: Disclosure::default(),
             on_store_failure: OnStoreFailure::default(),
+            spawn: None,
         };
         Self { settings: Arc::new(settings) }
     }
@@ -275,6 +281,16 @@ impl Rule {
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
         self.with(|settings| settings.on_store_failure = choice)
+    }
+
+    /// Spawns refunds, later charges and strikes by `spawn` in place of Tokio, for simulations.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn spawn_by(
+        self,
+        spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.spawn = Some(Arc::new(spawn)))
     }
 
     /// Returns whether `other` is a clone of this rule.

@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -228,38 +229,40 @@ fn count_unsent(rule: &Rule) {
 }
 
 /// Polls the operation in a task of its own.
-#[cfg(feature = "tokio")]
 fn spawn<T: Send + 'static>(operation: LimiterFuture<T>, rule: Rule) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => {
-            let uncertain = Unsent(Some(rule));
-            runtime.spawn(async move {
-                if operation.await.is_ok() {
-                    uncertain.disarm();
-                }
-            });
+    let spawn = rule.settings.spawn.clone();
+    let uncertain = Unsent(Some(rule));
+    let task = async move {
+        if operation.await.is_ok() {
+            uncertain.disarm();
         }
-        Err(_) => count_unsent(&rule),
+    };
+    match spawn {
+        Some(spawn) => spawn(Box::pin(task)),
+        None => spawn_on_tokio(task),
+    }
+}
+
+/// Drops the task if there is no runtime.
+#[cfg(feature = "tokio")]
+fn spawn_on_tokio(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(task);
     }
 }
 
 #[cfg(not(feature = "tokio"))]
-fn spawn<T>(_: LimiterFuture<T>, rule: Rule) {
-    count_unsent(&rule);
-}
+fn spawn_on_tokio(_: impl Future<Output = ()> + Send + 'static) {}
 
-/// An operation that counts as unsent when this is dropped: it failed, or the runtime was shut down.
-#[cfg(feature = "tokio")]
+/// An operation that counts as unsent when this is dropped: it failed, or there is no runtime, or that was shut down.
 struct Unsent(Option<Rule>);
 
-#[cfg(feature = "tokio")]
 impl Unsent {
     fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-#[cfg(feature = "tokio")]
 impl Drop for Unsent {
     fn drop(&mut self) {
         if let Some(rule) = &self.0 {
