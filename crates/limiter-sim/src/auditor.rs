@@ -51,6 +51,7 @@ mod grants;
 mod history;
 mod ledger;
 mod overshoot;
+mod services;
 mod suspensions;
 mod turns;
 mod uses;
@@ -68,6 +69,7 @@ pub(crate) use self::{
     balance::{Known, Tally},
     charges::Begun,
     grants::Grants,
+    services::{Charge, Conserved, Counts, Part, Services},
     waits::{Answer, Decided, Waits},
 };
 use self::{
@@ -107,6 +109,7 @@ pub(crate) struct Auditor {
     waits: Waits,
     has_incarnations: bool,
     pub(crate) suspensions: Suspensions,
+    pub(crate) services: Services,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
 }
@@ -261,6 +264,7 @@ impl Auditor {
     /// Notes that a key has become fresh.
     pub(crate) fn was_reset(&mut self, subject @ Subject(index): Subject, at: Micros) {
         self.waits.are_void_until(subject, at);
+        self.services.was_reset(subject);
         self.keys.get_mut(index).into_iter().for_each(|it| it.ledger.has_incarnation(at, at));
     }
 
@@ -272,6 +276,7 @@ impl Auditor {
         for (index, key) in of_node {
             key.ledger.has_incarnation(from, to);
             self.waits.are_void_until(Subject(index), to);
+            self.services.are_void(Subject(index));
         }
     }
 

@@ -1,8 +1,9 @@
 //! The policies of a run, and the limiters of each process.
 
 mod policies;
+mod services;
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{Algorithm, Error, Limit, Policy, Slots};
 use limiter_redis::{FailurePolicy, RedisLimiter};
@@ -13,6 +14,7 @@ use crate::{
     network::SimClient,
     random::Random,
     series::Series,
+    services::{Plan, audit},
     trips::Trips,
     vocabulary::{Micros, Subject},
     wrong::{Concern, Wrong},
@@ -57,6 +59,8 @@ pub(crate) struct Fleet {
     pub(crate) longest_pause: Micros,
     /// Whether work is charged afterwards: in one of three seeds, because that excuses much of what is leased.
     pub(crate) charges: bool,
+    /// The services of the processes, which their callers call in place of the limiters.
+    pub(crate) services: Option<Arc<Plan>>,
 }
 
 /// How long the windows are of which permits are leased, and so the leases: a quarter of that.
@@ -142,7 +146,9 @@ impl Fleet {
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         let longest_pause = random.between(2_000, 100_000);
         let charges = random.below(3) == 0;
-        let mut fleet = Self { groups, processes, trips, busy, quiet, longest_pause, charges };
+        let services = None;
+        let mut fleet =
+            Self { groups, processes, trips, busy, quiet, longest_pause, charges, services };
         if let Some(concern) = concern {
             fleet.suit(concern, random);
         }
@@ -177,8 +183,11 @@ impl Fleet {
             FailurePolicy::Deny,
             FailurePolicy::Local { processes },
         ];
+        let failure = random.pick(&failures).copied().unwrap_or_default();
+        // Rules decide what follows when a store fails.
+        let failure = if self.services.is_some() { FailurePolicy::ReturnError } else { failure };
         Tuning {
-            failure: random.pick(&failures).copied().unwrap_or_default(),
+            failure,
             lease: self.groups.get(group).is_some_and(|it| it.lease) && random.below(2) == 0,
             batching: random.below(2) == 0,
             tables: *random.pick(&TABLES).unwrap_or(&TABLES[0]),
@@ -246,6 +255,9 @@ impl Fleet {
                     names.push(name(tiers, key));
                 }
             }
+        }
+        if let Some(plan) = &self.services {
+            auditor.services = audit(plan);
         }
         (auditor, names)
     }

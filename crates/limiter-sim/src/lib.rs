@@ -42,6 +42,7 @@ mod report;
 mod run;
 mod series;
 mod server;
+mod services;
 mod settings;
 mod shortest;
 mod step;

@@ -10,14 +10,16 @@ use std::{
 };
 
 use limiter_core::Error;
+use limiter_redis::RedisLimiter;
 
 use crate::{
-    auditor::Known,
+    auditor::{Known, Part},
     clock::ProcessClock,
     executor::Executor,
     fleet::{Fleet, KEYS, TIERS, Tuning, subject},
     network::{Network, SimClient},
     random::Random,
+    services::{BLOCK, Clients, STRIKES, Service, USER, stored_part},
     traffic::{Caller, Member},
     vocabulary::{ProcessId, Subject},
 };
@@ -98,6 +100,7 @@ impl Processes {
         let client = SimClient::new(&self.network, process, &clock);
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
         let limiters = self.fleet.build(tunings, &client, &clock, random)?;
+        let service = self.start_service(process, &clock, &limiters)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
                 for (key, name) in KEYS.iter().enumerate() {
@@ -117,9 +120,16 @@ impl Processes {
             fleet: Arc::clone(&self.fleet),
             network: self.network.clone(),
             is_over: Arc::clone(&self.is_over),
+            service,
         });
+        let random = &mut self.random;
         for _ in 0..random.between(2, 8) {
             let member = Arc::clone(&member);
+            if let Some(service) = &member.service {
+                let (service, random) = (Arc::clone(service), random.fork());
+                self.executor.spawn(process, Clients { member, service, random }.run());
+                continue;
+            }
             let caller = Caller { member, random: random.fork(), receipts: Vec::new() };
             self.executor.spawn(process, caller.run());
         }
@@ -127,6 +137,28 @@ impl Processes {
             *place = Some(Process { member, state: State::Running });
         }
         Ok(())
+    }
+
+    /// Returns the service of a process that is started, if it has one.
+    fn start_service(
+        &self,
+        process: ProcessId,
+        clock: &ProcessClock,
+        limiters: &[RedisLimiter<SimClient>],
+    ) -> Result<Option<Arc<Service>>, Error> {
+        let Some(plan) = &self.fleet.services else { return Ok(None) };
+        for (key, name) in KEYS.iter().enumerate() {
+            let limits = limiters.get(USER).map(|user| user.stored_keys(*name)).transpose()?;
+            for limit in limits.iter().flatten() {
+                self.network.with_records(|records, _| {
+                    for (part, name) in [(Part::Strikes, STRIKES), (Part::Block, BLOCK)] {
+                        records.is_of_blocks(stored_part(limit, name), subject(USER, key), part);
+                    }
+                });
+            }
+        }
+        let around = (&self.network, &self.executor);
+        Ok(Some(Arc::new(Service::new(plan, limiters, (process, clock), around)?)))
     }
 
     /// Stops a process, and its clock too if that `stands_still`.
@@ -186,8 +218,14 @@ impl Processes {
         let is_killed =
             |it: &Option<Process>| it.as_ref().is_some_and(|it| it.member.process == process);
         let place = self.places.iter().position(is_killed)?;
-        drop(self.places.get_mut(place)?.take());
-        self.network.with_records(|records, moment| records.auditor.killed(process, moment));
+        let killed = self.places.get_mut(place)?.take()?;
+        let (unsent, unknown) = killed.member.unsure();
+        drop(killed);
+        self.network.with_records(|records, moment| {
+            records.auditor.services.unsent += unsent;
+            records.auditor.services.unknown += unknown;
+            records.auditor.killed(process, moment);
+        });
         Some(place)
     }
 
@@ -270,6 +308,10 @@ impl Processes {
     /// Returns how the counters of a process disagree with what its callers saw.
     pub(crate) fn disagrees(&self, process: ProcessId, has_ended: bool) -> Option<String> {
         let member = self.members().find(|member| member.process == process)?;
+        // Layers ask the limiters of a service, and nobody counts what.
+        if member.service.is_some() {
+            return None;
+        }
         member.limiters.iter().enumerate().find_map(|(index, limiter)| {
             let counters = limiter.counters();
             let disagreement = self.network.with_records(|records, _| {

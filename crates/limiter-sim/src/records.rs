@@ -1,6 +1,7 @@
 //! What is known of a run: its log, its auditor and its figures.
 
 mod operation;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use limiter_core::{ErrorKind, Source};
 
 pub(crate) use self::operation::{Answer, End, Operation, Question};
 use crate::{
-    auditor::{self, Account, Admission, Auditor, Begun, Decided, Permits, Tally, Violation},
+    auditor::{self, Account, Admission, Auditor, Begun, Decided, Part, Permits, Tally, Violation},
     fault::Fault,
     log::{Event, Log},
     series::{Lease, Series},
@@ -26,6 +27,8 @@ pub(crate) struct Records {
     stored: BTreeMap<Vec<u8>, Subject>,
     /// The indices of the limiters of stored keys.
     limiters: BTreeMap<Vec<u8>, usize>,
+    /// The keys for strikes and blocks.
+    of_blocks: BTreeMap<Vec<u8>, (Subject, Part)>,
     /// By process, and by the index of the limiter.
     pub(crate) tallies: BTreeMap<(ProcessId, usize), Tally>,
     /// What becomes of one key.
@@ -44,6 +47,7 @@ impl Records {
             names,
             stored: BTreeMap::new(),
             limiters: BTreeMap::new(),
+            of_blocks: BTreeMap::new(),
             tallies: BTreeMap::new(),
             series: None,
             calls: BTreeMap::new(),
@@ -291,6 +295,7 @@ impl Records {
         script: &'static str,
         keys: &[(Vec<u8>, bool)],
     ) {
+        self.blocks_changed(moment, script, keys);
         // Each limit of a policy has a key of its own.
         let mut subjects: BTreeMap<Subject, bool> = BTreeMap::new();
         for (key, is_changed) in keys {

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{auditor::Violation, fault::Fault, series::Series, vocabulary::Micros};
+use crate::{
+    auditor::{Counts, Violation},
+    fault::Fault,
+    series::Series,
+    vocabulary::Micros,
+};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -21,6 +26,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// What became of one key, if the settings ask for it.
     pub series: Option<Series>,
+    /// What services did, for tests.
+    pub(crate) services: Counts,
     /// A hash over every event.
     pub hash: u64,
 }
@@ -28,6 +35,9 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {} processes, hash {:016x}", self.seed, self.processes, self.hash)?;
+        if self.services != Counts::default() {
+            writeln!(f, "{}", self.services)?;
+        }
         self.violations.iter().try_for_each(|violation| write!(f, "VIOLATION {violation}"))
     }
 }

@@ -26,7 +26,7 @@ pub fn run(settings: &Settings) -> Report {
 }
 
 /// How long callers and messages may take to end.
-const SETTLES_IN: Micros = 6_000_000;
+pub(crate) const SETTLES_IN: Micros = 6_000_000;
 
 impl World {
     fn run(mut self) -> Result<Report, Error> {
@@ -55,6 +55,16 @@ impl World {
         self.processes.heal()?;
         self.executor.run_until(self.executor.now() + self.calm);
         self.is_over.store(true, Relaxed);
+        if self.processes.fleet.services.is_some() {
+            self.executor.run_until(self.executor.now() + SETTLES_IN);
+            if !self.is_violated() {
+                self.finish_services();
+            }
+            if !self.is_violated() {
+                self.end();
+            }
+            return Ok(());
+        }
         let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
         self.executor.run_until(settled);
         if self.is_violated() {
@@ -75,12 +85,17 @@ impl World {
         }
         let alone = alone::start(&self.processes, &self.executor, &mut self.random);
         self.executor.run_until(alone);
+        self.end();
+        Ok(())
+    }
+
+    /// Lets all limiters end what is under way, and checks that nothing is left.
+    fn end(&self) {
         self.processes.drain();
         self.executor.run_until(self.executor.now() + SETTLES_IN);
         for message in self.processes.leftovers() {
             self.violated(Subject::ALL, &message);
         }
-        Ok(())
     }
 
     fn report(&self) -> Report {
@@ -95,6 +110,7 @@ impl World {
             faults,
             series: records.series.take(),
             violations: std::mem::take(&mut records.violations),
+            services: records.auditor.services.counts,
             hash: hash ^ records.hash().rotate_left(1),
         })
     }

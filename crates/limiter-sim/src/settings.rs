@@ -17,6 +17,8 @@ pub struct Settings {
     pub without: Vec<Fault>,
     /// What is wrong in the world on purpose.
     pub wrong: Option<Wrong>,
+    /// Whether the processes have services with layers of limiter-tower, in place of callers of limiters.
+    pub services: bool,
     /// Whether the report has a [`Series`](crate::Series).
     pub series: bool,
 }
@@ -30,12 +32,18 @@ impl Default for Settings {
             faults_for: 15_000_000,
             without: Vec::new(),
             wrong: None,
+            services: false,
             series: false,
         }
     }
 }
 
 impl Settings {
+    /// Returns whether the processes have services.
+    pub(crate) fn has_services(&self) -> bool {
+        self.services || self.wrong.is_some_and(Wrong::is_of_services)
+    }
+
     /// Returns the run of which the guarantees have a picture: a fleet of four processes, without the faults that are
     /// excused or that let admissions appear later than they were charged.
     #[must_use]
@@ -57,6 +65,7 @@ impl Settings {
             faults_for: 6_000_000,
             without,
             wrong: None,
+            services: false,
             series: true,
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     processes::Processes,
     random::Random,
     records::Records,
+    services::STREAM,
     settings::Settings,
     step::Step,
     vocabulary::{Micros, Subject},
@@ -41,13 +42,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
-        let mut random = Random::new(settings.seed);
+        let has_services = settings.has_services();
+        let stream = if has_services { STREAM } else { 0 };
+        let mut random = Random::new(settings.seed ^ stream);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
-        let fleet = Arc::new(Fleet::new(&mut random, number, settings.wrong)?);
+        let fleet = match has_services {
+            true => Fleet::of_services(&mut random, number, settings.wrong)?,
+            false => Fleet::new(&mut random, number, settings.wrong)?,
+        };
+        let fleet = Arc::new(fleet);
         let (auditor, names) = fleet.auditor();
         let executor = Executor::new();
-        let faults = Faults::new(random.fork(), &settings.without);
+        let mut without = settings.without.clone();
+        without.extend(fleet.services.iter().flat_map(|plan| &plan.without));
+        let faults = Faults::new(random.fork(), &without);
         let mut records = Records::new(names, auditor);
         if settings.series {
             records.series = fleet.series(2 * settings.calm + settings.faults_for);

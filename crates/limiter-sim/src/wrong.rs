@@ -43,6 +43,15 @@ pub enum Wrong {
     NamesNoWaits,
     /// The server's refusals name four times the wait, so that denials are cached too long.
     NamesLongWaits,
+    /// Shadows are asked before the rules that are enforced, and charge what those refuse.
+    ShadowsFirst,
+    /// The server replies that permits were given back, and keeps them. So a decision of two stores that is refused keeps a
+    /// charge.
+    ForgetsRefunds,
+    /// A refusal of a blocked key is a strike.
+    StrikesWhileBlocked,
+    /// The client's own key is charged last, after those that it shares.
+    OwnKeyLast,
 }
 
 /// The limiters that a wrong variant concerns, and the traffic that shows it. Its fleets have no others, so that it is found
@@ -91,7 +100,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -111,6 +120,10 @@ impl Wrong {
         Self::ForgivesOtherDebts,
         Self::NamesNoWaits,
         Self::NamesLongWaits,
+        Self::ShadowsFirst,
+        Self::ForgetsRefunds,
+        Self::StrikesWhileBlocked,
+        Self::OwnKeyLast,
     ];
 
     /// Returns its name.
@@ -136,7 +149,22 @@ impl Wrong {
             Self::ForgivesOtherDebts => "forgives-other-debts",
             Self::NamesNoWaits => "names-no-waits",
             Self::NamesLongWaits => "names-long-waits",
+            Self::ShadowsFirst => "shadows-first",
+            Self::ForgetsRefunds => "forgets-refunds",
+            Self::StrikesWhileBlocked => "strikes-while-blocked",
+            Self::OwnKeyLast => "own-key-last",
         }
+    }
+
+    /// Returns whether it is a variant of worlds with services.
+    pub(crate) const fn is_of_services(self) -> bool {
+        matches!(
+            self,
+            Self::ShadowsFirst
+                | Self::ForgetsRefunds
+                | Self::StrikesWhileBlocked
+                | Self::OwnKeyLast
+        )
     }
 
     /// Returns the limiters that it concerns and their traffic, if not all.
@@ -168,7 +196,11 @@ impl Wrong {
             | Self::LeasesEndLate
             | Self::ClockStandsStill
             | Self::RefundsBehindReservations
-            | Self::RefundsWhatHasDrained => EXCUSING,
+            | Self::RefundsWhatHasDrained
+            | Self::ShadowsFirst
+            | Self::ForgetsRefunds
+            | Self::StrikesWhileBlocked
+            | Self::OwnKeyLast => EXCUSING,
             _ => &[],
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     network::{Network, SimClient},
     random::Random,
     records::Records,
+    services::Service,
     vocabulary::{Micros, Moment, ProcessId, Subject},
 };
 
@@ -53,6 +54,8 @@ pub(crate) struct Member {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) network: Network,
     pub(crate) is_over: Arc<AtomicBool>,
+    /// Its service, if callers call that in place of the limiters.
+    pub(crate) service: Option<Arc<Service>>,
 }
 
 impl Member {

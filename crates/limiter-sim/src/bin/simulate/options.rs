@@ -22,6 +22,8 @@ pub(super) struct Options {
     faults_for: Option<Micros>,
     without: Vec<Fault>,
     wrong: Vec<Wrong>,
+    /// Whether processes have services. Without it, every fourth new seed is run with them, too.
+    pub(super) services: bool,
     /// Whether to print the table of the picture.
     picture: bool,
     /// Whether to compare loads with leases and without, instead of runs with faults.
@@ -44,8 +46,8 @@ pub(super) struct Variant {
     pub(super) settings: Settings,
 }
 
-const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, --picture or \
-                     --compare";
+const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, \
+                     --services, --picture or --compare";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -65,6 +67,7 @@ impl Options {
                         options.without.push(Fault::named(kind).with_context(unknown)?);
                     }
                 }
+                "--services" => options.services = true,
                 "--picture" => options.picture = true,
                 "--compare" => options.compare = true,
                 "--wrong" => match value()?.as_str() {
@@ -127,6 +130,7 @@ impl Options {
             processes: self.processes,
             faults_for: self.faults_for.unwrap_or(default.faults_for),
             without: self.without.clone(),
+            services: self.services,
             ..default
         }
     }

@@ -1,0 +1,243 @@
+//! Services behind a layer of limiter-tower: what is drawn of them, and what they do.
+//!
+//! In a world with services, the callers of a process are clients of a service, which has a layer of rules: `user`, the
+//! client's own key; `tenant`, whose charges may depend on the response; `all` and `local`, the last one in memory; and a
+//! shadow. Their limiters in Redis are one store or two, and keys may block. All else is as in other worlds: the
+//! processes, the network, the servers and the faults.
+
+mod client;
+mod finish;
+mod service;
+
+use std::time::Duration;
+
+use limiter_core::{Algorithm, Block, Error, Policy, Quota};
+
+pub(crate) use self::{client::Clients, service::Service};
+use crate::{
+    auditor::{Conserved, Services},
+    fault::Fault,
+    fleet::{KEYS, subject},
+    random::Random,
+    vocabulary::{Micros, Subject},
+    wrong::Wrong,
+};
+
+/// The rules whose limiters are in Redis, by the indices of their limiters. Their names are those of the policies.
+pub(crate) const RULES: [&str; 4] = ["user", "tenant", "all", "shadow"];
+pub(crate) const USER: usize = 0;
+pub(crate) const TENANT: usize = 1;
+pub(crate) const SHADOW: usize = 3;
+
+/// The rule whose limiter is in memory.
+pub(crate) const LOCAL: &str = "local";
+
+/// The key of rules that count all requests.
+pub(crate) const SHARED: &str = KEYS[0];
+
+/// A window that is longer than any run, so that nothing recovers, and the charges of a key add up.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// The most permits that a request is charged by one rule.
+pub(crate) const MAX_COST: u64 = 3;
+
+/// What separates the numbers of a world with services from those of the same seed without.
+pub(crate) const STREAM: u64 = 0x5e72_71ce_5000_0001;
+
+/// Faults that start incarnations of keys, whose charges then don't add up. Half of the worlds are without them.
+const INCARNATIONS: [Fault; 4] =
+    [Fault::Restarted, Fault::FailedOver, Fault::Stale, Fault::Stepped];
+
+/// What the services of a run are.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// How many of [`RULES`] are in the first store. The others are in a second one.
+    pub(crate) in_first_store: usize,
+    pub(crate) policies: Vec<Policy>,
+    /// Whether the window of each is longer than the run.
+    are_long: [bool; RULES.len()],
+    pub(crate) local: Policy,
+    pub(crate) outcome: Outcome,
+    pub(crate) block: Option<Blocking>,
+    /// Whether the rule `user` refuses requests while its store fails.
+    pub(crate) denies: bool,
+    /// How many requests of a million are dropped before they have a response.
+    pub(crate) drops: u32,
+    pub(crate) without: Vec<Fault>,
+    pub(crate) wrong: Option<Wrong>,
+}
+
+/// How the response decides what the rule `tenant` charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Not at all.
+    Ignored,
+    /// A success is given back.
+    GivenBack,
+    /// A success is given back but for one permit.
+    GivenBackInPart,
+    /// A failure is charged afterwards, and nothing before.
+    ChargedAfter,
+}
+
+/// When keys of the rule `user` are blocked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocking {
+    /// Whether refusals are strikes, or failed responses.
+    pub(crate) by_refusals: bool,
+    pub(crate) strikes: u64,
+    pub(crate) within: Micros,
+    pub(crate) lasting: Micros,
+}
+
+impl Outcome {
+    /// What is charged for a failure afterwards.
+    pub(crate) const AFTERWARDS: u64 = 2;
+
+    /// Returns how many permits of a charge are given back to a request.
+    pub(crate) fn given_back(self, charged: u64, fails: bool) -> u64 {
+        match self {
+            Self::GivenBack if !fails => charged,
+            Self::GivenBackInPart if !fails => charged.saturating_sub(1),
+            _ => 0,
+        }
+    }
+}
+
+impl Blocking {
+    pub(crate) fn block(&self) -> Block {
+        let Self { strikes, within, lasting, .. } = *self;
+        let within = Duration::from_micros(within);
+        Block::after(strikes).within(within).lasting(Duration::from_micros(lasting))
+    }
+}
+
+impl Plan {
+    /// Draws the services of a seed.
+    pub(crate) fn new(random: &mut Random, wrong: Option<Wrong>) -> Result<Self, Error> {
+        let mut are_long = [0; RULES.len()].map(|_| random.below(2) == 0);
+        are_long[SHADOW] = true;
+        let mut in_first_store = *random.pick(&[1, 2, RULES.len()]).unwrap_or(&RULES.len());
+        let block = Blocking {
+            by_refusals: random.below(2) == 0,
+            strikes: random.between(2, 6),
+            within: 1_000 * random.between(2_000, 6_000),
+            lasting: 1_000 * random.between(300, 1_500),
+        };
+        let mut block = Some(block).filter(|_| random.below(2) == 0);
+        let outcomes =
+            [Outcome::Ignored, Outcome::GivenBack, Outcome::GivenBackInPart, Outcome::ChargedAfter];
+        let mut outcome = *random.pick(&outcomes).unwrap_or(&Outcome::Ignored);
+        let mut denies = random.below(2) == 0;
+        let mut drops = u32::try_from(random.below(300_000)).unwrap_or(0);
+        let mut without = vec![Fault::Flooded];
+        without.extend(INCARNATIONS.into_iter().filter(|_| random.below(2) == 0));
+        match wrong {
+            Some(Wrong::OwnKeyLast) => {
+                (are_long, in_first_store) = ([true; RULES.len()], 1);
+                (denies, drops, block) = (true, 300_000, None);
+            }
+            Some(Wrong::ForgetsRefunds) => {
+                (are_long, in_first_store) = ([true, false, false, true], 1);
+                (outcome, block) = (Outcome::Ignored, None);
+            }
+            Some(Wrong::StrikesWhileBlocked) if block.is_none() => {
+                block = Some(Blocking {
+                    by_refusals: true,
+                    strikes: 3,
+                    within: 4_000_000,
+                    lasting: 500_000,
+                });
+            }
+            _ => {}
+        }
+        // In a world with blocks, `user` is the limit that refuses, so that a key that is struck is blocked.
+        let is_tight = block.is_none() && wrong != Some(Wrong::OwnKeyLast);
+        let ranges = match is_tight {
+            true => [((6, 20), (20, 300)), ((4, 30), (30, 400)), ((4, 40), (50, 800))],
+            false => {
+                [((6, 12), (8, 30)), ((100, 200), (1_000, 4_000)), ((150, 300), (2_000, 8_000))]
+            }
+        };
+        let mut policies = Vec::new();
+        for (index, (short, long)) in ranges.into_iter().enumerate() {
+            let (name, is_long) = (RULES[index], are_long[index]);
+            let (least, most) = if is_long { long } else { short };
+            let permits = random.between(least, most);
+            policies.push(if is_long {
+                long_policy(name, permits, random.below(2) == 0)?
+            } else {
+                short_policy(name, permits, random)?
+            });
+        }
+        policies.push(long_policy(RULES[SHADOW], 1_000_000, true)?);
+        let local = random.between(if is_tight { 100 } else { 4_000 }, 5_000);
+        let local = long_policy(LOCAL, local, true)?;
+        Ok(Self {
+            in_first_store,
+            policies,
+            are_long,
+            local,
+            outcome,
+            block,
+            denies,
+            drops,
+            without,
+            wrong,
+        })
+    }
+
+    /// Returns whether the charges of a rule add up.
+    pub(crate) fn is_long(&self, rule: usize) -> bool {
+        self.are_long.get(rule).copied().unwrap_or(false)
+    }
+
+    /// Returns the keys whose charges add up, each with its limit.
+    pub(crate) fn conserved(&self) -> impl Iterator<Item = (Subject, Conserved)> {
+        let long = (0..RULES.len()).filter(|rule| self.is_long(*rule));
+        long.flat_map(|rule| {
+            let limit = self.policies.get(rule).map_or(0, |policy| permits(policy));
+            let may_exceed = rule == TENANT && self.outcome == Outcome::ChargedAfter;
+            (0..KEYS.len()).map(move |key| (subject(rule, key), Conserved::new(limit, may_exceed)))
+        })
+    }
+
+    /// Returns whether a request of a key is never charged by other rules once `user` has no permits left.
+    pub(crate) fn protects_others(&self) -> bool {
+        self.denies && self.is_long(USER)
+    }
+}
+
+/// Returns what the auditor has to know of services.
+pub(crate) fn audit(plan: &Plan) -> Services {
+    let blocks = (0..KEYS.len()).filter_map(|key| Some((subject(USER, key), plan.block?)));
+    Services::new(plan.conserved(), blocks)
+}
+
+/// Returns the limit of a policy.
+pub(crate) fn permits(policy: &Policy) -> u64 {
+    policy.limits().first().map_or(0, |limit| limit.quota().burst())
+}
+
+fn long_policy(name: &str, permits: u64, is_window: bool) -> Result<Policy, Error> {
+    let algorithm = if is_window { Algorithm::FixedWindow } else { Algorithm::SlidingLog };
+    Policy::new(name, algorithm, Quota::new(permits, LONG)?)
+}
+
+fn short_policy(name: &str, permits: u64, random: &mut Random) -> Result<Policy, Error> {
+    let algorithms =
+        [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog, Algorithm::SlidingCounter];
+    let algorithm = random.pick(&algorithms).copied().unwrap_or(Algorithm::Gcra);
+    let window = Duration::from_millis(random.between(300, 1_500));
+    Policy::new(name, algorithm, Quota::new(permits, window)?)
+}
+
+/// Returns the key that the store has for a part of the blocks of a key, by the key that it has for the limit.
+pub(crate) fn stored_part(limit: &[u8], part: &str) -> Vec<u8> {
+    let end = limit.windows(2).position(|it| it == b"}:").map_or(0, |place| place + 2);
+    [limit.get(..end).unwrap_or_default(), part.as_bytes()].concat()
+}
+
+/// The states of strikes and of blocks, as keys of the store name them.
+pub(crate) const STRIKES: &str = "user-strikes:sliding-log.3";
+pub(crate) const BLOCK: &str = "user-block:gcra";

@@ -1,0 +1,275 @@
+//! The clients of a service, and what they and the service note.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex},
+};
+
+use http::{Request, StatusCode};
+use limiter_core::{Cost, Source};
+use limiter_tower::{Rule, observe::Decisions};
+
+use super::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, SHARED, Service, TENANT, USER};
+use crate::{
+    auditor::{Admission, Charge},
+    fault::Fault,
+    fleet::{KEYS, subject},
+    random::Random,
+    sync::lock,
+    traffic::Member,
+    vocabulary::{Micros, Moment, Subject},
+};
+
+/// What a request is: in its extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// The indices of its keys.
+    pub(crate) user: usize,
+    pub(crate) tenant: usize,
+    /// What it costs its tenant.
+    pub(crate) cost: Cost,
+    /// Whether the response is a failure.
+    pub(crate) fails: bool,
+    /// How long the service takes.
+    work: Micros,
+    pub(crate) ticket: Arc<Ticket>,
+}
+
+/// What is known of a request.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) asked: Moment,
+    /// Whether the client's own key had no permits left when the request was made.
+    is_over: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether it is known what was charged.
+    is_known: bool,
+    is_blocked: bool,
+    /// The rules whose store has failed: a bit for each.
+    failed: u32,
+}
+
+impl Ticket {
+    pub(super) fn has_failed(&self, rule: usize) {
+        lock(&self.state).failed |= 1 << rule;
+    }
+
+    pub(super) fn is_blocked(&self) {
+        lock(&self.state).is_blocked = true;
+    }
+
+    fn is_known(&self) {
+        lock(&self.state).is_known = true;
+    }
+}
+
+/// The clients of one service.
+pub(crate) struct Clients {
+    pub(crate) member: Arc<Member>,
+    pub(crate) service: Arc<Service>,
+    pub(crate) random: Random,
+}
+
+impl Clients {
+    /// Makes requests until the traffic is over.
+    pub(crate) async fn run(mut self) {
+        while !self.member.is_over() {
+            let quiet = self.member.fleet.quiet_for(self.member.now());
+            let pause = self.random.below(self.member.fleet.longest_pause);
+            self.member.sleep(quiet + pause).await;
+            for _ in 0..self.random.between(1, 4) {
+                let key = |random: &mut Random| {
+                    usize::try_from(random.below(KEYS.len() as u64)).unwrap_or(0)
+                };
+                let (user, tenant) = (key(&mut self.random), key(&mut self.random));
+                let cost = self.random.between(1, MAX_COST);
+                let (fails, work) = (self.random.below(2) == 0, self.random.below(5_000));
+                let client = self.client((user, tenant), cost, fails, work);
+                let leaves = self.member.happens(Fault::CallerLeaves);
+                let drops = self.random.happens(self.service.plan.drops) || leaves;
+                // Most are dropped while they are decided.
+                let patience = if drops { self.random.below(2_000) } else { Micros::MAX };
+                self.request(client, Some(patience).filter(|_| drops)).await;
+            }
+        }
+    }
+
+    /// Returns a new request.
+    pub(super) fn client(
+        &self,
+        (user, tenant): (usize, usize),
+        cost: u64,
+        fails: bool,
+        work: Micros,
+    ) -> Client {
+        let protects = self.service.plan.protects_others();
+        let (asked, is_over) = self.member.with_records(|records, moment| {
+            let is_over = protects && records.auditor.is_used_up(subject(USER, user));
+            (moment, is_over)
+        });
+        let ticket = Arc::new(Ticket { asked, is_over, state: Mutex::default() });
+        let cost = Cost::new(cost).unwrap_or(Cost::ONE);
+        Client { user, tenant, cost, fails, work, ticket }
+    }
+
+    /// Makes a request, and drops it after a time if one is given. Returns whether its key was blocked.
+    pub(super) async fn request(&self, client: Client, patience: Option<Micros>) -> bool {
+        let ticket = Arc::clone(&client.ticket);
+        let guard = UnderWay { member: Arc::clone(&self.member), client: client.clone() };
+        let mut request = Request::new(());
+        request.extensions_mut().insert(client);
+        let (member, service) = (Arc::clone(&self.member), Arc::clone(&self.service));
+        let answer = self.service.call(request, move |request| enter(&member, &service, request));
+        let status = match patience {
+            Some(patience) => self.member.wait(answer, patience).await,
+            None => Some(answer.await),
+        };
+        if status.is_some_and(|status| status != StatusCode::OK) {
+            // What a refused request was charged has been given back.
+            ticket.is_known();
+        }
+        drop(guard);
+        lock(&ticket.state).is_blocked
+    }
+}
+
+/// A request whose charges are not known if this is dropped before they are.
+struct UnderWay {
+    member: Arc<Member>,
+    client: Client,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Client { user, tenant, ticket, .. } = &self.client;
+        if lock(&ticket.state).is_known {
+            return;
+        }
+        let process = self.member.process;
+        self.member.with_records(|records, _| {
+            let mut demands = keys(*user, *tenant).map(|key| (key, 1));
+            demands[TENANT].1 = MAX_COST;
+            records.auditor.request_left(process, demands, ticket.is_over);
+        });
+    }
+}
+
+/// Returns the keys of a request, by their rules.
+fn keys(user: usize, tenant: usize) -> [Subject; RULES.len()] {
+    [(USER, user), (TENANT, tenant), (2, 0), (SHADOW, 0)].map(|(rule, key)| subject(rule, key))
+}
+
+/// Notes that the layer has admitted a request, and serves it.
+fn enter(
+    member: &Arc<Member>,
+    service: &Arc<Service>,
+    request: &Request<()>,
+) -> impl Future<Output = StatusCode> + Send + use<> {
+    let client = request.extensions().get::<Client>().cloned();
+    let admission = client.as_ref().and_then(|client| {
+        client.ticket.is_known();
+        admitted(member, service, client, request.extensions().get::<Decisions>())
+    });
+    let (member, plan) = (Arc::clone(member), Arc::clone(&service.plan));
+    async move {
+        let Some(client) = client else { return StatusCode::OK };
+        if client.work > 0 {
+            member.sleep(client.work).await;
+        }
+        responds(&member, &plan, &client, admission);
+        if client.fails { StatusCode::UNAUTHORIZED } else { StatusCode::OK }
+    }
+}
+
+/// Notes what the rules have charged for a request. Returns what `tenant` has charged, `None` if its store has failed.
+fn admitted(
+    member: &Member,
+    service: &Service,
+    client: &Client,
+    decisions: Option<&Decisions>,
+) -> Option<(Option<Admission>, u64)> {
+    let plan = &service.plan;
+    let failed = lock(&client.ticket.state).failed;
+    let decided = |rule: &Rule| decisions.and_then(|it| it.of(rule)).map(|it| it.decision());
+    let mut of_tenant = None;
+    member.with_records(|records, moment| {
+        records.decisions += 1;
+        let subjects = keys(client.user, client.tenant);
+        records.service(moment, |auditor| {
+            auditor.request_admitted();
+            for (index, rule) in service.rules.iter().enumerate() {
+                let is_local = rule.name() == LOCAL;
+                let key = subjects.get(index).copied().unwrap_or(subject(USER, client.user));
+                let has_failed = failed & (1 << index) != 0;
+                let Some(decision) = decided(rule) else {
+                    if !has_failed && index != SHADOW {
+                        auditor.is_uncounted(key, rule.name());
+                    }
+                    continue;
+                };
+                if !decision.is_admitted() {
+                    if index != SHADOW {
+                        auditor.is_uncounted(key, rule.name());
+                    }
+                    continue;
+                }
+                if decision.source() == Source::Failure {
+                    continue;
+                }
+                if index == USER {
+                    auditor.admits_unblocked(key, client.ticket.asked, moment);
+                }
+                if is_local {
+                    auditor.local_charged(member.process, 1);
+                    continue;
+                }
+                let cost = if index == TENANT { client.cost.get() } else { 1 };
+                if index == TENANT && plan.outcome == Outcome::ChargedAfter {
+                    of_tenant = Some((None, 0));
+                    continue;
+                }
+                let node = auditor.node(key);
+                let within = (client.ticket.asked.passed(node), moment.passed(node));
+                let is_bounded = !plan.is_long(index);
+                let charge = Charge { subject: key, permits: cost, within, is_bounded };
+                let admission = auditor.service_charged(charge);
+                if index == TENANT {
+                    of_tenant = Some((admission, cost));
+                }
+            }
+        });
+    });
+    of_tenant
+}
+
+/// Notes what a response changes of the charges.
+fn responds(
+    member: &Member,
+    plan: &Plan,
+    client: &Client,
+    of_tenant: Option<(Option<Admission>, u64)>,
+) {
+    let key = subject(TENANT, client.tenant);
+    member.with_records(|records, moment| {
+        if client.fails && plan.block.is_some_and(|block| !block.by_refusals) {
+            records.auditor.strikes(subject(USER, client.user));
+        }
+        let Some((admission, charged)) = of_tenant else { return };
+        if client.fails && plan.outcome == Outcome::ChargedAfter {
+            let at = moment.passed(records.auditor.node(key));
+            let (permits, within) = (Outcome::AFTERWARDS, (at, at));
+            let charge = Charge { subject: key, permits, within, is_bounded: false };
+            records.auditor.service_charged(charge);
+        }
+        let permits = plan.outcome.given_back(charged, client.fails);
+        let at = moment.passed(records.auditor.node(key));
+        records.auditor.service_refunds(key, admission, permits, at);
+    });
+}
+
+/// The key of the rule in memory.
+pub(super) const LOCAL_KEY: &str = SHARED;
