@@ -7,6 +7,10 @@
 //! In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns on a key, as of plans
 //! or by a reload; processes are started anew with other settings; the server is far; and work is charged afterwards.
 //!
+//! With [`services`](Settings::services), the processes have services behind a layer of `limiter-tower` instead: several
+//! rules, whose limiters are in one store or two and in memory, shadows, requests that are dropped, charges by the
+//! response, and blocks.
+//!
 //! Not simulated yet: leaky queues, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code

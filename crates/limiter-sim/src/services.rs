@@ -8,6 +8,8 @@
 mod client;
 mod finish;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -154,7 +156,7 @@ impl Plan {
         // In a world with blocks, `user` is the limit that refuses, so that a key that is struck is blocked.
         let is_tight = block.is_none() && wrong != Some(Wrong::OwnKeyLast);
         let ranges = match is_tight {
-            true => [((6, 20), (20, 300)), ((4, 30), (30, 400)), ((4, 40), (50, 800))],
+            true => [((6, 20), (10, 60)), ((4, 30), (30, 400)), ((4, 40), (50, 800))],
             false => {
                 [((6, 12), (8, 30)), ((100, 200), (1_000, 4_000)), ((150, 300), (2_000, 8_000))]
             }

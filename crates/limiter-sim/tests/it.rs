@@ -10,15 +10,19 @@ fn simulate(arguments: &[&str]) -> Output {
 
 #[test]
 fn two_processes_repeat_a_seed() {
-    let hash = || {
-        let output = simulate(&["--seed", "3", "--processes", "2"]);
+    let hash = |more: &[&str]| {
+        let options = [&["--seed", "3", "--processes", "2"], more].concat();
+        let output = simulate(&options);
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().next().unwrap().to_owned()
     };
-    let once = hash();
+    let once = hash(&[]);
     assert!(once.starts_with("seed 3, 2 processes, hash "), "{once}");
-    assert_eq!(once, hash());
+    assert_eq!(once, hash(&[]));
+    let with_services = hash(&["--services"]);
+    assert_ne!(once, with_services);
+    assert_eq!(with_services, hash(&["--services"]));
 }
 
 #[test]

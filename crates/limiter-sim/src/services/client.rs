@@ -91,6 +91,9 @@ impl Clients {
                 let client = self.client((user, tenant), cost, fails, work);
                 let leaves = self.member.happens(Fault::CallerLeaves);
                 let drops = self.random.happens(self.service.plan.drops) || leaves;
+                // A request that is dropped may be charged or not. Without them, it is known when a key has no permits left.
+                let drops =
+                    drops && (client.ticket.is_over || !self.service.plan.protects_others());
                 // Most are dropped while they are decided.
                 let patience = if drops { self.random.below(2_000) } else { Micros::MAX };
                 self.request(client, Some(patience).filter(|_| drops)).await;

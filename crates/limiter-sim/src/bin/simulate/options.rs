@@ -22,7 +22,7 @@ pub(super) struct Options {
     faults_for: Option<Micros>,
     without: Vec<Fault>,
     wrong: Vec<Wrong>,
-    /// Whether processes have services. Without it, every fourth new seed is run with them, too.
+    /// Whether processes have services. Without it, one of four seeds is run with them, too, if there are many.
     pub(super) services: bool,
     /// Whether to print the table of the picture.
     picture: bool,
@@ -97,7 +97,11 @@ impl Options {
     const fn is_for_runs(&self) -> bool {
         let are_changed =
             self.processes.is_some() || self.faults_for.is_some() || !self.without.is_empty();
-        are_changed || self.faults.is_some() || !self.wrong.is_empty() || self.picture
+        are_changed
+            || self.services
+            || self.faults.is_some()
+            || !self.wrong.is_empty()
+            || self.picture
     }
 
     pub(super) fn what(&self) -> Result<What> {

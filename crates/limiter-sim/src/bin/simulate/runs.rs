@@ -7,12 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_sim::{Report, run, shortest};
+use limiter_sim::{Settings, run, shortest};
 
 use super::{options::Options, print_shortest, seeds::Seeds, total::Total};
 
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
+
+/// One of so many seeds is run once more with services.
+const WITH_SERVICES: u64 = 4;
 
 /// Of how many failing seeds the shortest run is searched.
 const SHORTENED: usize = 3;
@@ -27,24 +30,34 @@ struct Progress {
 pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     let (begin, threads) = (Instant::now(), processors());
     let progress = Mutex::new(Progress { total: Total::default(), printed: begin });
-    let add = |report: &Report| {
+    let add = |settings: &Settings| {
+        let report = &run(settings);
         seeds.add_faults(report.faults.values().sum());
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.total.add(report);
+        progress.total.add(report, settings.services);
         if let Some(violation) = report.violations.first() {
-            println!("seed {} fails at {} us: {}", report.seed, violation.time, violation.message);
+            let with = if settings.services { " with services" } else { "" };
+            let (seed, time, message) = (report.seed, violation.time, &violation.message);
+            println!("seed {seed}{with} fails at {time} us: {message}");
         }
         if progress.printed.elapsed() > PROGRESS {
             progress.printed = Instant::now();
             eprintln!("seed {}: {}", report.seed, progress.total.line(begin.elapsed(), threads));
         }
     };
-    for_each(seeds, |seed| add(&run(&options.settings(seed))));
+    for_each(seeds, |seed| {
+        let settings = options.settings(seed);
+        add(&settings);
+        if !settings.services && seed.is_multiple_of(WITH_SERVICES) {
+            add(&Settings { services: true, ..settings });
+        }
+    });
     let total = progress.into_inner().unwrap_or_else(PoisonError::into_inner).total;
     println!("{}", total.line(begin.elapsed(), threads));
     total.print_details();
-    for seed in total.failed.iter().take(SHORTENED) {
-        if let Some(shortest) = shortest(&options.settings(*seed)) {
+    for (seed, services) in total.failed.iter().take(SHORTENED) {
+        let settings = Settings { services: *services, ..options.settings(*seed) };
+        if let Some(shortest) = shortest(&settings) {
             print_shortest(*seed, &shortest);
         }
     }

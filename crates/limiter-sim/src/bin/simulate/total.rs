@@ -12,18 +12,18 @@ pub(super) struct Total {
     decisions: u64,
     faults: BTreeMap<Fault, u64>,
     violations: usize,
-    /// The seeds with violations, in the order in which they ended.
-    pub(super) failed: Vec<u64>,
+    /// The seeds with violations, in the order in which they ended, and whether the runs had services.
+    pub(super) failed: Vec<(u64, bool)>,
 }
 
 impl Total {
-    pub(super) fn add(&mut self, report: &Report) {
+    pub(super) fn add(&mut self, report: &Report, services: bool) {
         self.runs += 1;
         self.simulated += report.simulated;
         self.decisions += report.decisions;
         self.violations += report.violations.len();
         if !report.violations.is_empty() {
-            self.failed.push(report.seed);
+            self.failed.push((report.seed, services));
         }
         for (fault, count) in &report.faults {
             *self.faults.entry(*fault).or_default() += count;
@@ -50,7 +50,11 @@ impl Total {
             println!("{count:>9}  {fault}");
         }
         if !self.failed.is_empty() {
-            let failed: Vec<String> = self.failed.iter().map(u64::to_string).collect();
+            let name = |(seed, services): &(u64, bool)| match services {
+                true => format!("{seed} --services"),
+                false => seed.to_string(),
+            };
+            let failed: Vec<String> = self.failed.iter().map(name).collect();
             println!("seeds with violations: {}", failed.join(", "));
         }
     }
