@@ -162,8 +162,9 @@ impl Plan {
             }
         };
         let mut policies = Vec::new();
-        for (index, (short, long)) in ranges.into_iter().enumerate() {
-            let (name, is_long) = (RULES[index], are_long[index]);
+        for ((short, long), (name, is_long)) in
+            ranges.into_iter().zip(RULES.into_iter().zip(are_long))
+        {
             let (least, most) = if is_long { long } else { short };
             let permits = random.between(least, most);
             policies.push(if is_long {
@@ -198,10 +199,15 @@ impl Plan {
     pub(crate) fn conserved(&self) -> impl Iterator<Item = (Subject, Conserved)> {
         let long = (0..RULES.len()).filter(|rule| self.is_long(*rule));
         long.flat_map(|rule| {
-            let limit = self.policies.get(rule).map_or(0, |policy| permits(policy));
+            let limit = self.policies.get(rule).map_or(0, permits);
             let may_exceed = rule == TENANT && self.outcome == Outcome::ChargedAfter;
             (0..KEYS.len()).map(move |key| (subject(rule, key), Conserved::new(limit, may_exceed)))
         })
+    }
+
+    /// Returns whether refusals are strikes.
+    pub(crate) fn strikes_by_refusals(&self) -> bool {
+        self.block.is_some_and(|block| block.by_refusals)
     }
 
     /// Returns whether a request of a key is never charged by other rules once `user` has no permits left.

@@ -7,7 +7,10 @@ use std::{
 
 use http::{Request, StatusCode};
 use limiter_core::{Cost, Source};
-use limiter_tower::{Rule, observe::Decisions};
+use limiter_tower::{
+    Rule,
+    observe::{Decisions, PolicyDecision},
+};
 
 use super::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, SHARED, Service, TENANT, USER};
 use crate::{
@@ -197,7 +200,7 @@ fn admitted(
 ) -> Option<(Option<Admission>, u64)> {
     let plan = &service.plan;
     let failed = lock(&client.ticket.state).failed;
-    let decided = |rule: &Rule| decisions.and_then(|it| it.of(rule)).map(|it| it.decision());
+    let decided = |rule: &Rule| decisions.and_then(|it| it.of(rule)).map(PolicyDecision::decision);
     let mut of_tenant = None;
     member.with_records(|records, moment| {
         records.decisions += 1;

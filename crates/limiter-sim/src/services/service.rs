@@ -191,11 +191,9 @@ impl Observer {
         let rule = RULES.iter().position(|name| *name == event.rule).unwrap_or(RULES.len());
         match event.outcome {
             Observed::ErrorAllowed | Observed::ErrorDenied => client.ticket.has_failed(rule),
-            Observed::Denied if rule == USER => {
-                if self.plan.block.is_some_and(|block| block.by_refusals) {
-                    let key = subject(USER, client.user);
-                    self.network.with_records(|records, _| records.auditor.strikes(key));
-                }
+            Observed::Denied if rule == USER && self.plan.strikes_by_refusals() => {
+                let key = subject(USER, client.user);
+                self.network.with_records(|records, _| records.auditor.strikes(key));
             }
             Observed::Blocked => {
                 client.ticket.is_blocked();
