@@ -18,12 +18,12 @@ use limiter_core::{Algorithm, Cost, Decision, Error, Policy, Source};
 
 use crate::{
     executor::Executor,
-    fleet::{KEYS, micros},
+    fleet::micros,
     processes::Processes,
     random::Random,
     records::{Answer, End, Operation, Question},
     traffic::{Member, Target},
-    vocabulary::Micros,
+    vocabulary::{KEYS, Micros},
 };
 
 /// How long a key may take to be used up.

@@ -70,7 +70,7 @@ pub(crate) use self::{
     balance::{Known, Tally},
     charges::Begun,
     grants::Grants,
-    services::{Charge, Conserved, Counts, Part, Services},
+    services::{Charge, Counts, Part, Services},
     waits::{Answer, Decided, Waits},
 };
 use self::{

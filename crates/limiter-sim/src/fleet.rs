@@ -9,19 +9,16 @@ use limiter_core::{Algorithm, Error, Limit, Policy, Slots};
 use limiter_redis::{FailurePolicy, RedisLimiter};
 
 use crate::{
-    auditor::Auditor,
+    auditor::{Auditor, Services},
     clock::ProcessClock,
     network::SimClient,
     random::Random,
     series::Series,
-    services::{Plan, audit},
+    service_plan::Plan,
     trips::Trips,
-    vocabulary::{Micros, Subject},
+    vocabulary::{KEYS, Micros, subject},
     wrong::{Concern, Wrong},
 };
-
-/// The keys of each limiter.
-pub(crate) const KEYS: [&str; 2] = ["alice", "bob"];
 
 /// How many policies take turns on the keys of each limiter.
 pub(crate) const TIERS: usize = 3;
@@ -257,7 +254,7 @@ impl Fleet {
             }
         }
         if let Some(plan) = &self.services {
-            auditor.services = audit(plan);
+            auditor.services = Services::of(plan);
         }
         (auditor, names)
     }
@@ -307,11 +304,6 @@ impl Fleet {
     pub(crate) fn longest_lease(&self) -> Micros {
         self.longest_window().max(1_000_000)
     }
-}
-
-/// Returns the subject of a key of a limiter.
-pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
-    Subject(limiter * KEYS.len() + key)
 }
 
 /// Returns a name of a key for messages.

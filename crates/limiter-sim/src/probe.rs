@@ -14,13 +14,13 @@ pub(crate) use self::calls::Calls;
 use self::calls::{QUARTERS, most_calls};
 use crate::{
     executor::Executor,
-    fleet::{Fleet, KEYS, micros, subject, window},
+    fleet::{Fleet, micros, window},
     processes::Processes,
     random::Random,
     records::{Answer, End, Question},
     sync::lock,
     traffic::{Member, Target},
-    vocabulary::{Micros, Subject},
+    vocabulary::{KEYS, Micros, Subject, subject},
 };
 
 /// The probes of all keys.

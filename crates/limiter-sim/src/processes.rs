@@ -16,12 +16,13 @@ use crate::{
     auditor::{Known, Part},
     clock::ProcessClock,
     executor::Executor,
-    fleet::{Fleet, KEYS, TIERS, Tuning, subject},
+    fleet::{Fleet, TIERS, Tuning},
     network::{Network, SimClient},
     random::Random,
-    services::{BLOCK, Clients, STRIKES, Service, USER, stored_part},
-    traffic::{Caller, Member},
-    vocabulary::{ProcessId, Subject},
+    service::Service,
+    service_plan::{BLOCK, STRIKES, USER, stored_part},
+    traffic::{Caller, Clients, Member},
+    vocabulary::{KEYS, ProcessId, Subject, subject},
 };
 
 /// The processes, each in a place of its own.

@@ -10,7 +10,7 @@ use crate::{
     server::Server,
     settings::Settings,
     step::Step,
-    vocabulary::{Micros, Subject},
+    vocabulary::{SETTLES_IN, Subject},
     world::World,
 };
 
@@ -24,9 +24,6 @@ use crate::{
 pub fn run(settings: &Settings) -> Report {
     World::new(settings).and_then(World::run).unwrap_or_else(|error| panic!("{error}"))
 }
-
-/// How long callers and messages may take to end.
-pub(crate) const SETTLES_IN: Micros = 6_000_000;
 
 impl World {
     fn run(mut self) -> Result<Report, Error> {

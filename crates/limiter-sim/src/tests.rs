@@ -1,6 +1,8 @@
 //! Whole runs: repeated, without violations, and with worlds that are wrong on purpose.
 
-use crate::{Fault, Report, Settings, Wrong, fleet::subject, run, world::World};
+mod services;
+
+use crate::{Fault, Report, Settings, Wrong, run, vocabulary::subject, world::World};
 
 fn settings(seed: u64, wrong: Option<Wrong>) -> Settings {
     Settings { seed, wrong, processes: Some(3), faults_for: 5_000_000, ..Settings::default() }

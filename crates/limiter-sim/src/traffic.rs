@@ -2,6 +2,7 @@
 
 mod caller;
 mod charges;
+mod clients;
 mod lists;
 mod member;
 mod operations;
@@ -9,6 +10,7 @@ mod refunds;
 
 pub(crate) use self::{
     caller::Caller,
+    clients::Clients,
     member::{Member, Target},
 };
 use crate::fault::Fault;

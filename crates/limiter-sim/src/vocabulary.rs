@@ -24,6 +24,17 @@ impl Subject {
     pub(crate) const ALL: Self = Self(usize::MAX);
 }
 
+/// The keys of each limiter.
+pub(crate) const KEYS: [&str; 2] = ["alice", "bob"];
+
+/// Returns the subject of a key of a limiter.
+pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
+    Subject(limiter * KEYS.len() + key)
+}
+
+/// The time in which all that is under way ends after the faults.
+pub(crate) const SETTLES_IN: Micros = 6_000_000;
+
 /// The most nodes of a cluster.
 pub(crate) const MAX_NODES: usize = 3;
 

@@ -16,7 +16,7 @@ use crate::{
     processes::Processes,
     random::Random,
     records::Records,
-    services::STREAM,
+    service_plan::STREAM,
     settings::Settings,
     step::Step,
     vocabulary::{Micros, Subject},

@@ -18,8 +18,8 @@ use std::{
 
 use super::{Account, Admission, Auditor, Permits};
 use crate::{
-    services::Blocking,
-    vocabulary::{Micros, Moment, ProcessId, Subject},
+    service_plan::{Blocking, Outcome, Plan, RULES, TENANT, USER, permits},
+    vocabulary::{KEYS, Micros, Moment, ProcessId, Subject, subject},
 };
 
 /// Moments of the server are rounded to milliseconds by some algorithms.
@@ -135,11 +135,17 @@ impl Conserved {
 }
 
 impl Services {
-    pub(crate) fn new(
-        accounts: impl IntoIterator<Item = (Subject, Conserved)>,
-        blocks: impl IntoIterator<Item = (Subject, Blocking)>,
-    ) -> Self {
-        let of = |by| Blocks {
+    /// Returns what has to be known of the services of a run.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        // The keys whose charges add up, each with its limit.
+        let long = (0..RULES.len()).filter(|rule| plan.is_long(*rule));
+        let accounts = long.flat_map(|rule| {
+            let limit = plan.policies.get(rule).map_or(0, permits);
+            let may_exceed = rule == TENANT && plan.outcome == Outcome::ChargedAfter;
+            (0..KEYS.len()).map(move |key| (subject(rule, key), Conserved::new(limit, may_exceed)))
+        });
+        let blocks = (0..KEYS.len()).filter_map(|key| Some((subject(USER, key), plan.block?)));
+        let of = |by: Blocking| Blocks {
             by,
             strikes: VecDeque::new(),
             sent: 0,
@@ -151,8 +157,8 @@ impl Services {
             is_void: false,
         };
         Self {
-            accounts: accounts.into_iter().collect(),
-            blocks: blocks.into_iter().map(|(subject, by)| (subject, of(by))).collect(),
+            accounts: accounts.collect(),
+            blocks: blocks.map(|(subject, by)| (subject, of(by))).collect(),
             ..Self::default()
         }
     }

@@ -6,7 +6,7 @@ use limiter_core::Error;
 use limiter_redis::FailurePolicy;
 
 use super::{Fleet, Group, TABLES, TIERS, Tuning};
-use crate::{random::Random, services::Plan, trips::Trips, wrong::Wrong};
+use crate::{random::Random, service_plan::Plan, trips::Trips, wrong::Wrong};
 
 impl Fleet {
     /// Returns a fleet whose processes have services: the limiters of their rules, in one store or two.

@@ -16,12 +16,12 @@ use limiter_redis::RedisLimiter;
 use crate::{
     clock::ProcessClock,
     fault::Fault,
-    fleet::{Fleet, KEYS, TIERS, subject},
+    fleet::{Fleet, TIERS},
     network::{Network, SimClient},
     random::Random,
     records::Records,
-    services::Service,
-    vocabulary::{Micros, Moment, ProcessId, Subject},
+    service::Service,
+    vocabulary::{KEYS, Micros, Moment, ProcessId, Subject, subject},
 };
 
 /// What is asked for: a key of a limiter, by one of its tiers.

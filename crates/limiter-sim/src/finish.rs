@@ -4,18 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use limiter_core::{Error, LimiterFuture};
 
-use super::{
-    MAX_COST, RULES, USER,
-    client::{Clients, LOCAL_KEY},
-    permits,
-};
 use crate::{
-    fleet::{KEYS, subject},
     records::Records,
-    run::SETTLES_IN,
+    service_plan::{MAX_COST, RULES, SHARED, USER, permits},
     sync::lock,
-    traffic::Member,
-    vocabulary::{Micros, Subject},
+    traffic::{Clients, Member},
+    vocabulary::{KEYS, Micros, SETTLES_IN, Subject, subject},
     world::World,
 };
 
@@ -78,7 +72,7 @@ impl World {
                 for member in &members {
                     let Some(service) = &member.service else { continue };
                     let limit = permits(&service.plan.local);
-                    let used = service.local.peek(LOCAL_KEY).used();
+                    let used = service.local.peek(SHARED).used();
                     auditor.balances_local(member.process, used, limit);
                 }
             });
@@ -182,15 +176,5 @@ impl Member {
         };
         done.map_err(|error| self.with_records(|records, moment| failed(records, moment, &error)))
             .ok()
-    }
-
-    /// Returns how many operations were not sent, and how many have an unknown outcome.
-    pub(crate) fn unsure(&self) -> (u64, u64) {
-        let unknown = self.limiters.iter().map(|limiter| {
-            let counters = limiter.counters();
-            counters.undetermined + counters.refunds_failed
-        });
-        let unsent = self.service.as_ref().map_or(0, |service| service.unsent());
-        (unsent, unknown.sum())
     }
 }

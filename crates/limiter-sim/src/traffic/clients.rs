@@ -1,9 +1,6 @@
 //! The clients of a service, and what they and the service note.
 
-use std::{
-    future::Future,
-    sync::{Arc, Mutex},
-};
+use std::{future::Future, sync::Arc};
 
 use http::{Request, StatusCode};
 use limiter_core::{Cost, Source};
@@ -12,63 +9,15 @@ use limiter_tower::{
     observe::{Decisions, PolicyDecision},
 };
 
-use super::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, SHARED, Service, TENANT, USER};
+use super::member::Member;
 use crate::{
     auditor::{Admission, Charge},
     fault::Fault,
-    fleet::{KEYS, subject},
     random::Random,
-    sync::lock,
-    traffic::Member,
-    vocabulary::{Micros, Moment, Subject},
+    service::{Client, Service, Ticket},
+    service_plan::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, TENANT, USER},
+    vocabulary::{KEYS, Micros, Subject, subject},
 };
-
-/// What a request is: in its extensions.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    /// The indices of its keys.
-    pub(crate) user: usize,
-    pub(crate) tenant: usize,
-    /// What it costs its tenant.
-    pub(crate) cost: Cost,
-    /// Whether the response is a failure.
-    pub(crate) fails: bool,
-    /// How long the service takes.
-    work: Micros,
-    pub(crate) ticket: Arc<Ticket>,
-}
-
-/// What is known of a request.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) asked: Moment,
-    /// Whether the client's own key had no permits left when the request was made.
-    is_over: bool,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Whether it is known what was charged.
-    is_known: bool,
-    is_blocked: bool,
-    /// The rules whose store has failed: a bit for each.
-    failed: u32,
-}
-
-impl Ticket {
-    pub(super) fn has_failed(&self, rule: usize) {
-        lock(&self.state).failed |= 1 << rule;
-    }
-
-    pub(super) fn is_blocked(&self) {
-        lock(&self.state).is_blocked = true;
-    }
-
-    fn is_known(&self) {
-        lock(&self.state).is_known = true;
-    }
-}
 
 /// The clients of one service.
 pub(crate) struct Clients {
@@ -105,7 +54,7 @@ impl Clients {
     }
 
     /// Returns a new request.
-    pub(super) fn client(
+    pub(crate) fn client(
         &self,
         (user, tenant): (usize, usize),
         cost: u64,
@@ -117,13 +66,13 @@ impl Clients {
             let is_over = protects && records.auditor.is_used_up(subject(USER, user));
             (moment, is_over)
         });
-        let ticket = Arc::new(Ticket { asked, is_over, state: Mutex::default() });
+        let ticket = Arc::new(Ticket::new(asked, is_over));
         let cost = Cost::new(cost).unwrap_or(Cost::ONE);
         Client { user, tenant, cost, fails, work, ticket }
     }
 
     /// Makes a request, and drops it after a time if one is given. Returns whether its key was blocked.
-    pub(super) async fn request(&self, client: Client, patience: Option<Micros>) -> bool {
+    pub(crate) async fn request(&self, client: Client, patience: Option<Micros>) -> bool {
         let ticket = Arc::clone(&client.ticket);
         let guard = UnderWay { member: Arc::clone(&self.member), client: client.clone() };
         let mut request = Request::new(());
@@ -139,7 +88,7 @@ impl Clients {
             ticket.is_known();
         }
         drop(guard);
-        lock(&ticket.state).is_blocked
+        ticket.was_blocked()
     }
 }
 
@@ -152,7 +101,7 @@ struct UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let Client { user, tenant, ticket, .. } = &self.client;
-        if lock(&ticket.state).is_known {
+        if ticket.is_settled() {
             return;
         }
         let process = self.member.process;
@@ -199,7 +148,7 @@ fn admitted(
     decisions: Option<&Decisions>,
 ) -> Option<(Option<Admission>, u64)> {
     let plan = &service.plan;
-    let failed = lock(&client.ticket.state).failed;
+    let failed = client.ticket.failed();
     let decided = |rule: &Rule| decisions.and_then(|it| it.of(rule)).map(PolicyDecision::decision);
     let mut of_tenant = None;
     member.with_records(|records, moment| {
@@ -277,5 +226,14 @@ fn responds(
     });
 }
 
-/// The key of the rule in memory.
-pub(super) const LOCAL_KEY: &str = SHARED;
+impl Member {
+    /// Returns how many operations were not sent, and how many have an unknown outcome.
+    pub(crate) fn unsure(&self) -> (u64, u64) {
+        let unknown = self.limiters.iter().map(|limiter| {
+            let counters = limiter.counters();
+            counters.undetermined + counters.refunds_failed
+        });
+        let unsent = self.service.as_ref().map_or(0, |service| service.unsent());
+        (unsent, unknown.sum())
+    }
+}

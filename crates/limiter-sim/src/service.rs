@@ -1,5 +1,7 @@
 //! The service of a process: its layer of rules.
 
+mod client;
+
 use std::{
     convert::Infallible,
     fmt,
@@ -21,13 +23,13 @@ use limiter_tower::{
 use tower_layer::Layer;
 use tower_service::Service as _;
 
-use super::{LOCAL, Outcome, Plan, RULES, SHADOW, SHARED, USER, client::Client};
+pub(crate) use self::client::{Client, Ticket};
 use crate::{
     clock::ProcessClock,
     executor::Executor,
-    fleet::{KEYS, subject},
     network::{Network, SimClient},
-    vocabulary::ProcessId,
+    service_plan::{LOCAL, Outcome, Plan, RULES, SHADOW, SHARED, USER},
+    vocabulary::{ProcessId, subject},
     wrong::Wrong,
 };
 
@@ -136,10 +138,12 @@ fn rule(plan: &Plan, index: usize, limiter: &RedisLimiter<SimClient>) -> Result<
             match &plan.block {
                 None => rule,
                 Some(block) if block.by_refusals => rule.block(block.block())?,
-                Some(block) => rule.block_on(block.block(), |response| match response.status {
-                    StatusCode::OK => Strike::Ignore,
-                    _ => Strike::Count,
-                })?,
+                Some(block) => {
+                    rule.block_by_response(block.block(), |response| match response.status {
+                        StatusCode::OK => Strike::Ignore,
+                        _ => Strike::Count,
+                    })?
+                }
             }
         }
         Some(&"tenant") => {
@@ -235,16 +239,6 @@ where
             *response.status_mut() = work.await;
             Ok(response)
         })
-    }
-}
-
-impl Client {
-    pub(crate) fn user_name(&self) -> &'static str {
-        KEYS.get(self.user).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn tenant_name(&self) -> &'static str {
-        KEYS.get(self.tenant).copied().unwrap_or_default()
     }
 }
 

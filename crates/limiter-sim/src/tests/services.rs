@@ -1,7 +1,11 @@
 //! Whole runs with services: without violations, repeated, and with worlds that are wrong on purpose.
 
-use super::{Outcome, Plan};
-use crate::{Report, Settings, Wrong, random::Random, run};
+use crate::{
+    Report, Settings, Wrong,
+    random::Random,
+    run,
+    service_plan::{Outcome, Plan},
+};
 
 /// Simulates less than the program does, because tests run without optimization.
 fn simulate(seed: u64, wrong: Option<Wrong>) -> Report {

@@ -1,27 +1,18 @@
-//! Services behind a layer of limiter-tower: what is drawn of them, and what they do.
+//! Services behind a layer of limiter-tower: what is drawn of them.
 //!
 //! In a world with services, the callers of a process are clients of a service, which has a layer of rules: `user`, the
 //! client's own key; `tenant`, whose charges may depend on the response; `all` and `local`, the last one in memory; and a
 //! shadow. Their limiters in Redis are one store or two, and keys may block. All else is as in other worlds: the
 //! processes, the network, the servers and the faults.
 
-mod client;
-mod finish;
-mod service;
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use limiter_core::{Algorithm, Block, Error, Policy, Quota};
 
-pub(crate) use self::{client::Clients, service::Service};
 use crate::{
-    auditor::{Conserved, Services},
     fault::Fault,
-    fleet::{KEYS, subject},
     random::Random,
-    vocabulary::{Micros, Subject},
+    vocabulary::{KEYS, Micros},
     wrong::Wrong,
 };
 
@@ -195,16 +186,6 @@ impl Plan {
         self.are_long.get(rule).copied().unwrap_or(false)
     }
 
-    /// Returns the keys whose charges add up, each with its limit.
-    pub(crate) fn conserved(&self) -> impl Iterator<Item = (Subject, Conserved)> {
-        let long = (0..RULES.len()).filter(|rule| self.is_long(*rule));
-        long.flat_map(|rule| {
-            let limit = self.policies.get(rule).map_or(0, permits);
-            let may_exceed = rule == TENANT && self.outcome == Outcome::ChargedAfter;
-            (0..KEYS.len()).map(move |key| (subject(rule, key), Conserved::new(limit, may_exceed)))
-        })
-    }
-
     /// Returns whether refusals are strikes.
     pub(crate) fn strikes_by_refusals(&self) -> bool {
         self.block.is_some_and(|block| block.by_refusals)
@@ -214,12 +195,6 @@ impl Plan {
     pub(crate) fn protects_others(&self) -> bool {
         self.denies && self.is_long(USER)
     }
-}
-
-/// Returns what the auditor has to know of services.
-pub(crate) fn audit(plan: &Plan) -> Services {
-    let blocks = (0..KEYS.len()).filter_map(|key| Some((subject(USER, key), plan.block?)));
-    Services::new(plan.conserved(), blocks)
 }
 
 /// Returns the limit of a policy.

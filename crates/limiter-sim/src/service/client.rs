@@ -1,0 +1,85 @@
+//! A request, and what is known of it.
+
+use std::sync::{Arc, Mutex};
+
+use limiter_core::Cost;
+
+use crate::{
+    sync::lock,
+    vocabulary::{KEYS, Micros, Moment},
+};
+
+/// What a request is: in its extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// The indices of its keys.
+    pub(crate) user: usize,
+    pub(crate) tenant: usize,
+    /// What it costs its tenant.
+    pub(crate) cost: Cost,
+    /// Whether the response is a failure.
+    pub(crate) fails: bool,
+    /// How long the service takes.
+    pub(crate) work: Micros,
+    pub(crate) ticket: Arc<Ticket>,
+}
+
+/// What is known of a request.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) asked: Moment,
+    /// Whether the client's own key had no permits left when the request was made.
+    pub(crate) is_over: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether it is known what was charged.
+    is_known: bool,
+    is_blocked: bool,
+    /// The rules whose store has failed: a bit for each.
+    failed: u32,
+}
+
+impl Ticket {
+    pub(crate) fn new(asked: Moment, is_over: bool) -> Self {
+        Self { asked, is_over, state: Mutex::default() }
+    }
+
+    pub(super) fn has_failed(&self, rule: usize) {
+        lock(&self.state).failed |= 1 << rule;
+    }
+
+    pub(super) fn is_blocked(&self) {
+        lock(&self.state).is_blocked = true;
+    }
+
+    pub(crate) fn is_known(&self) {
+        lock(&self.state).is_known = true;
+    }
+
+    /// Returns whether it is known what was charged.
+    pub(crate) fn is_settled(&self) -> bool {
+        lock(&self.state).is_known
+    }
+
+    pub(crate) fn was_blocked(&self) -> bool {
+        lock(&self.state).is_blocked
+    }
+
+    /// Returns the rules whose store has failed: a bit for each.
+    pub(crate) fn failed(&self) -> u32 {
+        lock(&self.state).failed
+    }
+}
+
+impl Client {
+    pub(crate) fn user_name(&self) -> &'static str {
+        KEYS.get(self.user).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn tenant_name(&self) -> &'static str {
+        KEYS.get(self.tenant).copied().unwrap_or_default()
+    }
+}
