@@ -123,7 +123,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if a network is invalid: see [`Networks::parse`].
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if a network is invalid: see [`Networks::parse`].
     pub fn behind(trusted: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, Error> {
         Self::reading(Field::XForwardedFor, trusted)
     }
@@ -138,7 +138,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if a network is invalid: see [`Networks::parse`].
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if a network is invalid: see [`Networks::parse`].
     pub fn forwarded(trusted: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, Error> {
         Self::reading(Field::Forwarded, trusted)
     }
@@ -163,7 +163,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if `number` is 0, or if a network is invalid: see
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `number` is 0, or if a network is invalid: see
     /// [`Networks::parse`].
     pub fn hops(
         number: usize,
@@ -197,7 +197,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if `name` is `X-Forwarded-For` or `Forwarded`, which are lists,
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `name` is `X-Forwarded-For` or `Forwarded`, which are lists,
     /// or if a network is invalid: see [`Networks::parse`].
     pub fn header(
         name: HeaderName,
@@ -219,7 +219,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] unless `bits` is 1 to 128.
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) unless `bits` is 1 to 128.
     pub fn ipv6_prefix(self, bits: u8) -> Result<Self, Error> {
         match bits {
             1..=128 => Ok(Self { ipv6_mask: mask(bits), ..self }),
