@@ -216,7 +216,7 @@ impl Observer {
     }
 }
 
-/// For how long a process repeats a cached refusal of a key that is no longer blocked.
+/// How long a cached refusal outlasts the block of its key.
 const BLOCKED_LATE: u64 = 1_010_000;
 
 impl<F, W> tower_service::Service<Request<()>> for Inner<F>

@@ -225,7 +225,7 @@ impl States {
     ) -> Result<Option<Duration>, Error> {
         let Some((level, raised)) = self.raise(key).await? else { return Ok(None) };
         let block = self.shorter.get(level).unwrap_or(&self.block);
-        // The permit of a block fits only if there is no other block.
+        // The check is admitted only if no block is in force.
         let block = block.check(key).await;
         match &block {
             Ok(block) if has_state(block) && block.is_admitted() => {
@@ -243,7 +243,8 @@ impl States {
         block.map(|_| None)
     }
 
-    /// Raises the level, and returns its index, with what was charged. `None` if there is no state.
+    /// Raises the level, and returns its index and the receipt. `None` if nothing was charged: the table is full, or the
+    /// store's failure policy has decided.
     async fn raise(&self, key: &Key<'_>) -> Result<Option<(usize, Option<Receipt>)>, Error> {
         let Some(levels) = &self.levels else { return Ok(Some((0, None))) };
         let raised = levels.take_up_to(key, Cost::ONE).await?;
