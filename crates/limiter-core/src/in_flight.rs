@@ -1,0 +1,195 @@
+//! How many requests of a key are in flight at once: the interface of the limiters in memory and through a store.
+
+mod permit;
+
+pub use permit::{HeldPermit, InFlightPermit};
+
+use alloc::sync::Arc;
+
+use crate::{Error, Key, LimiterFuture, LimiterId, Source};
+
+/// Limits how many requests of a key are in flight at once.
+///
+/// A request takes a [permit](InFlightPermit) when it enters, and gives it back when that is dropped. No clock is
+/// involved, so a refusal can't say when there is room again.
+///
+/// The limit comes with the call: a caller passes the limiter's [own](Self::limit), or that of a customer's plan. A lower
+/// limit than what is held cuts nothing off; it refuses until enough permits are given back.
+///
+/// # Errors
+///
+/// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`, `Undetermined` or `Unexpected`.
+/// A refusal is not an error. A limiter in memory is ready at once and returns no error.
+pub trait InFlightLimiter: Send + Sync {
+    /// Returns the name, which header fields, log lines and metrics carry. Through a store it finds the states.
+    fn name(&self) -> &str;
+
+    /// Returns the limiter's own limit, from 1.
+    fn limit(&self) -> u32;
+
+    /// Sets the limiter's own limit for all handles, from now on. Requests in flight go on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `limit` is zero.
+    fn set_limit(&self, limit: u32) -> Result<(), Error>;
+
+    /// Returns which states this handle is on.
+    fn id(&self) -> LimiterId;
+
+    /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another store.
+    fn store(&self) -> &'static str {
+        "other"
+    }
+
+    /// Takes a permit of `key` if fewer than `limit` are held. Never waits. A limit of zero refuses.
+    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry>;
+
+    /// Returns how many permits of `key` are held, as [`enter`](Self::enter) would find it, and takes none.
+    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy>;
+
+    /// Forgets the permits of `key`. Requests in flight go on; giving their permits back changes nothing.
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
+}
+
+/// How many permits of a key are held, under the limit that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    held: u32,
+    limit: u32,
+    source: Source,
+}
+
+impl Occupancy {
+    /// Returns that `held` permits are held under `limit`, by the limiter's own state.
+    #[must_use]
+    pub const fn new(held: u32, limit: u32) -> Self {
+        Self { held, limit, source: Source::State }
+    }
+
+    /// Sets where it is known from. The default is [`Source::State`].
+    #[must_use]
+    pub const fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+
+    /// Returns how many permits are held. It can be more than the limit, after that was lowered.
+    #[must_use]
+    pub const fn held(self) -> u32 {
+        self.held
+    }
+
+    /// Returns the limit that the caller asked for.
+    #[must_use]
+    pub const fn limit(self) -> u32 {
+        self.limit
+    }
+
+    /// Returns how many more requests can enter.
+    #[must_use]
+    pub const fn remaining(self) -> u32 {
+        match self.source {
+            Source::FullTable => 0,
+            _ => self.limit.saturating_sub(self.held),
+        }
+    }
+
+    /// Returns whether another request can enter.
+    #[must_use]
+    pub const fn has_room(self) -> bool {
+        self.remaining() > 0
+    }
+
+    /// Returns where it is known from: the limiter's state, a [full table](Source::FullTable) that has no place for the
+    /// key, a [limiter in memory](Source::Local) in place of a store that fails, or [nothing](Source::Failure).
+    #[must_use]
+    pub const fn source(self) -> Source {
+        self.source
+    }
+}
+
+/// Whether a request may enter, and its permit.
+#[derive(Debug)]
+#[must_use = "the permit is given back when it is dropped"]
+pub struct Entry {
+    occupancy: Occupancy,
+    is_admitted: bool,
+    permit: Option<InFlightPermit>,
+}
+
+impl Entry {
+    /// Returns an admission. `occupancy` includes its permit.
+    pub const fn admitted(permit: InFlightPermit, occupancy: Occupancy) -> Self {
+        Self { occupancy, is_admitted: true, permit: Some(permit) }
+    }
+
+    /// Returns an admission that nothing counts, because the store fails.
+    pub const fn uncounted(occupancy: Occupancy) -> Self {
+        Self { occupancy, is_admitted: true, permit: None }
+    }
+
+    /// Returns a refusal.
+    pub const fn refused(occupancy: Occupancy) -> Self {
+        Self { occupancy, is_admitted: false, permit: None }
+    }
+
+    /// Returns whether the request may enter.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// Returns how many permits of the key are held, that of an admission included.
+    #[must_use]
+    pub const fn occupancy(&self) -> Occupancy {
+        self.occupancy
+    }
+
+    /// Returns the permit, to be held until the work has ended. `None` after a refusal, and after an admission that
+    /// nothing counts.
+    #[must_use]
+    pub fn into_permit(self) -> Option<InFlightPermit> {
+        self.permit
+    }
+}
+
+/// Implements the trait for pointers to what implements it.
+macro_rules! forward {
+    ($($pointer:ty),*) => {
+        $(impl<T: InFlightLimiter + ?Sized> InFlightLimiter for $pointer {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn limit(&self) -> u32 {
+                (**self).limit()
+            }
+
+            fn set_limit(&self, limit: u32) -> Result<(), Error> {
+                (**self).set_limit(limit)
+            }
+
+            fn id(&self) -> LimiterId {
+                (**self).id()
+            }
+
+            fn store(&self) -> &'static str {
+                (**self).store()
+            }
+
+            fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
+                (**self).enter(key, limit)
+            }
+
+            fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
+                (**self).peek(key, limit)
+            }
+
+            fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
+                (**self).reset(key)
+            }
+        })*
+    };
+}
+
+forward!(&T, Arc<T>);
