@@ -7,13 +7,19 @@ mod simulation;
 use anyhow::{Context, Result, ensure};
 use limiter_test::{
     bounds::cases::quota,
-    traffic::{Contender, all, contenders},
+    traffic::{Contender, Traffic, all, contenders},
 };
 use plotters::prelude::*;
 use xshell::Shell;
 
 /// Where the pictures are, so that the crate's documentation can include them.
 const FOLDER: &str = "crates/limiter-core/docs";
+
+/// The picture of the README.
+const OVERVIEW: &str = "docs/algorithms.svg";
+
+/// The algorithms in it, by their slugs.
+const OVERVIEW_OF: [&str; 4] = ["gcra", "fixed-window", "sliding-counter", "exact-log"];
 
 const SIZE: (u32, u32) = (800, 780);
 const TITLE: u32 = 34;
@@ -29,7 +35,9 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let simulation = simulation::draw(shell)?;
     keep(shell, check, simulation::PATH, simulation)?;
     let (permits, seconds) = limiter_test::traffic::QUOTA;
-    for contender in contenders(permits, seconds) {
+    let contenders = contenders(permits, seconds);
+    keep(shell, check, OVERVIEW, draw_overview(&contenders)?)?;
+    for contender in contenders {
         let path = format!("{FOLDER}/{}.svg", contender.slug);
         let drawn = draw(&contender).with_context(|| path.clone())?;
         keep(shell, check, &path, drawn)?;
@@ -49,19 +57,46 @@ fn keep(shell: &Shell, check: bool, path: &str, drawn: String) -> Result<()> {
     Ok(())
 }
 
+/// Draws one algorithm under each traffic.
 fn draw(contender: &Contender) -> Result<String> {
+    let quota = contender.policy.limits().iter().map(quota).collect::<String>();
+    let title = format!("{}: {quota}", contender.name);
+    let traffics = all();
+    let panels = traffics.iter().map(|it| (contender, it, format!("Traffic: {}", it.name)));
+    draw_panels(&title, &panels.collect::<Vec<_>>(), (3, 1))
+}
+
+/// Draws four algorithms under the same traffic.
+fn draw_overview(contenders: &[Contender]) -> Result<String> {
+    let [.., traffic] = all();
+    let title = format!("10 per 10 s, under {}", traffic.name);
+    let find = |slug| {
+        let contender = contenders.iter().find(|it| it.slug == slug);
+        contender.with_context(|| format!("no algorithm is named {slug:?}"))
+    };
+    let panels = OVERVIEW_OF.iter().map(|slug| {
+        let contender = find(*slug)?;
+        Ok((contender, &traffic, contender.name.to_owned()))
+    });
+    draw_panels(&title, &panels.collect::<Result<Vec<_>>>()?, (2, 2))
+}
+
+/// Draws a picture with a title and these panels, each with its caption, in rows and columns.
+fn draw_panels(
+    title: &str,
+    panels: &[(&Contender, &Traffic, String)],
+    grid: (usize, usize),
+) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        let (title, rest) = root.split_vertically(TITLE);
+        let (head, rest) = root.split_vertically(TITLE);
         let style = ("sans-serif", 18).into_font().style(FontStyle::Bold).color(&BLACK);
-        let quota = contender.policy.limits().iter().map(quota).collect::<String>();
-        let text = format!("{}: {quota}", contender.name);
-        title.draw_text(&text, &style, (14, 10))?;
-        let (panels, legend) = rest.split_vertically(SIZE.1 - TITLE - LEGEND);
-        for (area, traffic) in panels.split_evenly((3, 1)).iter().zip(all()) {
-            panel::draw(area, &contender.policy, &traffic)?;
+        head.draw_text(title, &style, (14, 10))?;
+        let (areas, legend) = rest.split_vertically(SIZE.1 - TITLE - LEGEND);
+        for (area, (contender, traffic, caption)) in areas.split_evenly(grid).iter().zip(panels) {
+            panel::draw(area, &contender.policy, traffic, caption)?;
         }
         panel::legend(&legend)?;
         root.present()?;

@@ -22,16 +22,21 @@ const ADMITTED_AT: f64 = -0.7;
 const REFUSED_AT: f64 = -2.8;
 const MARK: f64 = 1.7;
 
-/// Draws what becomes of `traffic`.
-pub(super) fn draw(area: &Area<'_>, policy: &Policy, traffic: &Traffic) -> Result<()> {
+/// Draws what becomes of `traffic`, under a caption.
+pub(super) fn draw(
+    area: &Area<'_>,
+    policy: &Policy,
+    traffic: &Traffic,
+    caption: &str,
+) -> Result<()> {
     let outcomes = traffic::send(policy, traffic);
     let end = seconds(END * 1_000);
-    let caption = ("sans-serif", 14).into_font().color(&BLACK);
+    let font = ("sans-serif", 14).into_font().color(&BLACK);
     let mut chart = ChartBuilder::on(area)
         .margin_left(8)
         .margin_right(18)
         .margin_bottom(8)
-        .caption(format!("Traffic: {}", traffic.name), caption)
+        .caption(caption, font)
         .x_label_area_size(34)
         .y_label_area_size(44)
         .build_cartesian_2d(0.0..end, BOTTOM..TOP)?;
