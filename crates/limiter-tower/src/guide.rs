@@ -63,12 +63,12 @@ macro_rules! pages {
         /// [`RateLimitLayer::all`]: crate::RateLimitLayer::all
         /// [`recipes`]: crate::guide::recipes
         /// [`Refused`]: crate::refusal::Refused
+        /// [`Reload`]: crate::Reload
         /// [`Rule`]: crate::Rule
         /// [`Rule::ask`]: crate::Rule::ask
         /// [`Rule::block`]: crate::Rule::block
         /// [`Rule::block_by_response`]: crate::Rule::block_by_response
         /// [`Rule::reset`]: crate::Rule::reset
-        /// [`Rule::set_policies`]: crate::Rule::set_policies
         /// [`Rule::set_policy`]: crate::Rule::set_policy
         /// [`several`]: crate::guide::several
         /// [`skip`]: crate::RateLimitLayer::skip

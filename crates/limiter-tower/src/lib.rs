@@ -103,6 +103,7 @@ pub mod key;
 mod layer;
 pub mod observe;
 pub mod plan;
+mod reload;
 mod report;
 mod respond;
 pub mod rule;
@@ -125,7 +126,7 @@ pub use limiter_core;
 #[doc(no_inline)]
 pub use limiter_core::{MemoryLimiter, Policy, Quota};
 
-pub use self::{key::ClientIp, layer::RateLimitLayer, rule::Rule};
+pub use self::{key::ClientIp, layer::RateLimitLayer, reload::Reload, rule::Rule};
 
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]

@@ -24,7 +24,7 @@ mod customers;
 use std::{
     env, fs,
     net::{Ipv4Addr, SocketAddr},
-    thread,
+    slice, thread,
     time::Duration,
 };
 
@@ -34,7 +34,7 @@ use customers::{Customer, authenticate, hello};
 use limiter_core::Policies;
 use limiter_redis::RedisSettings;
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
+    ClientIp, RateLimitLayer, Reload, Rule,
     key::{ExtensionKey, MaybeKey},
     plan::Plans,
     refusal::problem_json,
@@ -99,7 +99,10 @@ fn watch(path: &str, text: String, rule: &Rule, plans: &Plans) {
 /// Enforces the limits in `text`. Customers keep their debts.
 fn reload(text: &str, rule: &Rule, plans: &Plans) -> Result<()> {
     let Settings { limits, .. } = toml::from_str(text)?;
-    // If this succeeds, so does the next line, because tiers have the algorithm of their policy.
-    rule.set_policy(limits.get("api").context("the file has no [limits.api]")?)?;
-    Ok(plans.replace(limits.tiers("api").cloned())?)
+    let api = limits.get("api").context("the file has no [limits.api]")?;
+    Reload::new()
+        .rules(slice::from_ref(rule), [api.clone()])?
+        .plans(plans, limits.tiers("api").cloned())?
+        .apply();
+    Ok(())
 }

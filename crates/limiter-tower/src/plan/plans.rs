@@ -86,13 +86,34 @@ impl Plans {
     ///
     /// As [`Plans::new`], and [`ErrorKind::InvalidName`] if a plan is missing that a selector names.
     pub fn replace(&self, policies: impl IntoIterator<Item = Policy>) -> Result<(), Error> {
-        let selected = self.lock_selected();
-        let table = table(&self.shared.own, policies)?;
-        for name in selected.iter() {
+        self.replacement(policies)?();
+        Ok(())
+    }
+
+    /// Returns what replaces all plans when it is called, which cannot fail.
+    ///
+    /// # Errors
+    ///
+    /// As [`replace`](Self::replace).
+    pub(crate) fn replacement(
+        &self,
+        policies: impl IntoIterator<Item = Policy>,
+    ) -> Result<Box<dyn FnOnce() + Send>, Error> {
+        let mut table = table(&self.shared.own, policies)?;
+        for name in self.lock_selected().iter() {
             check_known(&table, name)?;
         }
-        self.shared.by_name.store(Arc::new(table));
-        Ok(())
+        let plans = self.clone();
+        Ok(Box::new(move || {
+            let selected = plans.lock_selected();
+            let old = plans.shared.by_name.load();
+            // A selector that was made in between keeps its plan.
+            let new = selected.iter().filter(|name| !table.contains_key(&***name));
+            let kept: Vec<_> =
+                new.filter_map(|name| Some((name.clone(), old.get(name)?.clone()))).collect();
+            table.extend(kept);
+            plans.shared.by_name.store(Arc::new(table));
+        }))
     }
 
     /// Returns the plan of that name.

@@ -1,8 +1,8 @@
 //! Changes and inspects a rule while requests are served.
 
-use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
-use limiter_core::{Error, ErrorKind, Key, LimiterFuture, Policy, Usage};
+use limiter_core::{Error, Key, LimiterFuture, Policy, Usage};
 
 use super::{Blocking, Mode, Rule};
 use crate::key::{Head, MissingKey};
@@ -22,63 +22,13 @@ impl Rule {
     }
 
     /// Enforces `policy` from now on, in all clones. Keys keep their debts. Plans that were prepared for tiers or
-    /// customers stay as they are.
+    /// customers stay as they are. [`Reload`](crate::Reload) sets those of several rules and plans, or none.
     ///
     /// # Errors
     ///
     /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy). The rule stays as it was.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), Error> {
         self.live().plan.set(self.live().plan.get().with_policy(policy)?);
-        Ok(())
-    }
-
-    /// Enforces the policies of several rules at once: all, or none if there is an error.
-    ///
-    /// Each rule has the policy of its [name](Self::name): a file with the policies of a service is read again by one
-    /// call.
-    ///
-    /// ```
-    /// use limiter_core::{MemoryLimiter, Policy, Quota};
-    /// use limiter_tower::{ClientIp, Rule};
-    ///
-    /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(10)));
-    /// let rules = [Rule::new(limiter, ClientIp::peer())];
-    /// Rule::set_policies(&rules, [Policy::gcra("api", Quota::per_minute(20))])?;
-    ///
-    /// let error = Rule::set_policies(&rules, [Policy::gcra("apis", Quota::per_minute(30))]).unwrap_err();
-    /// assert_eq!(error.to_string(), r#"no policy for the rule "api", no rule for the policy "apis""#);
-    /// # Ok::<(), limiter_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidName`] if a rule has no policy or two, or a policy no rule, with the names of all of them.
-    /// Otherwise as [`Limiter::with_policy`](limiter_core::Limiter::with_policy).
-    pub fn set_policies(
-        rules: &[Self],
-        policies: impl IntoIterator<Item = Policy>,
-    ) -> Result<(), Error> {
-        let policies: Vec<Policy> = policies.into_iter().collect();
-        let of = |rule: &Self| policies.iter().find(|policy| policy.name() == rule.name());
-        let without_policy = rules.iter().filter(|rule| of(rule).is_none());
-        let without_policy =
-            without_policy.map(|rule| format!("no policy for the rule {:?}", rule.name()));
-        let without_rule = policies
-            .iter()
-            .filter(|policy| rules.iter().all(|rule| rule.name() != policy.name()))
-            .map(|policy| format!("no rule for the policy {:?}", policy.name()));
-        let mut names = HashSet::new();
-        let twice = policies.iter().filter(|policy| !names.insert(policy.name()));
-        let twice = twice.map(|policy| format!("two policies named {:?}", policy.name()));
-        let faults: Vec<String> = without_policy.chain(without_rule).chain(twice).collect();
-        if !faults.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidName, faults.join(", ")));
-        }
-        let with_plan = |rule: &Self| Some(rule.live().plan.get().with_policy(of(rule)?));
-        let plans = rules.iter().filter_map(with_plan).collect::<Result<Vec<_>, _>>()?;
-        for (rule, plan) in rules.iter().zip(plans) {
-            rule.live().plan.set(plan);
-        }
         Ok(())
     }
 

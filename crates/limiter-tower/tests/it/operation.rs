@@ -9,9 +9,10 @@ use http::Request;
 use limiter_core::{Cost, ErrorKind, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    ClientIp, Rule,
+    ClientIp, Reload, Rule,
     key::{HeaderKey, MaybeKey, Networks},
     observe::{Decisions, Outcome},
+    plan::Plans,
     rule::{Mode, OnStoreFailure},
 };
 use tower::{Layer, service_fn};
@@ -251,7 +252,7 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
         ),
         (vec![], ErrorKind::InvalidName, None),
     ] {
-        let error = Rule::set_policies(&rules, bad).unwrap_err();
+        let error = Reload::new().rules(&rules, bad).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(message.is_none_or(|message| error.to_string() == message), "{error}");
         assert_eq!(policies(), before, "{error}");
@@ -260,7 +261,7 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
     assert_eq!(statuses(&service, 2).await, [200, 429]);
 
     // In any order.
-    Rule::set_policies(&rules, [c.clone(), a.clone(), b.clone()]).unwrap();
+    Reload::new().rules(&rules, [c.clone(), a.clone(), b.clone()]).unwrap().apply();
     assert_eq!(policies(), [a, b, c]);
     assert_eq!(statuses(&service, 5).await, [200, 200, 200, 200, 429]);
 }
@@ -270,8 +271,39 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
 fn two_policies_for_one_rule_are_not_set() {
     let rules = [by_address(limiter(Quota::per_hour(1)).0)];
     let twice = [5, 6].map(|permits| Policy::gcra("default", Quota::per_hour(permits)));
-    let error = Rule::set_policies(&rules, twice).unwrap_err();
+    let error = Reload::new().rules(&rules, twice).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidName);
     assert_eq!(error.to_string(), "two policies named \"default\"");
     assert_eq!(rules[0].policy(), Policy::gcra("default", Quota::per_hour(1)));
+}
+
+#[test]
+fn rules_and_plans_are_reloaded_together_or_not_at_all() {
+    let gcra = |name, permits| Policy::gcra(name, Quota::per_hour(permits));
+    let (limiter, _) = limiter_of(gcra("api", 1));
+    let plans = Plans::new(limiter.clone(), [gcra("gold", 2)]).unwrap();
+    let selector = plans.by_extension(|name: &String| name, "gold").unwrap();
+    let rules = [by_address(limiter).plan(selector)];
+    let reload = || Reload::new().rules(&rules, [gcra("api", 10)]).unwrap();
+    let quotas = || [rules[0].policy(), plans.get("gold").unwrap().policy().clone()];
+
+    // The plan that a selector names is missing, so the rule's policy stays, too.
+    let error = reload().plans(&plans, [gcra("silver", 20)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    assert_eq!(quotas(), [gcra("api", 1), gcra("gold", 2)]);
+    reload().plans(&plans, [gcra("gold", 20)]).unwrap().apply();
+    assert_eq!(quotas(), [gcra("api", 10), gcra("gold", 20)]);
+}
+
+/// A program can make a selector between the check and the change.
+#[test]
+fn a_selector_that_is_made_during_a_reload_keeps_its_plan() {
+    let gcra = |name, permits| Policy::gcra(name, Quota::per_hour(permits));
+    let (limiter, _) = limiter_of(gcra("api", 1));
+    let plans = Plans::new(limiter, [gcra("gold", 2), gcra("silver", 3)]).unwrap();
+    let reload = Reload::new().plans(&plans, [gcra("gold", 20)]).unwrap();
+    let _selector = plans.by_extension(|name: &String| name, "silver").unwrap();
+    reload.apply();
+    assert_eq!(*plans.get("silver").unwrap().policy(), gcra("silver", 3));
+    assert_eq!(*plans.get("gold").unwrap().policy(), gcra("gold", 20));
 }
