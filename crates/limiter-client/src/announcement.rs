@@ -173,7 +173,10 @@ fn states(headers: &HeaderMap, now: SystemTime) -> Vec<(Option<String>, Limit)> 
     if let Some(items) = list(headers, "ratelimit") {
         let member = |item: Item| {
             let integer = |name: &str| whole(item.params.get(name)?);
-            let limit = Limit { remaining: integer("r"), reset: integer("t"), ..Limit::default() };
+            // The draft is to rename `r` and `t` to `a` and `w`.
+            let remaining = integer("r").or_else(|| integer("a"));
+            let reset = integer("t").or_else(|| integer("w"));
+            let limit = Limit { remaining, reset, ..Limit::default() };
             Some((Some(name(&item.bare_item)?), limit))
         };
         return items.into_iter().filter_map(member).collect();

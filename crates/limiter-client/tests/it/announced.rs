@@ -64,6 +64,17 @@ async fn the_pace_is_what_is_announced() {
         ),
         // Less remains than the quota: 50 in 100 s.
         (&[("ratelimit-policy", "api;q=100;w=100"), ("ratelimit", "api;r=50;t=101")], 0.5, 2.0),
+        // The same with the names of the parameters that the next draft is to have, and its cost.
+        (&[("ratelimit-policy", "api;q=100;w=100"), ("ratelimit", "api;a=50;w=101;c=1")], 0.5, 2.0),
+        // A limit of requests in flight has neither a window nor a reset.
+        (
+            &[
+                ("ratelimit-policy", r#""a";q=10;w=1, "uploads";q=3;qu="concurrent-requests""#),
+                ("ratelimit", r#""a";r=9;t=1, "uploads";r=0"#),
+            ],
+            10.0,
+            1.0,
+        ),
         // Drafts 03 to 06.
         (&[("ratelimit-policy", "10;w=1, 10;w=10")], 0.95, 1.0),
         (
