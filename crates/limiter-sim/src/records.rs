@@ -2,6 +2,8 @@
 
 mod operation;
 mod services;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,6 +145,9 @@ impl Records {
         let attributions = &mut self.auditor.attributions;
         let is_unavailable =
             matches!(end, End::Failed(error) if error.kind() == ErrorKind::Unavailable);
+        if matches!(end, End::Failed(_)) && !is_unavailable {
+            attributions.has_no_reply(process, subject, moment.now);
+        }
         let is_unchanged = is_unavailable && operation.question.operation != "decide";
         if attributions.ends(process, (number, subject), is_unchanged).is_some() {
             self.auditor.found_charge(subject);
@@ -176,6 +181,7 @@ impl Records {
         match source {
             Source::Local | Source::Failure => {
                 tally.fell_back += 1;
+                self.auditor.attributions.has_no_reply(process, subject, moment.now);
             }
             // A charge afterwards decides nothing.
             _ if of_request.is_some() => {}

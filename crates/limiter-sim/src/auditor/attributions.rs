@@ -1,8 +1,10 @@
 //! Which operation a call is for, where permits are leased: calls are sent by tasks of their own, for several callers.
 //!
 //! A call is for an operation if that is the only one of its process that is under way on the key when the call is
-//! sent, and the process has not just spent permits of a lease, which may make it ask ahead, once more if the first call
-//! is not executed. Refunds are left out, because what is left of a lease is given back without a caller.
+//! sent, and no request without a caller may have sent it. There may be one in two cases. The process has just spent
+//! permits of a lease, which may make it ask ahead, once more if the first call is not executed. Or an operation has
+//! just ended without a reply of the store: the request for its permits has a deadline of its own, and may go on with a
+//! call of another script. Refunds are left out, because what is left of a lease is given back without a caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +16,8 @@ const LONGEST: Micros = 20_000_000;
 /// For how long calls may be sent for an operation whose caller has left, or by a process that was suspended meanwhile.
 const SENT_WITHIN: Micros = 3_000_000;
 
-/// For how long a call that asks ahead may be sent once more: longer than a deadline.
-const AHEAD_WITHIN: Micros = 300_000;
+/// For how long a request may send calls for which no caller waits: longer than a deadline.
+const WITHOUT_CALLER: Micros = 300_000;
 
 /// The operations and their calls.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ pub(crate) struct Attributions {
 #[derive(Debug, Default)]
 struct Key {
     under_way: BTreeSet<u64>,
-    /// Until when calls may be sent for operations whose callers have left, or ahead.
+    /// Until when calls may be sent for which no caller waits: it has left or had no reply, or they ask ahead.
     shared_until: Micros,
 }
 
@@ -71,8 +73,19 @@ impl Attributions {
 
     /// Notes that permits of a lease were spent.
     pub(crate) fn spends(&mut self, process: ProcessId, subject: Subject, now: Micros) {
+        self.may_go_on(process, subject, now);
+    }
+
+    /// Notes that an operation has ended without a reply of the store: its outcome is not known, or the failure policy
+    /// has decided it, for a cause that can't be known. A request for its permits may go on.
+    pub(crate) fn has_no_reply(&mut self, process: ProcessId, subject: Subject, now: Micros) {
+        self.may_go_on(process, subject, now);
+    }
+
+    /// Notes that a request for which no caller waits may be under way.
+    fn may_go_on(&mut self, process: ProcessId, subject: Subject, now: Micros) {
         let key = self.keys.entry((process, subject)).or_default();
-        key.shared_until = key.shared_until.max(now + AHEAD_WITHIN);
+        key.shared_until = key.shared_until.max(now + WITHOUT_CALLER);
     }
 
     /// Notes that the caller of an operation has left.
@@ -180,5 +193,25 @@ mod tests {
         calls.leaves(PROCESS, left, 202);
         assert_eq!(calls.ends(PROCESS, (left, KEY), true), None);
         assert_eq!(calls.changed(KEY, 3), None);
+    }
+
+    #[test]
+    fn a_request_may_go_on_after_its_caller_had_no_reply() {
+        let mut calls = Attributions::default();
+        let one = calls.begins(PROCESS, KEY, 1, 10);
+        let two = calls.begins(PROCESS, KEY, 1, 100_000);
+        assert_eq!(calls.ends(PROCESS, (one, KEY), false), None);
+        calls.has_no_reply(PROCESS, KEY, 200_000);
+        // For the first one and for the second one.
+        for call in [1, 2] {
+            calls.sent(PROCESS, KEY, call, 200_000 + WITHOUT_CALLER - 1);
+            assert_eq!(calls.changed(KEY, call), None);
+        }
+        // Both for the second one.
+        for (call, found) in [(3, None), (4, Some(KEY))] {
+            calls.sent(PROCESS, KEY, call, 200_000 + WITHOUT_CALLER);
+            assert_eq!(calls.changed(KEY, call), found);
+        }
+        assert_eq!(calls.ends(PROCESS, (two, KEY), false), None);
     }
 }
