@@ -1,5 +1,6 @@
 //! Whole runs: repeated, without violations, and with worlds that are wrong on purpose.
 
+mod alone;
 mod services;
 
 use crate::{Fault, Report, Settings, Wrong, run, vocabulary::subject, world::World};
