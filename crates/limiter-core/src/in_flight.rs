@@ -1,12 +1,16 @@
 //! How many requests of a key are in flight at once: the interface of the limiters in memory and through a store.
 
+#[cfg(feature = "std")]
+mod memory;
 mod permit;
 
+#[cfg(feature = "std")]
+pub use memory::{InFlight, InFlightBuilder, InFlightStats};
 pub use permit::{HeldPermit, InFlightPermit};
 
 use alloc::sync::Arc;
 
-use crate::{Error, Key, LimiterFuture, LimiterId, Source};
+use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source};
 
 /// Limits how many requests of a key are in flight at once.
 ///
@@ -150,6 +154,17 @@ impl Entry {
     #[must_use]
     pub fn into_permit(self) -> Option<InFlightPermit> {
         self.permit
+    }
+}
+
+/// Returns `limit` if a limiter can have it as its own.
+pub(crate) fn checked_limit(limit: u32) -> Result<u32, Error> {
+    match limit {
+        0 => {
+            let fault = "it would refuse every request; use 1 or more";
+            Err(Error::invalid(ErrorKind::InvalidSetting, "limit", "0", fault))
+        }
+        _ => Ok(limit),
     }
 }
 

@@ -88,6 +88,8 @@ pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
 pub use future::LimiterFuture;
 pub use in_flight::{Entry, HeldPermit, InFlightLimiter, InFlightPermit, Occupancy};
+#[cfg(feature = "std")]
+pub use in_flight::{InFlight, InFlightBuilder, InFlightStats};
 pub use joint::decide;
 pub use joint_decision::JointDecision;
 pub use key::Key;

@@ -39,3 +39,5 @@ mod words;
 
 pub use front::{Builder, MemoryLimiter};
 pub use full::OnFull;
+pub(crate) use place::part_of;
+pub(crate) use waiters::wake_all;

@@ -6,7 +6,7 @@ use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 
 pub use limit::Limit;
-use limit::validate_name;
+pub(crate) use limit::validate_name;
 
 use crate::{
     Algorithm, Error, ErrorKind, Quota, Slots, algorithms::AnyTransition, decision::MAX_LIMITS,

@@ -14,7 +14,7 @@ use std as library;
 pub(crate) use library::{
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
 };

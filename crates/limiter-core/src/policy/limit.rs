@@ -213,7 +213,7 @@ impl Limit {
 }
 
 /// Checks the name of a policy or a limit, whichever `what` is.
-pub(super) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
+pub(crate) fn validate_name(what: &str, name: &str) -> Result<(), Error> {
     let fault = if name.is_empty() {
         "use at least one character"
     } else if name.len() > 64 {

@@ -82,7 +82,7 @@ impl Queues {
 }
 
 /// Calls all wakers, also those behind one that panics, and then resumes the first panic.
-fn wake_all(wakers: Vec<Waker>) {
+pub(crate) fn wake_all(wakers: Vec<Waker>) {
     let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
     let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
     // A waiter that is dropped while its thread panics would abort the process by another panic.

@@ -1,0 +1,360 @@
+//! The limiter of requests in flight for one process.
+//!
+//! | file | what |
+//! |---|---|
+//! | `builder` | the settings |
+//! | `shard` | the counts of a part of the keys, under a lock |
+//! | `queue` | the waiters of a key |
+//! | `acquire` | waiting, as a future or on a thread |
+//! | `counts` | what all shards share: the limit, and the bounds of memory |
+
+mod acquire;
+mod builder;
+mod counts;
+mod queue;
+mod shard;
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+pub use builder::InFlightBuilder;
+use foldhash::quality::RandomState;
+
+use self::{acquire::Acquire, counts::Counts, queue::CallLimit, shard::Shard};
+use super::checked_limit;
+use crate::{
+    Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
+    Timer,
+    memory::{part_of, wake_all},
+};
+
+/// A limit on requests in flight, in this process's memory.
+///
+/// Its memory is bounded, it needs no background thread, and clones share one set of counts. A permit is given back when
+/// it is dropped, also by a panic or a future that is cancelled.
+///
+/// ```
+/// use limiter_core::InFlight;
+///
+/// let uploads = InFlight::new("uploads", 1)?;
+/// let permit = uploads.try_enter("alice").into_permit().expect("nothing is in flight");
+/// assert!(!uploads.try_enter("alice").is_admitted());
+/// assert!(uploads.try_enter("bob").is_admitted());
+///
+/// drop(permit);
+/// assert!(uploads.try_enter("alice").is_admitted());
+/// # Ok::<(), limiter_core::Error>(())
+/// ```
+///
+/// # Order
+///
+/// A permit that is given back goes to the first waiter of the key that has room under its limit. Under one limit that
+/// is the order of arrival, and [`try_enter`](Self::try_enter) never overtakes a waiter. A call under a higher limit
+/// overtakes waiters under a lower one, because there is room for it and none for them.
+///
+/// # Hashes of keys
+///
+/// A key is stored as its hash of 64 bits, as in a [`MemoryLimiter`](crate::MemoryLimiter#hashes-of-keys). Keys with
+/// one hash share one count.
+pub struct InFlight<C = SystemClock>(Arc<Inner<C>>);
+
+struct Inner<C> {
+    name: String,
+    id: LimiterId,
+    seed: RandomState,
+    counts: Arc<Counts>,
+    /// Not empty.
+    shards: Box<[Arc<Shard>]>,
+    clock: Arc<C>,
+}
+
+/// How many locks there are at most.
+const SHARDS: usize = 64;
+
+impl<C> Inner<C> {
+    fn new(name: String, limit: u32, capacity: usize, max_waiting: usize, clock: C) -> Self {
+        let counts = Arc::new(Counts::new(limit, capacity, max_waiting));
+        let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&counts))));
+        Self {
+            name,
+            id: LimiterId::new(),
+            seed: RandomState::default(),
+            shards: shards.collect(),
+            counts,
+            clock: Arc::new(clock),
+        }
+    }
+
+    #[expect(clippy::manual_hash_one, reason = "`hash_one` is not inlined")]
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        let mut hasher = self.seed.build_hasher();
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn enter(&self, key: &Key<'_>, limit: CallLimit) -> Entry {
+        let hash = self.hash(key);
+        let shard = part_of(&self.shards, hash);
+        shard.entry(hash, shard.take(hash, limit))
+    }
+
+    fn peek(&self, key: &Key<'_>, limit: CallLimit) -> Occupancy {
+        let hash = self.hash(key);
+        part_of(&self.shards, hash).peek(hash, limit)
+    }
+
+    fn reset(&self, key: &Key<'_>) {
+        let hash = self.hash(key);
+        part_of(&self.shards, hash).reset(hash);
+    }
+}
+
+impl InFlight {
+    /// Returns a limiter that lets up to `limit` requests of a key in at once, with room for 100,000 keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`InFlightBuilder::build`].
+    pub fn new(name: &str, limit: u32) -> Result<Self, Error> {
+        Self::builder(name, limit).build()
+    }
+
+    /// Returns the settings of a limiter, to be changed and built.
+    pub fn builder(name: &str, limit: u32) -> InFlightBuilder {
+        InFlightBuilder::new(name, limit)
+    }
+}
+
+impl<C: Clock> InFlight<C> {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the limiter's own limit, from 1.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.0.counts.limit()
+    }
+
+    /// Sets the limiter's own limit for all handles, from now on. Requests in flight go on, also if there are more of them
+    /// than the new limit. A higher limit admits waiters at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `limit` is zero.
+    pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        self.0.counts.set_limit(checked_limit(limit)?);
+        let wakers = self.0.shards.iter().flat_map(|shard| shard.update_limit());
+        wake_all(wakers.collect());
+        Ok(())
+    }
+
+    /// Takes a permit of `key` if fewer than the limiter's own limit are held. Never waits.
+    pub fn try_enter<'a>(&self, key: impl Into<Key<'a>>) -> Entry {
+        self.0.enter(&key.into(), None)
+    }
+
+    /// Takes a permit of `key` if fewer than `limit` are held. Never waits. A limit of zero refuses.
+    ///
+    /// ```
+    /// use limiter_core::InFlight;
+    ///
+    /// let queries = InFlight::new("queries", 10)?;
+    /// // All requests share one count. Those that can be shed leave 20 % to the others.
+    /// let running: Vec<_> = (0..10).map(|_| queries.try_enter_under("db", 8)).collect();
+    /// assert_eq!(running.iter().filter(|entry| entry.is_admitted()).count(), 8);
+    /// assert!(queries.try_enter("db").is_admitted());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    pub fn try_enter_under<'a>(&self, key: impl Into<Key<'a>>, limit: u32) -> Entry {
+        self.0.enter(&key.into(), Some(limit))
+    }
+
+    /// Takes a permit of `key` as soon as fewer than the limiter's own limit are held, up to `within` from now if that is
+    /// given. Waiters of a key are admitted in the [order](Self#order) of their arrival.
+    ///
+    /// It is refused at the end of `within`, and at once if too many calls
+    /// [wait already](InFlightBuilder::max_waiting) or the table has no place for the key. The place in the queue is
+    /// taken when the future is first polled. A future that is dropped gives up its place, and a permit that was just
+    /// taken for it. Polled again after it was ready, the future stays pending. With a [`SystemClock`], `within` needs a
+    /// tokio runtime; outside of one, tokio's timer panics.
+    ///
+    /// ```
+    /// use limiter_core::{InFlight, ManualClock};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let uploads = InFlight::builder("uploads", 1).clock(ManualClock::new()).build()?;
+    /// let first = uploads.try_enter("alice").into_permit();
+    /// let second = uploads.acquire("alice", None);
+    /// let (second, ()) = futures::join!(second, async { drop(first) });
+    /// assert!(second.is_admitted());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn acquire<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        within: Option<Duration>,
+    ) -> Pin<Box<dyn Future<Output = Entry> + Send>>
+    where
+        C: Timer + 'static,
+    {
+        Box::pin(self.waiter(&key.into(), None, within).wait(Arc::clone(&self.0.clock)))
+    }
+
+    /// Does what [`acquire`](Self::acquire) does under another limit, which [`set_limit`](Self::set_limit) does not change.
+    /// A limit of zero refuses at once.
+    pub fn acquire_under<'a>(
+        &self,
+        key: impl Into<Key<'a>>,
+        limit: u32,
+        within: Option<Duration>,
+    ) -> Pin<Box<dyn Future<Output = Entry> + Send>>
+    where
+        C: Timer + 'static,
+    {
+        Box::pin(self.waiter(&key.into(), Some(limit), within).wait(Arc::clone(&self.0.clock)))
+    }
+
+    /// Does what [`acquire`](Self::acquire) does on this thread, for code without a runtime. They share the queue.
+    pub fn acquire_blocking<'a>(&self, key: impl Into<Key<'a>>, within: Option<Duration>) -> Entry {
+        self.waiter(&key.into(), None, within).block(&self.0.clock)
+    }
+
+    fn waiter(&self, key: &Key<'_>, limit: CallLimit, within: Option<Duration>) -> Acquire {
+        let hash = self.0.hash(key);
+        let shard = Arc::clone(part_of(&self.0.shards, hash));
+        let deadline = within.map(|within| self.0.clock.now().saturating_add(within));
+        Acquire { shard, hash, limit, deadline, ticket: None }
+    }
+
+    /// Returns how many permits of `key` are held.
+    #[must_use]
+    pub fn held<'a>(&self, key: impl Into<Key<'a>>) -> u32 {
+        self.peek(key).held()
+    }
+
+    /// Returns how many permits of `key` are held under the limiter's own limit, as [`try_enter`](Self::try_enter) would
+    /// find it, and takes none.
+    #[must_use]
+    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Occupancy {
+        self.0.peek(&key.into(), None)
+    }
+
+    /// Forgets the permits of `key`. Requests in flight go on; giving their permits back changes nothing. Waiters are
+    /// admitted.
+    pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
+        self.0.reset(&key.into());
+    }
+
+    /// Returns how much is in use, for gauges. It locks each part of the table in turn, so under load the numbers may be
+    /// of slightly different moments.
+    #[must_use]
+    pub fn stats(&self) -> InFlightStats {
+        let Inner { counts, shards, .. } = &*self.0;
+        InFlightStats {
+            held: shards.iter().map(|shard| shard.held()).sum(),
+            waiting: counts.waiting.get(),
+            keys: counts.keys.get(),
+            capacity: counts.keys.bound(),
+            times_full: counts.times_full(),
+        }
+    }
+}
+
+/// How much of an [`InFlight`] is in use: see [`InFlight::stats`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlightStats {
+    held: u64,
+    waiting: usize,
+    keys: usize,
+    capacity: usize,
+    times_full: u64,
+}
+
+impl InFlightStats {
+    /// Returns how many permits of all keys are held.
+    #[must_use]
+    pub const fn held(self) -> u64 {
+        self.held
+    }
+
+    /// Returns how many calls wait for a permit.
+    #[must_use]
+    pub const fn waiting(self) -> usize {
+        self.waiting
+    }
+
+    /// Returns how many keys hold permits.
+    #[must_use]
+    pub const fn keys(self) -> usize {
+        self.keys
+    }
+
+    /// Returns how many keys can hold permits at the same time.
+    #[must_use]
+    pub const fn capacity(self) -> usize {
+        self.capacity
+    }
+
+    /// Returns how many calls were refused so far because the table had no place for their keys.
+    #[must_use]
+    pub const fn times_full(self) -> u64 {
+        self.times_full
+    }
+}
+
+impl<C: Clock> InFlightLimiter for InFlight<C> {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit()
+    }
+
+    fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        self.set_limit(limit)
+    }
+
+    fn id(&self) -> LimiterId {
+        self.0.id
+    }
+
+    fn store(&self) -> &'static str {
+        "memory"
+    }
+
+    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
+        LimiterFuture::ready(Ok(self.0.enter(key, Some(limit))))
+    }
+
+    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
+        LimiterFuture::ready(Ok(self.0.peek(key, Some(limit))))
+    }
+
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
+        self.0.reset(key);
+        LimiterFuture::ready(Ok(()))
+    }
+}
+
+impl<C> Clone for InFlight<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Clock> fmt::Debug for InFlight<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("InFlight");
+        debug.field("name", &self.name()).field("limit", &self.limit()).finish_non_exhaustive()
+    }
+}

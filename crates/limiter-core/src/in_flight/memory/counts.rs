@@ -1,0 +1,75 @@
+//! What all shards of a limiter share: the limit, and the bounds of memory.
+
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// The limiter's own limit, and how many keys and waiters there are, of how many.
+pub(crate) struct Counts {
+    limit: AtomicU32,
+    pub(crate) keys: Bounded,
+    pub(crate) waiting: Bounded,
+    times_full: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn new(limit: u32, capacity: usize, max_waiting: usize) -> Self {
+        Self {
+            limit: AtomicU32::new(limit),
+            keys: Bounded::new(capacity),
+            waiting: Bounded::new(max_waiting),
+            times_full: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the limiter's own limit.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the limiter's own limit, of which each shard has a copy to be updated.
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_full(&self) {
+        self.times_full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn times_full(&self) -> u64 {
+        self.times_full.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that never exceeds its bound.
+pub(crate) struct Bounded {
+    number: AtomicUsize,
+    bound: usize,
+}
+
+impl Bounded {
+    fn new(bound: usize) -> Self {
+        Self { number: AtomicUsize::new(0), bound }
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.get() >= self.bound
+    }
+
+    /// Adds one, and returns whether the bound allowed it.
+    pub(crate) fn add(&self) -> bool {
+        let next = |number| (number < self.bound).then_some(number + 1);
+        self.number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Subtracts one that was added.
+    pub(crate) fn subtract(&self) {
+        self.number.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,229 @@
+//! Limits, permits and errors.
+
+use std::sync::Arc;
+
+use limiter_core::{
+    Entry, ErrorKind, InFlight, InFlightBuilder, InFlightLimiter, Key, ManualClock, Occupancy,
+    Source,
+};
+
+use super::{Limiter, limiter, permits};
+
+fn is_refused(entry: Entry) -> bool {
+    let is_admitted = entry.is_admitted();
+    assert_eq!(entry.into_permit().is_some(), is_admitted);
+    !is_admitted
+}
+
+#[test]
+fn a_key_holds_as_many_permits_as_its_limit() {
+    let limiter = limiter(2);
+    let first = limiter.try_enter("alice");
+    let second = limiter.try_enter("alice");
+    let third = limiter.try_enter("alice");
+    let seen = [&first, &second, &third].map(|entry| (entry.is_admitted(), entry.occupancy()));
+    let one = (true, Occupancy::new(1, 2));
+    let two = (true, Occupancy::new(2, 2));
+    assert_eq!(seen, [one, two, (false, Occupancy::new(2, 2))]);
+    assert!(limiter.try_enter("bob").is_admitted());
+    drop(first.into_permit());
+    assert_eq!(limiter.held("alice"), 1);
+    assert!(limiter.try_enter("alice").is_admitted());
+}
+
+/// The permit of an entry that nobody looks at.
+#[test]
+fn an_entry_that_is_dropped_gives_its_permit_back() {
+    let limiter = limiter(1);
+    drop(limiter.try_enter("alice"));
+    assert_eq!(limiter.held("alice"), 0);
+}
+
+#[test]
+fn a_panic_gives_the_permit_back() {
+    let limiter = limiter(1);
+    let other = limiter.clone();
+    let work = std::thread::spawn(move || {
+        let _permit = permits([other.try_enter("alice")]);
+        std::panic::resume_unwind(Box::new("the handler fails"));
+    });
+    assert!(work.join().is_err());
+    assert_eq!((limiter.held("alice"), limiter.stats().keys()), (0, 0));
+}
+
+#[test]
+fn the_limit_can_come_with_the_call() {
+    let limiter = limiter(10);
+    let shed = permits((0..8).map(|_| limiter.try_enter_under("db", 8)));
+    let refused = limiter.try_enter_under("db", 8);
+    assert_eq!(refused.occupancy(), Occupancy::new(8, 8));
+    assert!(is_refused(refused));
+    let critical = permits((0..2).map(|_| limiter.try_enter("db")));
+    assert!(is_refused(limiter.try_enter("db")));
+    assert!(limiter.try_enter_under("db", 11).is_admitted());
+    drop((shed, critical));
+    assert_eq!(limiter.held("db"), 0);
+}
+
+#[test]
+fn a_limit_of_zero_refuses_and_takes_no_place() {
+    let limiter = limiter(1);
+    assert!(is_refused(limiter.try_enter_under("alice", 0)));
+    assert_eq!(limiter.stats().keys(), 0);
+    let _permit = permits([limiter.try_enter("alice")]);
+    assert!(is_refused(limiter.try_enter_under("alice", 0)));
+}
+
+#[test]
+fn a_lower_limit_cuts_nothing_off() {
+    let limiter = limiter(3);
+    let mut held = permits((0..3).map(|_| limiter.try_enter("alice")));
+    limiter.clone().set_limit(1).unwrap();
+    assert_eq!((limiter.limit(), limiter.peek("alice")), (1, Occupancy::new(3, 1)));
+    for left in [2, 1] {
+        drop(held.pop());
+        assert_eq!(limiter.peek("alice"), Occupancy::new(left, 1));
+        assert!(is_refused(limiter.try_enter("alice")));
+    }
+    drop(held.pop());
+    assert!(limiter.try_enter("alice").is_admitted());
+}
+
+#[test]
+fn after_a_reset_former_permits_give_nothing_back() {
+    let limiter = limiter(2);
+    let before = permits((0..2).map(|_| limiter.try_enter("alice")));
+    let bob = permits([limiter.try_enter("bob")]);
+    limiter.reset("alice");
+    assert_eq!((limiter.held("alice"), limiter.stats().held()), (0, 1));
+    let after = permits((0..2).map(|_| limiter.try_enter("alice")));
+    drop(before);
+    assert_eq!(limiter.held("alice"), 2);
+    drop(after);
+    assert_eq!((limiter.held("alice"), limiter.held("bob")), (0, 1));
+    drop(bob);
+    limiter.reset("alice");
+    assert_eq!((limiter.stats().held(), limiter.stats().keys()), (0, 0));
+}
+
+#[test]
+fn a_permit_in_memory_is_never_lost() {
+    let permit = limiter(1).try_enter("alice").into_permit().unwrap();
+    assert!(!permit.is_lost() && !permit.can_be_lost());
+    assert_eq!(format!("{permit:?}"), "InFlightPermit { is_lost: false }");
+}
+
+/// A permit outlives all handles.
+#[test]
+fn a_permit_needs_no_limiter() {
+    let limiter = limiter(1);
+    let permit = permits([limiter.try_enter("alice")]);
+    drop(limiter);
+    drop(permit);
+}
+
+#[test]
+fn stats_add_up_over_all_keys() {
+    let limiter = InFlight::builder("test", 3).capacity(1_000).build().unwrap();
+    let held: Vec<_> = (0..300).map(|key| limiter.try_enter(key % 150)).collect();
+    let stats = limiter.stats();
+    let figures = (stats.held(), stats.keys(), stats.capacity(), stats.waiting());
+    assert_eq!(figures, (300, 150, 1_000, 0));
+    drop(held);
+    assert_eq!((limiter.stats().held(), limiter.stats().keys()), (0, 0));
+}
+
+fn enters_and_resets(limiter: &dyn InFlightLimiter, limit: u32) {
+    let key = Key::from("alice");
+    let take = |limit| limiter.enter(&key, limit).take_ready().unwrap().unwrap();
+    let peek = || limiter.peek(&key, limit).take_ready().unwrap().unwrap();
+    assert_eq!((limiter.name(), limiter.store(), limiter.limit()), ("test", "memory", limit));
+    let held = permits([take(limit)]);
+    assert_eq!(peek(), Occupancy::new(1, limit));
+    assert!(is_refused(take(1)));
+    limiter.reset(&key).take_ready().unwrap().unwrap();
+    assert_eq!(peek(), Occupancy::new(0, limit));
+    drop(held);
+    limiter.set_limit(limit + 1).unwrap();
+    assert_eq!(limiter.limit(), limit + 1);
+    assert_eq!(limiter.set_limit(0).unwrap_err().kind(), ErrorKind::InvalidSetting);
+}
+
+#[test]
+fn the_trait_and_its_pointers_do_the_same() {
+    let limiter = limiter(2);
+    enters_and_resets(&limiter, 2);
+    enters_and_resets(&&limiter, 3);
+    enters_and_resets(&Arc::new(limiter.clone()), 4);
+    assert_eq!(limiter.id(), limiter.clone().id());
+    assert_ne!(limiter.id(), super::limiter(2).id());
+    assert_eq!(format!("{limiter:?}"), "InFlight { name: \"test\", limit: 5, .. }");
+}
+
+#[test]
+fn invalid_settings_are_quoted() {
+    let built = |builder: InFlightBuilder| builder.build().map(drop).unwrap_err();
+    let named = |name: &str| built(InFlight::builder(name, 1));
+    let zero = "invalid limit \"0\": it would refuse every request; use 1 or more";
+    let long = "x".repeat(65);
+    for (error, kind, message) in [
+        (InFlight::new("test", 0).map(drop).unwrap_err(), ErrorKind::InvalidSetting, zero),
+        (limiter(1).set_limit(0).unwrap_err(), ErrorKind::InvalidSetting, zero),
+        (named(""), ErrorKind::InvalidName, "invalid limit name \"\": use at least one character"),
+        (
+            named("café"),
+            ErrorKind::InvalidName,
+            "invalid limit name \"café\": use printable ASCII only",
+        ),
+        (
+            named(&long),
+            ErrorKind::InvalidName,
+            &format!("invalid limit name {long:?}: use at most 64 bytes"),
+        ),
+        (
+            built(InFlight::builder("test", 1).capacity(0)),
+            ErrorKind::InvalidSetting,
+            "invalid capacity \"0\": use 1 to 268435456",
+        ),
+        (
+            built(InFlight::builder("test", 1).capacity(InFlightBuilder::MAX_CAPACITY + 1)),
+            ErrorKind::InvalidSetting,
+            "invalid capacity \"268435457\": use 1 to 268435456",
+        ),
+    ] {
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
+    }
+}
+
+#[test]
+fn a_failed_change_leaves_the_limit() {
+    let limiter = limiter(2);
+    assert!(limiter.set_limit(0).is_err());
+    assert_eq!(limiter.limit(), 2);
+}
+
+fn of_capacity(keys: usize) -> Limiter {
+    let builder = InFlight::builder("test", 2).capacity(keys).clock(ManualClock::new());
+    builder.build().unwrap()
+}
+
+#[test]
+fn a_full_table_refuses_new_keys_and_no_others() {
+    for capacity in [1, 2, 63, 64, 65, 1_000] {
+        let limiter = of_capacity(capacity);
+        let mut held = permits((0..capacity).map(|key| limiter.try_enter(key)));
+        let refused = limiter.try_enter("new");
+        assert_eq!(refused.occupancy().source(), Source::FullTable);
+        assert_eq!(refused.occupancy().remaining(), 0);
+        assert!(is_refused(refused));
+        assert_eq!(limiter.peek("new").source(), Source::FullTable);
+        assert_eq!(limiter.stats().times_full(), 1);
+        drop(permits([limiter.try_enter(0)]));
+        assert_eq!(limiter.peek(0), Occupancy::new(1, 2));
+
+        // The last key has no permit any more, so another one has its place at once.
+        drop(held.remove(capacity - 1));
+        assert_eq!(limiter.peek("new"), Occupancy::new(0, 2), "capacity {capacity}");
+        assert!(limiter.try_enter("new").is_admitted());
+    }
+}

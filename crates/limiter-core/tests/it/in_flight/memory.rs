@@ -1,0 +1,47 @@
+//! Memory is bounded, and freed.
+
+use allocation_counter::measure;
+use limiter_core::{InFlight, ManualClock};
+
+use super::{Task, permits};
+
+#[test]
+fn a_flood_of_keys_takes_bounded_memory_and_leaves_none() {
+    const KEYS: usize = 10_000;
+    let limiter = InFlight::builder("test", 1).capacity(KEYS).clock(ManualClock::new());
+    let limiter = limiter.build().unwrap();
+    let mut held = Vec::with_capacity(KEYS);
+    let flood = measure(|| {
+        held.extend((0..20 * KEYS).filter_map(|key| limiter.try_enter(key).into_permit()));
+    });
+    assert_eq!((held.len(), limiter.stats().keys()), (KEYS, KEYS));
+    println!("{} bytes a key", flood.bytes_current / KEYS as i64);
+    assert!(flood.bytes_current < 150 * KEYS as i64, "{flood:?}");
+    let end = measure(|| held.clear());
+    let left = flood.bytes_current + end.bytes_current;
+    // Each of 64 shards may keep room for some keys.
+    assert!(left < 64 * 4_096, "{left} bytes are left");
+}
+
+#[test]
+fn a_permit_takes_one_allocation_and_a_refusal_none() {
+    let limiter = InFlight::new("test", 1).unwrap();
+    drop(limiter.try_enter("alice"));
+    let mut entry = None;
+    assert_eq!(measure(|| entry = Some(limiter.try_enter("alice"))).count_total, 1);
+    assert_eq!(measure(|| drop(limiter.try_enter("alice"))).count_total, 0);
+    assert_eq!(measure(|| assert_eq!(limiter.held("alice"), 1)).count_total, 0);
+    assert_eq!(measure(|| drop(entry)).count_total, 0);
+}
+
+#[test]
+fn waiters_that_have_left_leave_no_memory() {
+    let limiter = InFlight::builder("test", 1).clock(ManualClock::new()).build().unwrap();
+    let _held = permits([limiter.try_enter("alice")]);
+    let wait = || {
+        let tasks = (0..1_000).map(|_| Task::waiting(limiter.acquire("alice", None)));
+        drop(tasks.collect::<Vec<_>>());
+    };
+    wait();
+    assert_eq!(measure(wait).bytes_current, 0);
+}
