@@ -22,6 +22,12 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
             }
             Ok(())
         }
+        ["in-flight"] => {
+            for profile in ["release", "lto"] {
+                run_package(shell, "memory", profile, &[profile, "in-flight"])?;
+            }
+            Ok(())
+        }
         ["fleet"] | ["fleet", "--quick"] | ["fleet", "--audit", _] => {
             let server = test::choose(shell)?;
             let _server = shell.push_env("LIMITER_SERVER", server);
@@ -99,7 +105,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 }
 
 /// What may follow on the command line.
-pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | layer [--quick] | \
+pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | in-flight | layer [--quick] | \
                                   fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...] | --lists] | \
                                   redis-memory; redis: \
                                   [--server NAME]";

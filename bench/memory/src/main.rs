@@ -6,6 +6,7 @@ mod bytes;
 mod cells;
 mod flood;
 mod host;
+mod in_flight;
 mod keys;
 mod logs;
 mod measure;
@@ -76,6 +77,10 @@ fn main() -> Result<()> {
         ["release", "memory", "--quick"] => report::print(&QUICK, &RELEASE),
         ["lto", "memory"] => report::write(&FULL, &LTO),
         ["lto", "memory", "--quick"] => report::print(&QUICK, &LTO),
+        ["release" | "lto", "in-flight"] => {
+            println!("{}\n\n{}", in_flight::CAPTION, in_flight::table(&in_flight::measure(&FULL)));
+            Ok(())
+        }
         ["release", "flood"] => flood::run(flood::KEYS),
         ["release", "flood", "--keys", keys] => flood::run(keys.parse()?),
         // Only for this program itself: a process of its own for each limiter whose bytes are counted.

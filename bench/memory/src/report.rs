@@ -8,7 +8,7 @@ use crate::{
     Effort, Profile,
     bytes::{self, Bytes},
     cells::{self, Cell, Outcome},
-    host,
+    host, in_flight,
     keys::Key,
     measure::Measured,
     operations, picture,
@@ -91,7 +91,8 @@ fn measure(effort: &Effort, profile: &Profile) -> Result<(Vec<Cell>, Vec<Bytes>,
     let bytes = bytes::measure(effort)?;
     let operations = operations::measure(effort);
     let cells = cells::all(effort)?;
-    let text = render(effort, profile, &host, &cells, &bytes, &operations)?;
+    let in_flight = in_flight::measure(effort);
+    let text = render(effort, profile, &host, &cells, &bytes, &operations, &in_flight)?;
     Ok((cells, bytes, text))
 }
 
@@ -102,6 +103,7 @@ fn render(
     cells: &[Cell],
     bytes: &[Bytes],
     operations: &[Measured],
+    in_flight: &[in_flight::Cell],
 ) -> Result<String> {
     let mut text = format!(
         "# Benchmarks of the limiters in memory\n\n\
@@ -158,6 +160,12 @@ fn render(
         String::KIND
     )?;
     write!(text, "{}", operations::table(operations))?;
+    write!(
+        text,
+        "\n## Requests in flight\n\n{}\n\n{}",
+        in_flight::CAPTION,
+        in_flight::table(in_flight)
+    )?;
     writeln!(
         text,
         "\n## Bytes a key\n\nThe growth of the resident memory of a process of its own, by {} keys of \

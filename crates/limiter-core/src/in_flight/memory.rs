@@ -76,9 +76,13 @@ struct Inner<C> {
 /// How many locks there are at most.
 const SHARDS: usize = 64;
 
+/// The capacity from which a shard may keep a place without a key: where those are less than one in a hundred.
+const SPARE_FROM: usize = 100 * SHARDS;
+
 impl<C> Inner<C> {
     fn new(name: String, limit: u32, capacity: usize, max_waiting: usize, clock: C) -> Self {
-        let counts = Arc::new(Counts::new(limit, capacity, max_waiting));
+        let spare_places = usize::from(capacity >= SPARE_FROM);
+        let counts = Arc::new(Counts::new(limit, capacity, max_waiting, spare_places));
         let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&counts))));
         Self {
             name,
@@ -91,6 +95,7 @@ impl<C> Inner<C> {
     }
 
     #[expect(clippy::manual_hash_one, reason = "`hash_one` is not inlined")]
+    #[inline(always)]
     fn hash(&self, key: &Key<'_>) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
@@ -259,10 +264,15 @@ impl<C: Clock> InFlight<C> {
     #[must_use]
     pub fn stats(&self) -> InFlightStats {
         let Inner { counts, shards, .. } = &*self.0;
+        let add = |(held, keys), shard: &Arc<Shard>| {
+            let (more, more_keys) = shard.held();
+            (held + more, keys + more_keys)
+        };
+        let (held, keys) = shards.iter().fold((0, 0), add);
         InFlightStats {
-            held: shards.iter().map(|shard| shard.held()).sum(),
+            held,
             waiting: counts.waiting.get(),
-            keys: counts.keys.get(),
+            keys,
             capacity: counts.keys.bound(),
             times_full: counts.times_full(),
         }

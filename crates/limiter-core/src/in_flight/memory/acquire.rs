@@ -10,7 +10,7 @@ use super::{
     queue::{CallLimit, Ticket},
     shard::{Joined, Shard, Taken},
 };
-use crate::{Clock, Entry, Timer, Timestamp, sync::unpark_this_thread};
+use crate::{Clock, Entry, Timer, Timestamp, in_flight::permit::Owner, sync::unpark_this_thread};
 
 /// A request for a permit with its place in the queue, which it gives up when it is dropped.
 pub(crate) struct Acquire {

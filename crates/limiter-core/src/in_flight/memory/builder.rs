@@ -52,7 +52,8 @@ impl<C: Clock> InFlightBuilder<C> {
     ///
     /// Memory is allocated as keys arrive, about 50 bytes a key, and freed when they hold no permit. A key that holds
     /// none has no place in the table. While the table is full, other keys are refused, with the source
-    /// [`Source::FullTable`](crate::Source::FullTable).
+    /// [`Source::FullTable`](crate::Source::FullTable). From a capacity of 6,400, that begins up to 64 keys early, because
+    /// parts of the table keep a place each for the next key.
     pub fn capacity(self, keys: usize) -> Self {
         Self { capacity: keys, ..self }
     }

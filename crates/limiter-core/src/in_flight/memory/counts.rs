@@ -2,19 +2,28 @@
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// The limiter's own limit, and how many keys and waiters there are, of how many.
+/// The limiter's own limit, and how many places and waiters there are, of how many.
 pub(crate) struct Counts {
     limit: AtomicU32,
+    /// The places for keys that the shards have.
     pub(crate) keys: Bounded,
+    /// How many places without a key a shard keeps.
+    pub(crate) spare_places: usize,
     pub(crate) waiting: Bounded,
     times_full: AtomicU64,
 }
 
 impl Counts {
-    pub(crate) fn new(limit: u32, capacity: usize, max_waiting: usize) -> Self {
+    pub(crate) fn new(
+        limit: u32,
+        capacity: usize,
+        max_waiting: usize,
+        spare_places: usize,
+    ) -> Self {
         Self {
             limit: AtomicU32::new(limit),
             keys: Bounded::new(capacity),
+            spare_places,
             waiting: Bounded::new(max_waiting),
             times_full: AtomicU64::new(0),
         }

@@ -12,7 +12,8 @@ use super::{
     queue::{CallLimit, Grant, Queue, Ticket},
 };
 use crate::{
-    Entry, HeldPermit, InFlightPermit, Occupancy, Source,
+    Entry, InFlightPermit, Occupancy, Source,
+    in_flight::permit::Owner,
     memory::wake_all,
     sync::{Mutex, lock},
 };
@@ -30,6 +31,8 @@ struct State {
     /// The limiter's own limit. Each shard has a copy, so that no call finds a higher one before the waiters are served.
     limit: u32,
     counts: HashMap<u64, Count, Rotate>,
+    /// For how many keys this shard has places of the limiter's: for those that hold permits, and a spare one.
+    places: usize,
     queues: HashMap<u64, Queue, Rotate>,
     /// The sum of all counts.
     held: u64,
@@ -110,12 +113,6 @@ impl Shard {
         Err(occupancy)
     }
 
-    /// Gives a permit back, to a waiter if there is one that may have it.
-    pub(crate) fn give_back(&self, hash: u64, generation: u64) {
-        let wakers = lock(&self.state).give_back(&self.counts, hash, generation);
-        wake_all(wakers);
-    }
-
     /// Forgets the permits of a key, so that giving them back changes nothing.
     pub(crate) fn reset(&self, hash: u64) {
         let wakers = lock(&self.state).reset(&self.counts, hash);
@@ -135,17 +132,18 @@ impl Shard {
         lock(&self.state).peek(&self.counts, hash, limit)
     }
 
-    /// Returns how many permits of all keys are held.
-    pub(crate) fn held(&self) -> u64 {
-        lock(&self.state).held
+    /// Returns how many permits are held, and by how many keys.
+    pub(crate) fn held(&self) -> (u64, usize) {
+        let state = lock(&self.state);
+        (state.held, state.counts.len())
     }
 
     /// Returns the answer to a call.
     pub(crate) fn entry(self: &Arc<Self>, hash: u64, taken: Taken) -> Entry {
         match taken {
             Ok(Grant { generation, occupancy }) => {
-                let held = Held { shard: Arc::clone(self), hash, generation };
-                Entry::admitted(InFlightPermit::new(held), occupancy)
+                let owner: Arc<Self> = Arc::clone(self);
+                Entry::admitted(InFlightPermit::counted(owner, hash, generation), occupancy)
             }
             Err(occupancy) => {
                 if occupancy.source() == Source::FullTable {
@@ -162,18 +160,13 @@ fn may_wait(refused: Occupancy) -> bool {
     refused.limit() > 0 && refused.source() == Source::State
 }
 
-/// A permit in memory.
-struct Held {
-    shard: Arc<Shard>,
-    hash: u64,
-    generation: u64,
-}
-
-impl HeldPermit for Held {}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.shard.give_back(self.hash, self.generation);
+impl Owner for Shard {
+    /// Gives a permit to a waiter if there is one that may have it.
+    fn give_back(&self, hash: u64, generation: u64) {
+        let wakers = lock(&self.state).give_back(&self.counts, hash, generation);
+        if !wakers.is_empty() {
+            wake_all(wakers);
+        }
     }
 }
 
@@ -182,6 +175,7 @@ impl State {
         Self {
             limit,
             counts: HashMap::default(),
+            places: 0,
             queues: HashMap::default(),
             held: 0,
             generation: 0,
@@ -191,14 +185,18 @@ impl State {
 
     fn take(&mut self, counts: &Counts, hash: u64, limit: CallLimit) -> Taken {
         let limit = limit.unwrap_or(self.limit);
+        let keys = self.counts.len();
         let count = match self.counts.entry(hash) {
             hash_map::Entry::Occupied(count) => count.into_mut(),
             hash_map::Entry::Vacant(_) if limit == 0 => return Err(Occupancy::new(0, 0)),
-            hash_map::Entry::Vacant(place) if counts.keys.add() => {
+            hash_map::Entry::Vacant(place) => {
+                if keys == self.places {
+                    if !counts.keys.add() {
+                        return Err(Occupancy::new(0, limit).with_source(Source::FullTable));
+                    }
+                    self.places += 1;
+                }
                 place.insert(Count { held: 0, generation: self.generation })
-            }
-            hash_map::Entry::Vacant(_) => {
-                return Err(Occupancy::new(0, limit).with_source(Source::FullTable));
             }
         };
         if count.held >= limit {
@@ -212,10 +210,11 @@ impl State {
         let limit = limit.unwrap_or(self.limit);
         match self.counts.get(&hash) {
             Some(count) => Occupancy::new(count.held, limit),
-            None if limit > 0 && counts.keys.is_full() => {
-                Occupancy::new(0, limit).with_source(Source::FullTable)
+            None => {
+                let is_full = self.counts.len() == self.places && counts.keys.is_full();
+                let source = if is_full && limit > 0 { Source::FullTable } else { Source::State };
+                Occupancy::new(0, limit).with_source(source)
             }
-            None => Occupancy::new(0, limit),
         }
     }
 
@@ -247,12 +246,21 @@ impl State {
 
     /// Returns the wakers to call once no lock is held, as [`serve`](Self::serve) does.
     fn give_back(&mut self, counts: &Counts, hash: u64, generation: u64) -> Vec<Waker> {
-        match self.counts.get_mut(&hash) {
-            Some(count) if count.generation == generation => count.held -= 1,
+        let hash_map::Entry::Occupied(mut place) = self.counts.entry(hash) else {
+            return Vec::new();
+        };
+        let count = place.get_mut();
+        if count.generation != generation {
             // The key was reset since.
-            _ => return Vec::new(),
+            return Vec::new();
         }
+        count.held -= 1;
         self.held -= 1;
+        if count.held == 0 && self.queues.is_empty() {
+            place.remove();
+            self.freed(counts);
+            return Vec::new();
+        }
         self.serve(counts, hash)
     }
 
@@ -275,10 +283,9 @@ impl State {
     /// is held after that. Returns the wakers to call once no lock is held.
     fn serve(&mut self, counts: &Counts, hash: u64) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        let hash_map::Entry::Occupied(mut place) = self.counts.entry(hash) else {
+        let Some(count) = self.counts.get_mut(&hash) else {
             return wakers;
         };
-        let count = place.get_mut();
         if let Some(queue) = self.queues.get_mut(&hash) {
             while let Some((ticket, limit, waker)) = queue.pop(count.held, self.limit) {
                 queue.grant(ticket, count.take(limit));
@@ -288,11 +295,20 @@ impl State {
             }
         }
         if count.held == 0 {
-            place.remove();
-            counts.keys.subtract();
-            shrink(&mut self.counts);
+            self.counts.remove(&hash);
+            self.freed(counts);
         }
         wakers
+    }
+
+    /// Frees memory, and gives a place back to the limiter, after a key was removed. A shard keeps a spare place, because
+    /// keys come and go faster than that (`cargo xtask bench in-flight`).
+    fn freed(&mut self, counts: &Counts) {
+        if self.places - self.counts.len() > counts.spare_places {
+            self.places -= 1;
+            counts.keys.subtract();
+        }
+        shrink(&mut self.counts);
     }
 }
 

@@ -47,7 +47,7 @@ impl Oracle {
     }
 
     pub(super) fn held(&self, key: u8) -> u32 {
-        self.keys.get(&key).map_or(0, |key| key.count())
+        self.keys.get(&key).map_or(0, Key::count)
     }
 
     pub(super) fn total(&self) -> u64 {
