@@ -1,5 +1,5 @@
-//! Which algorithm to use when, and how to use a limiter. [`choosing`] has the numbers, and
-//! [`laws`] what every limiter promises.
+//! Which algorithm to use when, and how to use a limiter. [`choosing`] has the numbers, [`in_flight`] limits how many
+//! requests run at once, and [`laws`] what every limiter promises.
 //!
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
 //! other chapters are in `limiter_tower::guide` and `limiter_redis::guide`.
@@ -63,6 +63,17 @@ use crate::{Limiter, ManualClock, Policy, Receipt, WaitingLimiter};
 ///
 /// [charge]: crate::Limiter::charge
 pub mod choosing {}
+
+#[doc = include_str!("../docs/guide/in-flight.md")]
+///
+/// [`InFlightLimiter`]: crate::InFlightLimiter
+#[cfg_attr(
+    feature = "std",
+    doc = "[`InFlightBuilder::max_waiting`]: crate::InFlightBuilder::max_waiting\n\n\
+           [`InFlight::set_limit`]: crate::InFlight::set_limit\n\n\
+           [`InFlight::stats`]: crate::InFlight::stats"
+)]
+pub mod in_flight {}
 
 #[doc = include_str!("../docs/guide/laws.md")]
 pub mod laws {}

@@ -26,12 +26,13 @@
 //! | what every limiter promises, in ten laws | [`guide::laws`] |
 //! | several limiters, charged together or not at all | [`decide`] |
 //! | keys that are refused for a time after too many failures | [`Blocks`] |
+//! | how many requests of a key run at once, instead of how often they start | [`guide::in_flight`] |
 //! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
 //! | an algorithm without a limiter, and without `std` | [`algorithms`] |
 //!
 //! # Features
 //!
-//! - `std` (default) adds `MemoryLimiter` and the clocks. Without it the crate is
+//! - `std` (default) adds `MemoryLimiter`, `InFlight` and the clocks. Without it the crate is
 //!   `no_std` and needs only `alloc`.
 //! - `serde` adds `Policies`, for configuration files, and `Serialize` and `Deserialize` for
 //!   quotas, algorithms and costs. It does not need `std`.

@@ -15,6 +15,7 @@
 )]
 
 mod admissions;
+mod in_flight;
 mod lease;
 mod refund;
 mod search;
