@@ -67,12 +67,9 @@ pub mod choosing {}
 #[doc = include_str!("../docs/guide/in-flight.md")]
 ///
 /// [`InFlightLimiter`]: crate::InFlightLimiter
-#[cfg_attr(
-    feature = "std",
-    doc = "[`InFlightBuilder::max_waiting`]: crate::InFlightBuilder::max_waiting\n\n\
-           [`InFlight::set_limit`]: crate::InFlight::set_limit\n\n\
-           [`InFlight::stats`]: crate::InFlight::stats"
-)]
+/// [`InFlightBuilder::max_waiting`]: crate::InFlightBuilder::max_waiting
+/// [`InFlight::set_limit`]: crate::InFlight::set_limit
+/// [`InFlight::stats`]: crate::InFlight::stats
 pub mod in_flight {}
 
 #[doc = include_str!("../docs/guide/laws.md")]

@@ -16,17 +16,21 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+
     pub(super) fn percent(&mut self, chance: u64) -> bool {
         self.next() % 100 < chance
     }
 
     pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[(self.next() % choices.len() as u64) as usize]
+        choices[self.below(choices.len())]
     }
 
     pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
-            list.swap(last, (self.next() % (last as u64 + 1)) as usize);
+            list.swap(last, self.below(last + 1));
         }
     }
 }
