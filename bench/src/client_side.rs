@@ -144,7 +144,7 @@ fn to_better_peer([ours, _, throttled, tower]: &[Sample; NAMES.len()]) -> Sample
 /// Prints the speed of the clients.
 pub(crate) fn print(bench: &Bench, races: &[Race]) {
     println!(
-        "**Clients.** Thousands of decisions a second by one connection and concurrent tasks, \
+        "## Clients\n\nThousands of decisions a second by one connection and concurrent tasks, \
          on Tokio's multi-threaded runtime: the median of {} rounds, and the range of the middle \
          half of them. Bare fred is the same script with the same arguments by `evalsha`. A ratio \
          is that of the rates in the same round. limiter-redis sends concurrent checks in batches, \

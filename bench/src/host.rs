@@ -86,6 +86,8 @@ impl Host {
             cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
         let load = read("/proc/loadavg");
         let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
+        let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output()?.stdout;
+        println!("Commit: {}", String::from_utf8_lossy(&commit).trim());
         println!("Date: {}", String::from_utf8_lossy(&date));
         println!(
             "Server: {version}, {}, as `{} --save '' --appendonly no`.",

@@ -42,7 +42,7 @@ pub(crate) fn table(bench: &Bench) -> Result<()> {
 
     let checks = bench.effort.clients.number * CHECKS as usize + 2;
     println!(
-        "**Cached denials**: checks of one refused key by one task, one check after the other: the \
+        "## Cached denials\n\nChecks of one refused key by one task, one check after the other: the \
          median of {} rounds of {CHECKS} checks, and the range of the middle half of them.\n",
         bench.effort.clients.number
     );

@@ -43,7 +43,7 @@ const FILL_TIME: Duration = WINDOW.saturating_mul(11).checked_div(10).unwrap();
 /// Prints the bytes of a key by each algorithm.
 pub(crate) fn table(bench: &Bench) -> Result<()> {
     println!(
-        "**Memory** of a subject's keys by MEMORY USAGE, which includes their names and leaves out the entries \
+        "## Memory\n\nThat of a subject's keys by MEMORY USAGE, which includes their names and leaves out the entries \
          for their expiry, some 30 bytes each.\n"
     );
     let mut table = Table::new(&["state", "bytes", "of these, name"]);

@@ -58,7 +58,7 @@ pub(crate) fn print(ratios: &[Ratio]) {
         return;
     }
     println!(
-        "**Targets.** The ratio of two rates in the same round: the median of the rounds, and the \
+        "## Targets\n\nThe ratio of two rates in the same round: the median of the rounds, and the \
          range of the middle half of them. By decisions a second, and by decisions for each second of \
          processor time, the server's for scripts and the client's for clients. A target is reached if \
          the median by decisions a second is at least as large. The scripts and clients are described \

@@ -12,6 +12,8 @@ use limiter_test::{
 };
 use xshell::{Shell, cmd};
 
+use crate::workspace;
+
 /// The permits and seconds that the adversary attacks: enough permits for the ratio to be near its
 /// limit.
 const ATTACKED: (u64, u64) = (100, 10);
@@ -27,19 +29,19 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         let cargo = cmd!(shell, "cargo run --quiet --release --package xtask -- compare");
         return Ok(cargo.quiet().run()?);
     }
-    accuracy();
+    accuracy(&workspace::commit(shell)?);
     memory::table()?;
     time::table()?;
     Ok(())
 }
 
-fn accuracy() {
+fn accuracy(commit: &str) {
     let traffic = traffic::all();
     let names: Vec<_> = traffic.iter().map(|traffic| traffic.name).collect();
     let (permits, seconds) = QUOTA;
     println!(
-        "All figures are printed by `cargo xtask compare`. Sub-windows have ten slots.\n\n\
-         **Accuracy.** The first two columns are for a limit `L` of {} permits: the most that an \
+        "All figures are printed by `cargo xtask compare`, at commit {commit}. Sub-windows have ten slots.\n\n\
+         ## Accuracy\n\nThe first two columns are for a limit `L` of {} permits: the most that an \
          adversary got in one window, and the most that a fresh key can take at once. The next three \
          are for {permits} permits in {seconds} s: the requests that were refused although fewer than \
          {permits} had been admitted in the window. The traffic is {}.\n",

@@ -5,6 +5,7 @@
 
 mod algorithm;
 mod code;
+mod figure;
 mod import;
 mod krate;
 mod link;
@@ -25,6 +26,7 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
     code::tests_named_by_outcome,
     algorithm::pure,
     word::none_forbidden,
+    figure::reproducible,
 ];
 
 /// Rules that look at one file beside another.
@@ -34,6 +36,7 @@ const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     script::is_tested,
     import::has_no_circles,
     link::resolves,
+    figure::measured,
     krate::described,
 ];
 

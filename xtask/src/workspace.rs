@@ -28,6 +28,11 @@ pub(crate) fn target_folder(shell: &Shell) -> Result<PathBuf> {
     Ok(text(&metadata, "target_directory")?.into())
 }
 
+/// Returns the short name of the commit, for reports.
+pub(crate) fn commit(shell: &Shell) -> Result<String> {
+    cmd!(shell, "git rev-parse --short HEAD").quiet().read().context("git names no commit")
+}
+
 /// Returns the crates of the workspace that may be published.
 pub(crate) fn published(shell: &Shell) -> Result<Vec<Published>> {
     let metadata = metadata(shell)?;

@@ -131,7 +131,7 @@ pub(crate) fn report(server: &Server, rounds: usize, seconds: u64) -> Result<Str
         }
     }
     let mut text = format!(
-        "\n**Leases beside calls.** {PROCESSES} processes with one connection each, for {seconds} s; {KEYS} keys and \
+        "\n## Leases beside calls\n\n{PROCESSES} processes with one connection each, for {seconds} s; {KEYS} keys and \
          GCRA unless a line says otherwise. Each key has {RATE} permits a second, and GCRA a burst of one second. Where \
          checks are evenly spread at 0.9 of the limit or more, the burst is used up at the start. Below full speed, \
          checks do not wait for each other. Bursts are all checks of a second within its first 200 ms. A proxy adds the \

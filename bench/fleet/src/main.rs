@@ -48,11 +48,13 @@ fn main() -> Result<()> {
 fn report(rounds: usize, full: u64, compared: u64) -> Result<String> {
     let server = Server::start();
     let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output()?.stdout;
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let mut text = format!(
-        "Printed by `cargo xtask bench fleet`.\nDate: {}\nMachine: {}, {} processors, which the server and \
+        "Printed by `cargo xtask bench fleet`.\nCommit: {}\nDate: {}\nMachine: {}, {} processors, which the server and \
          all processes share.\n",
+        String::from_utf8_lossy(&commit).trim(),
         String::from_utf8_lossy(&date).trim(),
         model.unwrap_or("an unknown processor"),
         std::thread::available_parallelism()?,

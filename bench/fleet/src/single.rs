@@ -27,7 +27,7 @@ pub(crate) fn report(server: &Server, rounds: usize) -> Result<String> {
         ("two threads, a key each", &["tenant-1", "tenant-2"]),
         ("two threads, one key", &["tenant-1", "tenant-1"]),
     ];
-    let mut text = "\n**A check of a lease**, in ns for each thread: the median, and all rounds. Checks that wait for a \
+    let mut text = "\n## A check of a lease\n\nIn ns for each thread: the median, and all rounds. Checks that wait for a \
                     lease are in it.\n\n| threads | ns |\n| --- | --- |\n"
         .to_owned();
     for (name, keys) in cases {

@@ -43,7 +43,7 @@ pub(crate) fn report(server: &Server, rounds: usize, seconds: u64) -> Result<Str
         }
     }
     let mut text = format!(
-        "\n**Fleet.** {PROCESSES} processes with one connection each, {KEYS} keys with a burst of one second, leases of \
+        "\n## Fleet\n\n{PROCESSES} processes with one connection each, {KEYS} keys with a burst of one second, leases of \
          250 ms, for {seconds} s: the median of {rounds} rounds, and all of them. A call is an `EVALSHA`, which may be \
          a batch. Of the limit: what was admitted, of the burst and the rate of all keys over that time.\n\n\
          | processes | admitted, 1,000/s | calls an admission | calls a decision | of the limit |\n\

@@ -53,7 +53,7 @@ fn reference<'a>(all: &'a [Figures], script: &Figures, name: &str) -> Option<&'a
 pub(crate) fn print(bench: &Bench, all: &[Figures]) {
     let Effort { many, few, .. } = bench.effort;
     println!(
-        "**Scripts.** Thousands of decisions a second by EVALSHA on one pipelined connection: the \
+        "## Scripts\n\nThousands of decisions a second by EVALSHA on one pipelined connection: the \
          median of {} rounds with {} keys and of {} rounds with {} keys, and the range of the middle \
          half of them. The floor is TIME, GET and SET with PX, without logic. The script by redis_rate's rules was written for this bench by \
          the published rules of the Go library redis_rate 10 (`AllowN`): the same calls, arithmetic, \

@@ -16,7 +16,7 @@ const KEYS: u64 = 10_000;
 /// Prints the bytes that a key takes.
 pub(super) fn table() -> Result<()> {
     println!(
-        "**Memory.** Bytes for each key of the capacity, and bytes allocated beyond that for a key that \
+        "## Bytes a key\n\nBytes for each key of the capacity, and bytes allocated beyond that for a key that \
          has taken 1 permit, for one that has taken {PERMITS} permits of {PERMITS} in 100 s, one a \
          second, and for one that has recovered.\n"
     );

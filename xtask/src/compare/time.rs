@@ -33,7 +33,7 @@ struct Race {
 pub(super) fn table() -> Result<()> {
     let processors = std::thread::available_parallelism()?;
     println!(
-        "**Time.** Nanoseconds for a decision, by one thread on a machine with {processors} processors: \
+        "## Time of a decision\n\nNanoseconds for a decision, by one thread on a machine with {processors} processors: \
          the median of {ROUNDS} rounds of {} decisions, and the range of the middle half of the \
          rounds.\n",
         BATCH * BATCHES

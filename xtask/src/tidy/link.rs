@@ -61,16 +61,27 @@ fn anchor_fault(document: &File, anchor: &str) -> Option<String> {
     Some(format!("dead link to {anchor}; {path} has the headings: {}", known.join(", ")))
 }
 
-/// The anchors of a document's headings, as GitHub makes them: in lower case, without punctuation, with
-/// hyphens for spaces, and numbered if two headings are equal.
+/// The anchors of a document's headings.
 fn anchors(document: &File) -> Vec<String> {
+    slugs(document).into_iter().map(|(_, slug)| slug).collect()
+}
+
+/// The depth of a heading.
+pub(super) fn is_heading(line: &str) -> Option<usize> {
+    let (marks, _) = line.split_once(' ')?;
+    let is_heading = marks.len() <= 6 && marks.bytes().all(|byte| byte == b'#');
+    (is_heading && !marks.is_empty()).then_some(marks.len())
+}
+
+/// The anchors of a document's headings with the numbers of their lines, as GitHub makes them: in lower case, without
+/// punctuation, with hyphens for spaces, and numbered if two headings are equal.
+pub(super) fn slugs(document: &File) -> Vec<(usize, String)> {
     let mut seen = HashMap::new();
-    let titles = prose(document).into_iter().filter_map(|(_, line)| {
-        let (marks, title) = line.split_once(' ')?;
-        (1..=6).contains(&marks.len()).then_some(())?;
-        marks.bytes().all(|byte| byte == b'#').then_some(title)
+    let titles = prose(document).into_iter().filter_map(|(number, line)| {
+        let depth = is_heading(line)?;
+        Some((number, line.get(depth + 1..)?))
     });
-    let slugs = titles.map(|title| {
+    let slugs = titles.map(|(number, title)| {
         // Of a link, the text.
         let parts = title.trim().split("](").enumerate();
         let parts = parts.map(|(index, part)| match index {
@@ -79,14 +90,14 @@ fn anchors(document: &File) -> Vec<String> {
         });
         let characters = parts.flat_map(str::chars).flat_map(char::to_lowercase);
         let kept = characters.filter(|char| char.is_alphanumeric() || " -_".contains(*char));
-        kept.map(|char| if char == ' ' { '-' } else { char }).collect::<String>()
+        (number, kept.map(|char| if char == ' ' { '-' } else { char }).collect::<String>())
     });
-    let numbered = slugs.map(|slug| {
+    let numbered = slugs.map(|(line, slug)| {
         let earlier = seen.entry(slug.clone()).or_insert(0);
         *earlier += 1;
         match *earlier {
-            1 => slug,
-            number => format!("{slug}-{}", number - 1),
+            1 => (line, slug),
+            number => (line, format!("{slug}-{}", number - 1)),
         }
     });
     numbered.collect()
@@ -138,7 +149,7 @@ fn is_path(target: &str) -> bool {
 }
 
 /// The path from the root that `target` means in the file at `path`.
-fn resolve(path: &str, target: &str) -> String {
+pub(super) fn resolve(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in target.split('/') {
