@@ -50,6 +50,13 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     result
 }
 
+/// Runs one step.
+pub(crate) fn step(shell: &Shell, name: &str) -> Result<()> {
+    let step = STEPS.iter().find(|(step, _)| *step == name);
+    let (_, run) = step.with_context(|| format!("no step {name}"))?;
+    run(shell)
+}
+
 /// Returns the names of all steps, for messages.
 pub(crate) fn names() -> String {
     let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();

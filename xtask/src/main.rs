@@ -15,6 +15,8 @@ mod models;
 mod no_std;
 mod package;
 mod plots;
+mod quick;
+mod release;
 mod rust_version;
 mod scripts;
 mod servers;
@@ -57,6 +59,18 @@ const TASKS: &[Task] = &[
         options: "[--no-test] [STEP...]",
         purpose: "run all checks that a change has to pass, or the named ones",
         run: ci::run,
+    },
+    Task {
+        name: "quick",
+        options: "",
+        purpose: "check the format, the lints and the tidy rules, and test the core: under a minute after an edit",
+        run: quick::run,
+    },
+    Task {
+        name: "release",
+        options: "--check",
+        purpose: "do all that a release does but the upload, and list what only the owner can fill in",
+        run: release::run,
     },
     Task {
         name: "models",

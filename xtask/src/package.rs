@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use xshell::{Shell, cmd};
 
+use crate::tidy::link;
 use crate::workspace::{Published, published};
 
 /// Files that each package has beside its code.
@@ -18,7 +19,50 @@ pub(crate) fn check(shell: &Shell) -> Result<()> {
             let found = list.lines().any(|line| line == file);
             ensure!(found, "the package of {name} has no {file}; link it into the crate's folder");
         }
+        let dead = dead_links(&shell.read_file(format!("crates/{name}/README.md"))?, &list);
+        ensure!(
+            dead.is_empty(),
+            "README.md of {name} links {}, which its package does not have; name it without a link",
+            dead.join(", ")
+        );
         names.extend(["-p".to_owned(), name]);
     }
     Ok(cmd!(shell, "cargo package --quiet --allow-dirty --no-verify {names...}").quiet().run()?)
+}
+
+/// The relative links of a README that lead to no file of its package. Outside of the repository, nothing else is there.
+fn dead_links(readme: &str, list: &str) -> Vec<String> {
+    let targets = link::targets(readme);
+    let paths =
+        targets.into_iter().filter(|target| !target.contains("://") && !target.starts_with('#'));
+    let mut dead: Vec<String> = paths
+        .filter(|target| {
+            let path = target.split('#').next().unwrap_or_default();
+            // Items of rustdoc, and pages of the same folder.
+            path.contains(['/', '.']) && !list.lines().any(|file| file == path)
+        })
+        .collect();
+    dead.dedup();
+    dead
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "Cargo.toml\nREADME.md\ndocs/keys.md";
+
+    #[test]
+    fn link_out_of_the_package_is_dead() {
+        for dead in ["../../docs/guide.md", "../limiter-core", "docs/gone.md", "docs/"] {
+            assert_eq!(dead_links(&format!("text\n[x]({dead}) `[y](z.md)`"), LIST), [dead]);
+        }
+    }
+
+    #[test]
+    fn link_within_the_package_or_to_an_address_is_live() {
+        let live =
+            "[a](docs/keys.md#part) [b](https://example.com/x.md) [c](#part)\n```\n[x](y.md)\n```";
+        assert_eq!(dead_links(live, LIST), [""; 0]);
+    }
 }

@@ -8,7 +8,7 @@ mod code;
 mod figure;
 mod import;
 mod krate;
-mod link;
+pub(crate) mod link;
 mod script;
 mod word;
 

@@ -16,7 +16,11 @@ pub(crate) struct Published {
     pub(crate) name: String,
     /// The names of its features.
     pub(crate) features: Vec<String>,
+    pub(crate) version: String,
     pub(crate) rust_version: String,
+    pub(crate) repository: Option<String>,
+    /// The published crates that it depends on, and the versions that it demands of them.
+    pub(crate) family: Vec<(String, String)>,
     pub(crate) has_library: bool,
     /// Fields of Cargo.toml that crates.io or docs.rs show or need, and that are not there.
     pub(crate) missing: Vec<&'static str>,
@@ -51,10 +55,24 @@ fn read(package: &Value) -> Result<Published> {
         id: text(package, "id")?.to_owned(),
         name: text(package, "name")?.to_owned(),
         features: features.cloned().collect(),
+        version: text(package, "version")?.to_owned(),
         rust_version: text(package, "rust_version")?.to_owned(),
+        repository: text(package, "repository").ok().map(str::to_owned),
+        family: family(package),
         has_library,
         missing: missing(package, has_library),
     })
+}
+
+/// Dependencies by path with a version: a dependency of the tests without one is not published.
+fn family(package: &Value) -> Vec<(String, String)> {
+    let all = package.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+    let own = all.filter(|dependency| dependency.get("path").is_some_and(|path| !path.is_null()));
+    let pairs = own.filter_map(|dependency| {
+        let (name, version) = (text(dependency, "name").ok()?, text(dependency, "req").ok()?);
+        (version != "*").then(|| (name.to_owned(), version.to_owned()))
+    });
+    pairs.collect()
 }
 
 fn missing(package: &Value, has_library: bool) -> Vec<&'static str> {
@@ -83,4 +101,47 @@ fn field<'a>(value: &'a Value, name: &str) -> Result<&'a Value> {
 fn metadata(shell: &Shell) -> Result<Value> {
     let json = cmd!(shell, "cargo metadata --no-deps --format-version 1").quiet().read()?;
     Ok(serde_json::from_str(&json)?)
+}
+
+#[cfg(test)]
+impl Published {
+    pub(crate) fn sample(name: &str) -> Self {
+        Self {
+            id: String::new(),
+            name: name.to_owned(),
+            features: Vec::new(),
+            version: "0.1.0".to_owned(),
+            rust_version: "1.88".to_owned(),
+            repository: None,
+            family: Vec::new(),
+            has_library: true,
+            missing: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_missing_or_empty_field_is_named() {
+        let full = serde_json::json!({
+            "description": "x", "license": "MIT", "readme": "README.md", "keywords": ["x"], "categories": ["x"],
+            "metadata": { "docs": { "rs": { "rustdoc-args": [] } } },
+        });
+        assert!(missing(&full, true).is_empty());
+        let fields = full.as_object().unwrap().keys().filter(|name| *name != "metadata");
+        for name in fields {
+            for empty in [Value::Null, Value::Array(Vec::new())] {
+                let mut package = full.clone();
+                package[name] = empty;
+                assert_eq!(missing(&package, true), [name.as_str()]);
+            }
+        }
+        let mut package = full.clone();
+        package["metadata"] = Value::Null;
+        assert_eq!(missing(&package, true), ["package.metadata.docs.rs"]);
+        assert!(missing(&package, false).is_empty());
+    }
 }

@@ -119,6 +119,13 @@ fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
+/// What the links of a document lead to.
+pub(crate) fn targets(text: &str) -> Vec<String> {
+    let file = File { path: String::new(), text: text.to_owned() };
+    let lines = prose(&file).into_iter().map(|(_, line)| without_code(line));
+    lines.flat_map(|line| links(&line).into_iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
 /// What the links of a line lead to: `[text](target "title")`, `[name]: target` and `<https://...>`.
 fn links(line: &str) -> Vec<&str> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
