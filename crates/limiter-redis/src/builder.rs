@@ -63,7 +63,13 @@ impl RedisLimiter {
     /// # }
     /// ```
     pub fn builder(policy: Policy) -> Builder {
-        let settings = Settings {
+        Builder { policy, settings: Settings::default() }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
             prefix: Builder::DEFAULT_PREFIX.to_owned(),
             key_secret: None,
             deadline: Builder::DEFAULT_DEADLINE,
@@ -78,8 +84,23 @@ impl RedisLimiter {
             scripts: Scripts::shared(),
             clock: Hidden(Arc::new(SystemClock::new())),
             seed: RandomState::new().hash_one(()),
-        };
-        Builder { policy, settings }
+        }
+    }
+}
+
+impl Settings {
+    /// Returns an error that quotes a setting if its value is out of its range.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self { deadline, denials, failures, open, lease_keys, .. } = *self;
+        let least = Duration::from_millis(1);
+        in_range(deadline, least..=Builder::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
+        in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
+        let keys = format!("number of {lease_keys} leased keys");
+        in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)?;
+        let breaker = format!("breaker with {failures} failures");
+        in_range(failures, 1..=10, &breaker)?;
+        let breaker = format!("breaker that opens for {open:?}");
+        in_range(open, least..=Breaker::MAX_OPEN, &breaker)
     }
 }
 
@@ -250,23 +271,14 @@ impl Builder {
     /// [`ErrorKind::InvalidSetting`] if a setting is out of its range.
     pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisLimiter<C>, Error> {
         let Self { policy, settings } = self;
-        let Settings { deadline, denials, failures, open, lease_keys, .. } = settings;
-        let least = Duration::from_millis(1);
-        in_range(deadline, least..=Self::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
-        in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
-        let keys = format!("number of {lease_keys} leased keys");
-        in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)?;
-        let breaker = format!("breaker with {failures} failures");
-        in_range(failures, 1..=10, &breaker)?;
-        let breaker = format!("breaker that opens for {open:?}");
-        in_range(open, least..=Breaker::MAX_OPEN, &breaker)?;
+        settings.check()?;
         let context = Context::new(LimiterId::new(), settings, policy, &client)?;
         RedisLimiter::new(client, context)
     }
 }
 
 /// Returns an error that quotes a setting if its value is out of its range.
-fn in_range<T: PartialOrd + Debug>(
+pub(crate) fn in_range<T: PartialOrd + Debug>(
     value: T,
     range: RangeInclusive<T>,
     quoted: &str,

@@ -8,6 +8,7 @@
 //! local fallback), and given to the caller.
 
 pub(crate) mod breaker;
+pub(crate) mod breakers;
 pub(crate) mod check;
 pub(crate) mod deadline;
 pub(crate) mod decide;

@@ -49,6 +49,28 @@ impl Settings {
     pub(crate) fn hasher(&self) -> SeedableRandomState {
         SeedableRandomState::with_seed(self.seed, SharedSeed::global_fixed())
     }
+
+    /// Returns the secret that keys the digests of secret subjects.
+    pub(crate) fn secret(&self) -> Option<&[u8]> {
+        self.key_secret.as_ref().map(|secret| &*secret.0)
+    }
+
+    /// Returns what reports and logs the events of a limiter with this name, by a thread of `client`.
+    pub(crate) fn events(
+        &self,
+        name: &str,
+        client: &impl ScriptClient,
+    ) -> (Events, Arc<OutageLog>) {
+        let observer = self.observer.clone();
+        let observer = observer.map(|it| {
+            let client = client.clone();
+            ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
+        });
+        let outage_log = Arc::new(OutageLog::new(Arc::clone(&self.clock.0)));
+        let returns_errors = self.failure_policy == FailurePolicy::ReturnError;
+        let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
+        (Events::new(name, observer, breaker_log), outage_log)
+    }
 }
 
 pub(crate) struct Context {
@@ -72,20 +94,12 @@ impl Context {
         policy: Policy,
         client: &impl ScriptClient,
     ) -> Result<Self, Error> {
-        let secret = settings.key_secret.as_ref().map(|secret| &*secret.0);
-        let observer = settings.observer.clone();
-        let observer = observer.map(|it| {
-            let client = client.clone();
-            ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
-        });
-        let outage_log = Arc::new(OutageLog::new(Arc::clone(&settings.clock.0)));
-        let returns_errors = settings.failure_policy == FailurePolicy::ReturnError;
-        let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
+        let (events, outage_log) = settings.events(policy.name(), client);
         Ok(Self {
             id,
-            keys: Keys::new(&settings.prefix, &policy, secret)?,
+            keys: Keys::new(&settings.prefix, &policy, settings.secret())?,
             denials: Denials::new(settings.denials, settings.hasher()),
-            events: Events::new(policy.name(), observer, breaker_log),
+            events,
             outage_log,
             local: settings.failure_policy.local(&policy, &settings.clock.0)?,
             settings,

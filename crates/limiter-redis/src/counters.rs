@@ -91,6 +91,14 @@ counters! {
     lease_unused,
     /// Permits that were given back to the store.
     lease_returned,
+    /// Calls that renewed permits of requests in flight.
+    renewals,
+    /// Permits of requests in flight that were lost: they did not count any more, although their requests held them.
+    permits_lost,
+    /// Permits of requests in flight that the store did not have when they were renewed, and that were added again.
+    permits_restored,
+    /// Permits of requests in flight that were not given back, so that they counted until they expired.
+    releases_failed,
     /// Operations that were not sent, because the circuit breaker was open.
     short_circuited,
     /// Events that the observer did not receive, because 1,024 waited for it already.

@@ -34,6 +34,13 @@ pub enum EventKind {
     RefundFailed(Error),
     /// A check was decided without the store.
     Fallback(FallbackKind),
+    /// A permit of a request in flight was lost: it does not count any more, although the request holds it.
+    PermitLost,
+    /// So many permits were not in the store when they were renewed, and were added again: the store has lost them, or
+    /// could not be reached for a while.
+    PermitsRestored(u64),
+    /// So many permits of requests that have ended were not given back, so they count until they expire.
+    ReleaseFailed(u64, Error),
 }
 
 /// How a check was decided without the store.
@@ -66,7 +73,7 @@ impl Event {
         &self.kind
     }
 
-    /// Returns the name of the policy under which it happened. For the circuit breaker, which all
+    /// Returns the name of the policy under which it happened, or of the limiter of requests in flight. For the circuit breaker, which all
     /// handles of a limiter share, this is the limiter's own policy.
     #[must_use]
     pub fn policy(&self) -> &str {
@@ -103,6 +110,19 @@ impl EventKind {
             Self::Fallback(Allow) => ("fallback_allow", |tally| &tally.fallback_allow),
             Self::Fallback(Deny) => ("fallback_deny", |tally| &tally.fallback_deny),
             Self::Fallback(Local) => ("fallback_local", |tally| &tally.fallback_local),
+            Self::PermitLost => ("permit_lost", |tally| &tally.permits_lost),
+            Self::PermitsRestored(_) => ("permits_restored", |tally| &tally.permits_restored),
+            Self::ReleaseFailed(..) => ("release_failed", |tally| &tally.releases_failed),
+        }
+    }
+}
+
+impl EventKind {
+    /// Returns how much the counter grows.
+    const fn number(&self) -> u64 {
+        match self {
+            Self::PermitsRestored(number) | Self::ReleaseFailed(number, _) => *number,
+            _ => 1,
         }
     }
 }
@@ -166,7 +186,7 @@ impl Events {
         node: impl FnOnce() -> Option<Arc<str>>,
     ) {
         let (_, count) = kind.name_and_count();
-        count(&self.tally).add();
+        count(&self.tally).add_many(kind.number());
         if let Some(observer) = &self.observer
             && !observer.push(Event { kind, policy: policy.to_owned(), node: node() })
         {

@@ -25,6 +25,9 @@ pub(crate) struct Keys {
 /// What follows a key of GCRA in the key of its leases.
 pub const LEASES: &str = ":leases";
 
+/// What a key of permits of requests in flight has in the place of a family.
+pub const IN_FLIGHT: &str = "inflight";
+
 /// Returns the family of an algorithm's states as keys contain it. A form that changes gets the next version, so that no
 /// limiter reads a state of another form. `limiter-doctor` decodes the forms.
 #[must_use]
@@ -56,6 +59,21 @@ const CONTEXT: &str = "limiter-redis 2026 digests of secret subjects";
 
 impl Keys {
     pub(crate) fn new(prefix: &str, policy: &Policy, secret: Option<&[u8]>) -> Result<Self, Error> {
+        let mut after = policy.limits().iter().map(|limit| after(policy, limit));
+        let (first, others) = (after.next().unwrap_or_default(), after.collect());
+        Ok(Self { others, ..Self::of_one(prefix, first, secret)? })
+    }
+
+    /// Returns the keys `prefix:{subject}:name:inflight`, of permits of requests in flight.
+    pub(crate) fn of_in_flight(
+        prefix: &str,
+        name: &str,
+        secret: Option<&[u8]>,
+    ) -> Result<Self, Error> {
+        Self::of_one(prefix, format!("}}:{}:{IN_FLIGHT}", escaped(name)).into_bytes(), secret)
+    }
+
+    fn of_one(prefix: &str, after: Vec<u8>, secret: Option<&[u8]>) -> Result<Self, Error> {
         let invalid = |message| Err(Error::new(ErrorKind::InvalidSetting, message));
         if prefix.is_empty() || prefix.len() > MAX_PREFIX {
             return invalid(format!("invalid key prefix {prefix:?}: use 1 to {MAX_PREFIX} bytes"));
@@ -70,11 +88,10 @@ impl Keys {
             ));
         }
         let before = escaped(prefix) + ":{";
-        let mut after = policy.limits().iter().map(|limit| after(policy, limit));
         Ok(Self {
             before: before.into_bytes(),
-            after: after.next().unwrap_or_default(),
-            others: after.collect(),
+            after,
+            others: Vec::new(),
             secret: secret.map(|secret| blake3::derive_key(CONTEXT, secret)),
         })
     }

@@ -62,8 +62,9 @@
 //! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
 //! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
-//! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, on the keys `~limiter:*`, and in a cluster
-//! `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
+//! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, for requests in flight `+pexpire +pttl +zadd
+//! +zrem +zcard +zcount +zscore +zremrangebyscore`, on the keys `~limiter:*`, and in a cluster `+cluster|slots` and
+//! `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
 //! replace a newer one.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
@@ -132,7 +133,7 @@ pub use events::{Event, EventKind, FallbackKind};
 #[cfg(feature = "fred-client")]
 pub use fred;
 #[doc(hidden)]
-pub use keys::{LEASES, stored_family};
+pub use keys::{IN_FLIGHT, LEASES, stored_family};
 pub use limiter::RedisLimiter;
 pub use local::fallback::FailurePolicy;
 #[cfg(feature = "tls")]

@@ -1,13 +1,14 @@
 //! The scripts: what is sent, and what comes back.
 //!
 //! Each family of algorithms has a script that checks keys by a limit's own quota, and leaves every other case to
-//! the script `policy`. A source may include whole functions by lines such as `-- include scaled`. The texts are
+//! the script `policy`. Three others are for requests in flight. A source may include whole functions by lines such as `-- include scaled`. The texts are
 //! made and hashed once for all limiters, because quotas are arguments.
 
 mod argument;
 mod charge;
 mod check;
 mod gcra;
+pub(crate) mod in_flight;
 mod lease;
 mod limit;
 mod plan;
@@ -33,7 +34,7 @@ use crate::client::script::Script;
 pub use crate::client::script::digest;
 
 /// The sources of the scripts that are sent, by name.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 11] = [
     ("gcra", include_str!("scripts/gcra.lua")),
     ("window", include_str!("scripts/window.lua")),
     ("counter", include_str!("scripts/counter.lua")),
@@ -42,6 +43,9 @@ const SOURCES: [(&str, &str); 8] = [
     ("lease", include_str!("scripts/lease.lua")),
     ("refund", include_str!("scripts/refund.lua")),
     ("reset", include_str!("scripts/reset.lua")),
+    ("enter", include_str!("scripts/enter.lua")),
+    ("renew", include_str!("scripts/renew.lua")),
+    ("leave", include_str!("scripts/leave.lua")),
 ];
 
 /// What sources include, by name.
@@ -104,8 +108,26 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
 /// The commands that scripts call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] =
-    &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
+pub const SCRIPT_COMMANDS: &[&str] = &[
+    "TIME",
+    "GET",
+    "SET",
+    "DEL",
+    "PEXPIRE",
+    "LLEN",
+    "LRANGE",
+    "LSET",
+    "RPUSH",
+    "LTRIM",
+    "LREM",
+    "PTTL",
+    "ZADD",
+    "ZREM",
+    "ZCARD",
+    "ZCOUNT",
+    "ZSCORE",
+    "ZREMRANGEBYSCORE",
+];
 
 /// The scripts that limiters send.
 #[derive(Debug)]
@@ -118,6 +140,9 @@ pub(crate) struct Scripts {
     lease: Script,
     refund: Script,
     reset: Script,
+    enter: Script,
+    renew: Script,
+    leave: Script,
 }
 
 impl Scripts {
@@ -130,9 +155,9 @@ impl Scripts {
 
     /// Returns the scripts with another text in place of [`CLOCK`].
     pub(crate) fn with_clock(clock: &str) -> Self {
-        let [gcra, window, counter, log, policy, lease, refund, reset] =
+        let [gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave] =
             SOURCES.map(|(_, source)| Script::new(text(source).replacen(CLOCK, clock, 1)));
-        Self { gcra, window, counter, log, policy, lease, refund, reset }
+        Self { gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave }
     }
 }
 
@@ -153,7 +178,7 @@ mod tests {
             let reads = text.matches("call('TIME')").count();
             assert_eq!(
                 (text.matches(CLOCK).count(), reads),
-                (reads, usize::from(name != "reset")),
+                (reads, usize::from(!matches!(name, "reset" | "leave"))),
                 "{name}"
             );
         }

@@ -41,6 +41,17 @@ pub(crate) fn run(space: &mut Keyspace, name: &str, arguments: &[&[u8]]) -> Opti
                 Err(error) => error.into(),
             }
         }
+        ("ZADD", [key, score, member]) => {
+            let (score, member) = (number(score)?, member.to_vec());
+            match space.with_sorted_set(key, |members| members.insert(member, score)) {
+                Ok(before) => count(usize::from(before.is_none())),
+                Err(error) => error.into(),
+            }
+        }
+        ("ZCARD", [key]) => match space.with_sorted_set(key, |members| members.len()) {
+            Ok(members) => count(members),
+            Err(error) => error.into(),
+        },
         ("PTTL", [key]) => Reply::Integer(space.left(key)),
         ("FLUSHALL", []) => {
             space.clear();

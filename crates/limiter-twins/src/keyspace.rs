@@ -9,6 +9,8 @@ pub enum Value {
     Text(Vec<u8>),
     /// A list with one element at least.
     List(Vec<Vec<u8>>),
+    /// A sorted set with one member at least: the members, by their scores.
+    SortedSet(BTreeMap<Vec<u8>, i64>),
 }
 
 /// A value and its expiry.
@@ -72,7 +74,7 @@ impl Keyspace {
         match self.get(key).map(|stored| &stored.value) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::List(_)) => Err(WrongType),
+            Some(_) => Err(WrongType),
         }
     }
 
@@ -81,8 +83,32 @@ impl Keyspace {
         match self.get(key).map(|stored| &stored.value) {
             None => Ok(&[]),
             Some(Value::List(elements)) => Ok(elements),
-            Some(Value::Text(_)) => Err(WrongType),
+            Some(_) => Err(WrongType),
         }
+    }
+
+    /// Reads and changes the members of the sorted set at a key with their scores, none of an absent one. Keeps its expiry.
+    /// An empty one is deleted.
+    pub(crate) fn with_sorted_set<T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut BTreeMap<Vec<u8>, i64>) -> T,
+    ) -> Result<T, WrongType> {
+        if let Some(stored) = self.get(key) {
+            let Value::SortedSet(members) = &mut stored.value else { return Err(WrongType) };
+            let output = change(members);
+            if members.is_empty() {
+                self.keys.remove(key);
+            }
+            return Ok(output);
+        }
+        let mut members = BTreeMap::new();
+        let output = change(&mut members);
+        if !members.is_empty() {
+            let stored = Stored { value: Value::SortedSet(members), expires_at: None };
+            self.keys.insert(key.to_vec(), stored);
+        }
+        Ok(output)
     }
 
     /// Sets a string, which expires after so many milliseconds, or never.

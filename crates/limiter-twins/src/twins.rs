@@ -1,6 +1,7 @@
 //! The scripts, in Rust.
 
 mod gcra;
+mod in_flight;
 mod lease;
 mod log;
 mod policy;
@@ -25,6 +26,9 @@ pub(crate) enum Twin {
     Lease,
     Refund,
     Reset,
+    Enter,
+    Renew,
+    Leave,
 }
 
 impl Twin {
@@ -39,13 +43,16 @@ impl Twin {
             "lease" => Self::Lease,
             "refund" => Self::Refund,
             "reset" => Self::Reset,
+            "enter" => Self::Enter,
+            "renew" => Self::Renew,
+            "leave" => Self::Leave,
             _ => return None,
         })
     }
 
     /// Runs the script.
     pub(crate) fn run(self, call: &mut Call<'_>) -> Result<Reply, Reply> {
-        if self != Self::Reset && call.now < EARLIEST {
+        if !matches!(self, Self::Reset | Self::Leave) && call.now < EARLIEST {
             return Err(Reply::error("ERR the server's clock is before 2020: set it"));
         }
         match self {
@@ -57,6 +64,9 @@ impl Twin {
             Self::Lease => lease::run(call),
             Self::Refund => refund::run(call),
             Self::Reset => Ok(reset(call)),
+            Self::Enter => in_flight::enter(call),
+            Self::Renew => in_flight::renew(call),
+            Self::Leave => in_flight::leave(call),
         }
     }
 }

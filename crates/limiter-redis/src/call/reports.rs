@@ -6,14 +6,15 @@ use limiter_core::{Error, Timestamp};
 
 use super::{
     breaker::{Breaker, Pass},
+    breakers,
     deadline::Deadline,
     request::{Operation, Request},
-    sender::{SERVERS, Sender},
+    sender::Sender,
 };
 use crate::{
     client::{
         ScriptClient,
-        faults::{CallError, Fault, Outcome, reported},
+        faults::{CallError, Outcome, reported},
     },
     events::{EventKind, FallbackKind},
     handle::Handle,
@@ -79,24 +80,8 @@ impl<C: ScriptClient> Sender<C> {
         // The first error by which the server failed, or the first one.
         let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
         let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
-        let failed = error.map_or(Some(false), |error| error.fault().server_failed());
-        let transition = match failed {
-            // Without a result, the pass lets another call probe.
-            None => return,
-            Some(false) => pass.succeeded(),
-            Some(true) => pass.failed(self.context.now()),
-        };
-        let cause = || error.map_or(String::new(), ToString::to_string);
-        let events = &self.context.events;
-        match transition {
-            Some(transition) => {
-                events.transition(transition, self.node_of(key), &cause());
-            }
-            None if failed == Some(true) && self.breaker(key).is_open() => {
-                events.log_outage(self.node_of(key), &cause());
-            }
-            None => {}
-        }
+        let (on, to) = ((&self.client, key), (&self.context.events, self.context.clock()));
+        self.breakers.note(pass, on, error.map(|error| &**error), to);
     }
 
     /// Reports to the circuit breaker that a caller waited for its answer in vain.
@@ -123,11 +108,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Returns the circuit breaker of the server that has the key.
     pub(super) fn breaker(&self, key: &[u8]) -> &Breaker {
-        // The first is for keys whose server is not known, and for clients with one server.
-        let server = self.client.server_of(key);
-        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
-        // There is one for each remainder.
-        self.breakers.get(index).unwrap_or(&self.breakers[0])
+        self.breakers.of(&self.client, key)
     }
 
     /// Returns whether a call for the key may be sent now.
@@ -139,9 +120,7 @@ impl<C: ScriptClient> Sender<C> {
     pub(super) fn breaker_is_open(&self, key: &[u8], operations: usize) -> Arc<CallError> {
         // There are at most `MAX_UNDER_WAY`.
         self.context.events.tally.short_circuited.add_many(operations as u64);
-        let node = self.node_of(key).map_or(String::new(), |node| format!(" at {node}"));
-        let message = format!("Redis{node} failed recently and is not called");
-        Arc::new(CallError::new(Fault::NotSent, message))
+        Arc::new(breakers::is_open(&self.client, key))
     }
 
     /// Stops sending batches, because the server is a node of a cluster.
@@ -160,6 +139,6 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Returns the name of the server that has the key, if there are several.
     fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
-        self.client.server_of(key).map(|(_, name)| name)
+        breakers::node_of(&self.client, key)
     }
 }

@@ -11,7 +11,8 @@ use limiter_core::{Cost, Error};
 use tokio::sync::oneshot;
 
 use super::{
-    breaker::{self, Breaker},
+    breaker,
+    breakers::Breakers,
     check::Check,
     deadline::{Deadline, run, timeout},
     outcomes::{Answer, outcomes},
@@ -33,8 +34,7 @@ use crate::{
 pub(crate) struct Sender<C> {
     pub(crate) client: C,
     pub(crate) context: Arc<Context>,
-    /// One for each server, so that a node of a cluster that fails does not keep calls from the others.
-    pub(super) breakers: [Breaker; SERVERS],
+    pub(super) breakers: Breakers,
     pub(crate) under_way: Arc<UnderWay>,
     /// The checks that wait to be sent.
     queue: Arc<Queue<Request<Check>>>,
@@ -42,19 +42,17 @@ pub(crate) struct Sender<C> {
     pub(super) batches: AtomicBool,
 }
 
-/// Servers with larger numbers share the breaker of another server.
-pub(super) const SERVERS: usize = 32;
-
 pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
 
-const BUSY: &str = "no answer within the deadline; the thread of the client's runtime is busy";
+pub(crate) const BUSY: &str =
+    "no answer within the deadline; the thread of the client's runtime is busy";
 
 impl<C: ScriptClient> Sender<C> {
     pub(crate) fn new(client: C, context: Context) -> Self {
         let Settings { failures, open, deadline, batching, .. } = context.settings;
         let settings = breaker::Settings { failures, open, deadline };
         Self {
-            breakers: std::array::from_fn(|_| Breaker::new(settings)),
+            breakers: Breakers::new(settings),
             under_way: Arc::default(),
             queue: Arc::default(),
             batches: AtomicBool::new(batching && client.supports_batches()),

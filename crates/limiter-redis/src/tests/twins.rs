@@ -1,10 +1,11 @@
 //! Law 8: each script and its twin of `limiter-twins` give the same reply, and leave the same values with the same
 //! expiries: checks by `gcra.lua`, `window.lua`, `counter.lua` and `log.lua`, and what these leave undecided, several
-//! limits, reservations and peeks by `policy.lua`, leases by `lease.lua`, and then `refund.lua` and `reset.lua`.
+//! limits, reservations and peeks by `policy.lua`, leases by `lease.lua`, then `refund.lua` and `reset.lua`, and requests in flight by `enter.lua`, `renew.lua` and `leave.lua`.
 //!
 //! Up to five policies with other quotas take turns on the keys of two subjects, over a clock that also steps back.
 
 mod choice;
+mod in_flight;
 mod planted;
 mod rig;
 mod traffic;

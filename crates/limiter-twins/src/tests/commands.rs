@@ -44,6 +44,26 @@ fn lists_keep_their_expiry_and_have_other_commands_than_strings() {
 }
 
 #[test]
+fn sorted_sets_have_members_once() {
+    let mut server = Server::new([]);
+    let mut run = |words: &[&str]| server.execute(words, START);
+    assert_eq!(run(&["ZADD", "set", "5", "a"]), Reply::Integer(1));
+    assert_eq!(run(&["ZADD", "set", "7", "a"]), Reply::Integer(0));
+    assert_eq!(run(&["ZADD", "set", "1", "b"]), Reply::Integer(1));
+    assert_eq!(run(&["ZCARD", "set"]), Reply::Integer(2));
+    assert_eq!(run(&["ZCARD", "none"]), Reply::Integer(0));
+    let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    assert_eq!(run(&["GET", "set"]), Reply::Error(wrong.into()));
+    assert_eq!(run(&["LRANGE", "set", "0", "1"]), Reply::Error(wrong.into()));
+    run(&["SET", "text", "1"]);
+    assert_eq!(run(&["ZADD", "text", "1", "a"]), Reply::Error(wrong.into()));
+    let members = [(b"a".to_vec(), 7), (b"b".to_vec(), 1)].into();
+    let stored = Stored { value: Value::SortedSet(members), expires_at: None };
+    assert_eq!(server.stored(b"set"), Some(&stored));
+    assert!(server.stored(b"none").is_none());
+}
+
+#[test]
 fn a_script_runs_once_it_is_loaded() {
     let text_of = "return redis.call('DEL', KEYS[1])";
     let mut server = Server::new([("reset", text_of)]);

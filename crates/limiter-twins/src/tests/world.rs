@@ -81,6 +81,7 @@ impl World {
         self.server.stored(b"key").map(|stored| match &stored.value {
             Value::Text(value) => vec![text(value)],
             Value::List(elements) => elements.iter().map(text).collect(),
+            Value::SortedSet(members) => members.keys().map(text).collect(),
         })
     }
 }

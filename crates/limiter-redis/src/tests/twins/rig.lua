@@ -6,14 +6,17 @@
 --          and their numbers; how many arguments it has, and these. A command has its name first, and its keys among the
 --          arguments.
 -- Reply    of each step: 'reply' and the reply, or 'error' and its text; how many commands wrote; and for each of its keys
---          what is there, which is a string, an array for a list, or null; and when it expires, in milliseconds of Unix
+--          what is there, which is a string, an array for a list, an array of one array for a sorted set, or null; and when it expires, in milliseconds of Unix
 --          time, or ''
 local server, clock, expiries, writes = redis, nil, {}, nil
 local writing = { SET = true, DEL = true, LPUSH = true, RPUSH = true, RPOP = true, LSET = true, LTRIM = true, LREM = true,
-  PEXPIRE = true }
+  PEXPIRE = true, ZADD = true, ZREM = true, ZREMRANGEBYSCORE = true }
 local function run(call, command, key, ...)
   if command == 'TIME' then
     return { string.sub(clock, 1, -7), string.sub(clock, -6) }
+  end
+  if command == 'PTTL' and expiries[key] then
+    return expiries[key] - string.sub(clock, 1, -4)
   end
   local arguments = {...}
   local place = command == 'SET' and arguments[2] == 'PX' and 3 or command == 'PEXPIRE' and 1
@@ -50,6 +53,9 @@ local function stored(key)
   local kind = server.call('TYPE', key).ok
   if kind == 'list' then
     return server.call('LRANGE', key, 0, -1)
+  end
+  if kind == 'zset' then
+    return { server.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
   return kind == 'string' and server.call('GET', key)
 end

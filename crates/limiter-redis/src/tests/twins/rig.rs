@@ -99,6 +99,9 @@ impl Done {
             let expires_at = expires_at.map(|text| text.parse().unwrap());
             let value = match read(value) {
                 Reply::Text(text) => Some(Value::Text(text)),
+                Reply::Array(mut elements) if matches!(elements[..], [Reply::Array(_)]) => {
+                    elements.pop().map(members)
+                }
                 Reply::Array(elements) => {
                     Some(Value::List(elements.into_iter().map(bytes).collect()))
                 }
@@ -108,6 +111,14 @@ impl Done {
         }
         Self { reply, writes: writes.as_i64().unwrap(), stored }
     }
+}
+
+/// Returns a sorted set of members, each with its score behind it.
+fn members(reply: Reply) -> Value {
+    let Reply::Array(elements) = reply else { panic!("a sorted set is {reply:?}") };
+    let words: Vec<_> = elements.into_iter().map(bytes).collect();
+    let score = |word: &Vec<u8>| str::from_utf8(word).unwrap().parse().unwrap();
+    Value::SortedSet(words.chunks(2).map(|pair| (pair[0].clone(), score(&pair[1]))).collect())
 }
 
 fn bytes(reply: Reply) -> Vec<u8> {

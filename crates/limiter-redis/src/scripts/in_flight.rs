@@ -1,0 +1,138 @@
+//! The scripts `enter`, `renew` and `leave`, and `reset` for permits of requests in flight.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Scripts, argument};
+use crate::client::{ScriptCall, ScriptReply, faults::CallError};
+
+/// Whether a permit was taken or could be, and how many are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EnterReply {
+    pub(crate) is_admitted: bool,
+    pub(crate) held: u32,
+}
+
+/// What became of a permit that was renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Kept,
+    Restored,
+    Lost,
+}
+
+/// A permit as the scripts know it.
+#[derive(Clone, Debug)]
+pub(crate) struct PermitId {
+    pub(crate) id: Bytes,
+    pub(crate) limit: u32,
+}
+
+impl Scripts {
+    /// Returns the call that takes a permit of a key, or with an empty `id` none.
+    pub(crate) fn enter(&self, key: Bytes, id: Bytes, limit: u32, expiry: Duration) -> ScriptCall {
+        let arguments = vec![number(limit), micros(expiry), id];
+        ScriptCall { keys: vec![key], ..ScriptCall::of(&self.enter, arguments) }
+    }
+
+    /// Returns the call that renews permits of keys.
+    pub(crate) fn renew<'a>(
+        &self,
+        permits: impl IntoIterator<Item = (&'a Bytes, &'a [PermitId])>,
+        expiry: Duration,
+    ) -> ScriptCall {
+        let (mut keys, mut arguments) = (Vec::new(), vec![micros(expiry)]);
+        for (key, permits) in permits {
+            keys.push(key.clone());
+            arguments.push(number(permits.len()));
+            for PermitId { id, limit } in permits {
+                arguments.extend([id.clone(), number(limit)]);
+            }
+        }
+        ScriptCall { keys, ..ScriptCall::of(&self.renew, arguments) }
+    }
+
+    /// Returns the call that gives back permits of keys, by their ids.
+    pub(crate) fn leave<'a>(
+        &self,
+        permits: impl IntoIterator<Item = (&'a Bytes, &'a [Bytes])>,
+    ) -> ScriptCall {
+        let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+        for (key, ids) in permits {
+            keys.push(key.clone());
+            arguments.push(number(ids.len()));
+            arguments.extend(ids.iter().cloned());
+        }
+        ScriptCall { keys, ..ScriptCall::of(&self.leave, arguments) }
+    }
+
+    /// Returns the call that deletes a key.
+    pub(crate) fn delete(&self, key: Bytes) -> ScriptCall {
+        ScriptCall { keys: vec![key], ..ScriptCall::of(&self.reset, Vec::new()) }
+    }
+}
+
+impl EnterReply {
+    pub(crate) fn read(reply: &ScriptReply) -> Result<Self, CallError> {
+        let numbers = reply.integers();
+        let read = match numbers.as_deref() {
+            Some(&[decided @ 0..=1, held]) => {
+                u32::try_from(held).ok().map(|held| Self { is_admitted: decided == 1, held })
+            }
+            _ => None,
+        };
+        read.ok_or_else(|| CallError::invalid_reply(reply))
+    }
+}
+
+impl Renewed {
+    /// Returns what became of each permit of a call, whose key is among `keys`.
+    pub(crate) fn read<'a>(
+        reply: &ScriptReply,
+        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<Result<Self, CallError>>, CallError> {
+        each(reply, keys, |number| match number {
+            0 => Some(Self::Lost),
+            1 => Some(Self::Kept),
+            2 => Some(Self::Restored),
+            _ => None,
+        })
+    }
+}
+
+/// Returns the error of the first of `keys` whose permits could not be given back.
+pub(crate) fn read_leave<'a>(
+    reply: &ScriptReply,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Result<(), CallError> {
+    let removed = each(reply, keys, |number| u64::try_from(number).ok())?;
+    removed.into_iter().try_for_each(|removed| removed.map(drop))
+}
+
+/// Returns what each element of an array means, which is a number, or a text: the error of a command.
+fn each<'a, T>(
+    reply: &ScriptReply,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    meaning: impl Fn(i64) -> Option<T>,
+) -> Result<Vec<Result<T, CallError>>, CallError> {
+    let invalid = || CallError::invalid_reply(reply);
+    let ScriptReply::Array(elements) = reply else { return Err(invalid()) };
+    if elements.len() != keys.len() {
+        return Err(invalid());
+    }
+    let read = |(element, key): (&ScriptReply, &[u8])| match element {
+        ScriptReply::Integer(number) => meaning(*number).map(Ok).ok_or_else(invalid),
+        ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words, key))),
+        _ => Err(invalid()),
+    };
+    elements.iter().zip(keys).map(read).collect()
+}
+
+fn number(number: impl ToString) -> Bytes {
+    number.to_string().into()
+}
+
+fn micros(time: Duration) -> Bytes {
+    number(argument::micros(time))
+}
