@@ -98,6 +98,7 @@ mod fallbacks;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
+mod in_flight;
 mod joint;
 mod keys;
 mod lease;
@@ -132,6 +133,7 @@ pub use counters::Counters;
 pub use events::{Event, EventKind, FallbackKind};
 #[cfg(feature = "fred-client")]
 pub use fred;
+pub use in_flight::{RedisInFlight, builder::RedisInFlightBuilder};
 #[doc(hidden)]
 pub use keys::{IN_FLIGHT, LEASES, stored_family};
 pub use limiter::RedisLimiter;

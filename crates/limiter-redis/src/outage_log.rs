@@ -27,6 +27,9 @@ pub(crate) struct OutageLog {
 type Cause = (Option<Arc<str>>, Option<Fault>);
 
 impl OutageLog {
+    /// The shortest time between two log lines of one kind.
+    pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
+
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, failing: AtomicBool::new(false), dampers: Mutex::default() }
     }
@@ -109,13 +112,10 @@ struct Damper {
 }
 
 impl Damper {
-    /// The shortest time between the log lines of two outages.
-    const INTERVAL: Duration = Duration::from_secs(10);
-
     /// Notes that there is an outage, and returns whether to log it now. To be called again while it lasts.
     fn begins(&mut self, now: Timestamp) -> bool {
         self.failing = true;
-        let is_recent = |at: Timestamp| now.saturating_since(at) < Self::INTERVAL;
+        let is_recent = |at: Timestamp| now.saturating_since(at) < OutageLog::INTERVAL;
         if self.logged || self.logged_at.is_some_and(is_recent) {
             return false;
         }

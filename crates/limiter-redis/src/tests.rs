@@ -9,6 +9,7 @@ mod conformance;
 mod denials;
 mod events;
 mod idle;
+mod in_flight;
 mod keys;
 mod laws;
 mod leased;

@@ -6,7 +6,7 @@ use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
 use tokio::sync::oneshot;
 
 use crate::{
-    call::{deadline::timeout, sender::RUNTIME_ENDED},
+    call::{deadline::timeout, request::UnderWay, sender::RUNTIME_ENDED},
     client::ScriptClient,
     limiter::RedisLimiter,
 };
@@ -33,14 +33,22 @@ impl<C: ScriptClient> RedisLimiter<C> {
         if let Some(leases) = &self.leases {
             leases.give_back();
         }
-        let ended = timeout(&self.sender.client, within, under_way.ended()).await;
-        ended.ok_or_else(|| {
-            let number = under_way.number();
-            let plural = if number == 1 { " is" } else { "s are" };
-            let message = format!("{number} operation{plural} still under way after {within:?}");
-            Error::new(ErrorKind::Undetermined, message)
-        })
+        ended(&self.sender.client, under_way, within).await
     }
+}
+
+/// Waits until no operation is under way, for `within` at most.
+pub(crate) async fn ended(
+    client: &impl ScriptClient,
+    under_way: &UnderWay,
+    within: Duration,
+) -> Result<(), Error> {
+    timeout(client, within, under_way.ended()).await.ok_or_else(|| {
+        let number = under_way.number();
+        let plural = if number == 1 { " is" } else { "s are" };
+        let message = format!("{number} operation{plural} still under way after {within:?}");
+        Error::new(ErrorKind::Undetermined, message)
+    })
 }
 
 /// Returns what was reserved once it may be used.

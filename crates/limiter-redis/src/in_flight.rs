@@ -1,0 +1,320 @@
+//! How many requests of a key are in flight at once, in all processes that share a store.
+//!
+//! A permit is a member of the key's sorted set, by its deadline. A request takes its permit ([`shared`] makes the calls),
+//! and gives it back when it has ended ([`leaves`]). One that takes longer is renewed ([`renewal`]). The [`table`] holds
+//! what this process has. A permit that could not be renewed is lost ([`permit`]): its holder knows that by its own clock
+//! before the server gives its place to another one.
+
+pub(crate) mod builder;
+mod expiry;
+mod fallback;
+mod leaves;
+mod permit;
+mod renewal;
+mod shared;
+mod table;
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use limiter_core::{
+    Entry, Error, ErrorKind, InFlightLimiter, InFlightPermit, Key, LimiterFuture, LimiterId,
+    Occupancy,
+};
+
+use self::{
+    builder::check_limit,
+    permit::{Held, Permit},
+    shared::Shared,
+    table::Leave,
+};
+use crate::{
+    client::{
+        ScriptClient,
+        connection::Connection,
+        faults::{CallError, Fault},
+    },
+    counters::Counters,
+    limiter::RedisLimiter,
+    scripts::in_flight::EnterReply,
+    waiting,
+};
+
+/// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
+///
+/// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. A permit that
+/// is held for longer than a third of its [expiry](RedisInFlightBuilder::expires_after) is renewed, with all others of this
+/// process in one call, in a cluster one for each slot.
+///
+/// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if the
+/// process was stopped for as long, because another request may then have its place. Requests whose permits are not lost
+/// are at most as many as the limit, whatever is delayed or stopped. If the server loses its data, they are up to twice as
+/// many, once, until the permits are renewed.
+///
+/// ```no_run
+/// use limiter_redis::RedisInFlight;
+///
+/// # async fn example() -> Result<(), limiter_core::Error> {
+/// let uploads = RedisInFlight::builder("uploads", 3).connect("redis://127.0.0.1:6379").await?;
+///
+/// let entry = uploads.enter("alice").await?;
+/// if !entry.is_admitted() {
+///     println!("alice uploads {} files already", entry.occupancy().held());
+/// }
+/// let permit = entry.into_permit();
+/// // Upload, and then:
+/// drop(permit);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The answers' errors have the kinds [`Unavailable`](ErrorKind::Unavailable) (no permit was taken),
+/// [`Undetermined`](ErrorKind::Undetermined) (one may have been taken, and is given back) and
+/// [`Unexpected`](ErrorKind::Unexpected) (for example because of a foreign value at the key). A
+/// [`FailurePolicy`](crate::FailurePolicy) replaces them.
+pub struct RedisInFlight<C: ScriptClient = Connection> {
+    shared: Arc<Shared<C>>,
+}
+
+impl<C: ScriptClient> RedisInFlight<C> {
+    /// Returns the name, which finds the states in the store.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Returns the limiter's own limit.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.shared.limit.load(Relaxed)
+    }
+
+    /// Sets the limiter's own limit for all handles in this process: see [`InFlightLimiter::set_limit`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if `limit` is zero.
+    pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        check_limit(limit)?;
+        self.shared.limit.store(limit, Relaxed);
+        Ok(())
+    }
+
+    /// Sets how many processes share the store, for [`FailurePolicy::Local`](crate::FailurePolicy::Local). Does nothing
+    /// under another failure policy.
+    pub fn set_processes(&self, processes: NonZeroU32) {
+        self.shared.processes.store(processes.get(), Relaxed);
+    }
+
+    /// Returns how long a permit lasts in the store without renewal.
+    #[must_use]
+    pub fn expiry(&self) -> Duration {
+        self.shared.expiry.0
+    }
+
+    /// Returns how many permits are held through this limiter in this process, those included that are lost.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.shared.table.held()
+    }
+
+    /// Returns what the limiter and its clones have counted in this process: `admitted` and `refused` are entries.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.events.tally.read()
+    }
+
+    /// Returns the store's key of `key`, as `SCAN` and `redis-cli` show it: `limiter:{salice}:uploads:inflight`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if `key` is a secret, and the limiter was built without
+    /// [a secret](RedisInFlightBuilder::key_secret) to key its digest with.
+    pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
+        self.shared.keys.of(&key.into()).map(Vec::from)
+    }
+
+    /// Takes a permit of `key` if fewer than the limiter's own limit are held: see [`InFlightLimiter::enter`].
+    ///
+    /// If the future is dropped early, a permit that was taken meanwhile is given back.
+    pub fn enter<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<Entry> {
+        InFlightLimiter::enter(self, &key.into(), self.limit())
+    }
+
+    /// Takes a permit of `key` if fewer than `limit` are held, such as that of a customer's plan.
+    pub fn enter_under<'a>(&self, key: impl Into<Key<'a>>, limit: u32) -> LimiterFuture<Entry> {
+        InFlightLimiter::enter(self, &key.into(), limit)
+    }
+
+    /// Returns how many permits of `key` are held, under the limiter's own limit: see [`InFlightLimiter::peek`].
+    pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<Occupancy> {
+        InFlightLimiter::peek(self, &key.into(), self.limit())
+    }
+
+    /// Forgets the permits of `key`: see [`InFlightLimiter::reset`]. Permits that are held for long are added again when
+    /// they are renewed.
+    pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<()> {
+        InFlightLimiter::reset(self, &key.into())
+    }
+
+    /// Waits until no operation of this limiter is under way, for `within` at most: for the end of a program, so that
+    /// permits that were dropped are given back.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Undetermined`] if operations are under way after that time.
+    pub async fn drain(&self, within: Duration) -> Result<(), Error> {
+        waiting::ended(&self.shared.client, &self.shared.under_way, within).await
+    }
+}
+
+impl<C: ScriptClient> Shared<C> {
+    fn named(&self, error: Arc<CallError>) -> Error {
+        let message = format!("limiter {:?}: {error}", self.name);
+        Error::new(error.fault().kind(), message).with_source(error)
+    }
+
+    async fn enter(self: Arc<Self>, key: Bytes, limit: u32) -> Result<Entry, Error> {
+        // Before the request is sent, so that a permit whose reply is lost can be given back.
+        let number = self.next.fetch_add(1, Relaxed);
+        let id = self.ids.id(number);
+        let call = self.settings.scripts.enter(key.clone(), id, limit, self.expiry.0);
+        let of_task = key.clone();
+        let outcome = self.ask(&key, call, move |shared, outcome, sent| {
+            let reply = outcome.and_then(|reply| EnterReply::read(&reply).map_err(Arc::new));
+            if let Err(error) = &reply
+                && error.fault().kind() != ErrorKind::Unavailable
+            {
+                // It may have been taken.
+                let (key, until) = (of_task.clone(), shared.expiry.forgotten(sent));
+                shared.leave([Leave { key, number, until }]);
+            }
+            let reply = reply?;
+            let permit = reply.is_admitted.then(|| {
+                let held = Held::new(number, of_task, limit, shared.expiry.ends(sent));
+                if shared.table.insert(&held, sent) {
+                    shared.watch();
+                }
+                // If the caller has left, this gives it back.
+                Permit::new(shared, held)
+            });
+            Ok((reply.held, permit))
+        });
+        let tally = &self.events.tally;
+        match outcome.await {
+            Ok((held, None)) => {
+                tally.refused.add();
+                Ok(Entry::refused(Occupancy::new(held, limit)))
+            }
+            Ok((held, Some(permit))) => match permit.used() {
+                Some(permit) => {
+                    tally.admitted.add();
+                    Ok(Entry::admitted(InFlightPermit::new(permit), Occupancy::new(held, limit)))
+                }
+                None => {
+                    let error = CallError::new(Fault::NoReply, LATE);
+                    self.enter_without_store(key, limit, self.named(Arc::new(error)))
+                }
+            },
+            Err(error) => self.enter_without_store(key, limit, self.named(error)),
+        }
+    }
+}
+
+const LATE: &str = "the reply came after the permit's expiry; the process was stopped";
+
+impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn limit(&self) -> u32 {
+        Self::limit(self)
+    }
+
+    fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        Self::set_limit(self, limit)
+    }
+
+    fn id(&self) -> LimiterId {
+        self.shared.id
+    }
+
+    fn store(&self) -> &'static str {
+        "redis"
+    }
+
+    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
+        let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
+        LimiterFuture::pending(async move { shared.enter(key?, limit).await })
+    }
+
+    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
+        let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
+        LimiterFuture::pending(async move {
+            let key = key?;
+            let Shared { settings, expiry, .. } = &*shared;
+            let call = settings.scripts.enter(key.clone(), Bytes::new(), limit, expiry.0);
+            let read = |reply| EnterReply::read(&reply).map_err(Arc::new);
+            match shared.ask(&key, call, move |_, outcome, _| outcome.and_then(read)).await {
+                Ok(reply) => Ok(Occupancy::new(reply.held, limit)),
+                Err(error) => shared.peek_without_store(&key, limit, shared.named(error)),
+            }
+        })
+    }
+
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
+        let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
+        LimiterFuture::pending(async move {
+            let key = key?;
+            let call = shared.settings.scripts.delete(key.clone());
+            let outcome = shared.ask(&key, call, |_, outcome, _| outcome.map(drop));
+            outcome.await.map_err(|error| shared.named(error))
+        })
+    }
+}
+
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit breaker
+    /// and counters.
+    ///
+    /// ```no_run
+    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// let uploads = limiter.in_flight("uploads", 3)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisInFlightBuilder::build_on`](crate::RedisInFlightBuilder::build_on).
+    pub fn in_flight(&self, name: &str, limit: u32) -> Result<RedisInFlight<C>, Error> {
+        let context = &self.sender.context;
+        let builder = builder::RedisInFlightBuilder::new(name, limit, context.settings.clone());
+        builder.with_random_seed().build(self.sender.client.clone(), context.id.sibling())
+    }
+}
+
+impl<C: ScriptClient> Clone for RedisInFlight<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisInFlight<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisInFlight")
+            .field("name", &self.shared.name)
+            .field("limit", &self.limit())
+            .field("client", &self.shared.client)
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

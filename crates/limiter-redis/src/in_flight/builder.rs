@@ -1,0 +1,193 @@
+//! The settings of a limiter of requests in flight, all of which but its limit are fixed before it exists.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use limiter_core::{Clock, Error, ErrorKind, LimiterId};
+
+use super::{RedisInFlight, expiry::Expiry, shared::Shared};
+use crate::{
+    client::{
+        ScriptClient,
+        connection::{Connection, connect},
+        credentials::Hidden,
+    },
+    context::Settings,
+    events::Event,
+    local::fallback::FailurePolicy,
+};
+
+/// Builds a [`RedisInFlight`]. Ends with [`connect`](Self::connect), or with [`build_on`](Self::build_on) for a client
+/// that the program has.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use limiter_redis::{FailurePolicy, RedisInFlight};
+///
+/// # async fn example() -> Result<(), limiter_core::Error> {
+/// let uploads = RedisInFlight::builder("uploads", 3)
+///     .expires_after(Duration::from_secs(10))
+///     .failure_policy(FailurePolicy::Allow)
+///     .connect("redis://127.0.0.1:6379")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `connect` or `build_on` is called"]
+pub struct RedisInFlightBuilder {
+    name: String,
+    limit: u32,
+    expiry: Expiry,
+    settings: Settings,
+}
+
+impl RedisInFlight {
+    /// Returns a builder of a limiter with this name, which finds its states in the store, and its own limit.
+    pub fn builder(name: &str, limit: u32) -> RedisInFlightBuilder {
+        RedisInFlightBuilder::new(name, limit, Settings::default())
+    }
+}
+
+impl RedisInFlightBuilder {
+    /// For how long a permit lasts in the store without renewal, by default.
+    pub const DEFAULT_EXPIRY: Duration = Expiry::DEFAULT.0;
+
+    pub(crate) fn new(name: &str, limit: u32, settings: Settings) -> Self {
+        Self { name: name.to_owned(), limit, expiry: Expiry::DEFAULT, settings }
+    }
+
+    /// Sets for how long a permit lasts in the store without renewal: from 100 ms to 1 h, 30 s by default.
+    ///
+    /// A permit that is held for longer than a third of it is renewed. The permits of a process that was killed count for
+    /// as long. A permit is lost, about when it expires, if the store can't be reached for two thirds of it.
+    pub fn expires_after(mut self, expiry: Duration) -> Self {
+        self.expiry = Expiry(expiry);
+        self
+    }
+
+    /// Sets how long an answer may take: from 1 ms to a third of the [expiry](Self::expires_after), 50 ms by default.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// Sets what all keys begin with: from 1 to 64 bytes, `limiter` by default.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// Sets the secret that keys the digests of secret subjects: see
+    /// [`Builder::key_secret`](crate::Builder::key_secret).
+    pub fn key_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.settings.key_secret = Some(Hidden(secret.into()));
+        self
+    }
+
+    /// Sets what is decided while the store can't decide. The default is to return the error.
+    ///
+    /// [`FailurePolicy::Local`] divides the limit by the number of processes, and admits one request at least. Permits
+    /// that this process has from the store count, too. A peek is decided in the same way.
+    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
+        self.settings.failure_policy = failure_policy;
+        self
+    }
+
+    /// Sets after how many failures in a row the circuit breaker opens, and for how long: see
+    /// [`Builder::breaker`](crate::Builder::breaker). Renewals are sent while it is open, too.
+    pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
+        (self.settings.failures, self.settings.open) = (failures, open);
+        self
+    }
+
+    /// Sets the observer that receives operational events: see [`Builder::observer`](crate::Builder::observer).
+    pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.settings.observer = Some(Hidden(Arc::new(observer)));
+        self
+    }
+
+    /// Sets the clock of this process, by which deadlines end and permits are lost: the machine's by default. It must not
+    /// step back. For simulations and tests.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.settings.clock = Hidden(Arc::new(clock));
+        self
+    }
+
+    /// Sets the seed of all that is random, such as the ids of permits: a random number by default. For simulations. Each
+    /// limiter of the same name needs another one, in this process and in others, because permits with the same id are
+    /// one.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Sets a random seed, so that limiters with the settings of one limiter have other ids.
+    pub(crate) fn with_random_seed(self) -> Self {
+        self.seed(RandomState::new().hash_one(()))
+    }
+
+    /// Returns the limiter on the server at `url`. Limiters on one address share a connection: see
+    /// [`connect`](crate::connect()).
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](crate::connect()) and [`build_on`](Self::build_on). An unreachable server is not an error.
+    pub async fn connect(self, url: &str) -> Result<RedisInFlight<Connection>, Error> {
+        self.build_on(connect(url).await?)
+    }
+
+    /// Returns the limiter on a client: a [`Connection`] with options, which limiters may share, or another
+    /// [`ScriptClient`]. Nothing is sent until the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if the name is empty, longer than 64 bytes, or has a character that is not printable
+    /// ASCII. [`ErrorKind::InvalidSetting`] if the limit is zero, or a setting is out of its range.
+    pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisInFlight<C>, Error> {
+        self.build(client, LimiterId::new())
+    }
+
+    pub(crate) fn build<C: ScriptClient>(
+        self,
+        client: C,
+        id: LimiterId,
+    ) -> Result<RedisInFlight<C>, Error> {
+        let Self { name, limit, expiry, settings } = self;
+        check_name(&name)?;
+        check_limit(limit)?;
+        settings.check()?;
+        expiry.check(settings.deadline)?;
+        let processes = match settings.failure_policy {
+            FailurePolicy::Local { processes } => processes.get(),
+            _ => 1,
+        };
+        let shared = Shared::new(client, (id, &name, limit), (settings, expiry, processes))?;
+        Ok(RedisInFlight { shared: Arc::new(shared) })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let fault = if name.is_empty() {
+        "use at least one character"
+    } else if name.len() > 64 {
+        "use at most 64 bytes"
+    } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+        "use printable ASCII only"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::InvalidName, format!("invalid limiter name {name:?}: {fault}")))
+}
+
+/// Returns an error if `limit` can't be a limiter's own.
+pub(super) fn check_limit(limit: u32) -> Result<(), Error> {
+    if limit > 0 {
+        return Ok(());
+    }
+    let message = "invalid limit \"0\": it would refuse every request; use 1 or more";
+    Err(Error::new(ErrorKind::InvalidSetting, message))
+}

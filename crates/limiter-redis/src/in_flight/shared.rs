@@ -1,0 +1,315 @@
+//! What the handles of a limiter and its permits share, and their calls to the store.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use limiter_core::{Error, LimiterId, Timestamp};
+use tokio::sync::oneshot;
+
+use super::{
+    expiry::Expiry,
+    leaves::Waiting,
+    permit::Held,
+    table::{Ids, Table},
+};
+use crate::{
+    call::{
+        breaker,
+        breakers::{self, Breakers},
+        deadline::{Deadline, run, timeout},
+        queue::Queue,
+        request::{MAX_UNDER_WAY, UnderWay},
+        sender::{BUSY, RUNTIME_ENDED},
+    },
+    client::{
+        ScriptCall, ScriptClient, ScriptReply,
+        faults::{CallError, Fault, Outcome, reported},
+        slot,
+    },
+    context::Settings,
+    events::{EventKind, Events, FallbackKind},
+    keys::Keys,
+    outage_log::OutageLog,
+};
+
+/// How many permits a call has at most, so that other commands on the server wait a few milliseconds at most.
+pub(crate) const MAX_PERMITS: usize = 2_000;
+
+pub(crate) struct Shared<C> {
+    pub(super) client: C,
+    pub(super) id: LimiterId,
+    pub(super) name: String,
+    pub(super) limit: AtomicU32,
+    pub(super) settings: Settings,
+    pub(super) expiry: Expiry,
+    pub(super) keys: Keys,
+    pub(super) events: Events,
+    pub(super) outage_log: Arc<OutageLog>,
+    pub(super) breakers: Breakers,
+    pub(super) under_way: Arc<UnderWay>,
+    pub(super) ids: Ids,
+    /// The number of the next id.
+    pub(super) next: AtomicU64,
+    pub(super) table: Table,
+    /// Permits that wait to be given back.
+    pub(super) leaves: Arc<Queue<Waiting>>,
+    /// Whether a call may have keys in several slots: not after the server refused one with `CROSSSLOT`.
+    pub(super) spans_slots: AtomicBool,
+    /// How many processes share the store, for the failure policy `Local`.
+    pub(super) processes: AtomicU32,
+    /// When the last lost permit was logged.
+    pub(super) logged_lost: Mutex<Option<Timestamp>>,
+}
+
+/// Whether an open circuit breaker refuses a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    Breaker,
+    Open,
+}
+
+impl<C: ScriptClient> Shared<C> {
+    pub(super) fn new(
+        client: C,
+        (id, name, limit): (LimiterId, &str, u32),
+        (settings, expiry, processes): (Settings, Expiry, u32),
+    ) -> Result<Self, Error> {
+        let hasher = settings.hasher();
+        let keys = Keys::of_in_flight(&settings.prefix, name, settings.secret())?;
+        let (events, outage_log) = settings.events(name, &client);
+        let Settings { failures, open, deadline, .. } = settings;
+        Ok(Self {
+            id,
+            name: name.to_owned(),
+            limit: AtomicU32::new(limit),
+            expiry,
+            keys,
+            events,
+            outage_log,
+            breakers: Breakers::new(breaker::Settings { failures, open, deadline }),
+            under_way: Arc::default(),
+            ids: Ids::new(&hasher),
+            next: AtomicU64::new(0),
+            table: Table::new(expiry, hasher),
+            leaves: Arc::default(),
+            spans_slots: AtomicBool::new(client.supports_batches()),
+            processes: AtomicU32::new(processes),
+            logged_lost: Mutex::new(None),
+            settings,
+            client,
+        })
+    }
+
+    /// Returns the time of this process's monotonic clock.
+    pub(super) fn now(&self) -> Timestamp {
+        self.settings.clock.0.now()
+    }
+
+    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of its outcome and of
+    /// when it was sent.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        key: &Bytes,
+        call: ScriptCall,
+        finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let deadline = Deadline::after(self.settings.deadline, self.now());
+        if self.breakers.of(&self.client, key).may_pass(deadline.since()).is_err() {
+            return Err(self.breaker_is_open(key));
+        }
+        let failed = match self.under_way.begin() {
+            None => {
+                let message = format!("{MAX_UNDER_WAY} operations are under way already");
+                CallError::new(Fault::NotSent, message)
+            }
+            Some(operating) => {
+                let (caller, outcome) = oneshot::channel();
+                let (shared, key_of_task) = (Arc::clone(self), key.clone());
+                self.client.spawn(async move {
+                    // Nothing was sent for a caller that has left.
+                    if !caller.is_closed() {
+                        shared.answer((key_of_task, call), deadline, finish, caller).await;
+                    }
+                    drop(operating);
+                });
+                match timeout(&self.client, deadline.of_caller(), outcome).await {
+                    Some(Ok(outcome)) => return outcome,
+                    Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
+                    // The task that makes the call was not scheduled.
+                    None => {
+                        let error = CallError::new(Fault::NoReply, BUSY);
+                        self.timed_out(key, deadline, &error);
+                        error
+                    }
+                }
+            }
+        };
+        let failed = Arc::new(failed);
+        self.report(EventKind::StoreError(reported(&failed)), key);
+        Err(failed)
+    }
+
+    /// Makes a call, and gives the caller its outcome. Dropped by a caller that has left, it has no effect.
+    async fn answer<T>(
+        self: &Arc<Self>,
+        (key, call): (Bytes, ScriptCall),
+        deadline: Deadline,
+        finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T>,
+        caller: oneshot::Sender<Outcome<T>>,
+    ) {
+        let (outcome, sent) = self.call(&key, call, deadline, Gate::Breaker).await;
+        let outcome = finish(self, outcome, sent.unwrap_or(deadline.since()));
+        match &outcome {
+            Ok(_) if !caller.is_closed() => {
+                self.outage_log.ends(&self.name, || breakers::node_of(&self.client, &key));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                // A caller that timed out has reported that itself.
+                let has_left = caller.is_closed() && deadline.caller_timed_out(self.now());
+                if sent.is_some() && !has_left {
+                    self.report(EventKind::StoreError(reported(error)), &key);
+                }
+            }
+        }
+        drop(caller.send(outcome));
+    }
+
+    /// Makes a call within its deadline, once more if the server did not execute it. Returns its outcome, and when it was
+    /// sent, unless an open circuit breaker refused it.
+    pub(super) async fn call(
+        &self,
+        key: &[u8],
+        call: ScriptCall,
+        deadline: Deadline,
+        gate: Gate,
+    ) -> (Outcome<ScriptReply>, Option<Timestamp>) {
+        let clock = &*self.settings.clock.0;
+        let mut is_again = false;
+        loop {
+            let sent = self.now();
+            let pass = match self.breakers.of(&self.client, key).pass(sent) {
+                Ok(pass) => Some(pass),
+                Err(_) if gate == Gate::Open => None,
+                Err(_) => return (Err(self.breaker_is_open(key)), None),
+            };
+            let result = run(&self.client, call.clone(), deadline, clock).await;
+            if let Some(pass) = pass {
+                let (error, on) = (result.as_ref().err(), (&self.client, key));
+                self.breakers.note(pass, on, error, (&self.events, clock));
+            }
+            match result {
+                Err(error)
+                    if !is_again
+                        && error.fault().may_be_sent_again()
+                        && deadline.pause(&self.client, clock).await =>
+                {
+                    is_again = true;
+                }
+                result => return (result.map_err(Arc::new), Some(sent)),
+            }
+        }
+    }
+
+    /// Reports to the circuit breaker that a caller waited for its answer in vain.
+    fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
+        let breaker = self.breakers.of(&self.client, key);
+        if let Some(opened) = breaker.timed_out(deadline.since(), self.now()) {
+            let node = breakers::node_of(&self.client, key);
+            self.events.transition(opened, node, &error.to_string());
+        }
+    }
+
+    fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
+        self.events.tally.short_circuited.add();
+        Arc::new(breakers::is_open(&self.client, key))
+    }
+
+    /// Counts an event, and reports it to the observer.
+    pub(super) fn report(&self, kind: EventKind, key: &[u8]) {
+        self.events.report(kind, &self.name, || breakers::node_of(&self.client, key));
+    }
+
+    /// Counts, reports and logs that a request was decided without the store, because of `error`.
+    #[cold]
+    pub(super) fn fell_back(&self, kind: FallbackKind, error: &Error, key: &[u8]) {
+        self.report(EventKind::Fallback(kind), key);
+        let node = breakers::node_of(&self.client, key);
+        self.outage_log.begins(kind.follows(), &self.name, node, error);
+    }
+
+    /// Returns whether a permit is lost, also if nothing but the clock shows that yet.
+    pub(super) fn is_lost(self: &Arc<Self>, held: &Held) -> bool {
+        if !held.is_lost() && held.is_over(self.now()) && held.becomes_lost() {
+            self.report_lost(1, &held.key, BY_CLOCK);
+            self.leave(self.table.lost(held));
+        }
+        held.is_lost()
+    }
+
+    /// Counts and reports lost permits, and logs them: one line every ten seconds.
+    pub(super) fn report_lost(&self, number: usize, key: &[u8], why: &str) {
+        for _ in 0..number {
+            self.report(EventKind::PermitLost, key);
+        }
+        if number > 0 && self.may_log_lost() {
+            let (name, node) = (&*self.name, breakers::node_of(&self.client, key));
+            let (lost, node) = (self.events.tally.read().permits_lost, node.as_deref());
+            tracing::warn!(
+                name,
+                node,
+                lost,
+                "permits of requests in flight are lost, so that others may run in their place: {why}"
+            );
+        }
+    }
+
+    fn may_log_lost(&self) -> bool {
+        let (now, interval) = (self.now(), OutageLog::INTERVAL);
+        let mut logged = self.logged_lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_recent = logged.is_some_and(|at| now.saturating_since(at) < interval);
+        if !is_recent {
+            *logged = Some(now);
+        }
+        !is_recent
+    }
+
+    /// Gives back a permit that its caller does not hold any more.
+    pub(super) fn give_back(self: &Arc<Self>, held: &Held) {
+        self.leave(self.table.left(held));
+    }
+
+    /// Returns items in groups that can share a call: of one slot, unless the server has all of them, and of
+    /// [`MAX_PERMITS`] at most.
+    pub(super) fn groups<T>(&self, items: Vec<T>, key: impl Fn(&T) -> &Bytes) -> Vec<Vec<T>> {
+        let spans = self.spans_slots.load(Relaxed) && self.client.supports_batches();
+        let mut slots: BTreeMap<u16, Vec<T>> = BTreeMap::new();
+        for item in items {
+            slots.entry(if spans { 0 } else { slot(key(&item)) }).or_default().push(item);
+        }
+        let mut groups = Vec::new();
+        for mut items in slots.into_values() {
+            // Those of a key together.
+            items.sort_by(|one, other| key(one).cmp(key(other)));
+            while items.len() > MAX_PERMITS {
+                groups.push(items.split_off(items.len() - MAX_PERMITS));
+            }
+            groups.push(items);
+        }
+        groups
+    }
+
+    /// Stops sending calls with keys in several slots, because the server is a node of a cluster.
+    pub(super) fn stops_spanning(&self, error: &CallError) -> bool {
+        error.fault() == Fault::CrossSlot && self.spans_slots.swap(false, Relaxed)
+    }
+}
+
+/// Why a permit is lost that no reply has declared lost.
+pub(super) const BY_CLOCK: &str = "they were not renewed in time";

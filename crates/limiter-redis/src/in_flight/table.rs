@@ -1,0 +1,303 @@
+//! The permits that this process holds, and which of them are renewed when.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasher,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use foldhash::quality::SeedableRandomState;
+use limiter_core::Timestamp;
+
+use super::{expiry::Expiry, permit::Held};
+use crate::scripts::in_flight::Renewed;
+
+pub(crate) struct Table {
+    inner: Mutex<Inner>,
+    expiry: Expiry,
+}
+
+struct Inner {
+    /// By their numbers, those that the store may count.
+    permits: BTreeMap<u64, Entry>,
+    /// How many permits of a key callers hold, those included that were lost or that the store does not count.
+    of_keys: HashMap<Bytes, u32, SeedableRandomState>,
+    /// Whether a task renews permits.
+    is_watched: bool,
+}
+
+struct Entry {
+    held: Arc<Held>,
+    /// When the last request was sent that succeeded.
+    sent: Timestamp,
+    /// When the last request was sent.
+    attempted: Timestamp,
+    is_renewed: bool,
+    stage: Stage,
+    /// Whether it is given back as soon as its renewal has ended.
+    is_left: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// A renewal is outstanding.
+    Renewing,
+    /// A renewal has failed, and is repeated.
+    Paused,
+}
+
+/// A permit to give back, and until when the store may count it.
+#[derive(Clone, Debug)]
+pub(crate) struct Leave {
+    pub(crate) key: Bytes,
+    pub(crate) number: u64,
+    pub(crate) until: Timestamp,
+}
+
+/// What follows from the time, or from a renewal.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Permits to renew.
+    pub(crate) due: Vec<Arc<Held>>,
+    /// Permits to give back.
+    pub(crate) leaves: Vec<Leave>,
+    /// How many were lost just now.
+    pub(crate) lost: usize,
+    pub(crate) restored: u64,
+}
+
+impl Table {
+    pub(crate) fn new(expiry: Expiry, hasher: SeedableRandomState) -> Self {
+        let of_keys = HashMap::with_hasher(hasher);
+        let inner = Inner { permits: BTreeMap::new(), of_keys, is_watched: false };
+        Self { inner: Mutex::new(inner), expiry }
+    }
+
+    /// Adds a permit that was taken by a request sent at `sent`. Returns whether a task has to be started that renews.
+    pub(crate) fn insert(&self, held: &Arc<Held>, sent: Timestamp) -> bool {
+        let mut inner = self.lock();
+        inner.add(&held.key);
+        let entry = Entry {
+            held: Arc::clone(held),
+            sent,
+            attempted: sent,
+            is_renewed: false,
+            stage: Stage::Idle,
+            is_left: false,
+        };
+        inner.permits.insert(held.number, entry);
+        !std::mem::replace(&mut inner.is_watched, true)
+    }
+
+    /// Adds a permit that the store does not count, if fewer than `limit` are held of its key in this process. Returns how
+    /// many are held.
+    pub(crate) fn add_local(&self, key: &Bytes, limit: u32) -> Result<u32, u32> {
+        let mut inner = self.lock();
+        let held = inner.held(key);
+        if held >= limit {
+            return Err(held);
+        }
+        inner.add(key);
+        Ok(held + 1)
+    }
+
+    pub(crate) fn remove_local(&self, key: &[u8]) {
+        self.lock().subtract(key);
+    }
+
+    /// Returns how many permits of a key are held in this process.
+    pub(crate) fn held_of(&self, key: &[u8]) -> u32 {
+        self.lock().held(key)
+    }
+
+    /// Returns how many permits are held in this process.
+    pub(crate) fn held(&self) -> u64 {
+        self.lock().of_keys.values().map(|held| u64::from(*held)).sum()
+    }
+
+    /// Notes that a caller holds a permit no more. Returns it if it is to be given back now.
+    pub(crate) fn left(&self, held: &Held) -> Option<Leave> {
+        let mut inner = self.lock();
+        inner.subtract(&held.key);
+        inner.leave(held.number, self.expiry)
+    }
+
+    /// Notes that a permit was lost by the clock. Returns it if it is to be given back now.
+    pub(crate) fn lost(&self, held: &Held) -> Option<Leave> {
+        self.lock().leave(held.number, self.expiry)
+    }
+
+    /// Returns what follows from the time, and when to call this again, or `None` if no permit is left. Permits are renewed
+    /// if `is_due`.
+    pub(crate) fn advance(&self, now: Timestamp, is_due: bool) -> (Changes, Option<Timestamp>) {
+        let (mut inner, mut changes) = (self.lock(), Changes::default());
+        let over = inner.permits.values().filter(|entry| entry.held.is_over(now) && !entry.is_left);
+        let over: Vec<_> = over.map(|entry| Arc::clone(&entry.held)).collect();
+        for held in over {
+            changes.lost += usize::from(held.becomes_lost());
+            changes.leaves.extend(inner.leave(held.number, self.expiry));
+        }
+        let mut next = None;
+        for entry in inner.permits.values_mut() {
+            let is_old =
+                entry.is_renewed || now.saturating_since(entry.sent) >= self.expiry.period();
+            if is_due && is_old && entry.stage == Stage::Idle && !entry.is_left {
+                entry.begin(now);
+                changes.due.push(Arc::clone(&entry.held));
+            }
+            let ends = if entry.is_left { Timestamp::MAX } else { entry.held.ends() };
+            next = Some(next.map_or(ends, |next: Timestamp| next.min(ends)));
+        }
+        inner.is_watched = next.is_some();
+        (changes, next)
+    }
+
+    /// Notes that the task that renews has ended too early.
+    pub(crate) fn is_unwatched(&self) {
+        self.lock().is_watched = false;
+    }
+
+    /// Begins to renew permits again. Returns those that are still to be renewed.
+    pub(crate) fn resume(&self, group: &[Arc<Held>], now: Timestamp) -> Vec<Arc<Held>> {
+        let mut inner = self.lock();
+        let mut resumed = Vec::new();
+        for held in group {
+            if let Some(entry) = inner.permits.get_mut(&held.number)
+                && !held.is_over(now)
+            {
+                entry.begin(now);
+                resumed.push(Arc::clone(held));
+            }
+        }
+        resumed
+    }
+
+    /// Notes what became of permits by a renewal that was sent at `sent`, each `None` if that is not known. Those are
+    /// `due` again.
+    pub(crate) fn settle(
+        &self,
+        group: &[Arc<Held>],
+        renewed: impl IntoIterator<Item = Option<Renewed>>,
+        sent: Timestamp,
+    ) -> Changes {
+        let (mut inner, mut changes) = (self.lock(), Changes::default());
+        for (held, renewed) in group.iter().zip(renewed) {
+            changes.restored += u64::from(renewed == Some(Renewed::Restored));
+            if renewed == Some(Renewed::Lost) {
+                inner.permits.remove(&held.number);
+                changes.lost += usize::from(held.becomes_lost());
+                continue;
+            }
+            let Some(entry) = inner.permits.get_mut(&held.number) else { continue };
+            entry.stage = Stage::Idle;
+            if renewed.is_some() {
+                (entry.sent, entry.is_renewed) = (sent, true);
+                held.extend(self.expiry.ends(sent));
+            }
+            // By its caller, or by the clock, while the renewal was outstanding.
+            if entry.is_left || held.is_lost() {
+                changes.leaves.extend(inner.leave(held.number, self.expiry));
+            } else if renewed.is_none() {
+                entry.stage = Stage::Paused;
+                changes.due.push(Arc::clone(held));
+            }
+        }
+        changes
+    }
+
+    /// Notes that a task that renews permits has ended too early. Returns permits to give back.
+    pub(crate) fn abandon(&self, group: &[Arc<Held>]) -> Vec<Leave> {
+        let mut inner = self.lock();
+        let mut leaves = Vec::new();
+        for held in group {
+            let Some(entry) = inner.permits.get_mut(&held.number) else { continue };
+            entry.stage = Stage::Idle;
+            if entry.is_left {
+                leaves.extend(inner.leave(held.number, self.expiry));
+            }
+        }
+        leaves
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No operation under the lock can leave it half done.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Removes a permit and returns it, unless its renewal is outstanding, which a release follows.
+    fn leave(&mut self, number: u64, expiry: Expiry) -> Option<Leave> {
+        let entry = self.permits.get_mut(&number)?;
+        entry.is_left = true;
+        if entry.stage == Stage::Renewing {
+            return None;
+        }
+        let Entry { held, attempted, .. } = self.permits.remove(&number)?;
+        let until = expiry.forgotten(attempted);
+        Some(Leave { key: held.key.clone(), number, until })
+    }
+
+    fn held(&self, key: &[u8]) -> u32 {
+        self.of_keys.get(key).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, key: &Bytes) {
+        match self.of_keys.get_mut(key) {
+            Some(held) => *held = held.saturating_add(1),
+            None => drop(self.of_keys.insert(key.clone(), 1)),
+        }
+    }
+
+    fn subtract(&mut self, key: &[u8]) {
+        if let Some(held) = self.of_keys.get_mut(key) {
+            *held -= 1;
+            if *held == 0 {
+                self.of_keys.remove(key);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn begin(&mut self, now: Timestamp) {
+        (self.stage, self.attempted) = (Stage::Renewing, now);
+    }
+}
+
+/// The ids of permits: 8 characters that differ between processes, and a number.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    prefix: [u8; 8],
+}
+
+const CHARACTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+
+impl Ids {
+    /// Returns ids that differ from those by another seed.
+    pub(crate) fn new(hasher: &SeedableRandomState) -> Self {
+        let random = hasher.hash_one("ids of permits");
+        Self { prefix: std::array::from_fn(|place| character(random >> (6 * place))) }
+    }
+
+    /// Returns the id with a number, of 16 bytes at most for any number that is reached.
+    pub(crate) fn id(&self, number: u64) -> Bytes {
+        let mut id = self.prefix.to_vec();
+        let mut left = number;
+        loop {
+            id.push(character(left));
+            left >>= 6;
+            if left == 0 {
+                return id.into();
+            }
+        }
+    }
+}
+
+/// Returns the character of the lowest six bits.
+fn character(bits: u64) -> u8 {
+    let place = usize::try_from(bits % 64).unwrap_or(0);
+    CHARACTERS.get(place).copied().unwrap_or(b'0')
+}

@@ -1,0 +1,228 @@
+//! What follows when the store fails, or the process is stopped.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use futures::FutureExt;
+use limiter_core::{ErrorKind, Source};
+
+use super::world::{Fate, World};
+use crate::FailurePolicy;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
+    for fate in [Fate::LostRequest, Fate::Refused("LOADING"), Fate::Refused("ERR odd")] {
+        let mut world = World::new();
+        let limiter = world.limiter(1);
+        let permit = world.enter(&limiter, "alice");
+        let mut lost = world.start(limiter_core::LimiterFuture::pending({
+            let lost = permit.lost();
+            async move {
+                lost.await;
+                Ok(())
+            }
+        }));
+        world.fate(move |_| fate);
+        world.advance(Duration::from_millis(29_390));
+        assert!(!permit.is_lost() && lost.take().is_none());
+        world.advance(Duration::from_millis(20));
+        assert!(permit.is_lost(), "{fate:?}");
+        assert!(lost.take().is_some());
+        let events = world.events();
+        assert_eq!(events.iter().filter(|name| *name == "permit_lost").count(), 1, "{events:?}");
+        assert!(limiter.counters().renewals > 3);
+        // A reply that comes now changes nothing.
+        world.fate(|_| Fate::Served);
+        world.advance(10 * SECOND);
+        assert!(permit.is_lost());
+        assert_eq!((world.members(&limiter, "alice"), limiter.held()), (0, 1));
+        drop(permit);
+        assert_eq!((limiter.held(), limiter.counters().permits_lost), (0, 1));
+        world.advance(30 * SECOND);
+        assert_eq!(world.tasks(), 0);
+        lost = world.start(limiter_core::LimiterFuture::ready(Ok(())));
+        assert!(lost.take().is_some());
+    }
+}
+
+#[test]
+fn a_renewal_that_failed_is_repeated_in_time() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|_| Fate::LostRequest);
+    world.advance(25 * SECOND);
+    world.fate(|_| Fate::Served);
+    world.advance(3 * SECOND);
+    let renewals = limiter.counters().renewals;
+    world.advance(9 * SECOND);
+    assert!(!permit.is_lost());
+    assert_eq!(world.members(&limiter, "alice"), 1);
+    assert!(limiter.counters().renewals - renewals <= 1);
+}
+
+#[test]
+fn renewals_pass_an_open_breaker() {
+    let mut world = World::new();
+    let limiter = world.builder(1).breaker(1, Duration::from_millis(200));
+    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|name| if name == "renew" { Fate::Served } else { Fate::Refused("LOADING") });
+    world.advance(Duration::from_millis(9_950));
+    let failed = world.start(limiter.peek("bob"));
+    world.advance(Duration::from_millis(40));
+    assert_eq!(failed.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    world.calls();
+    world.advance(Duration::from_millis(20));
+    let refused = world.ask(limiter.peek("bob")).unwrap_err();
+    assert!(refused.to_string().contains("failed recently"), "{refused}");
+    assert_eq!(world.calls(), ["renew"]);
+    assert!(!permit.is_lost());
+}
+
+#[test]
+fn a_process_that_was_stopped_sees_by_the_clock_that_a_permit_is_lost() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    let lost = permit.lost();
+    world.jump(29 * SECOND);
+    assert!(!permit.is_lost());
+    world.jump(SECOND);
+    // Before any task runs.
+    assert!(permit.is_lost() && lost.now_or_never().is_some());
+    assert_eq!(limiter.counters().permits_lost, 1);
+    world.run();
+    drop(permit);
+    world.advance(SECOND);
+    assert_eq!((limiter.counters().permits_lost, world.members(&limiter, "alice")), (1, 0));
+    // Work that ends too late has overrun its permit.
+    let permit = world.enter(&limiter, "alice");
+    world.jump(30 * SECOND);
+    drop(permit);
+    assert_eq!(limiter.counters().permits_lost, 2);
+}
+
+#[test]
+fn a_reply_after_the_expiry_is_no_admission() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    world.fate(|_| Fate::Late(Duration::from_millis(10)));
+    let entry = world.start(limiter.enter("alice"));
+    world.jump(40 * SECOND);
+    world.run();
+    let error = entry.take().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Undetermined);
+    world.fate(|_| Fate::Served);
+    world.advance(SECOND);
+    assert_eq!((world.members(&limiter, "alice"), limiter.held()), (0, 0));
+}
+
+#[test]
+fn a_permit_whose_reply_is_lost_is_given_back() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    world.fate(|name| if name == "enter" { Fate::LostReply } else { Fate::Served });
+    let entry = world.start(limiter.enter("alice"));
+    assert_eq!(world.members(&limiter, "alice"), 1);
+    world.advance(Duration::from_millis(60));
+    let error = entry.take().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Undetermined);
+    assert!(error.to_string().starts_with("limiter \"test\": "), "{error}");
+    assert_eq!(world.calls(), ["enter", "leave"]);
+    assert_eq!((world.members(&limiter, "alice"), limiter.held()), (0, 0));
+    assert_eq!((limiter.counters().undetermined, world.events()), (1, vec!["undetermined".into()]));
+}
+
+#[test]
+fn releases_are_repeated_until_the_permit_expires() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
+    drop(permit);
+    world.advance(20 * SECOND);
+    let drained = world.tasks();
+    assert!(drained > 0 && world.calls().len() > 5);
+    world.fate(|_| Fate::Served);
+    world.advance(2 * SECOND);
+    assert_eq!((world.members(&limiter, "alice"), limiter.counters().releases_failed), (0, 0));
+
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
+    drop(permit);
+    world.advance(40 * SECOND);
+    assert_eq!((limiter.counters().releases_failed, world.tasks()), (1, 0));
+    assert!(world.events().contains(&"release_failed".to_owned()));
+    // Its place is free, because it has expired.
+    assert!(world.ask(limiter.enter("alice")).unwrap().is_admitted());
+}
+
+#[test]
+fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
+    let mut world = World::new();
+    let limiter = world.limiter(2);
+    let first = world.enter(&limiter, "alice");
+    world.fate(|name| if name == "renew" { Fate::LostRequest } else { Fate::Served });
+    world.advance(Duration::from_millis(10_100));
+    world.drop_tasks();
+    world.fate(|_| Fate::Served);
+    let second = world.enter(&limiter, "alice");
+    world.advance(15 * SECOND);
+    assert!(!first.is_lost() && !second.is_lost());
+    world.advance(30 * SECOND);
+    assert!(!first.is_lost() && !second.is_lost());
+    drop((first, second));
+    world.run();
+    assert_eq!(world.members(&limiter, "alice"), 0);
+}
+
+#[test]
+fn the_failure_policy_decides_without_the_store() {
+    let processes = NonZeroU32::new(2).unwrap();
+    for policy in [FailurePolicy::Allow, FailurePolicy::Deny, FailurePolicy::Local { processes }] {
+        let mut world = World::new();
+        let limiter = world.builder(5).failure_policy(policy).build_on(world.client.clone());
+        let limiter = limiter.unwrap();
+        let stored = world.enter(&limiter, "alice");
+        world.fate(|_| Fate::Refused("LOADING"));
+        let mut asked: Vec<_> = (0..3).map(|_| world.start(limiter.enter("alice"))).collect();
+        asked.push(world.start(limiter.enter_under("bob", 1)));
+        asked.push(world.start(limiter.enter_under("carol", 0)));
+        let peeked = world.start(limiter.peek("alice"));
+        world.advance(Duration::from_millis(100));
+        let entries: Vec<_> = asked.iter().map(|it| it.take().unwrap().unwrap()).collect();
+        let admitted: Vec<_> = entries.iter().map(limiter_core::Entry::is_admitted).collect();
+        let occupancy = peeked.take().unwrap().unwrap();
+        let expected = match policy {
+            FailurePolicy::Allow => ([true, true, true, true, false], (0, 5), Source::Failure),
+            FailurePolicy::Deny => ([false; 5], (5, 5), Source::Failure),
+            // The permit that the store counts is one of this process's two.
+            _ => ([true, false, false, true, false], (2, 2), Source::Local),
+        };
+        let found = (occupancy.held(), occupancy.limit());
+        assert_eq!(
+            (&*admitted, found, occupancy.source()),
+            (&expected.0[..], expected.1, expected.2)
+        );
+        let permits: Vec<_> =
+            entries.into_iter().filter_map(limiter_core::Entry::into_permit).collect();
+        if let FailurePolicy::Local { .. } = policy {
+            assert!(permits.len() == 2 && permits.iter().all(|permit| !permit.can_be_lost()));
+            assert_eq!(limiter.held(), 3);
+            assert_eq!(limiter.counters().fallback_local, 6);
+        }
+        drop(permits);
+        assert_eq!(limiter.held(), 1);
+        drop(stored);
+    }
+    // The default is the error.
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    world.fate(|_| Fate::Refused("LOADING"));
+    let (entry, peeked) = (world.start(limiter.enter("a")), world.start(limiter.peek("a")));
+    world.advance(Duration::from_millis(100));
+    assert_eq!(entry.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(peeked.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+}

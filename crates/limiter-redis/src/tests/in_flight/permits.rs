@@ -1,0 +1,247 @@
+//! Permits that are taken, renewed and given back.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use limiter_core::{ErrorKind, Occupancy, Source};
+
+use super::world::{Fate, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_short_request_costs_two_calls() {
+    let mut world = World::new();
+    let limiter = world.limiter(3);
+    for _ in 0..10 {
+        let permit = world.enter(&limiter, "alice");
+        world.advance(Duration::from_millis(9_900));
+        assert!(permit.can_be_lost() && !permit.is_lost());
+        drop(permit);
+        world.run();
+        assert_eq!(world.calls(), ["enter", "leave"]);
+    }
+    assert_eq!((limiter.held(), world.members(&limiter, "alice")), (0, 0));
+    let counters = limiter.counters();
+    assert_eq!((counters.admitted, counters.renewals), (10, 0));
+    // Nothing is held, so no task waits.
+    world.advance(10 * SECOND);
+    assert_eq!(world.tasks(), 0);
+    assert!(world.calls().is_empty() && world.events().is_empty());
+}
+
+#[test]
+fn as_many_are_admitted_as_the_limit() {
+    let mut world = World::new();
+    let limiters = [world.limiter(3), world.limiter(3)];
+    let permits: Vec<_> =
+        [0, 1, 0].iter().map(|process| world.enter(&limiters[*process], "alice")).collect();
+    for limiter in &limiters {
+        let refused = world.ask(limiter.enter("alice")).unwrap();
+        assert_eq!((refused.is_admitted(), refused.occupancy()), (false, Occupancy::new(3, 3)));
+        assert_eq!(limiter.counters().refused, 1);
+        // A plan's limit comes with the call.
+        let admitted = world.ask(limiter.enter_under("alice", 4)).unwrap();
+        assert_eq!((admitted.is_admitted(), admitted.occupancy()), (true, Occupancy::new(4, 4)));
+        drop(admitted);
+        world.run();
+        let none = world.ask(limiter.enter_under("alice", 0)).unwrap();
+        assert_eq!((none.is_admitted(), none.occupancy()), (false, Occupancy::new(3, 0)));
+        let peeked = world.ask(limiter.peek("alice")).unwrap();
+        assert_eq!((peeked.held(), peeked.has_room(), peeked.source()), (3, false, Source::State));
+        assert!(world.ask(limiter.enter("bob")).unwrap().is_admitted());
+        world.run();
+    }
+    drop(permits);
+    world.run();
+    assert_eq!(world.ask(limiters[1].peek("alice")).unwrap().held(), 0);
+}
+
+#[test]
+fn permits_that_are_dropped_together_are_given_back_in_one_call() {
+    let mut world = World::new();
+    let limiter = world.limiter(1_000);
+    let permits: Vec<_> =
+        (0..300_u32).map(|n| world.enter(&limiter, ["a", "b", "c"][n as usize % 3])).collect();
+    assert_eq!((limiter.held(), world.calls().len()), (300, 300));
+    drop(permits);
+    world.run();
+    assert_eq!(world.calls(), ["leave"]);
+    assert_eq!((limiter.held(), world.members(&limiter, "a")), (0, 0));
+}
+
+#[test]
+fn long_requests_are_renewed_three_times_an_expiry_in_one_call() {
+    let mut world = World::new();
+    let limiter = world.limiter(1_000);
+    let mut permits = Vec::new();
+    for n in 0..100_u32 {
+        permits.push(world.enter(&limiter, ["a", "b", "c", "d"][n as usize % 4]));
+        world.advance(Duration::from_millis(170));
+    }
+    world.calls();
+    world.advance(10 * SECOND);
+    for _ in 0..5 {
+        world.calls();
+        world.advance(30 * SECOND);
+        assert_eq!(world.calls(), ["renew"; 3]);
+        assert!(permits.iter().all(|permit| !permit.is_lost()));
+    }
+    assert_eq!(world.members(&limiter, "a"), 25);
+    drop(permits);
+    world.run();
+    assert_eq!(world.calls(), ["leave"]);
+    assert_eq!(world.members(&limiter, "a"), 0);
+    assert!(world.events().is_empty());
+}
+
+#[test]
+fn in_a_cluster_each_slot_has_a_call() {
+    let mut world = World::cluster();
+    let limiter = world.limiter(10);
+    let permits: Vec<_> =
+        ["a", "b", "a", "c"].iter().map(|key| world.enter(&limiter, key)).collect();
+    world.calls();
+    world.advance(10 * SECOND);
+    assert_eq!(world.calls(), ["renew"; 3]);
+    drop(permits);
+    world.run();
+    assert_eq!(world.calls(), ["leave"; 3]);
+    assert_eq!(limiter.counters().releases_failed, 0);
+}
+
+#[test]
+fn a_node_of_a_cluster_behind_a_plain_address_gets_calls_of_one_slot() {
+    let mut world = World::new();
+    let limiter = world.limiter(10);
+    let permits: Vec<_> = ["a", "b"].iter().map(|key| world.enter(&limiter, key)).collect();
+    let mut is_first = true;
+    world.fate(move |name| match std::mem::take(&mut is_first) {
+        true if name == "renew" => Fate::Refused("CROSSSLOT Keys"),
+        _ => Fate::Served,
+    });
+    world.calls();
+    world.advance(10 * SECOND);
+    assert_eq!(world.calls(), ["renew"; 3]);
+    world.advance(10 * SECOND);
+    assert_eq!(world.calls(), ["renew"; 2]);
+    drop(permits);
+    world.run();
+    assert_eq!(world.calls(), ["leave"; 2]);
+    assert_eq!(world.members(&limiter, "a") + world.members(&limiter, "b"), 0);
+}
+
+#[test]
+fn a_permit_that_others_have_replaced_is_lost() {
+    let mut world = World::new();
+    let (limiter, other) = (world.limiter(1), world.limiter(1));
+    let permit = world.enter(&limiter, "alice");
+    let mut lost = Box::pin(permit.lost());
+    world.ask(other.reset("alice")).unwrap();
+    let taken = world.enter(&other, "alice");
+    world.advance(9 * SECOND);
+    assert!(!permit.is_lost() && lost.as_mut().now_or_never().is_none());
+    world.advance(SECOND);
+    assert!(permit.is_lost());
+    assert!(lost.now_or_never().is_some() && permit.lost().now_or_never().is_some());
+    assert_eq!((world.events(), limiter.counters().permits_lost), (vec!["permit_lost".into()], 1));
+    world.calls();
+    drop(permit);
+    world.advance(SECOND);
+    // It is not given back, because it is not there.
+    assert!(!world.calls().contains(&"leave"));
+    assert_eq!((limiter.held(), limiter.counters().permits_lost), (0, 1));
+    assert!(!taken.is_lost());
+}
+
+#[test]
+fn permits_that_the_store_has_lost_are_restored() {
+    let mut world = World::new();
+    let limiter = world.limiter(2);
+    let permits = [(); 2].map(|()| world.enter(&limiter, "alice"));
+    world.command(&["FLUSHALL"]);
+    world.advance(10 * SECOND);
+    assert!(permits.iter().all(|permit| !permit.is_lost()));
+    assert_eq!((world.members(&limiter, "alice"), limiter.counters().permits_restored), (2, 2));
+    assert_eq!(world.events(), ["permits_restored"]);
+}
+
+#[test]
+fn a_release_follows_an_outstanding_renewal() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|name| match name {
+        "renew" => Fate::Late(Duration::from_millis(600)),
+        _ => Fate::Served,
+    });
+    world.calls();
+    world.advance(10 * SECOND + Duration::from_millis(100));
+    drop(permit);
+    world.advance(Duration::from_millis(400));
+    assert_eq!((world.calls(), world.members(&limiter, "alice")), (vec!["renew"], 1));
+    world.advance(Duration::from_millis(200));
+    assert_eq!((world.calls(), world.members(&limiter, "alice")), (vec!["leave"], 0));
+    assert_eq!(limiter.held(), 0);
+    // It is not renewed again.
+    world.advance(30 * SECOND);
+    assert!(world.calls().is_empty());
+}
+
+#[test]
+fn a_caller_that_leaves_leaves_no_permit() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    // Before the request was sent.
+    let entry = limiter.enter("alice");
+    drop(entry);
+    let mut entry = Box::pin(limiter.enter("alice"));
+    assert!(entry.as_mut().now_or_never().is_none());
+    drop(entry);
+    world.run();
+    assert!(world.calls().is_empty());
+    // After it was sent.
+    world.fate(|name| match name {
+        "enter" => Fate::Late(Duration::from_millis(20)),
+        _ => Fate::Served,
+    });
+    let mut entry = Box::pin(limiter.enter("alice"));
+    assert!(entry.as_mut().now_or_never().is_none());
+    world.run();
+    assert_eq!(world.members(&limiter, "alice"), 1);
+    drop(entry);
+    world.advance(Duration::from_millis(30));
+    assert_eq!(world.calls(), ["enter", "leave"]);
+    assert_eq!((world.members(&limiter, "alice"), limiter.held()), (0, 0));
+    assert_eq!(limiter.counters().permits_lost, 0);
+}
+
+#[test]
+fn a_reset_frees_the_key() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    world.ask(limiter.reset("alice")).unwrap();
+    let other = world.enter(&limiter, "alice");
+    drop(permit);
+    world.run();
+    // What is given back is not the permit of another request.
+    assert_eq!(world.members(&limiter, "alice"), 1);
+    drop(other);
+}
+
+#[test]
+fn a_key_that_is_no_permits_is_an_unexpected_error() {
+    let mut world = World::new();
+    let limiter = world.limiter(1);
+    let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
+    world.command(&["SET", &key, "text"]);
+    let error = world.ask(limiter.enter("alice")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unexpected);
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    world.command(&["DEL", &key]);
+    world.command(&["ZADD", &key, "9000000000000000", "foreign"]);
+    let error = world.ask(limiter.enter("alice")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unexpected);
+    assert!(error.to_string().contains("is not a permit"), "{error}");
+}

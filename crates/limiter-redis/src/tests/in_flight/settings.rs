@@ -1,0 +1,58 @@
+//! The settings of a limiter of requests in flight, and its keys.
+
+use std::time::Duration;
+
+use limiter_core::{ErrorKind, InFlightLimiter, Key};
+
+use super::world::World;
+use crate::RedisInFlight;
+
+#[test]
+fn invalid_settings_are_errors_that_quote_them() {
+    let world = World::new();
+    let long = "x".repeat(65);
+    for (builder, message) in [
+        (RedisInFlight::builder("", 1), "invalid limiter name \"\": use at least one character"),
+        (RedisInFlight::builder(&long, 1), "use at most 64 bytes"),
+        (RedisInFlight::builder("ü", 1), "invalid limiter name \"ü\": use printable ASCII only"),
+        (RedisInFlight::builder("a", 0), "invalid limit \"0\""),
+        (
+            world.builder(1).expires_after(Duration::from_millis(99)),
+            "expiry of permits 99ms: use 100ms to 3600s",
+        ),
+        (world.builder(1).expires_after(Duration::from_secs(3_601)), "expiry of permits 3601s"),
+        (
+            world.builder(1).deadline(Duration::from_secs(11)),
+            "deadline 11s of permits that expire after 30s",
+        ),
+        (world.builder(1).deadline(Duration::ZERO), "invalid deadline 0ns"),
+        (world.builder(1).prefix(""), "invalid key prefix"),
+        (world.builder(1).key_secret("short"), "invalid key secret"),
+        (world.builder(1).breaker(0, Duration::from_millis(100)), "breaker with 0 failures"),
+    ] {
+        let error = builder.build_on(world.client.clone()).err().expect(message);
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let limiter = world.limiter(2);
+    let error = limiter.set_limit(0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    assert!(error.to_string().contains("\"0\""), "{error}");
+    limiter.set_limit(7).unwrap();
+    assert_eq!((limiter.limit(), limiter.clone().limit()), (7, 7));
+    assert_eq!((limiter.name(), limiter.store()), ("test", "redis"));
+    assert_eq!(limiter.expiry(), Duration::from_secs(30));
+}
+
+#[test]
+fn keys_follow_the_conventions() {
+    let world = World::new();
+    let limiter = world.limiter(1);
+    assert_eq!(limiter.stored_key("alice").unwrap(), b"limiter:{salice}:test:inflight");
+    let limiter = RedisInFlight::builder("a:b", 1).prefix("shop");
+    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    assert_eq!(limiter.stored_key("alice").unwrap(), b"shop:{salice}:a%3Ab:inflight");
+    assert_eq!(limiter.stored_key(Key::secret("x")).unwrap_err().kind(), ErrorKind::InvalidSetting);
+    let limiter = world.builder(1).key_secret([7; 16]).build_on(world.client.clone()).unwrap();
+    let stored = String::from_utf8(limiter.stored_key(Key::secret("sk-1")).unwrap()).unwrap();
+    assert!(stored.starts_with("limiter:{@") && stored.ends_with("}:test:inflight"), "{stored}");
+}
